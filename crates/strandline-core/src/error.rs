@@ -3,6 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+mod kind;
+
+pub use kind::ErrorKind;
+
 /// The result of an operation of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

@@ -163,7 +163,7 @@ pub use snapshot::Snapshot;
 pub use store::{Later, Session, Store};
 pub use strandline_core::Domain;
 pub use strandline_core::engine::{SingleWriter, SnapshotUsage, Stm};
-pub use strandline_core::error::{Error, Result};
+pub use strandline_core::error::{Error, ErrorKind, Result};
 pub use strandline_core::file::{BackupReport, CompactReport, Options, Recovery, SpaceUsage, Ticket};
 pub use strandline_core::heap::HeapUsage;
 pub use strandline_core::layout::Geometry;

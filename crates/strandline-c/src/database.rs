@@ -1,0 +1,149 @@
+//! Opening, closing, copying and checking a database.
+
+use std::ffi::{c_char, c_int};
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use strandline::{Database, Options};
+
+use crate::options::StrandlineOptions;
+use crate::status::{Stop, answer, parameter};
+use crate::{for_c, put, reference, text};
+
+/// An open database. Any number of threads may use it at a time.
+pub struct StrandlineDatabase {
+    pub(crate) database: Database,
+    /// Those that have not ended.
+    pub(crate) snapshots: AtomicUsize,
+}
+
+/// Opens a database by `open` and hands it to C.
+///
+/// # Safety
+/// As [`strandline_open`].
+unsafe fn open(
+    path: *const c_char,
+    options: *const StrandlineOptions,
+    into: *mut *mut StrandlineDatabase,
+    open: impl FnOnce(&str, &Options) -> strandline::Result<Database>,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller promises a string, options or null, and a place.
+        unsafe {
+            let path = text(path, "a path")?;
+            let options = options.as_ref().copied().unwrap_or_default().options()?;
+            put(into, ptr::null_mut())?;
+            let database = open(path, &options)?;
+            put(
+                into,
+                Box::into_raw(Box::new(StrandlineDatabase { database, snapshots: AtomicUsize::new(0) })),
+            )
+        }
+    })
+}
+
+/// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; makes it if there is no such file. There is a second
+/// file beside it, `path.log`. `options`: null for the defaults.
+///
+/// # Safety
+/// `path` is a string; `options` is null or leads to options; `database` leads to a place for the database.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_open(
+    path: *const c_char,
+    options: *const StrandlineOptions,
+    database: *mut *mut StrandlineDatabase,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { open(path, options, database, |path, options| Database::open_with(path, options)) }
+}
+
+/// Opens the database at `path` for reading only, beside any number of other readers and no writer.
+///
+/// # Safety
+/// As `strandline_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_open_read_only(
+    path: *const c_char,
+    options: *const StrandlineOptions,
+    database: *mut *mut StrandlineDatabase,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { open(path, options, database, |path, options| Database::open_read_only(path, options)) }
+}
+
+/// Makes everything durable and closes the database. While it has snapshots it stays open, and this is `STRANDLINE_PARAMETER`; after
+/// anything else that this returns it is gone. Maps and objects are closed for themselves, before or after.
+///
+/// # Safety
+/// `database` is one that was opened, or null; nobody uses it any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_close(database: *mut StrandlineDatabase) -> c_int {
+    answer(|| {
+        if database.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the caller promises an open one.
+        if unsafe { &*database }.snapshots.load(Ordering::Acquire) > 0 {
+            return Err(parameter("there are snapshots of the database: end them first"));
+        }
+        // SAFETY: it was made of a box, and nobody uses it any more.
+        let database = unsafe { Box::from_raw(database) };
+        Ok(database.database.close()?)
+    })
+}
+
+/// Copies the database as it is at one time to a new file at `path`, while other threads read and write.
+///
+/// # Safety
+/// `database` is open; `path` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_backup(
+    database: *const StrandlineDatabase,
+    path: *const c_char,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let (database, path) = unsafe { (reference(database, "a database")?, text(path, "a path")?) };
+        database.database.backup(path)?;
+        Ok(())
+    })
+}
+
+/// Looks everything over for damage, which takes a while. `damage` becomes null if all is well; otherwise a text, a finding on each line, for
+/// `strandline_free`, and the call returns `STRANDLINE_DAMAGED`.
+///
+/// # Safety
+/// `database` is open; `damage` leads to a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_check(
+    database: *const StrandlineDatabase,
+    damage: *mut *mut c_char,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let database = unsafe {
+            put(damage, ptr::null_mut())?;
+            reference(database, "a database")?
+        };
+        let found = database.database.check()?;
+        let Some(first) = found.first() else { return Ok(()) };
+        let first = Stop::Error(strandline::Error::Damaged(first.clone()));
+        let mut text = found.join("\n").replace('\0', " ");
+        text.push('\0');
+        // SAFETY: as above.
+        unsafe { put(damage, for_c(text.as_bytes())?.cast())? };
+        Err(first)
+    })
+}
+
+/// Brings everything home from the log now (`STRANDLINE_SYNC`), so that the next opening after a crash has little to do.
+///
+/// # Safety
+/// `database` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_checkpoint(database: *const StrandlineDatabase) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        Ok(unsafe { reference(database, "a database")? }.database.checkpoint()?)
+    })
+}

@@ -1,0 +1,237 @@
+//! Maps of byte strings, and iterators over them.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_int, c_void};
+use std::ops::Bound;
+use std::ptr;
+use std::rc::Rc;
+
+use strandline::{Range, Table};
+
+use crate::database::StrandlineDatabase;
+use crate::status::{answer, not_found, parameter};
+use crate::transaction::{StrandlineTransaction, running};
+use crate::{for_c, put, reference, slice, text};
+
+/// A map of byte strings to byte strings, ordered by its keys' bytes; keys have up to 4096 bytes, values up to 4 GiB. For all
+/// threads, and all transactions of its database.
+pub struct StrandlineMap {
+    table: Table<Vec<u8>, Vec<u8>>,
+}
+
+/// Opens the map `name`, in UTF-8, which is made if it is not there. Not inside a transaction.
+///
+/// In a database for reading only, one that is not there is `STRANDLINE_NO_TABLE`.
+///
+/// # Safety
+/// `database` is open; `name` is a string; `map` leads to a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_map_open(
+    database: *const StrandlineDatabase,
+    name: *const c_char,
+    map: *mut *mut StrandlineMap,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        unsafe {
+            put(map, ptr::null_mut())?;
+            let database = reference(database, "a database")?;
+            let table = database.database.table(text(name, "a name")?)?;
+            put(map, Box::into_raw(Box::new(StrandlineMap { table })))
+        }
+    })
+}
+
+/// Gives what `strandline_map_open` gave back. What is stored stays.
+///
+/// # Safety
+/// `map` was opened, and is closed once; or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_map_close(map: *mut StrandlineMap) {
+    if !map.is_null() {
+        // SAFETY: it was made of a box.
+        drop(unsafe { Box::from_raw(map) });
+    }
+}
+
+/// Deletes the map or objects `name` with all that is there: `STRANDLINE_NOT_FOUND` if there are none. Whoever has them open finds
+/// `STRANDLINE_NO_TABLE` then. Not inside a transaction.
+///
+/// # Safety
+/// `database` is open; `name` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_delete(
+    database: *const StrandlineDatabase,
+    name: *const c_char,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let (database, name) = unsafe { (reference(database, "a database")?, text(name, "a name")?) };
+        if database.database.delete(name)? { Ok(()) } else { Err(not_found("there is no such map")) }
+    })
+}
+
+/// Gives `key` the value `value`.
+///
+/// # Safety
+/// `transaction` runs; `map` is open; `key` and `value` have as many bytes as their lengths say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_put(
+    transaction: *mut StrandlineTransaction,
+    map: *const StrandlineMap,
+    key: *const c_void,
+    key_length: usize,
+    value: *const c_void,
+    value_length: usize,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let (tx, map, key, value) = unsafe {
+            let tx = running(transaction)?.writer()?;
+            (tx, reference(map, "a map")?, slice(key, key_length)?, slice(value, value_length)?)
+        };
+        map.table.insert(tx, key, value)?;
+        Ok(())
+    })
+}
+
+/// Copies the value of `key`, for `strandline_free`. `STRANDLINE_NOT_FOUND`: there is no such key.
+///
+/// # Safety
+/// As `strandline_put`; `value` and `value_length` lead to places for them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_get(
+    transaction: *mut StrandlineTransaction,
+    map: *const StrandlineMap,
+    key: *const c_void,
+    key_length: usize,
+    value: *mut *mut c_void,
+    value_length: *mut usize,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let (running, map, key) = unsafe {
+            put(value, ptr::null_mut())?;
+            put(value_length, 0)?;
+            (running(transaction)?, reference(map, "a map")?, slice(key, key_length)?)
+        };
+        let found = map.table.read_with(running.view, key, |bytes| (for_c(bytes), bytes.len()))?;
+        let (copy, length) = found.ok_or_else(|| not_found("there is no such key"))?;
+        // SAFETY: as above.
+        unsafe {
+            put(value, copy?)?;
+            put(value_length, length)
+        }
+    })
+}
+
+/// Removes `key`: `STRANDLINE_NOT_FOUND` if it was not there.
+///
+/// # Safety
+/// As `strandline_put`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_remove(
+    transaction: *mut StrandlineTransaction,
+    map: *const StrandlineMap,
+    key: *const c_void,
+    key_length: usize,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let (tx, map, key) =
+            unsafe { (running(transaction)?.writer()?, reference(map, "a map")?, slice(key, key_length)?) };
+        match map.table.remove(tx, key)? {
+            Some(_) => Ok(()),
+            None => Err(not_found("there is no such key")),
+        }
+    })
+}
+
+/// What goes over the keys of a map, within its transaction.
+pub struct StrandlineIterator {
+    range: Range<'static, 'static, Vec<u8>, Vec<u8>>,
+    backwards: bool,
+    /// Whether the transaction still runs.
+    lives: Rc<Cell<bool>>,
+    /// What C looks at.
+    pair: (Vec<u8>, Vec<u8>),
+}
+
+/// Begins to go over the keys from `from` on that are less than `to`, in order; with `backwards` other than 0 from the greatest of them on,
+/// in the opposite order. Null: no bound.
+///
+/// # Safety
+/// As `strandline_put`, and so `from` and `to`; `iterator` leads to a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_iterate(
+    transaction: *mut StrandlineTransaction,
+    map: *const StrandlineMap,
+    from: *const c_void,
+    from_length: usize,
+    to: *const c_void,
+    to_length: usize,
+    backwards: c_int,
+    iterator: *mut *mut StrandlineIterator,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises. `'static` is longer than the truth: the iterator is only used while `lives` says that the
+        // transaction runs, and dropping it looks at nothing of the transaction.
+        unsafe {
+            put(iterator, ptr::null_mut())?;
+            let running = running::<'static>(transaction)?;
+            let edge = |at: *const c_void, length, bound: fn(&'static [u8]) -> Bound<&'static [u8]>| {
+                if at.is_null() { Ok(Bound::Unbounded) } else { slice(at, length).map(bound) }
+            };
+            let bounds = (edge(from, from_length, Bound::Included)?, edge(to, to_length, Bound::Excluded)?);
+            let range = reference(map, "a map")?.table.range::<[u8], _>(running.view, bounds)?;
+            let lives = running.lives.clone();
+            let begun =
+                StrandlineIterator { range, backwards: backwards != 0, lives, pair: Default::default() };
+            put(iterator, Box::into_raw(Box::new(begun)))
+        }
+    })
+}
+
+/// The next key and its value, which stay as they are until the iterator is used again. `STRANDLINE_NOT_FOUND`: there is no further one.
+///
+/// # Safety
+/// `iterator` has not ended; the others lead to places for what they are named after.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_iterator_next(
+    iterator: *mut StrandlineIterator,
+    key: *mut *const c_void,
+    key_length: *mut usize,
+    value: *mut *const c_void,
+    value_length: *mut usize,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises; nobody else uses it.
+        let it =
+            unsafe { iterator.as_mut() }.ok_or_else(|| parameter("an iterator is needed, and not NULL"))?;
+        if !it.lives.get() {
+            return Err(parameter("the transaction of this iterator has ended"));
+        }
+        let next = if it.backwards { it.range.next_back() } else { it.range.next() };
+        it.pair = next.ok_or_else(|| not_found("there is no further key"))??;
+        let (found_key, found_value) = &it.pair;
+        // SAFETY: as the caller promises.
+        unsafe {
+            put(key, found_key.as_ptr().cast())?;
+            put(key_length, found_key.len())?;
+            put(value, found_value.as_ptr().cast())?;
+            put(value_length, found_value.len())
+        }
+    })
+}
+
+/// Ends an iterator; in its transaction or after it.
+///
+/// # Safety
+/// `iterator` is one that has begun, only once and on the same thread, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_iterator_end(iterator: *mut StrandlineIterator) {
+    if !iterator.is_null() {
+        // SAFETY: it was made of a box.
+        drop(unsafe { Box::from_raw(iterator) });
+    }
+}

@@ -1,0 +1,88 @@
+//! How a database is opened.
+
+use std::time::Duration;
+
+use strandline::{Domain, Options};
+
+use crate::status::{Stop, parameter};
+
+/// A domain: committed transactions survive a power failure, on any file system.
+pub const STRANDLINE_SYNC: u32 = 0;
+/// A domain: committed transactions survive a power failure, on persistent memory.
+pub const STRANDLINE_FLUSH: u32 = 1;
+/// A domain: as `STRANDLINE_FLUSH`, where the caches are flushed when power fails.
+pub const STRANDLINE_FLUSH_ON_FAIL: u32 = 2;
+/// A domain: committed transactions survive a killed process, but no power failure.
+pub const STRANDLINE_PROCESS: u32 = 3;
+
+/// How a database is opened. All zeros: the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StrandlineOptions {
+    /// What committed transactions survive: `STRANDLINE_SYNC`, ….
+    pub domain: u32,
+    /// Not 0: stores to the mapped file by anything but the library are segmentation faults. Needs a processor with protection keys.
+    pub protect: u32,
+    /// Not 0: all of the file is mapped while it is opened, and no transaction waits for that.
+    pub map_ahead: u32,
+    /// Not 0: a file that is not on persistent memory is opened under `STRANDLINE_FLUSH` all the same, for tests.
+    pub assume_persistent: u32,
+    /// The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB.
+    pub size: u64,
+    /// Bytes that the file of a new database has on the disk at once; 0: what it needs.
+    pub initial_size: u64,
+    /// Bytes of address space to reserve, a multiple of 4096; 0: as many as the database can come to have.
+    pub address_space: u64,
+    /// `STRANDLINE_SYNC`: the most bytes of log; 0: 64 MB.
+    pub log_bytes: u64,
+    /// `STRANDLINE_SYNC`: bytes of memory for pages of the file; 0: 1 GB.
+    pub memory_bytes: u64,
+    /// Bytes of memory for what snapshots need; 0: 256 MB.
+    pub snapshot_bytes: u64,
+    /// `STRANDLINE_SYNC`: how long a transaction of `strandline_write_later` may stay in memory, in microseconds; 0: 10,000.
+    pub flush_interval_us: u64,
+    /// For later versions: zeros.
+    pub reserved: [u64; 5],
+}
+
+impl StrandlineOptions {
+    pub(crate) fn options(&self) -> Result<Options, Stop> {
+        if self.reserved != [0; 5] {
+            return Err(parameter(
+                "the reserved options have to be 0: set all of StrandlineOptions to zeros first",
+            ));
+        }
+        let mut options = Options {
+            domain: match self.domain {
+                STRANDLINE_SYNC => Domain::Sync,
+                STRANDLINE_FLUSH => Domain::Flush,
+                STRANDLINE_FLUSH_ON_FAIL => Domain::FlushOnFail,
+                STRANDLINE_PROCESS => Domain::Process,
+                other => return Err(parameter(format!("there is no domain {other}: STRANDLINE_SYNC is 0"))),
+            },
+            protect: self.protect != 0,
+            map_ahead: self.map_ahead != 0,
+            assume_persistent: self.assume_persistent != 0,
+            ..Options::default()
+        };
+        let given = |value: u64| (value != 0).then_some(value);
+        options.initial_size = given(self.initial_size);
+        options.address_space = given(self.address_space);
+        if let Some(size) = given(self.size) {
+            options.geometry.size = size;
+        }
+        if let Some(bytes) = given(self.log_bytes) {
+            options.sync.ring_blocks = bytes / 4096;
+        }
+        if let Some(bytes) = given(self.memory_bytes) {
+            options.sync.memory_pages = bytes.div_ceil(4096);
+        }
+        if let Some(bytes) = given(self.snapshot_bytes) {
+            options.snapshot_bytes = bytes;
+        }
+        if let Some(microseconds) = given(self.flush_interval_us) {
+            options.flush_interval = Duration::from_micros(microseconds);
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,215 @@
+//! How calls end: codes, and a message for each thread.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use strandline::{Error, ErrorKind};
+
+/// How a call ended. All failures are below zero, so that bodies of transactions have the numbers above it for their own.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(non_camel_case_types)]
+pub enum StrandlineStatus {
+    /// It did what it should.
+    STRANDLINE_OK = 0,
+    /// There is no such key, or no further one.
+    STRANDLINE_NOT_FOUND = -1,
+    /// An error in Strandline itself; please report it.
+    STRANDLINE_INTERNAL = -2,
+    /// A system call failed.
+    STRANDLINE_IO = -10,
+    /// An argument makes no sense.
+    STRANDLINE_PARAMETER = -11,
+    /// The file is no database of Strandline.
+    STRANDLINE_NOT_A_POOL = -12,
+    /// A newer Strandline wrote the file.
+    STRANDLINE_NEWER_FORMAT = -13,
+    /// The file has a format that is no longer read.
+    STRANDLINE_OLDER_FORMAT = -14,
+    /// The header of the file is damaged.
+    STRANDLINE_DAMAGED_HEADER = -15,
+    /// The file has several names, each of which would lead to a log of its own.
+    STRANDLINE_SEVERAL_LINKS = -16,
+    /// The file is shorter than its header says.
+    STRANDLINE_TRUNCATED = -17,
+    /// What is stored contradicts itself.
+    STRANDLINE_DAMAGED = -18,
+    /// A repair would lose something.
+    STRANDLINE_IRREPARABLE = -19,
+    /// The file has no root: it was made by something else.
+    STRANDLINE_MISSING = -20,
+    /// The file has a root of another kind.
+    STRANDLINE_WRONG_STRUCTURE = -21,
+    /// The root was never made completely.
+    STRANDLINE_INCOMPLETE = -22,
+    /// Another process has the file open, or this one has it open already.
+    STRANDLINE_LOCKED = -23,
+    /// The file belongs to another program.
+    STRANDLINE_WRONG_LAYOUT = -24,
+    /// The file was not closed, and was written under another domain: open it under that one first.
+    STRANDLINE_WRONG_DOMAIN = -25,
+    /// The file was used without persistence and not closed: what it holds is undefined.
+    STRANDLINE_UNPROTECTED = -26,
+    /// `STRANDLINE_FLUSH` needs a file on persistent memory.
+    STRANDLINE_NOT_PERSISTENT_MEMORY = -27,
+    /// The log beside the file is absent, or does not belong to it.
+    STRANDLINE_LOG_FILE = -28,
+    /// The processor lacks an instruction.
+    STRANDLINE_UNSUPPORTED_INSTRUCTION = -29,
+    /// `protect` needs a memory protection key, and there is none.
+    STRANDLINE_NO_PROTECTION_KEY = -30,
+    /// It is not possible in this domain.
+    STRANDLINE_UNSUPPORTED = -31,
+    /// The file was left by a scheme that only the laboratory has.
+    STRANDLINE_OTHER_SCHEME = -32,
+    /// There is no room: the disk is full, or the database has its greatest size.
+    STRANDLINE_FULL = -33,
+    /// A transaction was larger than its log; only under schemes of the laboratory.
+    STRANDLINE_TRANSACTION_TOO_LARGE = -34,
+    /// A write outside the declared locks; only under schemes of the laboratory.
+    STRANDLINE_OUTSIDE_LOCK_SET = -35,
+    /// All logs are in use.
+    STRANDLINE_NO_FREE_LOG = -36,
+    /// There are 64 snapshots, and no more can be.
+    STRANDLINE_TOO_MANY_SNAPSHOTS = -37,
+    /// The snapshot was ended: what has changed since takes more memory than `snapshot_bytes`.
+    STRANDLINE_SNAPSHOT_ENDED = -38,
+    /// The thread is in a transaction of this database already.
+    STRANDLINE_NESTED = -39,
+    /// The database was opened before a `fork`, in the other process.
+    STRANDLINE_FORKED = -40,
+    /// There is no object at the offset, or it ends too early.
+    STRANDLINE_INVALID_ADDRESS = -41,
+    /// There is no object at the offset that is to be freed.
+    STRANDLINE_INVALID_FREE = -42,
+    /// A pointer in the file leads to what was freed.
+    STRANDLINE_DANGLING = -43,
+    /// The file is a store with a root of its own type, and no database.
+    STRANDLINE_ROOT_LAYOUT = -44,
+    /// There is no such map, or it was deleted.
+    STRANDLINE_NO_TABLE = -45,
+    /// There is a table of that name, but of other types.
+    STRANDLINE_TABLE_TYPES = -46,
+    /// The transaction cannot go on: the body must return this at once. It runs again after a conflict; after an error the
+    /// transaction returns that error.
+    STRANDLINE_INTERRUPTED = -47,
+    /// A write in what only reads.
+    STRANDLINE_READ_ONLY = -48,
+    /// The transaction was given up.
+    STRANDLINE_ABORTED = -49,
+    /// The device failed earlier: close the database, repair the device, open it again.
+    STRANDLINE_POISONED = -50,
+}
+
+use StrandlineStatus::*;
+
+/// The code of an error. Exhaustive, so that an error that is new is given a code.
+fn status_of(kind: ErrorKind) -> StrandlineStatus {
+    match kind {
+        ErrorKind::Io => STRANDLINE_IO,
+        ErrorKind::Parameter => STRANDLINE_PARAMETER,
+        ErrorKind::NotAPool => STRANDLINE_NOT_A_POOL,
+        ErrorKind::NewerFormat => STRANDLINE_NEWER_FORMAT,
+        ErrorKind::OlderFormat => STRANDLINE_OLDER_FORMAT,
+        ErrorKind::DamagedHeader => STRANDLINE_DAMAGED_HEADER,
+        ErrorKind::SeveralLinks => STRANDLINE_SEVERAL_LINKS,
+        ErrorKind::Truncated => STRANDLINE_TRUNCATED,
+        ErrorKind::Damaged => STRANDLINE_DAMAGED,
+        ErrorKind::Irreparable => STRANDLINE_IRREPARABLE,
+        ErrorKind::Missing => STRANDLINE_MISSING,
+        ErrorKind::WrongStructure => STRANDLINE_WRONG_STRUCTURE,
+        ErrorKind::Incomplete => STRANDLINE_INCOMPLETE,
+        ErrorKind::Locked => STRANDLINE_LOCKED,
+        ErrorKind::WrongLayout => STRANDLINE_WRONG_LAYOUT,
+        ErrorKind::WrongDomain => STRANDLINE_WRONG_DOMAIN,
+        ErrorKind::Unprotected => STRANDLINE_UNPROTECTED,
+        ErrorKind::NotPersistentMemory => STRANDLINE_NOT_PERSISTENT_MEMORY,
+        ErrorKind::LogFile => STRANDLINE_LOG_FILE,
+        ErrorKind::UnsupportedInstruction => STRANDLINE_UNSUPPORTED_INSTRUCTION,
+        ErrorKind::NoProtectionKey => STRANDLINE_NO_PROTECTION_KEY,
+        ErrorKind::Unsupported => STRANDLINE_UNSUPPORTED,
+        ErrorKind::OtherScheme => STRANDLINE_OTHER_SCHEME,
+        ErrorKind::Full => STRANDLINE_FULL,
+        ErrorKind::TransactionTooLarge => STRANDLINE_TRANSACTION_TOO_LARGE,
+        ErrorKind::OutsideLockSet => STRANDLINE_OUTSIDE_LOCK_SET,
+        ErrorKind::NoFreeLog => STRANDLINE_NO_FREE_LOG,
+        ErrorKind::TooManySnapshots => STRANDLINE_TOO_MANY_SNAPSHOTS,
+        ErrorKind::SnapshotEnded => STRANDLINE_SNAPSHOT_ENDED,
+        ErrorKind::Nested => STRANDLINE_NESTED,
+        ErrorKind::Forked => STRANDLINE_FORKED,
+        ErrorKind::InvalidAddress => STRANDLINE_INVALID_ADDRESS,
+        ErrorKind::InvalidFree => STRANDLINE_INVALID_FREE,
+        ErrorKind::Dangling => STRANDLINE_DANGLING,
+        ErrorKind::RootLayout => STRANDLINE_ROOT_LAYOUT,
+        ErrorKind::NoTable => STRANDLINE_NO_TABLE,
+        ErrorKind::TableTypes => STRANDLINE_TABLE_TYPES,
+        ErrorKind::Interrupted => STRANDLINE_INTERRUPTED,
+        ErrorKind::ReadOnly => STRANDLINE_READ_ONLY,
+        ErrorKind::Aborted => STRANDLINE_ABORTED,
+        ErrorKind::Poisoned => STRANDLINE_POISONED,
+    }
+}
+
+/// Why a call did not do what it should.
+pub(crate) enum Stop {
+    Error(Error),
+    Status(StrandlineStatus, String),
+    /// What the body of a transaction returned.
+    Code(c_int),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// A bad argument.
+pub(crate) fn parameter(what: impl Into<String>) -> Stop {
+    Stop::Error(Error::Parameter(what.into()))
+}
+
+/// There is no such key.
+pub(crate) fn not_found(what: &str) -> Stop {
+    Stop::Status(STRANDLINE_NOT_FOUND, what.into())
+}
+
+thread_local! {
+    static MESSAGE: RefCell<CString> = RefCell::default();
+}
+
+/// Keeps the message for `strandline_message`; an empty one takes it away.
+fn remember(message: &str) {
+    MESSAGE.with_borrow_mut(|last| {
+        if !(message.is_empty() && last.is_empty()) {
+            *last = CString::new(message.replace('\0', " ")).unwrap_or_default();
+        }
+    });
+}
+
+/// Runs a call of the library: what C is told of how it ended. A panic must not run into C.
+pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
+    let (status, message) = match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(())) => (STRANDLINE_OK, String::new()),
+        Ok(Err(Stop::Error(error))) => (status_of(error.kind()), error.to_string()),
+        Ok(Err(Stop::Status(status, message))) => (status, message),
+        Ok(Err(Stop::Code(code))) => {
+            // The message of the call whose code the body has handed on is still there.
+            if code > 0 || MESSAGE.with_borrow(|last| last.is_empty()) {
+                remember(&format!("the transaction was given up by its body, with {code}"));
+            }
+            return code;
+        }
+        Err(_) => (STRANDLINE_INTERNAL, "an internal error; please report it".into()),
+    };
+    remember(&message);
+    status as c_int
+}
+
+/// What went wrong in the last call on this thread; empty if nothing did. The text stays as it is until the next call on this
+/// thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn strandline_message() -> *const c_char {
+    MESSAGE.with_borrow(|last| last.as_ptr())
+}

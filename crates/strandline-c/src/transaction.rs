@@ -1,0 +1,268 @@
+//! Transactions, tickets and snapshots.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use strandline::{DatabaseSnapshot, Error, Ticket, Tx, View};
+
+use crate::database::StrandlineDatabase;
+use crate::status::{Stop, answer, parameter};
+use crate::{put, reference};
+
+/// What the header says of threads.
+const _: fn() = || {
+    fn one_at_a_time<T: Send>() {}
+    fn any_number<T: Send + Sync>() {}
+    one_at_a_time::<DatabaseSnapshot<'static>>();
+    any_number::<(StrandlineDatabase, StrandlineTicket, crate::StrandlineMap, crate::StrandlineObjects)>();
+};
+
+/// A running transaction, or a snapshot that is read. It ends when its body returns, and is for the thread on which that runs.
+pub struct StrandlineTransaction {
+    _opaque: [u8; 0],
+}
+
+/// What a `StrandlineTransaction` really is.
+pub(crate) struct Running<'a, 'p> {
+    pub view: &'a View<'p>,
+    /// None where it only reads.
+    tx: Option<&'a Tx<'p>>,
+    /// Becomes false when it ends, for iterators that are used too long.
+    pub lives: Rc<Cell<bool>>,
+}
+
+impl<'a, 'p> Running<'a, 'p> {
+    fn new(view: &'a View<'p>, tx: Option<&'a Tx<'p>>) -> Self {
+        Self { view, tx, lives: Rc::new(Cell::new(true)) }
+    }
+
+    pub fn writer(&self) -> Result<&'a Tx<'p>, Stop> {
+        self.tx.ok_or(Stop::Error(Error::ReadOnly))
+    }
+}
+
+impl Drop for Running<'_, '_> {
+    fn drop(&mut self) {
+        self.lives.set(false);
+    }
+}
+
+/// The transaction behind C's pointer.
+///
+/// # Safety
+/// `transaction` is null, or was given to a body that runs, or by a snapshot that has not ended; on the same thread, and for `'a`.
+pub(crate) unsafe fn running<'a>(
+    transaction: *const StrandlineTransaction,
+) -> Result<&'a Running<'a, 'a>, Stop> {
+    // SAFETY: the caller promises that it is a `Running` that lives. Its own lifetimes are longer than `'a`; nothing that is
+    // branded with them leaves the call, but for iterators, which ask whether it still lives.
+    unsafe { reference(transaction.cast(), "a transaction") }
+}
+
+/// What a transaction does. 0 commits it. Everything else gives it up, and is what the transaction returns: numbers above 0 are the
+/// program's own, and codes of failed operations are handed on. It may run several times, of which only the last has an effect; so it must
+/// do nothing else that cannot be repeated. An operation that returns `STRANDLINE_INTERRUPTED` ends it at once. It must not leave by
+/// `longjmp` or a C++ exception.
+pub type StrandlineBody =
+    Option<unsafe extern "C" fn(transaction: *mut StrandlineTransaction, argument: *mut c_void) -> c_int>;
+
+/// Calls the body of a transaction.
+///
+/// # Safety
+/// `body` may be called with `argument`.
+unsafe fn call(body: StrandlineBody, argument: *mut c_void, running: &Running<'_, '_>) -> Result<(), Stop> {
+    let body = body.ok_or_else(|| parameter("a body is needed, and not NULL"))?;
+    let transaction = std::ptr::from_ref(running).cast::<StrandlineTransaction>().cast_mut();
+    // SAFETY: the caller promises that `body` may be called, and it is told to keep the transaction no longer.
+    match unsafe { body(transaction, argument) } {
+        0 => Ok(()),
+        code => Err(Stop::Code(code)),
+    }
+}
+
+/// Runs `body` as one transaction: all that it writes is there when this returns, for everybody and after a power failure too, or
+/// nothing is. Returns what the body returned, or what made the transaction fail.
+///
+/// # Safety
+/// `database` is open; `body` may be called with `argument` until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_write(
+    database: *const StrandlineDatabase,
+    body: StrandlineBody,
+    argument: *mut c_void,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let database = unsafe { reference(database, "a database")? };
+        // SAFETY: as the caller promises.
+        database.database.try_write(|tx| unsafe { call(body, argument, &Running::new(tx, Some(tx))) })
+    })
+}
+
+/// What says when a transaction of `strandline_write_later` is durable. Any thread may use it, and it may outlive the database.
+pub struct StrandlineTicket {
+    ticket: Ticket,
+}
+
+/// As `strandline_write`, without waiting until the transaction is durable: a crash before that takes it back, whole, and all later ones
+/// with it. `ticket` becomes what waits for it, for `strandline_ticket_free`; null if nobody will wait.
+///
+/// # Safety
+/// As `strandline_write`; `ticket` is null or leads to a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_write_later(
+    database: *const StrandlineDatabase,
+    body: StrandlineBody,
+    argument: *mut c_void,
+    ticket: *mut *mut StrandlineTicket,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let database = unsafe { reference(database, "a database")? };
+        let (_, given) = database
+            .database
+            .later()
+            // SAFETY: as the caller promises.
+            .try_write(|tx| unsafe { call(body, argument, &Running::new(tx, Some(tx))) })?;
+        if !ticket.is_null() {
+            // SAFETY: as the caller promises.
+            unsafe { put(ticket, Box::into_raw(Box::new(StrandlineTicket { ticket: given })))? };
+        }
+        Ok(())
+    })
+}
+
+/// Waits until the transaction is durable, and with it all that committed before.
+///
+/// # Safety
+/// `ticket` is one that was given and not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_ticket_wait(ticket: *const StrandlineTicket) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        Ok(unsafe { reference(ticket, "a ticket")? }.ticket.wait()?)
+    })
+}
+
+/// Whether the transaction is durable by now: `is_durable` becomes 1 or 0.
+///
+/// # Safety
+/// As `strandline_ticket_wait`; `is_durable` leads to a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_ticket_is_durable(
+    ticket: *const StrandlineTicket,
+    is_durable: *mut c_int,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let durable = reference(ticket, "a ticket")?.ticket.is_durable()?;
+            put(is_durable, c_int::from(durable))
+        }
+    })
+}
+
+/// Gives a ticket back. The transaction becomes durable all the same.
+///
+/// # Safety
+/// `ticket` is one that was given, only once, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_ticket_free(ticket: *mut StrandlineTicket) {
+    if !ticket.is_null() {
+        // SAFETY: it was made of a box.
+        drop(unsafe { Box::from_raw(ticket) });
+    }
+}
+
+/// Runs `body`, which can only read: it sees one state of the database, whatever others write meanwhile. After a conflict it runs
+/// again. Returns what the body returned, or what made it fail.
+///
+/// # Safety
+/// As `strandline_write`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_read(
+    database: *const StrandlineDatabase,
+    body: StrandlineBody,
+    argument: *mut c_void,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let database = unsafe { reference(database, "a database")? };
+        // SAFETY: as the caller promises.
+        database.database.try_read(|tx| unsafe { call(body, argument, &Running::new(tx, None)) })
+    })
+}
+
+/// A database as it was at one moment. One thread at a time may use it.
+pub struct StrandlineSnapshot {
+    // In this order they are dropped: each borrows from the next.
+    running: Box<Running<'static, 'static>>,
+    view: *mut View<'static>,
+    snapshot: *mut DatabaseSnapshot<'static>,
+    database: *const StrandlineDatabase,
+}
+
+/// Begins a snapshot: the database as it is now, for reading much or slowly, beside writers, for which nothing waits and which runs once.
+///
+/// # Safety
+/// `database` is open, and stays so until the snapshot has ended; `snapshot` leads to a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_snapshot_begin(
+    database: *const StrandlineDatabase,
+    snapshot: *mut *mut StrandlineSnapshot,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises; `strandline_close` refuses while the count below is not 0, so that it lives as long as
+        // the snapshot does.
+        let open: &'static StrandlineDatabase = unsafe {
+            put(snapshot, std::ptr::null_mut())?;
+            reference(database, "a database")?
+        };
+        let inner = Box::into_raw(Box::new(open.database.snapshot()?));
+        // SAFETY: each is on the heap and stays there, borrowed by the one after it alone, until `strandline_snapshot_end` takes them down
+        // in the opposite order.
+        let view = unsafe { Box::into_raw(Box::new((*inner).read())) };
+        // SAFETY: as above.
+        let running = Box::new(Running::new(unsafe { &*view }, None));
+        open.snapshots.fetch_add(1, Ordering::AcqRel);
+        let all = StrandlineSnapshot { running, view, snapshot: inner, database };
+        // SAFETY: as the caller promises.
+        unsafe { put(snapshot, Box::into_raw(Box::new(all))) }
+    })
+}
+
+/// What operations read the snapshot through: a transaction that cannot write. Null if `snapshot` is null.
+///
+/// # Safety
+/// `snapshot` has not ended; what is returned is not used after its end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_snapshot_read(
+    snapshot: *const StrandlineSnapshot,
+) -> *mut StrandlineTransaction {
+    // SAFETY: as the caller promises.
+    match unsafe { snapshot.as_ref() } {
+        Some(snapshot) => std::ptr::from_ref(&*snapshot.running).cast::<StrandlineTransaction>().cast_mut(),
+        None => std::ptr::null_mut(),
+    }
+}
+
+/// Ends a snapshot.
+///
+/// # Safety
+/// `snapshot` is one that has begun, only once, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_snapshot_end(snapshot: *mut StrandlineSnapshot) {
+    if snapshot.is_null() {
+        return;
+    }
+    // SAFETY: all three were made of boxes, and go in the opposite order. The database is open until the count says that they are gone.
+    unsafe {
+        let StrandlineSnapshot { running, view, snapshot, database } = *Box::from_raw(snapshot);
+        drop(running);
+        drop(Box::from_raw(view));
+        drop(Box::from_raw(snapshot));
+        (*database).snapshots.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,222 @@
+/* All of strandline.h, as C and as C++: `everything once FILE` calls each function and looks at what it does; `everything work FILE`
+ * commits until it is killed and says what it has committed; `everything verify FILE` looks whether all of that is there. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "strandline.h"
+
+static StrandlineDatabase *db;
+static StrandlineMap *rows;
+static StrandlineObjects *nodes;
+
+struct list { uint64_t head, count, last; };
+struct node { uint64_t next, number; };
+
+static void expect_at(int line, int found, int expected) {
+    if (found != expected) {
+        fprintf(stderr, "line %d: %d, not %d: %s\n", line, found, expected, strandline_message());
+        exit(1);
+    }
+}
+#define EXPECT(found, expected) expect_at(__LINE__, (int)(found), (int)(expected))
+#define TRY(call)               do { int code_ = (call); if (code_ != 0) return code_; } while (0)
+
+static void open_all(const char *path, int read_only) {
+    StrandlineOptions options;
+    memset(&options, 0, sizeof options);
+    options.domain = STRANDLINE_SYNC;
+    options.size = 64 << 20;
+    options.flush_interval_us = 1000;
+    EXPECT(read_only ? strandline_open_read_only(path, &options, &db) : strandline_open(path, &options, &db), 0);
+    EXPECT(strandline_map_open(db, "rows", &rows), 0);
+    EXPECT(strandline_objects_open(db, "nodes", &nodes), 0);
+}
+
+static void close_all(void) {
+    strandline_map_close(rows);
+    strandline_objects_close(nodes);
+    EXPECT(strandline_close(db), 0);
+}
+
+/* The transaction `n`: five rows have the value `n`, and the list of objects has one more, or, now and then, none. */
+static int step(StrandlineTransaction *tx, void *argument) {
+    uint64_t n = *(uint64_t *)argument, root, fresh;
+    uint64_t value[40];
+    for (size_t i = 0; i < 40; i++)
+        value[i] = n;
+    for (char key = 'a'; key <= 'e'; key++)
+        TRY(strandline_put(tx, rows, &key, 1, value, 8 * (size_t)(1 + n % 40)));
+    struct list list;
+    struct node node;
+    TRY(strandline_root(tx, nodes, sizeof list, &root));
+    TRY(strandline_load(tx, nodes, root, &list, sizeof list));
+    if (list.count == 20) {
+        for (uint64_t at = list.head; at != 0; at = node.next) {
+            TRY(strandline_load(tx, nodes, at, &node, sizeof node));
+            TRY(strandline_release(tx, nodes, at));
+        }
+        list.head = list.count = 0;
+    }
+    TRY(strandline_allocate(tx, nodes, 1 + n % 3000 + sizeof node, &fresh));
+    node.next = list.head;
+    node.number = n;
+    TRY(strandline_store(tx, nodes, fresh, &node, sizeof node));
+    list.head = fresh;
+    list.count++;
+    list.last = n;
+    return strandline_store(tx, nodes, root, &list, sizeof list);
+}
+
+static int verify(StrandlineTransaction *tx, void *argument) {
+    uint64_t found = UINT64_MAX, row, at, count = 0, objects = 0, size;
+    struct list list;
+    struct node node;
+    StrandlineIterator *it;
+    const void *key, *value;
+    size_t key_length, value_length, keys = 0;
+    TRY(strandline_iterate(tx, rows, NULL, 0, NULL, 0, 0, &it));
+    while (strandline_iterator_next(it, &key, &key_length, &value, &value_length) == 0) {
+        memcpy(&row, value, sizeof row);
+        if (keys++ != 0)
+            EXPECT(row, found);
+        EXPECT(value_length, 8 * (1 + row % 40));
+        found = row;
+    }
+    strandline_iterator_end(it);
+    int code = strandline_root(tx, nodes, sizeof list, &at);
+    if (code == STRANDLINE_READ_ONLY && keys == 0)
+        return 0; /* Killed before its first commit. */
+    TRY(code);
+    EXPECT(keys, 5);
+    TRY(strandline_load(tx, nodes, at, &list, sizeof list));
+    EXPECT(list.last, found);
+    for (at = list.head; at != 0; at = node.next) {
+        TRY(strandline_load(tx, nodes, at, &node, sizeof node));
+        TRY(strandline_size(tx, nodes, at, &size));
+        EXPECT(node.number, list.last - count++);
+        EXPECT(size, 1 + node.number % 3000 + sizeof node);
+    }
+    EXPECT(count, list.count);
+    for (at = 0; (code = strandline_next(tx, nodes, at, &at)) == 0; objects++)
+        ;
+    EXPECT(code, STRANDLINE_NOT_FOUND);
+    EXPECT(objects, count + 1); /* Nothing is lost. */
+    *(uint64_t *)argument = list.last;
+    return 0;
+}
+
+static int give_up(StrandlineTransaction *tx, void *argument) {
+    TRY(strandline_put(tx, rows, "a", 1, "gone", 4));
+    return *(int *)argument;
+}
+
+static int errors(StrandlineTransaction *tx, void *argument) {
+    uint64_t root, number = 7;
+    void *value;
+    size_t length;
+    (void)argument;
+    EXPECT(strandline_get(tx, rows, "x", 1, &value, &length), STRANDLINE_NOT_FOUND);
+    EXPECT(value == NULL && length == 0, 1);
+    EXPECT(strandline_remove(tx, rows, "x", 1), STRANDLINE_NOT_FOUND);
+    EXPECT(strlen(strandline_message()) > 0, 1);
+    EXPECT(strandline_put(tx, rows, "x", 1, NULL, 0), 0);
+    EXPECT(strlen(strandline_message()), 0); /* Success takes the message away. */
+    EXPECT(strandline_get(tx, rows, "x", 1, &value, &length), 0);
+    EXPECT(value != NULL && length == 0, 1);
+    strandline_free(value);
+    EXPECT(strandline_remove(tx, rows, "x", 1), 0);
+    EXPECT(strandline_root(tx, nodes, sizeof(struct list), &root), 0);
+    EXPECT(strandline_load(tx, nodes, root + sizeof(struct list) - 4, &number, 8), STRANDLINE_INVALID_ADDRESS);
+    EXPECT(strandline_store(tx, nodes, 12345, &number, 8), STRANDLINE_INVALID_ADDRESS);
+    EXPECT(strandline_release(tx, nodes, root + 8), STRANDLINE_INVALID_FREE);
+    EXPECT(strandline_put(tx, NULL, "x", 1, "x", 1), STRANDLINE_PARAMETER);
+    EXPECT(strandline_write(db, give_up, &number), STRANDLINE_NESTED);
+    return strandline_release(tx, nodes, 12345); /* Its code is handed on. */
+}
+
+static int read_only(StrandlineTransaction *tx, void *argument) {
+    (void)argument;
+    return strandline_put(tx, rows, "a", 1, "gone", 4);
+}
+
+static void once(const char *path) {
+    char copy[4096], *damage;
+    uint64_t found = 0, n = 1;
+    int own = 42, is_durable = 0;
+    StrandlineTicket *ticket;
+    StrandlineSnapshot *snapshot;
+    StrandlineDatabase *other;
+    StrandlineMap *map;
+    EXPECT(strandline_open("/no/such/folder/file", NULL, &other), STRANDLINE_IO);
+    EXPECT(strstr(strandline_message(), "/no/such/folder") != NULL, 1);
+    open_all(path, 0);
+    EXPECT(strandline_open(path, NULL, &other), STRANDLINE_LOCKED);
+    EXPECT(strandline_write(db, step, &n), 0);
+    EXPECT(strandline_snapshot_begin(db, &snapshot), 0);
+    for (n = 2; n <= 50; n++)
+        EXPECT(strandline_write_later(db, step, &n, n < 50 ? NULL : &ticket), 0);
+    EXPECT(strandline_ticket_wait(ticket), 0);
+    EXPECT(strandline_ticket_is_durable(ticket, &is_durable), 0);
+    EXPECT(is_durable, 1);
+    strandline_ticket_free(ticket);
+    EXPECT(strandline_write(db, give_up, &own), 42);
+    EXPECT(strandline_write(db, errors, NULL), STRANDLINE_INVALID_FREE);
+    EXPECT(strstr(strandline_message(), "freed") != NULL, 1);
+    EXPECT(strandline_read(db, read_only, NULL), STRANDLINE_READ_ONLY);
+    EXPECT(strandline_read(db, verify, &found), 0);
+    EXPECT(found, 50);
+    EXPECT(strandline_close(db), STRANDLINE_PARAMETER); /* A snapshot is left. */
+    EXPECT(verify(strandline_snapshot_read(snapshot), &found), 0);
+    EXPECT(found, 1);
+    strandline_snapshot_end(snapshot);
+    EXPECT(strandline_check(db, &damage), 0);
+    EXPECT(damage == NULL, 1);
+    EXPECT(strandline_checkpoint(db), 0);
+    snprintf(copy, sizeof copy, "%s.copy", path);
+    EXPECT(strandline_backup(db, copy), 0);
+    EXPECT(strandline_map_open(db, "nodes", &map), STRANDLINE_TABLE_TYPES);
+    EXPECT(strandline_delete(db, "rows"), 0);
+    EXPECT(strandline_delete(db, "rows"), STRANDLINE_NOT_FOUND);
+    EXPECT(strandline_read(db, verify, &found), STRANDLINE_NO_TABLE);
+    close_all();
+    open_all(copy, 1);
+    EXPECT(strandline_read(db, verify, &found), 0);
+    EXPECT(found, 50);
+    EXPECT(strandline_write(db, step, &n), STRANDLINE_READ_ONLY);
+    close_all();
+    puts("all is well");
+}
+
+int main(int argc, char **argv) {
+    uint64_t n = 0;
+    if (argc != 3)
+        return 2;
+    if (strcmp(argv[1], "once") == 0) {
+        once(argv[2]);
+        return 0;
+    }
+    open_all(argv[2], 0);
+    if (strcmp(argv[1], "work") == 0) {
+        EXPECT(strandline_read(db, verify, &n), 0);
+        for (n++;; n++) {
+            StrandlineTicket *ticket;
+            if (n % 2 == 0) {
+                EXPECT(strandline_write(db, step, &n), 0);
+            } else {
+                EXPECT(strandline_write_later(db, step, &n, &ticket), 0);
+                EXPECT(strandline_ticket_wait(ticket), 0);
+                strandline_ticket_free(ticket);
+            }
+            printf("committed %" PRIu64 "\n", n);
+            fflush(stdout);
+        }
+    }
+    EXPECT(strandline_read(db, verify, &n), 0);
+    char *damage;
+    EXPECT(strandline_check(db, &damage), 0);
+    printf("found %" PRIu64 "\n", n);
+    close_all();
+    return 0;
+}
