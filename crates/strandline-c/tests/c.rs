@@ -66,12 +66,24 @@ fn compile(source: &str, language: Language, folder: &Path, libraries: &[&str]) 
     Some(program)
 }
 
-/// As [`compile`], with Strandline.
-fn compile_with_strandline(source: &str, language: Language, folder: &Path) -> Option<PathBuf> {
-    // Beside this test's own binary.
+/// What a static library needs.
+const OF_THE_SYSTEM: [&str; 4] = ["-lgcc_s", "-lpthread", "-ldl", "-lm"];
+
+/// The static library beside this test's own binary.
+fn static_library() -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("libstrandline_c.a");
     assert!(library.exists(), "{} is not there", library.display());
-    compile(source, language, folder, &[library.to_str().unwrap(), "-lpthread", "-ldl", "-lm"])
+    library
+}
+
+/// As [`compile`], with Strandline.
+fn compile_with_strandline(source: &str, language: Language, folder: &Path) -> Option<PathBuf> {
+    compile(
+        source,
+        language,
+        folder,
+        &[&[static_library().to_str().unwrap()], OF_THE_SYSTEM.as_slice()].concat(),
+    )
 }
 
 /// Runs a program to its end: what it printed.
@@ -94,6 +106,24 @@ fn the_inventory_finds_its_data_again() {
             assert_eq!(run(&program, &[pool.to_str().unwrap()]), expected);
         }
     }
+}
+
+#[test]
+fn a_small_static_library_does_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    if !is_there("ld") || !is_there("objcopy") || !is_there("awk") {
+        return;
+    }
+    let (large, small) = (static_library(), folder.path().join("libstrandline.a"));
+    let script = Path::new(FOLDER).join("small-static-library");
+    run(&script, &[large.to_str().unwrap(), small.to_str().unwrap()]);
+    let size = |path: &Path| std::fs::metadata(path).unwrap().len();
+    assert!(size(&small) * 3 < size(&large), "{} and {} bytes", size(&small), size(&large));
+    let libraries = [&[small.to_str().unwrap()], OF_THE_SYSTEM.as_slice()].concat();
+    let Some(program) = compile("tests/c/everything.c", Language::C, folder.path(), &libraries) else {
+        return;
+    };
+    assert_eq!(run(&program, &["once", folder.path().join("file").to_str().unwrap()]), "all is well\n");
 }
 
 /// What both examples are asked, in a process each; what they printed and ended with.
