@@ -41,8 +41,8 @@ pub(crate) trait Storage {
     fn size(&mut self, file: u64) -> Result<u64>;
     /// Reads from `offset` on, and gives how many bytes there were.
     fn read(&mut self, file: u64, offset: u64, into: &mut [u8]) -> Result<usize>;
-    /// Writes all of these, each at its offset: all or nothing.
-    fn write(&mut self, file: u64, writes: &[(u64, &[u8])]) -> Result<()>;
+    /// Leaves at most `kept` bytes of what is there, and then writes all of these, each at its offset and in their order: all or nothing.
+    fn write(&mut self, file: u64, kept: u64, writes: &[(u64, &[u8])]) -> Result<()>;
     /// Shortens a file; a shorter file stays as it is.
     fn truncate(&mut self, file: u64, size: u64) -> Result<()>;
 }
@@ -181,11 +181,12 @@ impl<R: Runner, B: BorrowMut<R>> Storage for Files<B, R> {
         })
     }
 
-    fn write(&mut self, file: u64, writes: &[(u64, &[u8])]) -> Result<()> {
+    fn write(&mut self, file: u64, kept: u64, writes: &[(u64, &[u8])]) -> Result<()> {
         let Self { store, pages, .. } = *self;
-        self.runner.borrow_mut().run(|tx| {
+        let size = self.runner.borrow_mut().run(|tx| {
             let before = Extent::read(&store, tx, file)?;
             let mut extent = before;
+            let is_shorter = extent.shorten(&store, tx, file, kept)?;
             let mut contents = Vec::new();
             for &(offset, bytes) in writes {
                 // A hole reads as zeros, and pages that an interrupted truncation has left are none of it.
@@ -217,25 +218,16 @@ impl<R: Runner, B: BorrowMut<R>> Storage for Files<B, R> {
             if extent != before {
                 extent.write(&store, tx, file)?;
             }
-            Ok(())
-        })
+            Ok(is_shorter.then_some(extent.size))
+        })?;
+        size.map_or(Ok(()), |size| self.free_pages(file, size.div_ceil(PAGE_BYTES)))
     }
 
     fn truncate(&mut self, file: u64, size: u64) -> Result<()> {
         let store = self.store;
         self.runner.borrow_mut().run(|tx| {
             let mut extent = Extent::read(&store, tx, file)?;
-            if size >= extent.size {
-                return Ok(());
-            }
-            let (last, within) = (page(file, size / PAGE_BYTES), (size % PAGE_BYTES) as usize);
-            let mut contents = Vec::new();
-            if within > 0 && store.get_into(tx, &last, &mut contents)? {
-                contents[within..].fill(0);
-                store.insert(tx, &last, &contents)?;
-            }
-            extent.size = size;
-            extent.write(&store, tx, file)
+            if extent.shorten(&store, tx, file, size)? { extent.write(&store, tx, file) } else { Ok(()) }
         })?;
         self.free_pages(file, size.div_ceil(PAGE_BYTES))
     }
@@ -258,6 +250,27 @@ impl Extent {
             }
             _ => Err(tx.fail(Error::Damaged(format!("file number {file} of the SQLite store has no size")))),
         }
+    }
+
+    /// Makes it end at `size`, with zeros behind that in the last page; whether it was longer.
+    fn shorten(
+        &mut self,
+        store: &KeyValueStore,
+        tx: &mut impl Transaction,
+        file: u64,
+        size: u64,
+    ) -> Result<bool, Abort> {
+        if size >= self.size {
+            return Ok(false);
+        }
+        let (last, within) = (page(file, size / PAGE_BYTES), (size % PAGE_BYTES) as usize);
+        let mut contents = Vec::new();
+        if within > 0 && store.get_into(tx, &last, &mut contents)? {
+            contents[within..].fill(0);
+            store.insert(tx, &last, &contents)?;
+        }
+        self.size = size;
+        Ok(true)
     }
 
     fn write(self, store: &KeyValueStore, tx: &mut impl Transaction, file: u64) -> Result<(), Abort> {
@@ -307,16 +320,16 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 /// A part of a read or write that lies in one page.
-struct Piece {
-    page: u64,
+pub(crate) struct Piece {
+    pub page: u64,
     /// Where it begins in the page.
-    within: usize,
+    pub within: usize,
     /// Where it begins in what is read or written.
-    from: usize,
-    length: usize,
+    pub from: usize,
+    pub length: usize,
 }
 
-fn pieces(offset: u64, length: usize) -> impl Iterator<Item = Piece> {
+pub(crate) fn pieces(offset: u64, length: usize) -> impl Iterator<Item = Piece> {
     let mut from = 0;
     std::iter::from_fn(move || {
         let at = offset + from as u64;
@@ -330,4 +343,26 @@ fn pieces(offset: u64, length: usize) -> impl Iterator<Item = Piece> {
         from += piece.length;
         (piece.length > 0).then_some(piece)
     })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use strandline_core::Domain;
+    use strandline_core::engine::{Stm, Worker};
+    use strandline_core::file::{Options, Pool};
+    use strandline_core::layout::Geometry;
+    use strandline_core::memory::Native;
+
+    use super::*;
+
+    /// Files in a new pool.
+    pub fn with_files(body: impl FnOnce(&mut dyn Storage)) {
+        let folder = tempfile::tempdir().unwrap();
+        let geometry = Geometry { size: 24 << 20, logs: 2, ..Geometry::default() };
+        let options = Options { geometry, domain: Domain::Process, ..Options::default() };
+        let pool = Pool::create(folder.path().join("pool"), &options).unwrap();
+        let mut worker = pool.worker().unwrap();
+        let root = worker.view(|tx| Ok(tx.root(0))).unwrap();
+        body(&mut Files::<Worker<Native, Stm>, Worker<Native, Stm>>::new(worker, root, 64).unwrap());
+    }
 }

@@ -26,11 +26,17 @@
 //! The connections of one VFS exclude each other by SQLite's own locks. Databases have rollback journals, no
 //! write-ahead log: `PRAGMA journal_mode=WAL` answers `delete`.
 
+mod buffer;
+mod extension;
 mod files;
 mod locks;
+mod memory;
+mod paths;
+mod shared;
 mod vfs;
 
 use std::ffi::CString;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OpenFlags, ffi};
@@ -39,12 +45,14 @@ use strandline_core::error::Error;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Runner};
 
+pub use extension::sqlite3_strandlinesqlite_init;
 pub use files::{PAGE_BYTES, Pages, heap_bytes};
 /// The SQLite that this crate brings, as `rusqlite` shows it.
 pub use rusqlite;
 
 use files::{Files, Storage};
-use vfs::Shared;
+use memory::Journals;
+use shared::{App, Home, Shared, Sqlite};
 
 /// Buckets of the store that a VFS keeps its pages in, one page in a bucket for databases of 256 MB.
 pub const BUCKETS: u64 = 1 << 16;
@@ -56,6 +64,9 @@ pub enum Commit {
     Atomic,
     /// By SQLite's rollback journal.
     Journal,
+    /// All that was written since the last commit in one transaction of the pool, whatever its size; the VFS collects it in memory, and SQLite's
+    /// journal too. It needs nothing of SQLite. Of a transaction over several databases, each database commits for itself.
+    Buffered,
 }
 
 /// What a VFS has done.
@@ -74,7 +85,7 @@ pub struct Statistics {
 pub struct Vfs {
     name: String,
     table: *mut ffi::sqlite3_vfs,
-    shared: &'static Shared,
+    shared: Arc<Shared>,
 }
 
 // SAFETY: the pointer is only given back to SQLite, which takes it from any thread; what is shared is behind a mutex.
@@ -105,16 +116,30 @@ impl Vfs {
     fn register(commit: Commit, storage: Option<Box<dyn Storage + Send>>) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("strandline-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let has_batches = vfs::has_option(c"ENABLE_BATCH_ATOMIC_WRITE");
-        let commit = if has_batches { commit } else { Commit::Journal };
-        let shared: &'static Shared = Box::leak(Box::new(Shared::new(commit, storage)));
+        // SAFETY: the name is a C string; SQLite only reads it.
+        let has_batches =
+            unsafe { ffi::sqlite3_compileoption_used(c"ENABLE_BATCH_ATOMIC_WRITE".as_ptr()) != 0 };
+        let commit = match commit {
+            Commit::Atomic if !has_batches => Commit::Buffered,
+            commit => commit,
+        };
+        let shared = Arc::new(Shared::new(commit, storage, None));
+        let home = Home::Pool(shared.clone());
         let c_name = CString::new(name.clone()).map_err(|_| Error::Parameter("a name with a zero".into()))?;
-        let table = vfs::register(c_name, shared)
-            .map_err(|code| Error::Unsupported(format!("SQLite, which refuses a VFS (error {code})")))?;
+        let sqlite = Sqlite {
+            find: ffi::sqlite3_vfs_find,
+            register: ffi::sqlite3_vfs_register,
+            log: ffi::sqlite3_log,
+        };
+        // SAFETY: the functions of the SQLite that is linked.
+        let table = unsafe {
+            vfs::register(sqlite, c_name, |system| App { system, home, journals: Journals::default() })
+        }
+        .map_err(|code| Error::Unsupported(format!("SQLite, which refuses a VFS (error {code})")))?;
         Ok(Self { name, table, shared })
     }
 
-    /// How commits become durable: [`Commit::Journal`] as well where this SQLite was built without batches.
+    /// How commits become durable: [`Commit::Buffered`] in place of [`Commit::Atomic`] where this SQLite was built without batches.
     pub fn commits(&self) -> Commit {
         self.shared.commit
     }
@@ -149,7 +174,8 @@ impl Vfs {
 impl Drop for Vfs {
     /// Connections that are still open fail from now on.
     fn drop(&mut self) {
-        vfs::unregister(self.table);
+        // SAFETY: the table was registered, and is never freed.
+        unsafe { ffi::sqlite3_vfs_unregister(self.table) };
         self.shared.state().storage = None;
     }
 }
@@ -206,7 +232,7 @@ impl Lender {
         let lent =
             unsafe { std::mem::transmute::<*mut (dyn Storage + '_), *mut (dyn Storage + 'static)>(lent) };
         self.vfs.shared.state().storage = Some(Box::new(Lent(lent)));
-        let _loan = Loan(self.vfs.shared);
+        let _loan = Loan(&self.vfs.shared);
         body()
     }
 }
@@ -241,8 +267,8 @@ impl Storage for Lent {
     fn read(&mut self, file: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
         self.storage().read(file, offset, into)
     }
-    fn write(&mut self, file: u64, writes: &[(u64, &[u8])]) -> Result<()> {
-        self.storage().write(file, writes)
+    fn write(&mut self, file: u64, kept: u64, writes: &[(u64, &[u8])]) -> Result<()> {
+        self.storage().write(file, kept, writes)
     }
     fn truncate(&mut self, file: u64, size: u64) -> Result<()> {
         self.storage().truncate(file, size)

@@ -1,81 +1,43 @@
 //! The VFS: SQLite's calls, translated.
 //!
-//! All `unsafe` of this crate is here. SQLite calls the functions of [`register`]'s table with pointers that it has
-//! got from us: the VFS's `pAppData`, which is leaked and so lives for ever, and files that [`open`] has made and
-//! [`close`] has not yet seen.
+//! SQLite calls the functions of [`register`]'s table with pointers that it has got from us: the VFS's `pAppData`, which is leaked and so
+//! lives for ever, and files that [`open`] has made and [`close`] has not yet seen.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::ffi;
-use strandline_core::error::Error;
 
-use crate::files::{PAGE_BYTES, Storage};
+use crate::Commit;
+use crate::files::PAGE_BYTES;
 use crate::locks::{Level, Locks};
-use crate::{Commit, Statistics};
+use crate::memory::Memory;
+use crate::paths::{full_name, is_there};
+use crate::shared::{App, Home, SQLITE, Shared, Sqlite, Stored, told};
 
 /// The longest name of a database, with SQLite's suffixes.
 const MAX_NAME: c_int = 512;
 
-/// What all connections of a VFS share.
-pub(crate) struct Shared {
-    pub(crate) commit: Commit,
-    pub(crate) state: Mutex<State>,
-}
-
-pub(crate) struct State {
-    /// Nobody keeps files between two loans, and after the VFS was dropped.
-    pub(crate) storage: Option<Box<dyn Storage + Send>>,
-    pub(crate) statistics: Statistics,
-    /// What the last failed call failed with.
-    pub(crate) error: Option<Error>,
-    locks: HashMap<u64, Locks>,
-}
-
-impl Shared {
-    pub(crate) fn new(commit: Commit, storage: Option<Box<dyn Storage + Send>>) -> Self {
-        let state = State { storage, statistics: Statistics::default(), error: None, locks: HashMap::new() };
-        Self { commit, state: Mutex::new(state) }
-    }
-
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // What a panic leaves half done here is a count.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Asks the storage; `code` is what SQLite hears of a failure.
-    fn ask<T>(
-        &mut self,
-        code: c_int,
-        question: impl FnOnce(&mut dyn Storage) -> strandline_core::Result<T>,
-    ) -> Result<T, c_int> {
-        let Some(storage) = &mut self.storage else { return Err(code) };
-        question(&mut **storage).map_err(|error| {
-            let code = match error {
-                Error::Full(_) => ffi::SQLITE_FULL,
-                Error::ReadOnly => ffi::SQLITE_READONLY,
-                _ => code,
-            };
-            self.error = Some(error);
-            code
-        })
-    }
-}
-
-/// Tells SQLite of a VFS under `name`; what it gives is for [`unregister`].
-pub(crate) fn register(name: CString, shared: &'static Shared) -> Result<*mut ffi::sqlite3_vfs, c_int> {
+/// Tells SQLite of a VFS under `name`; what it gives is for `sqlite3_vfs_unregister`. `app` is given the system's VFS.
+///
+/// # Safety
+/// `sqlite`'s functions are those of an SQLite.
+pub(crate) unsafe fn register(
+    sqlite: Sqlite,
+    name: CString,
+    app: impl FnOnce(*mut ffi::sqlite3_vfs) -> App,
+) -> Result<*mut ffi::sqlite3_vfs, c_int> {
+    let sqlite = *SQLITE.get_or_init(|| sqlite);
+    // SAFETY: the function is SQLite's; null asks for the default.
+    let app = Box::leak(Box::new(app(unsafe { (sqlite.find)(ptr::null()) })));
     let vfs = ffi::sqlite3_vfs {
         iVersion: 2,
         szOsFile: size_of::<File>() as c_int,
         mxPathname: MAX_NAME,
         pNext: ptr::null_mut(),
         zName: name.into_raw(),
-        pAppData: ptr::from_ref(shared).cast_mut().cast(),
+        pAppData: ptr::from_mut(app).cast(),
         xOpen: Some(open),
         xDelete: Some(delete),
         xAccess: Some(access),
@@ -95,22 +57,10 @@ pub(crate) fn register(name: CString, shared: &'static Shared) -> Result<*mut ff
     };
     let vfs = Box::into_raw(Box::new(vfs));
     // SAFETY: the table and all it points to are leaked, so they live as long as SQLite may use them.
-    match unsafe { ffi::sqlite3_vfs_register(vfs, 0) } {
+    match unsafe { (sqlite.register)(vfs, 0) } {
         ffi::SQLITE_OK => Ok(vfs),
         code => Err(code),
     }
-}
-
-/// No connection is opened on this VFS any more.
-pub(crate) fn unregister(vfs: *mut ffi::sqlite3_vfs) {
-    // SAFETY: `vfs` is from `register` and still whole, as it is never freed.
-    unsafe { ffi::sqlite3_vfs_unregister(vfs) };
-}
-
-/// Whether this SQLite was built with the option, named without `SQLITE_`.
-pub(crate) fn has_option(name: &CStr) -> bool {
-    // SAFETY: `name` is a C string; SQLite only reads it.
-    unsafe { ffi::sqlite3_compileoption_used(name.as_ptr()) != 0 }
 }
 
 /// A file as SQLite sees it: its own part first.
@@ -122,20 +72,18 @@ struct File {
 
 /// An open file.
 struct Open {
-    shared: &'static Shared,
+    app: &'static App,
     contents: Contents,
     level: Level,
-    /// What an atomic write has collected.
-    batch: Option<Vec<(u64, Vec<u8>)>>,
     /// The name of a file that goes when it is closed.
     delete_on_close: Option<Vec<u8>>,
 }
 
 enum Contents {
-    /// In the pool, with this number.
-    Pool(u64),
-    /// For this connection only: sorters, statement journals.
-    Memory(Vec<u8>),
+    /// In the pool.
+    Pool(Stored),
+    /// Sorters and statement journals, for one connection only; journals.
+    Memory(Memory),
 }
 
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
@@ -172,9 +120,9 @@ fn guard(code: c_int, body: impl FnOnce() -> Result<c_int, c_int>) -> c_int {
 ///
 /// # Safety
 /// `vfs` is one that [`register`] has made.
-unsafe fn shared(vfs: *mut ffi::sqlite3_vfs) -> &'static Shared {
-    // SAFETY: `pAppData` was made from a `&'static Shared` there.
-    unsafe { &*(*vfs).pAppData.cast::<Shared>() }
+unsafe fn app(vfs: *mut ffi::sqlite3_vfs) -> &'static App {
+    // SAFETY: `pAppData` was made from a leaked box there.
+    unsafe { &*(*vfs).pAppData.cast::<App>() }
 }
 
 /// The open file behind SQLite's.
@@ -207,37 +155,37 @@ unsafe extern "C" fn open(
         | ffi::SQLITE_OPEN_TRANSIENT_DB
         | ffi::SQLITE_OPEN_TEMP_JOURNAL
         | ffi::SQLITE_OPEN_SUBJOURNAL;
+    const JOURNALS: c_int = ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_SUPER_JOURNAL;
     // SAFETY: SQLite gives `szOsFile` bytes for a `File`. Without methods it is not closed after a failure.
     unsafe { (*file).pMethods = ptr::null() };
     // SAFETY: SQLite calls with the VFS that was registered, and a C string or null.
-    let (shared, name) = unsafe { (shared(vfs), bytes(name)) };
+    let (app, name) = unsafe { (app(vfs), bytes(name)) };
     guard(ffi::SQLITE_CANTOPEN, || {
         let has = |flag: c_int| flags & flag != 0;
-        let contents = match name {
-            Some(name) if !has(OF_ONE_CONNECTION) => {
-                let mut state = shared.state();
-                let found = state.ask(ffi::SQLITE_CANTOPEN, |files| files.find(name))?;
-                if has(ffi::SQLITE_OPEN_MAIN_JOURNAL) {
-                    state.statistics.journals += 1;
-                }
-                Contents::Pool(match found {
-                    Some(_) if has(ffi::SQLITE_OPEN_EXCLUSIVE) && has(ffi::SQLITE_OPEN_CREATE) => {
-                        return Err(ffi::SQLITE_CANTOPEN);
-                    }
-                    Some(number) => number,
-                    None if has(ffi::SQLITE_OPEN_CREATE) => {
-                        state.ask(ffi::SQLITE_CANTOPEN, |files| files.create(name))?
-                    }
-                    None => return Err(ffi::SQLITE_CANTOPEN),
-                })
+        let contents = match (&app.home, name) {
+            (_, None) => Contents::Memory(Memory::default()),
+            _ if has(OF_ONE_CONNECTION) => Contents::Memory(Memory::default()),
+            (home, Some(name)) if has(JOURNALS) && home.is_buffered() => {
+                let journal = app.journals.open(name, has(ffi::SQLITE_OPEN_CREATE));
+                Contents::Memory(journal.ok_or(ffi::SQLITE_CANTOPEN)?)
             }
-            _ => Contents::Memory(Vec::new()),
+            (Home::Pool(shared), Some(name)) => {
+                Contents::Pool(Stored::new(shared.clone(), file_in_pool(shared, name, flags)?))
+            }
+            (Home::Paths(paths), Some(name)) => {
+                let (create, read_only) = (has(ffi::SQLITE_OPEN_CREATE), has(ffi::SQLITE_OPEN_READONLY));
+                let opened = paths.database(name, create, read_only);
+                let (shared, number) = opened.map_err(|error| told(&error, ffi::SQLITE_CANTOPEN))?;
+                Contents::Pool(Stored::new(shared, number))
+            }
         };
-        let delete_on_close = match (&contents, name) {
-            (Contents::Pool(_), Some(name)) if has(ffi::SQLITE_OPEN_DELETEONCLOSE) => Some(name.to_vec()),
+        let delete_on_close = match name {
+            Some(name) if has(ffi::SQLITE_OPEN_DELETEONCLOSE) && !has(OF_ONE_CONNECTION) => {
+                Some(name.to_vec())
+            }
             _ => None,
         };
-        let open = Box::new(Open { shared, contents, level: Level::None, batch: None, delete_on_close });
+        let open = Box::new(Open { app, contents, level: Level::None, delete_on_close });
         // SAFETY: as above; `out_flags` is null or an integer's place.
         unsafe {
             (*file.cast::<File>()).open = Box::into_raw(open);
@@ -250,12 +198,38 @@ unsafe extern "C" fn open(
     })
 }
 
+/// The number of the file `name` in the one pool.
+fn file_in_pool(shared: &Shared, name: &[u8], flags: c_int) -> Result<u64, c_int> {
+    let has = |flag: c_int| flags & flag != 0;
+    let mut state = shared.state();
+    let found = state.ask(ffi::SQLITE_CANTOPEN, |files| files.find(name))?;
+    if has(ffi::SQLITE_OPEN_MAIN_JOURNAL) {
+        state.statistics.journals += 1;
+    }
+    match found {
+        Some(_) if has(ffi::SQLITE_OPEN_EXCLUSIVE) && has(ffi::SQLITE_OPEN_CREATE) => {
+            Err(ffi::SQLITE_CANTOPEN)
+        }
+        Some(number) => Ok(number),
+        None if has(ffi::SQLITE_OPEN_CREATE) => state.ask(ffi::SQLITE_CANTOPEN, |files| files.create(name)),
+        None => Err(ffi::SQLITE_CANTOPEN),
+    }
+}
+
+/// Deletes the file `name`; whether it was there.
+fn delete_file(app: &App, name: &[u8]) -> Result<bool, c_int> {
+    match &app.home {
+        _ if app.journals.delete(name) => Ok(true),
+        Home::Pool(shared) => shared.state().ask(ffi::SQLITE_IOERR_DELETE, |files| files.delete(name)),
+        Home::Paths(_) => Ok(false),
+    }
+}
+
 unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, _: c_int) -> c_int {
     // SAFETY: SQLite calls with the VFS that was registered, and a C string.
-    let (shared, name) = unsafe { (shared(vfs), bytes(name).unwrap_or_default()) };
+    let (app, name) = unsafe { (app(vfs), bytes(name).unwrap_or_default()) };
     guard(ffi::SQLITE_IOERR_DELETE, || {
-        let was_there = shared.state().ask(ffi::SQLITE_IOERR_DELETE, |files| files.delete(name))?;
-        if was_there { Ok(ffi::SQLITE_OK) } else { Err(ffi::SQLITE_IOERR_DELETE_NOENT) }
+        if delete_file(app, name)? { Ok(ffi::SQLITE_OK) } else { Err(ffi::SQLITE_IOERR_DELETE_NOENT) }
     })
 }
 
@@ -266,38 +240,48 @@ unsafe extern "C" fn access(
     result: *mut c_int,
 ) -> c_int {
     // SAFETY: SQLite calls with the VFS that was registered, and a C string.
-    let (shared, name) = unsafe { (shared(vfs), bytes(name).unwrap_or_default()) };
+    let (app, name) = unsafe { (app(vfs), bytes(name).unwrap_or_default()) };
     guard(ffi::SQLITE_IOERR, || {
-        let found = shared.state().ask(ffi::SQLITE_IOERR, |files| files.find(name))?;
+        let is_there = match &app.home {
+            _ if app.journals.has(name) => true,
+            Home::Pool(shared) => shared.state().ask(ffi::SQLITE_IOERR, |files| files.find(name))?.is_some(),
+            Home::Paths(_) => is_there(name),
+        };
         // SAFETY: `result` is an integer's place.
-        unsafe { *result = c_int::from(found.is_some()) };
+        unsafe { *result = c_int::from(is_there) };
         Ok(ffi::SQLITE_OK)
     })
 }
 
 unsafe extern "C" fn full_pathname(
-    _: *mut ffi::sqlite3_vfs,
+    vfs: *mut ffi::sqlite3_vfs,
     name: *const c_char,
     length: c_int,
     out: *mut c_char,
 ) -> c_int {
-    // SAFETY: SQLite calls with a C string, and with room for `length` bytes at `out`.
-    unsafe {
-        let name = CStr::from_ptr(name).to_bytes_with_nul();
+    // SAFETY: SQLite calls with the VFS that was registered, and a C string.
+    let (app, name) = unsafe { (app(vfs), bytes(name).unwrap_or_default()) };
+    guard(ffi::SQLITE_CANTOPEN, || {
+        let mut name = match app.home {
+            Home::Pool(_) => name.to_vec(),
+            Home::Paths(_) => full_name(name),
+        };
+        name.push(0);
         if name.len() > length as usize {
-            return ffi::SQLITE_CANTOPEN;
+            return Err(ffi::SQLITE_CANTOPEN);
         }
-        ptr::copy_nonoverlapping(name.as_ptr().cast(), out, name.len());
-    }
-    ffi::SQLITE_OK
+        // SAFETY: SQLite gives room for `length` bytes at `out`.
+        unsafe { ptr::copy_nonoverlapping(name.as_ptr().cast(), out, name.len()) };
+        Ok(ffi::SQLITE_OK)
+    })
 }
 
 /// Calls a function of the system's own VFS: time and randomness are not ours.
 macro_rules! of_the_system {
-    ($function:ident($($argument:expr),*)) => {{
-        // SAFETY: the default VFS exists, has all its functions, and is called with its own pointer.
+    ($vfs:ident.$function:ident($($argument:expr),*)) => {{
+        // SAFETY: SQLite calls with the VFS that was registered. The system's is called with its own pointer.
         unsafe {
-            let system = ffi::sqlite3_vfs_find(ptr::null());
+            let system = app($vfs).system;
             match system.as_ref().and_then(|vfs| vfs.$function) {
                 Some(function) => function(system, $($argument),*),
                 None => ffi::SQLITE_ERROR,
@@ -306,23 +290,23 @@ macro_rules! of_the_system {
     }};
 }
 
-unsafe extern "C" fn randomness(_: *mut ffi::sqlite3_vfs, bytes: c_int, out: *mut c_char) -> c_int {
-    of_the_system!(xRandomness(bytes, out))
+unsafe extern "C" fn randomness(vfs: *mut ffi::sqlite3_vfs, bytes: c_int, out: *mut c_char) -> c_int {
+    of_the_system!(vfs.xRandomness(bytes, out))
 }
 
-unsafe extern "C" fn sleep(_: *mut ffi::sqlite3_vfs, microseconds: c_int) -> c_int {
-    of_the_system!(xSleep(microseconds))
+unsafe extern "C" fn sleep(vfs: *mut ffi::sqlite3_vfs, microseconds: c_int) -> c_int {
+    of_the_system!(vfs.xSleep(microseconds))
 }
 
-unsafe extern "C" fn current_time(_: *mut ffi::sqlite3_vfs, out: *mut f64) -> c_int {
-    of_the_system!(xCurrentTime(out))
+unsafe extern "C" fn current_time(vfs: *mut ffi::sqlite3_vfs, out: *mut f64) -> c_int {
+    of_the_system!(vfs.xCurrentTime(out))
 }
 
 unsafe extern "C" fn current_time_in_milliseconds(
-    _: *mut ffi::sqlite3_vfs,
+    vfs: *mut ffi::sqlite3_vfs,
     out: *mut ffi::sqlite3_int64,
 ) -> c_int {
-    of_the_system!(xCurrentTimeInt64(out))
+    of_the_system!(vfs.xCurrentTimeInt64(out))
 }
 
 unsafe extern "C" fn last_error(_: *mut ffi::sqlite3_vfs, _: c_int, _: *mut c_char) -> c_int {
@@ -331,19 +315,23 @@ unsafe extern "C" fn last_error(_: *mut ffi::sqlite3_vfs, _: c_int, _: *mut c_ch
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: the box that `open` has made; SQLite does not use the file after this.
-    let open = unsafe { Box::from_raw((*file.cast::<File>()).open) };
+    let Open { app, contents, mut level, delete_on_close } =
+        *unsafe { Box::from_raw((*file.cast::<File>()).open) };
     guard(ffi::SQLITE_IOERR_CLOSE, || {
-        let mut state = open.shared.state();
-        if let Contents::Pool(number) = open.contents {
-            let mut level = open.level;
+        if let Contents::Pool(Stored { shared, number, .. }) = contents {
+            let mut state = shared.state();
             let locks = state.locks.entry(number).or_default();
             locks.lower(&mut level, Level::None);
             if locks.is_free() {
                 state.locks.remove(&number);
             }
+            drop(state);
+            if let Home::Paths(paths) = &app.home {
+                paths.release(shared);
+            }
         }
-        if let Some(name) = &open.delete_on_close {
-            state.ask(ffi::SQLITE_IOERR_DELETE, |files| files.delete(name))?;
+        if let Some(name) = &delete_on_close {
+            delete_file(app, name)?;
         }
         Ok(ffi::SQLITE_OK)
     })
@@ -362,18 +350,16 @@ unsafe extern "C" fn read(
     };
     guard(ffi::SQLITE_IOERR_READ, || {
         let offset = offset as u64;
-        let read = match &open.contents {
+        let read = match &mut open.contents {
             // SQLite reads nothing between the first write of a batch and its end.
-            Contents::Pool(_) if open.batch.is_some() => return Err(ffi::SQLITE_IOERR_READ),
-            Contents::Pool(number) => {
-                open.shared.state().ask(ffi::SQLITE_IOERR_READ, |files| files.read(*number, offset, into))?
+            Contents::Pool(stored) if stored.batch.is_some() => return Err(ffi::SQLITE_IOERR_READ),
+            Contents::Pool(stored) => {
+                stored.ask(ffi::SQLITE_IOERR_READ, |files, number, buffer| match buffer {
+                    Some(buffer) => buffer.read(files, number, offset, into),
+                    None => files.read(number, offset, into),
+                })?
             }
-            Contents::Memory(bytes) => {
-                let rest = bytes.get(offset as usize..).unwrap_or_default();
-                let read = rest.len().min(into.len());
-                into[..read].copy_from_slice(&rest[..read]);
-                read
-            }
+            Contents::Memory(memory) => memory.read(offset as usize, into),
         };
         if read < into.len() { Err(ffi::SQLITE_IOERR_SHORT_READ) } else { Ok(ffi::SQLITE_OK) }
     })
@@ -391,19 +377,15 @@ unsafe extern "C" fn write(
     guard(ffi::SQLITE_IOERR_WRITE, || {
         let offset = offset as u64;
         match &mut open.contents {
-            Contents::Pool(number) => match &mut open.batch {
-                Some(batch) => batch.push((offset, from.to_vec())),
-                None => {
-                    let writes = [(offset, from)];
-                    open.shared
-                        .state()
-                        .ask(ffi::SQLITE_IOERR_WRITE, |files| files.write(*number, &writes))?;
-                }
-            },
-            Contents::Memory(bytes) => {
-                let (offset, end) = (offset as usize, offset as usize + from.len());
-                bytes.resize(bytes.len().max(end), 0);
-                bytes[offset..end].copy_from_slice(from);
+            Contents::Pool(Stored { batch: Some(batch), .. }) => batch.push((offset, from.to_vec())),
+            Contents::Pool(stored) => {
+                stored.ask(ffi::SQLITE_IOERR_WRITE, |files, number, buffer| match buffer {
+                    Some(buffer) => buffer.write(files, number, offset, from),
+                    None => files.write(number, u64::MAX, &[(offset, from)]),
+                })?
+            }
+            Contents::Memory(memory) => {
+                memory.write(offset as usize, from);
             }
         }
         Ok(ffi::SQLITE_OK)
@@ -416,29 +398,46 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: ffi::sqlite3_i
     guard(ffi::SQLITE_IOERR_TRUNCATE, || {
         let size = size as u64;
         match &mut open.contents {
-            Contents::Pool(number) => {
-                open.shared.state().ask(ffi::SQLITE_IOERR_TRUNCATE, |files| files.truncate(*number, size))?;
+            Contents::Pool(stored) => {
+                stored.ask(ffi::SQLITE_IOERR_TRUNCATE, |files, number, buffer| match buffer {
+                    Some(buffer) => buffer.truncate(files, number, size),
+                    None => files.truncate(number, size),
+                })?;
             }
-            Contents::Memory(bytes) => bytes.truncate(size as usize),
+            Contents::Memory(memory) => memory.bytes().truncate(size as usize),
         }
         Ok(ffi::SQLITE_OK)
     })
 }
 
-/// Nothing is left to do: each write was durable when it returned.
-unsafe extern "C" fn synchronize(_: *mut ffi::sqlite3_file, _: c_int) -> c_int {
-    ffi::SQLITE_OK
+/// SQLite synchronizes a database when all that belongs to a commit, or to taking one back, has been written. Where there is no buffer nothing
+/// is left to do: each write was durable when it returned.
+unsafe extern "C" fn synchronize(file: *mut ffi::sqlite3_file, _: c_int) -> c_int {
+    // SAFETY: an open file.
+    let open = unsafe { opened(file) };
+    guard(ffi::SQLITE_IOERR_FSYNC, || commit(open, ffi::SQLITE_IOERR_FSYNC))
+}
+
+/// Makes what is in the file's buffer one transaction of the pool.
+fn commit(open: &mut Open, code: c_int) -> Result<c_int, c_int> {
+    match &mut open.contents {
+        Contents::Pool(stored) => stored.commit_buffer(code),
+        Contents::Memory(_) => Ok(ffi::SQLITE_OK),
+    }
 }
 
 unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, out: *mut ffi::sqlite3_int64) -> c_int {
     // SAFETY: an open file.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_FSTAT, || {
-        let size = match &open.contents {
-            Contents::Pool(number) => {
-                open.shared.state().ask(ffi::SQLITE_IOERR_FSTAT, |files| files.size(*number))?
+        let size = match &mut open.contents {
+            Contents::Pool(stored) => {
+                stored.ask(ffi::SQLITE_IOERR_FSTAT, |files, number, buffer| match buffer {
+                    Some(buffer) => buffer.size(files, number),
+                    None => files.size(number),
+                })?
             }
-            Contents::Memory(bytes) => bytes.len() as u64,
+            Contents::Memory(memory) => memory.bytes().len() as u64,
         };
         // SAFETY: `out` is an integer's place.
         unsafe { *out = size as ffi::sqlite3_int64 };
@@ -448,8 +447,10 @@ unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, out: *mut ffi::sqli
 
 /// The file's locks and the connection's level; a file in memory has none.
 fn with_locks<T>(open: &mut Open, none: T, body: impl FnOnce(&mut Locks, &mut Level) -> T) -> T {
-    match open.contents {
-        Contents::Pool(number) => body(open.shared.state().locks.entry(number).or_default(), &mut open.level),
+    match &open.contents {
+        Contents::Pool(Stored { shared, number, .. }) => {
+            body(shared.state().locks.entry(*number).or_default(), &mut open.level)
+        }
         Contents::Memory(_) => none,
     }
 }
@@ -467,6 +468,8 @@ unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int
     // SAFETY: an open file.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_UNLOCK, || {
+        // What was written without `PRAGMA synchronous`, or after the commit, as when the file becomes shorter.
+        commit(open, ffi::SQLITE_IOERR_UNLOCK)?;
         with_locks(open, (), |locks, now| locks.lower(now, Level::of(level)));
         Ok(ffi::SQLITE_OK)
     })
@@ -487,15 +490,18 @@ unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, operation: c_int
     // SAFETY: an open file.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR, || {
-        let Contents::Pool(number) = open.contents else { return Err(ffi::SQLITE_NOTFOUND) };
+        let Contents::Pool(stored) = &mut open.contents else { return Err(ffi::SQLITE_NOTFOUND) };
         match operation {
-            ffi::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE => open.batch = Some(Vec::new()),
+            // Where connections keep their locks nothing is unlocked.
+            ffi::SQLITE_FCNTL_COMMIT_PHASETWO => return stored.commit_buffer(ffi::SQLITE_IOERR_FSYNC),
+            ffi::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE => stored.batch = Some(Vec::new()),
             ffi::SQLITE_FCNTL_COMMIT_ATOMIC_WRITE => {
-                let batch = open.batch.take().unwrap_or_default();
+                let batch = stored.batch.take().unwrap_or_default();
                 let writes: Vec<_> = batch.iter().map(|(offset, bytes)| (*offset, &bytes[..])).collect();
-                let mut state = open.shared.state();
-                let written =
-                    state.ask(ffi::SQLITE_IOERR_COMMIT_ATOMIC, |files| files.write(number, &writes));
+                let mut state = stored.shared.state();
+                let written = state.ask(ffi::SQLITE_IOERR_COMMIT_ATOMIC, |files| {
+                    files.write(stored.number, u64::MAX, &writes)
+                });
                 match written {
                     Ok(()) => state.statistics.atomic_commits += 1,
                     Err(code) => {
@@ -505,7 +511,7 @@ unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, operation: c_int
                     }
                 }
             }
-            ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => open.batch = None,
+            ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => stored.batch = None,
             _ => return Err(ffi::SQLITE_NOTFOUND),
         }
         Ok(ffi::SQLITE_OK)
@@ -519,13 +525,15 @@ unsafe extern "C" fn sector_size(_: *mut ffi::sqlite3_file) -> c_int {
 unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: an open file.
     let open = unsafe { opened(file) };
-    // Each write is a transaction that is durable before the next begins.
+    // Each write is a transaction that is durable before the next begins, or a part of the one that a commit is.
     let always = ffi::SQLITE_IOCAP_ATOMIC
         | ffi::SQLITE_IOCAP_SAFE_APPEND
         | ffi::SQLITE_IOCAP_SEQUENTIAL
         | ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
-    match (&open.contents, open.shared.commit) {
-        (Contents::Pool(_), Commit::Atomic) => always | ffi::SQLITE_IOCAP_BATCH_ATOMIC,
+    match &open.contents {
+        Contents::Pool(stored) if stored.shared.commit == Commit::Atomic => {
+            always | ffi::SQLITE_IOCAP_BATCH_ATOMIC
+        }
         _ => always,
     }
 }

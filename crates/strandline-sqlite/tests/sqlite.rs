@@ -10,7 +10,7 @@ use strandline_core::layout::Geometry;
 use strandline_core::transaction::Runner;
 use strandline_sqlite::{Commit, Lender, Pages, Vfs};
 
-const WAYS: [Commit; 2] = [Commit::Atomic, Commit::Journal];
+const WAYS: [Commit; 3] = [Commit::Atomic, Commit::Journal, Commit::Buffered];
 
 fn options() -> Options {
     let geometry = Geometry { size: 40 << 20, logs: 4, log_bytes: 1 << 20, ..Geometry::default() };
@@ -56,6 +56,9 @@ fn commits_and_rollbacks_take_the_way_that_was_chosen() {
             // SQLite fills an empty database by the journal.
             Commit::Atomic => {
                 assert!(statistics.atomic_commits == 13 && statistics.journals == 1, "{statistics:?}")
+            }
+            Commit::Buffered => {
+                assert!(statistics.atomic_commits >= 14 && statistics.journals == 0, "{statistics:?}")
             }
             Commit::Journal => {
                 assert!(statistics.atomic_commits == 0 && statistics.journals >= 14, "{statistics:?}")

@@ -1,0 +1,90 @@
+//! The VFS as an extension that any SQLite loads, for its shell and other languages.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use rusqlite::ffi;
+
+use crate::memory::Journals;
+use crate::paths::Paths;
+use crate::shared::{App, Home, Sqlite};
+use crate::vfs::register;
+
+/// The part of `sqlite3_api_routines` (sqlite3ext.h) that is used. SQLite only ever appends to it.
+#[repr(C)]
+struct Routines {
+    _before: [*const c_void; 141],
+    vfs_find: unsafe extern "C" fn(*const c_char) -> *mut ffi::sqlite3_vfs,
+    vfs_register: unsafe extern "C" fn(*mut ffi::sqlite3_vfs, c_int) -> c_int,
+    _between: [*const c_void; LOG - 143],
+    log: unsafe extern "C" fn(c_int, *const c_char, ...),
+}
+
+/// Where `log` is.
+const LOG: usize = 167;
+
+/// What SQLite calls when it loads the library, by the name of its file: registers the VFS `strandline`.
+///
+/// ```sql
+/// .load target/distribution/libstrandline_sqlite
+/// .open file:shop.db?vfs=strandline
+/// ```
+///
+/// # Safety
+/// `routines` are those of an SQLite that calls this as it calls the entry point of an extension.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_strandlinesqlite_init(
+    _: *mut ffi::sqlite3,
+    _: *mut *mut c_char,
+    routines: *const ffi::sqlite3_api_routines,
+) -> c_int {
+    // SAFETY: every SQLite since 3.7 has these routines there, and they stay.
+    let routines = unsafe { &*routines.cast::<Routines>() };
+    let sqlite = Sqlite { find: routines.vfs_find, register: routines.vfs_register, log: routines.log };
+    // SAFETY: the functions are SQLite's.
+    unsafe {
+        if !(sqlite.find)(c"strandline".as_ptr()).is_null() {
+            return ffi::SQLITE_OK_LOAD_PERMANENTLY;
+        }
+        let home = Home::Paths(Paths::default());
+        match register(sqlite, c"strandline".into(), |system| App {
+            system,
+            home,
+            journals: Journals::default(),
+        }) {
+            // The VFS is used by connections that know nothing of the one that has loaded it.
+            Ok(_) => ffi::SQLITE_OK_LOAD_PERMANENTLY,
+            Err(code) => code,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The SQLite that is linked hands its routines to an extension, which finds in them what it is linked with.
+    #[test]
+    fn the_routines_are_where_they_are_said_to_be() {
+        unsafe extern "C" fn look(
+            _: *mut ffi::sqlite3,
+            _: *mut *mut c_char,
+            routines: *const ffi::sqlite3_api_routines,
+        ) -> c_int {
+            // SAFETY: SQLite's own.
+            let routines = unsafe { &*routines.cast::<Routines>() };
+            let found = [routines.vfs_find as usize, routines.vfs_register as usize, routines.log as usize];
+            let linked: [usize; 3] = [
+                ffi::sqlite3_vfs_find as *const () as usize,
+                ffi::sqlite3_vfs_register as *const () as usize,
+                ffi::sqlite3_log as *const () as usize,
+            ];
+            if found == linked { ffi::SQLITE_OK } else { ffi::SQLITE_ERROR }
+        }
+        // SAFETY: `look` is an entry point, and stays.
+        unsafe { ffi::sqlite3_auto_extension(Some(look)) };
+        let opened = rusqlite::Connection::open_in_memory();
+        // SAFETY: as above.
+        unsafe { ffi::sqlite3_cancel_auto_extension(Some(look)) };
+        opened.unwrap();
+    }
+}

@@ -1,0 +1,61 @@
+//! Files in memory: what SQLite needs for one connection only, and the journals of databases whose commits are one transaction of the pool. Nobody needs
+//! them after a crash.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A file in memory.
+#[derive(Clone, Default)]
+pub(crate) struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Memory {
+    pub fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads from `offset` on, and gives how many bytes there were.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> usize {
+        let bytes = self.bytes();
+        let rest = bytes.get(offset..).unwrap_or_default();
+        let read = rest.len().min(into.len());
+        into[..read].copy_from_slice(&rest[..read]);
+        read
+    }
+
+    pub fn write(&self, offset: usize, from: &[u8]) {
+        let mut bytes = self.bytes();
+        let end = offset + from.len();
+        let length = bytes.len().max(end);
+        bytes.resize(length, 0);
+        bytes[offset..end].copy_from_slice(from);
+    }
+}
+
+/// Journals, by their names.
+#[derive(Default)]
+pub(crate) struct Journals(Mutex<HashMap<Vec<u8>, Memory>>);
+
+impl Journals {
+    fn all(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The journal `name`, if it is there or may be made.
+    pub fn open(&self, name: &[u8], create: bool) -> Option<Memory> {
+        let mut journals = self.all();
+        match journals.get(name) {
+            Some(journal) => Some(journal.clone()),
+            None if create => Some(journals.entry(name.to_vec()).or_default().clone()),
+            None => None,
+        }
+    }
+
+    /// Deletes a journal; whether it was there.
+    pub fn delete(&self, name: &[u8]) -> bool {
+        self.all().remove(name).is_some()
+    }
+
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.all().contains_key(name)
+    }
+}

@@ -1,0 +1,162 @@
+//! What the connections of a VFS share, and what each keeps of an open file.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_int};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rusqlite::ffi;
+use strandline_core::error::Error;
+use strandline_core::file::Pool;
+
+use crate::buffer::Buffer;
+use crate::files::Storage;
+use crate::locks::Locks;
+use crate::memory::Journals;
+use crate::paths::Paths;
+use crate::{Commit, Statistics};
+
+/// What a VFS has from its registration on.
+pub(crate) struct App {
+    /// The VFS of the system, for time and randomness.
+    pub(crate) system: *mut ffi::sqlite3_vfs,
+    pub(crate) home: Home,
+    /// [`Commit::Buffered`]: the journals.
+    pub(crate) journals: Journals,
+}
+
+/// Where the databases of a VFS are.
+pub(crate) enum Home {
+    /// Files in one pool.
+    Pool(Arc<Shared>),
+    /// Each is a pool of its own, at its path.
+    Paths(Paths),
+}
+
+impl Home {
+    /// Whether journals are kept in memory.
+    pub(crate) fn is_buffered(&self) -> bool {
+        match self {
+            Self::Pool(shared) => shared.commit == Commit::Buffered,
+            Self::Paths(_) => true,
+        }
+    }
+}
+
+/// What all connections to a pool share.
+pub(crate) struct Shared {
+    pub(crate) commit: Commit,
+    pub(crate) state: Mutex<State>,
+    /// The pool, where it is closed with the last connection: after the state.
+    _pool: Option<Pool>,
+}
+
+pub(crate) struct State {
+    /// Nobody keeps files between two loans, and after the VFS was dropped.
+    pub(crate) storage: Option<Box<dyn Storage + Send>>,
+    pub(crate) statistics: Statistics,
+    /// What the last failed call failed with.
+    pub(crate) error: Option<Error>,
+    pub(crate) locks: HashMap<u64, Locks>,
+}
+
+impl Shared {
+    pub(crate) fn new(commit: Commit, storage: Option<Box<dyn Storage + Send>>, pool: Option<Pool>) -> Self {
+        let state = State { storage, statistics: Statistics::default(), error: None, locks: HashMap::new() };
+        Self { commit, state: Mutex::new(state), _pool: pool }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // What a panic leaves half done here is a count.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Asks the storage; `code` is what SQLite hears of a failure.
+    pub(crate) fn ask<T>(
+        &mut self,
+        code: c_int,
+        question: impl FnOnce(&mut dyn Storage) -> strandline_core::Result<T>,
+    ) -> Result<T, c_int> {
+        let Some(storage) = &mut self.storage else { return Err(code) };
+        question(&mut **storage).map_err(|error| {
+            let code = told(&error, code);
+            self.error = Some(error);
+            code
+        })
+    }
+
+    /// The number of the file `name`, which is made if it is not there.
+    pub(crate) fn number(&mut self, name: &[u8]) -> strandline_core::Result<u64> {
+        let storage = self.storage.as_mut().ok_or_else(|| Error::Missing { what: "pool", root: 0 })?;
+        match storage.find(name)? {
+            Some(number) => Ok(number),
+            None => storage.create(name),
+        }
+    }
+}
+
+/// The functions of SQLite that are called here: of the one that is linked, or of the one that has loaded the extension.
+#[derive(Clone, Copy)]
+pub(crate) struct Sqlite {
+    pub(crate) find: unsafe extern "C" fn(*const c_char) -> *mut ffi::sqlite3_vfs,
+    pub(crate) register: unsafe extern "C" fn(*mut ffi::sqlite3_vfs, c_int) -> c_int,
+    pub(crate) log: unsafe extern "C" fn(c_int, *const c_char, ...),
+}
+
+pub(crate) static SQLITE: OnceLock<Sqlite> = OnceLock::new();
+
+/// Tells SQLite's log what has failed; the code that SQLite hears of it, `code` if it has no better one.
+pub(crate) fn told(error: &Error, code: c_int) -> c_int {
+    let code = match error {
+        Error::Full(_) => ffi::SQLITE_FULL,
+        Error::ReadOnly => ffi::SQLITE_READONLY,
+        Error::Locked { .. } => ffi::SQLITE_BUSY,
+        Error::NotAPool { .. } => ffi::SQLITE_NOTADB,
+        _ => code,
+    };
+    if let (Some(sqlite), Ok(text)) = (SQLITE.get(), CString::new(error.to_string())) {
+        // SAFETY: the function is SQLite's; one string for one `%s`.
+        unsafe { (sqlite.log)(code, c"strandline: %s".as_ptr(), text.as_ptr()) };
+    }
+    code
+}
+
+/// A file in a pool.
+pub(crate) struct Stored {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) number: u64,
+    /// What an atomic write has collected.
+    pub(crate) batch: Option<Vec<(u64, Vec<u8>)>>,
+    /// [`Commit::Buffered`]: what was written since the last commit.
+    buffer: Option<Buffer>,
+}
+
+impl Stored {
+    pub(crate) fn new(shared: Arc<Shared>, number: u64) -> Self {
+        let buffer = (shared.commit == Commit::Buffered).then(Buffer::default);
+        Self { shared, number, batch: None, buffer }
+    }
+
+    /// Asks the storage about this file and its buffer.
+    pub(crate) fn ask<T>(
+        &mut self,
+        code: c_int,
+        question: impl FnOnce(&mut dyn Storage, u64, &mut Option<Buffer>) -> strandline_core::Result<T>,
+    ) -> Result<T, c_int> {
+        let Self { shared, number, buffer, .. } = self;
+        shared.state().ask(code, |files| question(files, *number, buffer))
+    }
+
+    /// Makes what is in the buffer one transaction of the pool.
+    pub(crate) fn commit_buffer(&mut self, code: c_int) -> Result<c_int, c_int> {
+        if self.buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()) {
+            self.ask(code, |files, number, buffer| match buffer {
+                Some(buffer) => buffer.commit(files, number),
+                None => Ok(()),
+            })?;
+            self.shared.state().statistics.atomic_commits += 1;
+        }
+        Ok(ffi::SQLITE_OK)
+    }
+}
