@@ -1,13 +1,14 @@
 //! The VFS as an extension that any SQLite loads, for its shell and other languages.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
 
 use rusqlite::ffi;
 
 use crate::memory::Journals;
 use crate::paths::Paths;
 use crate::shared::{App, Home, Sqlite};
-use crate::vfs::register;
+use crate::vfs::register as register_vfs;
 
 /// The part of `sqlite3_api_routines` (sqlite3ext.h) that is used. SQLite only ever appends to it.
 #[repr(C)]
@@ -40,22 +41,55 @@ pub unsafe extern "C" fn sqlite3_strandlinesqlite_init(
     // SAFETY: every SQLite since 3.7 has these routines there, and they stay.
     let routines = unsafe { &*routines.cast::<Routines>() };
     let sqlite = Sqlite { find: routines.vfs_find, register: routines.vfs_register, log: routines.log };
-    // SAFETY: the functions are SQLite's.
+    // SAFETY: the functions are SQLite's. The VFS is used by connections that know nothing of the one that has loaded it.
+    match unsafe { register_in(sqlite) } {
+        Ok(()) => ffi::SQLITE_OK_LOAD_PERMANENTLY,
+        Err(code) => code,
+    }
+}
+
+/// Registers the VFS `strandline` with an SQLite, unless it is there.
+///
+/// # Safety
+/// The functions are those of an SQLite.
+unsafe fn register_in(sqlite: Sqlite) -> Result<(), c_int> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: as the caller promises.
     unsafe {
-        if !(sqlite.find)(c"strandline".as_ptr()).is_null() {
-            return ffi::SQLITE_OK_LOAD_PERMANENTLY;
-        }
-        let home = Home::Paths(Paths::default());
-        match register(sqlite, c"strandline".into(), |system| App {
-            system,
-            home,
-            journals: Journals::default(),
-        }) {
-            // The VFS is used by connections that know nothing of the one that has loaded it.
-            Ok(_) => ffi::SQLITE_OK_LOAD_PERMANENTLY,
-            Err(code) => code,
+        if (sqlite.find)(c"strandline".as_ptr()).is_null() {
+            let home = Home::Paths(Paths::default());
+            let app = |system| App { system, home, journals: Journals::default() };
+            register_vfs(sqlite, c"strandline".into(), app)?;
         }
     }
+    Ok(())
+}
+
+/// Registers the VFS `strandline` with the SQLite that this crate brings: each database is then a pool of its own, in the file that is
+/// named. A commit is one transaction of the pool, on the disk when it returns, whatever `PRAGMA synchronous` says.
+///
+/// ```
+/// use strandline_sqlite::rusqlite::Connection;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("shop.db").display().to_string();
+/// strandline_sqlite::register()?;
+/// let shop = Connection::open(format!("file:{path}?vfs=strandline"))?;
+/// shop.execute_batch("CREATE TABLE sold (what TEXT, count INTEGER); INSERT INTO sold VALUES ('bolt', 1)")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// SQLite refuses it.
+pub fn register() -> strandline_core::Result<()> {
+    // SAFETY: of the SQLite that is linked.
+    unsafe { register_in(linked()) }.map_err(crate::refused)
+}
+
+/// The functions of the SQLite that is linked.
+pub(crate) fn linked() -> Sqlite {
+    Sqlite { find: ffi::sqlite3_vfs_find, register: ffi::sqlite3_vfs_register, log: ffi::sqlite3_log }
 }
 
 #[cfg(test)]

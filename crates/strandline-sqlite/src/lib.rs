@@ -1,10 +1,14 @@
 //! SQLite on a Strandline pool.
 //!
-//! A [`Vfs`] keeps SQLite's databases in a pool, so that a SQL commit is one persistent-memory transaction: SQLite
-//! hands the changed pages over through its batch-atomic-write interface and writes no journal. Where that interface
-//! cannot serve (an SQLite built without it, a commit across attached databases, the first commit to an empty
-//! database, a transaction that is larger than SQLite's cache or the pool's logs) SQLite keeps its rollback journal, which lies in the pool too.
-//! [`Vfs::commits`] and [`Vfs::statistics`] say which it is.
+//! There are two ways to it. [`register`] makes the VFS `strandline`, with which each database is a pool of its own, in the file that SQLite is
+//! told: for programs in Rust, and, as a loadable extension ([`sqlite3_strandlinesqlite_init`]), for the `sqlite3` shell and other
+//! languages. `docs/sqlite.md` introduces it.
+//!
+//! A [`Vfs`] keeps any number of databases in a pool of the program's own, in whatever domain that is, beside other data.
+//! SQLite then hands the changed pages over through its batch-atomic-write interface and writes no journal. Where that interface
+//! cannot serve (a commit across attached databases, the first commit to an empty
+//! database, a transaction that is larger than SQLite's cache) SQLite keeps its rollback journal, which lies in the pool too. Of an SQLite that was built
+//! without it the VFS collects the changes itself ([`Commit::Buffered`]). [`Vfs::commits`] and [`Vfs::statistics`] say which it is.
 //!
 //! ```
 //! use strandline_core::file::{Options, Pool};
@@ -45,14 +49,14 @@ use strandline_core::error::Error;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Runner};
 
-pub use extension::sqlite3_strandlinesqlite_init;
+pub use extension::{register, sqlite3_strandlinesqlite_init};
 pub use files::{PAGE_BYTES, Pages, heap_bytes};
 /// The SQLite that this crate brings, as `rusqlite` shows it.
 pub use rusqlite;
 
 use files::{Files, Storage};
 use memory::Journals;
-use shared::{App, Home, Shared, Sqlite};
+use shared::{App, Home, Shared};
 
 /// Buckets of the store that a VFS keeps its pages in, one page in a bucket for databases of 256 MB.
 pub const BUCKETS: u64 = 1 << 16;
@@ -126,16 +130,15 @@ impl Vfs {
         let shared = Arc::new(Shared::new(commit, storage, None));
         let home = Home::Pool(shared.clone());
         let c_name = CString::new(name.clone()).map_err(|_| Error::Parameter("a name with a zero".into()))?;
-        let sqlite = Sqlite {
-            find: ffi::sqlite3_vfs_find,
-            register: ffi::sqlite3_vfs_register,
-            log: ffi::sqlite3_log,
-        };
         // SAFETY: the functions of the SQLite that is linked.
         let table = unsafe {
-            vfs::register(sqlite, c_name, |system| App { system, home, journals: Journals::default() })
-        }
-        .map_err(|code| Error::Unsupported(format!("SQLite, which refuses a VFS (error {code})")))?;
+            vfs::register(extension::linked(), c_name, |system| App {
+                system,
+                home,
+                journals: Journals::default(),
+            })
+        };
+        let table = table.map_err(refused)?;
         Ok(Self { name, table, shared })
     }
 
@@ -273,6 +276,10 @@ impl Storage for Lent {
     fn truncate(&mut self, file: u64, size: u64) -> Result<()> {
         self.storage().truncate(file, size)
     }
+}
+
+fn refused(code: std::ffi::c_int) -> Error {
+    Error::Unsupported(format!("SQLite, which refuses a VFS (error {code})"))
 }
 
 fn address<R: Runner>(runner: &mut R, root: u64) -> Result<PersistentAddress> {

@@ -5,35 +5,58 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use strandline_core::Domain;
 use strandline_core::file::{Options, Pool};
 use strandline_core::layout::Geometry;
+use strandline_sqlite::rusqlite::Connection;
 use strandline_sqlite::{Commit, Vfs};
 
 const FOLDER: &str = "STRANDLINE_SQLITE_TEST_FOLDER";
-const WAY: &str = "STRANDLINE_SQLITE_TEST_JOURNAL";
+const WAY: &str = "STRANDLINE_SQLITE_TEST_WAY";
+
+/// How a database is opened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// In a pool of the program's own, with such commits.
+    InPool(Commit),
+    /// At its path, on the disk.
+    AtPath,
+}
+
+const WAYS: [Way; 4] =
+    [Way::InPool(Commit::Atomic), Way::InPool(Commit::Journal), Way::InPool(Commit::Buffered), Way::AtPath];
 
 fn options() -> Options {
     let geometry = Geometry { size: 24 << 20, logs: 2, log_bytes: 256 << 10, ..Geometry::default() };
     Options { geometry, domain: Domain::Process, ..Options::default() }
 }
 
-fn open(folder: &Path, way: Commit) -> (Pool, Vfs) {
+/// A database, and what has to be dropped after it.
+fn open(folder: &Path, way: Way) -> (Connection, Option<(Vfs, Pool)>) {
     let path = folder.join("pool");
-    let pool =
-        if path.exists() { Pool::open(path, &options()) } else { Pool::create(path, &options()) }.unwrap();
-    let vfs = Vfs::with_commit(pool.worker().unwrap(), 0, way).unwrap();
-    (pool, vfs)
+    match way {
+        Way::InPool(commit) => {
+            let pool =
+                if path.exists() { Pool::open(path, &options()) } else { Pool::create(path, &options()) }
+                    .unwrap();
+            let vfs = Vfs::with_commit(pool.worker().unwrap(), 0, commit).unwrap();
+            (vfs.open("test").unwrap(), Some((vfs, pool)))
+        }
+        Way::AtPath => {
+            strandline_sqlite::register().unwrap();
+            (Connection::open(format!("file:{}?vfs=strandline", path.display())).unwrap(), None)
+        }
+    }
 }
 
 /// What the child does until it is killed: transaction `n` gives each of ten rows the value `n`, then says so.
 #[test]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let way = if std::env::var_os(WAY).is_some() { Commit::Journal } else { Commit::Atomic };
-    let (_pool, vfs) = open(folder.as_ref(), way);
-    let mut database = vfs.open("test").unwrap();
+    let way = WAYS[std::env::var(WAY).unwrap().parse::<usize>().unwrap()];
+    let (mut database, _pool) = open(folder.as_ref(), way);
     database
         .execute_batch("PRAGMA cache_size = 3; CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, n, v)")
         .unwrap();
@@ -50,25 +73,27 @@ fn child() {
     }
 }
 
+/// `STRANDLINE_KILLS` says how often, for each way.
 #[test]
 fn a_killed_process_leaves_a_whole_database() {
-    for way in [Commit::Atomic, Commit::Journal] {
+    let kills = std::env::var("STRANDLINE_KILLS").map_or(10, |kills| kills.parse().unwrap());
+    for (number, way) in WAYS.into_iter().enumerate() {
         let folder = tempfile::tempdir().unwrap();
         let mut acknowledged = 0;
-        for kill in 0..12 {
+        for kill in 0..kills {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command
                 .args(["child", "--exact", "--nocapture"])
                 .env(FOLDER, folder.path())
+                .env(WAY, number.to_string())
                 .stdout(Stdio::piped());
-            if way == Commit::Journal {
-                command.env(WAY, "1");
-            }
             let mut child = command.spawn().unwrap();
             let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
             let mut numbers =
                 lines.by_ref().filter_map(|line| line.unwrap().strip_prefix("committed ")?.parse().ok());
             acknowledged = numbers.nth(1 + 7 * kill % 10).expect("the child goes on for ever");
+            // Between two commits, and in the middle of one.
+            std::thread::sleep(Duration::from_micros((kill as u64 * 7919) % 3000));
             child.kill().unwrap();
             child.wait().unwrap();
             // What it still said before it was gone.
@@ -76,8 +101,7 @@ fn a_killed_process_leaves_a_whole_database() {
             let rest = rest.filter_map(|line| line.strip_prefix("committed ")?.parse::<i64>().ok());
             acknowledged = rest.last().unwrap_or(acknowledged);
 
-            let (pool, vfs) = open(folder.path(), way);
-            let database = vfs.open("test").unwrap();
+            let (database, pool) = open(folder.path(), way);
             let verdict: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
             assert_eq!(verdict, "ok");
             let found: (i64, i64, i64) = database
@@ -89,9 +113,13 @@ fn a_killed_process_leaves_a_whole_database() {
                 found.0 == 10 && found.1 == found.2 && found.2 >= acknowledged,
                 "{found:?}, {acknowledged}"
             );
-            drop((database, vfs));
-            pool.close().unwrap();
+            drop(database);
+            if let Some((vfs, pool)) = pool {
+                drop(vfs);
+                pool.close().unwrap();
+            }
         }
         assert!(acknowledged > 20);
+        eprintln!("{way:?}: {kills} kills, {acknowledged} commits");
     }
 }

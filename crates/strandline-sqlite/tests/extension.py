@@ -1,0 +1,84 @@
+"""Python's sqlite3 module on the extension, whose path is the argument: threads, rollbacks, large values, other processes."""
+import sqlite3
+import subprocess
+import sys
+import threading
+
+OPEN = "file:shop.db?vfs=strandline"
+
+
+def load():
+    loader = sqlite3.connect(":memory:")
+    loader.enable_load_extension(True)
+    loader.load_extension(sys.argv[1])
+    loader.close()
+
+
+def connect(name=OPEN):
+    return sqlite3.connect(name, uri=True, timeout=60)
+
+
+load()
+load()  # Nothing new.
+db = connect()
+db.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, cents INTEGER)")
+with db:
+    db.executemany("INSERT INTO account VALUES (?, 1000)", [(i,) for i in range(20)])
+
+
+def move(number):
+    mine = connect()
+    for i in range(40):
+        with mine:
+            mine.execute("BEGIN IMMEDIATE")
+            mine.execute("UPDATE account SET cents = cents - ? WHERE id = ?", (i, (number + i) % 20))
+            mine.execute("UPDATE account SET cents = cents + ? WHERE id = ?", (i, (number * 7 + i * 3) % 20))
+    mine.close()
+
+
+threads = [threading.Thread(target=move, args=(n,)) for n in range(4)]
+for thread in threads:
+    thread.start()
+while any(thread.is_alive() for thread in threads):
+    assert db.execute("SELECT sum(cents) FROM account").fetchone() == (20000,)
+for thread in threads:
+    thread.join()
+assert db.execute("SELECT sum(cents) FROM account").fetchone() == (20000,)
+
+# An error takes all of a transaction back.
+try:
+    with db:
+        db.execute("DELETE FROM account")
+        db.execute("INSERT INTO account VALUES (1, 1), (1, 1)")
+except sqlite3.IntegrityError:
+    pass
+assert db.execute("SELECT count(*) FROM account").fetchone() == (20,)
+
+large = bytes(range(256)) * 40000
+with db:
+    db.execute("CREATE TABLE file (bytes BLOB)")
+    db.execute("INSERT INTO file VALUES (?)", (large,))
+assert db.execute("SELECT bytes FROM file").fetchone() == (large,)
+
+# Another process has to wait until this one has closed the database.
+other = "import sqlite3, sys; sys.argv[1:] = [%r]\n" % sys.argv[1]
+other += "c = sqlite3.connect(':memory:'); c.enable_load_extension(True); c.load_extension(sys.argv[1])\n"
+other += "print(sqlite3.connect(%r, uri=True).execute('SELECT count(*) FROM account').fetchone()[0])\n" % OPEN
+ran = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True)
+assert ran.returncode != 0 and "locked" in ran.stderr, ran
+db.close()
+ran = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True)
+assert ran.stdout == "20\n", ran
+
+# Readers only, as many as there are.
+readers = [connect(OPEN + "&mode=ro") for _ in range(2)]
+for reader in readers:
+    assert reader.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+ran = subprocess.run([sys.executable, "-c", other.replace("strandline'", "strandline&mode=ro'")], capture_output=True, text=True)
+assert ran.stdout == "20\n", ran
+try:
+    readers[0].execute("DELETE FROM account")
+    raise AssertionError("a reader has written")
+except sqlite3.OperationalError as error:
+    assert "readonly" in str(error), error
+print("all is well")
