@@ -30,9 +30,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether there is a database at `name`.
+/// Whether there is a database at `name`. Journals of an ordinary database that was there once are none of it.
 pub(crate) fn is_there(name: &[u8]) -> bool {
-    path(name).exists()
+    !name.ends_with(b"-journal") && !name.ends_with(b"-wal") && path(name).exists()
 }
 
 fn path(name: &[u8]) -> &Path {

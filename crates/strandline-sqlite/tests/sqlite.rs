@@ -168,20 +168,22 @@ fn connections_exclude_each_other() {
 
 #[test]
 fn bad_use_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let pool = pool(folder.path());
-    assert!(matches!(Vfs::new(pool.worker().unwrap(), 8), Err(Error::Parameter(_))));
-    let vfs = Vfs::new(pool.worker().unwrap(), 0).unwrap();
-    assert!(vfs.open_with("absent", OpenFlags::SQLITE_OPEN_READ_WRITE).is_err());
-    let database = vfs.open("test").unwrap();
-    database.execute_batch("CREATE TABLE t (v)").unwrap();
-    // More than the heap: SQLite says so, and what was there stays.
-    let full = database.execute("INSERT INTO t VALUES (randomblob(100000000))", []).unwrap_err();
-    assert_eq!(full.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull), "{full}");
-    assert!(matches!(vfs.take_error(), Some(Error::Full(_))));
-    assert!(is_sound(&database));
-    drop(vfs);
-    assert!(database.execute("INSERT INTO t VALUES (1)", []).is_err(), "its pool is gone");
+    for way in [Commit::Atomic, Commit::Buffered] {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = pool(folder.path());
+        assert!(matches!(Vfs::new(pool.worker().unwrap(), 8), Err(Error::Parameter(_))));
+        let vfs = Vfs::with_commit(pool.worker().unwrap(), 0, way).unwrap();
+        assert!(vfs.open_with("absent", OpenFlags::SQLITE_OPEN_READ_WRITE).is_err());
+        let database = vfs.open("test").unwrap();
+        database.execute_batch("CREATE TABLE t (v)").unwrap();
+        // More than the heap: SQLite says so, and what was there stays.
+        let full = database.execute("INSERT INTO t VALUES (randomblob(100000000))", []).unwrap_err();
+        assert_eq!(full.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull), "{full}");
+        assert!(matches!(vfs.take_error(), Some(Error::Full(_))));
+        assert!(is_sound(&database));
+        drop(vfs);
+        assert!(database.execute("INSERT INTO t VALUES (1)", []).is_err(), "its pool is gone");
+    }
 }
 
 #[test]
