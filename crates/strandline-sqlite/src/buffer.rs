@@ -57,16 +57,18 @@ impl Buffer {
     pub fn write(&mut self, storage: &mut dyn Storage, file: u64, offset: u64, bytes: &[u8]) -> Result<()> {
         self.begin(storage, file)?;
         for piece in pieces(offset, bytes.len()) {
+            let from = &bytes[piece.from..piece.from + piece.length];
+            if from.len() as u64 == PAGE_BYTES {
+                self.pages.insert(piece.page, from.into());
+                continue;
+            }
             if !self.pages.contains_key(&piece.page) {
                 let mut page = vec![0; PAGE_BYTES as usize].into_boxed_slice();
-                if piece.length < page.len() {
-                    self.read(storage, file, piece.page * PAGE_BYTES, &mut page)?;
-                }
+                self.read(storage, file, piece.page * PAGE_BYTES, &mut page)?;
                 self.pages.insert(piece.page, page);
             }
             if let Some(page) = self.pages.get_mut(&piece.page) {
-                page[piece.within..piece.within + piece.length]
-                    .copy_from_slice(&bytes[piece.from..piece.from + piece.length]);
+                page[piece.within..piece.within + piece.length].copy_from_slice(from);
             }
         }
         let extent = self.begin(storage, file)?;

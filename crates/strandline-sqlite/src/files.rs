@@ -17,7 +17,7 @@ use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Pages freed in one transaction.
-const FREED_AT_ONCE: u64 = 64;
+const FREED_AT_ONCE: u64 = 1024;
 
 /// What is stored of a page that is written again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -31,6 +31,7 @@
 //! write-ahead log: `PRAGMA journal_mode=WAL` answers `delete`.
 
 mod buffer;
+mod cache;
 mod extension;
 mod files;
 mod locks;

@@ -14,6 +14,7 @@ use strandline_core::file::{Options, Pool};
 use strandline_core::memory::Native;
 use strandline_core::transaction::{Read, Runner};
 
+use crate::cache::Cache;
 use crate::files::Files;
 use crate::shared::Shared;
 use crate::{BUCKETS, Commit};
@@ -60,7 +61,12 @@ impl Paths {
             let number = shared.state().number(DATABASE)?;
             return Ok((shared, number));
         }
-        let options = Options { layout_name: "SQLite".into(), ..Options::default() };
+        let mut options = Options { layout_name: "SQLite".into(), ..Options::default() };
+        // One connection writes at a time, and what it writes between two commits should fit its log: that is faster than to write it in
+        // place. The rest is for those that do what is done to any pool.
+        options.geometry.logs = 2;
+        options.geometry.log_bytes = 16 << 20;
+        options.sync.initial_ring_blocks = 8192;
         let is_absent =
             |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::NotFound);
         let pool = match read_only {
@@ -73,7 +79,8 @@ impl Paths {
         let mut worker = pool.worker()?;
         let root = worker.view(|tx| Ok(tx.root(0)))?;
         let files = Files::<Worker<Native, Stm>, Worker<Native, Stm>>::new(worker, root, BUCKETS)?;
-        let shared = Arc::new(Shared::new(Commit::Buffered, Some(Box::new(files)), Some(pool)));
+        let storage = Box::new(Cache::new(files));
+        let shared = Arc::new(Shared::new(Commit::Buffered, Some(storage), Some(pool)));
         let number = shared.state().number(DATABASE)?;
         open.insert(path(name).to_owned(), Arc::downgrade(&shared));
         Ok((shared, number))

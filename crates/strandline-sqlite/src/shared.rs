@@ -88,7 +88,7 @@ impl State {
 
     /// The number of the file `name`, which is made if it is not there.
     pub(crate) fn number(&mut self, name: &[u8]) -> strandline_core::Result<u64> {
-        let storage = self.storage.as_mut().ok_or_else(|| Error::Missing { what: "pool", root: 0 })?;
+        let storage = self.storage.as_mut().ok_or(Error::Missing { what: "pool", root: 0 })?;
         match storage.find(name)? {
             Some(number) => Ok(number),
             None => storage.create(name),
