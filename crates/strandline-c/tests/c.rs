@@ -196,10 +196,10 @@ fn valgrind_finds_nothing() {
     assert_eq!(said, "all is well\n");
 }
 
-/// `STRANDLINE_KILLS` says how often.
+/// `STRANDLINE_CASES` says how often.
 #[test]
 fn a_killed_program_finds_what_it_had_committed() {
-    let kills = std::env::var("STRANDLINE_KILLS").map_or(20, |kills| kills.parse().unwrap());
+    let kills = std::env::var("STRANDLINE_CASES").map_or(20, |kills| kills.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile_with_strandline("tests/c/everything.c", Language::Cpp, folder.path()) else {
         return;

@@ -14,7 +14,8 @@
 //! use strandline_core::file::{Options, Pool};
 //! use strandline_sqlite::Vfs;
 //!
-//! # let path = strandline_core::example::path();
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("pool");
 //! let pool = Pool::create(&path, &Options::default())?;
 //! let vfs = Vfs::new(pool.worker()?, 0)?;
 //! let database = vfs.open("accounts")?;

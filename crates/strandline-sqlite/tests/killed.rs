@@ -73,10 +73,10 @@ fn child() {
     }
 }
 
-/// `STRANDLINE_KILLS` says how often, for each way.
+/// `STRANDLINE_CASES` says how often, for each way.
 #[test]
 fn a_killed_process_leaves_a_whole_database() {
-    let kills = std::env::var("STRANDLINE_KILLS").map_or(10, |kills| kills.parse().unwrap());
+    let kills = std::env::var("STRANDLINE_CASES").map_or(10, |kills| kills.parse().unwrap());
     for (number, way) in WAYS.into_iter().enumerate() {
         let folder = tempfile::tempdir().unwrap();
         let mut acknowledged = 0;
