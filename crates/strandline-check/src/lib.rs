@@ -28,5 +28,19 @@ pub mod persist_order;
 mod setting;
 pub mod x86;
 
+#[cfg(feature = "schemes")]
+static STOPPED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// Ends all explorations of schemes of this program, those under way and those to come, as if their time were up.
+#[cfg(feature = "schemes")]
+pub fn stop() {
+    STOPPED.store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
+#[cfg(feature = "schemes")]
+fn is_stopped() -> bool {
+    STOPPED.load(std::sync::atomic::Ordering::Relaxed)
+}
+
 pub use setting::Setting;
 pub use x86::{Crashed, Options, Refused, Report, check};

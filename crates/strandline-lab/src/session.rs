@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use strandline_core::memory::WriteBackInstruction;
-use strandline_sim::{Description, file};
+use strandline_sim::{Description, Registry, file};
 use strandline_workloads::{Length, Place, Sizes};
 
 use crate::claim::Claim;
@@ -97,6 +97,8 @@ pub struct Settings {
     pub simulation: Simulation,
     /// Open parameters of the papers' machines, which are varied: for which values do claims hold?
     pub intervals: Vec<Interval>,
+    /// The schemes and workloads that are compared beyond the papers.
+    pub registry: Registry,
 }
 
 /// A key of a machine's description, and values for it.
@@ -147,6 +149,8 @@ pub struct Session {
     pub round: u64,
     /// Keys of the paper's own machine that differ (`key=value`).
     pub overrides: Vec<String>,
+    /// The schemes and workloads that are compared beyond the papers.
+    pub registry: Registry,
     /// Shows how far it is.
     pub progress: ProgressBar,
 }
@@ -173,6 +177,7 @@ impl Session {
             round: 0,
             overrides: Vec::new(),
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+            registry: settings.registry,
             progress: progress.clone(),
         };
         session.machine = match &settings.simulation {
@@ -294,6 +299,7 @@ impl Session {
             natively: true,
             round: 0,
             overrides: Vec::new(),
+            registry: Registry::default(),
             progress: ProgressBar::hidden(),
         }
     }
@@ -643,6 +649,7 @@ mod tests {
                 transactions: None,
                 simulation: Simulation::Nothing,
                 intervals: Vec::new(),
+                registry: Registry::default(),
             };
             let progress = ProgressBar::hidden();
             let mut evaluation = reproduce(&PAPER, &settings, &progress).unwrap();

@@ -15,6 +15,7 @@ fn settings(claims: &[&str]) -> Settings {
     Settings {
         simulation: Simulation::Papers,
         intervals: Vec::new(),
+        registry: Default::default(),
         effort: Effort::Trial,
         seed: 7,
         transactions: None,

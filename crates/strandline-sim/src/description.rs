@@ -3,6 +3,8 @@
 //! A description is plain data. [`Description::validate`] refuses what no machine can be, and names the key and
 //! what is allowed. `docs/simulator.md` says how each parameter is used.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Bytes in a cache line, of every level.
@@ -45,6 +47,10 @@ pub struct Description {
     /// What the papers leave open of the programs that they ran.
     #[serde(default)]
     pub program: ProgramChoices,
+    /// Parameters of the hardware scheme that is built into it ([`Parameter`](crate::scheme::Parameter)); their defaults where it
+    /// says nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scheme: BTreeMap<String, u64>,
 }
 
 /// How an operating system shares the cores out among threads that are ready: each in turn has one for a time slice.

@@ -13,6 +13,7 @@ mod world;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use strandline_core::memory::coroutines::{self, Thread};
 use strandline_core::memory::{Event, Hosted, Memory, Operation, Space, Step, World};
@@ -133,6 +134,8 @@ struct State {
     transaction: Option<u64>,
     /// Threads may not come beyond this cycle.
     limit: u64,
+    /// Somebody outside may end the run.
+    stop: Option<&'static AtomicBool>,
     began: u64,
     accesses_before: u64,
 }
@@ -188,6 +191,7 @@ impl Machine {
             in_range: false,
             transaction: None,
             limit: u64::MAX,
+            stop: None,
             began: 0,
             accesses_before: 0,
         };
@@ -247,6 +251,16 @@ impl Machine {
     /// Makes a run panic whose threads come to this cycle: it would go on for ever.
     pub fn limit(&self, cycles: u64) {
         self.state.borrow_mut().limit = cycles;
+    }
+
+    /// Lets workloads end before their transactions are done when this becomes true.
+    pub fn stop_when(&self, stop: &'static AtomicBool) {
+        self.state.borrow_mut().stop = Some(stop);
+    }
+
+    /// Whether they are to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state.borrow().stop.is_some_and(|stop| stop.load(Relaxed))
     }
 
     /// Hands each crash to `then` instead of keeping it.
@@ -358,6 +372,11 @@ impl Machine {
     /// What was counted since the region of interest began.
     pub fn statistics(&self) -> Statistics {
         self.state.borrow().statistics()
+    }
+
+    /// What of the hardware scheme's work was not reached since then.
+    pub fn unreached(&self) -> Vec<String> {
+        self.state.borrow().caches.scheme.as_ref().map_or(Vec::new(), |scheme| scheme.unreached())
     }
 
     /// The newest value of a pool word, wherever it is. For tests and oracles, past all timing.

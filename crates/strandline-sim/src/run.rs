@@ -1,6 +1,7 @@
 //! Running the schemes and workloads of the library on a machine, unchanged.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use strandline_core::heap;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::recorder::Recorder;
-use strandline_core::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, World};
+use strandline_core::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, Step, World};
 use strandline_core::scheme::{RecoveryReport, SchemeMemory};
 use strandline_core::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics};
 use strandline_core::{Concurrency, Result, Transaction};
@@ -33,7 +34,7 @@ pub struct Prepared {
     shared: SharedLayout,
     image: Vec<u64>,
     /// The lines that the last level of cache has at first, the latest last.
-    cached: Vec<std::ops::Range<u32>>,
+    cached: Vec<Range<u32>>,
     /// What each thread's structure hangs from, where each has its own.
     roots: Vec<PersistentAddress>,
 }
@@ -121,6 +122,10 @@ pub struct Finished {
     pub accesses: u64,
     /// How long the host took, in wall time.
     pub host_time: Duration,
+    /// The cycles from the threads' start in which transactions counted.
+    pub counted: Range<u64>,
+    /// What the run was too short for, a sentence each: its cost is not in the figures.
+    pub too_short: Vec<String>,
 }
 
 impl Finished {
@@ -266,9 +271,12 @@ impl Prepared {
         let contents =
             Contents { persistent: image, volatile_bytes: self.shared.bytes(), regions: self.regions() };
         let setup = Setup { machine: description, omitted: None };
-        let made = hardware.make.map(|make| make(&setup)).transpose();
-        let scheme =
-            made.map_err(|why| Error::Unsupported(format!("{} on this machine: {why}", hardware.name)))?;
+        let scheme = hardware.build(&setup).map_err(|why| {
+            Error::Parameter(format!(
+                "{} cannot be built into the machine {}: {why}",
+                hardware.name, description.name
+            ))
+        })?;
         Machine::new(description, contents, scheme, None)
             .map_err(|impossible| Error::Parameter(impossible.to_string()))
     }
@@ -321,8 +329,8 @@ impl Prepared {
         }
         let machine = Rc::new(self.machine(description, hardware, self.image.clone())?);
         if run.threads > cores && !machine.shares_cores() {
-            return Err(Error::Unsupported(format!(
-                "{} under more threads than cores: hardware knows cores, not threads",
+            return Err(Error::Parameter(format!(
+                "{} has a core for each thread, and here are more threads than cores: choose at most {cores} threads",
                 hardware.name
             )));
         }
@@ -367,14 +375,14 @@ impl Prepared {
         let tx_per_s = match first_end.get() {
             // Those that share cores get through at different times: as in a run by the clock, what they have done together counts.
             Some((done, cycles)) if run.threads > cores => rate(done, cycles),
-            _ => threads.iter().map(|t| rate(run.transactions, t.ended - t.began)).sum(),
+            _ => threads.iter().map(|t| rate(t.transactions, t.ended - t.began)).sum(),
         };
         let outcome = Outcome {
             scheme: run.scheme.name().to_owned(),
             hardware: hardware.name.to_owned(),
             workload: self.selection.name().to_owned(),
             threads: run.threads,
-            transactions: run.transactions,
+            transactions: threads.iter().map(|thread| thread.transactions).min().unwrap_or(0),
             seed: run.seed,
             tx_per_s,
             seconds: description.seconds(statistics.cycles),
@@ -386,18 +394,39 @@ impl Prepared {
             statistics,
             machine: description.clone(),
         };
+        let began = threads.iter().map(|thread| thread.began).min().unwrap_or(0);
+        let ended = threads.iter().map(|thread| thread.ended).max().unwrap_or(0);
         Ok(Finished {
+            too_short: self.too_short(run, &outcome, machine.unreached()),
             outcome,
             crashes: machine.take_crashes(),
             events: machine.take_events(),
             accesses: machine.accesses(),
             host_time,
+            counted: began..ended,
         })
+    }
+
+    /// What the run was too short for: of the software's work, and of the hardware's.
+    fn too_short(&self, run: &Run, outcome: &Outcome, unreached: Vec<String>) -> Vec<String> {
+        let log = self.layout.geometry.log_bytes;
+        let persists_in_bulk =
+            run.scheme.kind.is_some_and(|kind| kind.all_steps().any(|step| step == Step::BulkDataWriteBack));
+        let bulk = (persists_in_bulk && outcome.bulk_persists == 0 && outcome.log_bytes_per_tx > 0.0).then(|| {
+            let full = (log as f64 / outcome.log_bytes_per_tx).ceil();
+            format!(
+                "no thread persisted in bulk: a transaction takes {:.0} bytes of a log of {log}, which {full:.0} transactions \
+                 of a thread fill",
+                outcome.log_bytes_per_tx
+            )
+        });
+        bulk.into_iter().chain(unreached).collect()
     }
 }
 
 /// What one thread did in the region of interest.
 struct ThreadResult {
+    transactions: u64,
     before: TransactionStatistics,
     after: TransactionStatistics,
     began: u64,
@@ -447,7 +476,7 @@ impl Driver<'_> {
         let run = AssertUnwindSafe(|| self.machine.run(threads));
         if let Err(panic) = catch_unwind(run) {
             match panic.downcast::<Exhausted>() {
-                Ok(exhausted) => return Err(Error::Unsupported(exhausted.0)),
+                Ok(exhausted) => return Err(Error::Parameter(exhausted.0)),
                 Err(panic) => resume_unwind(panic),
             }
         }
@@ -534,6 +563,9 @@ impl Driver<'_> {
                 part?
             };
             for _ in 0..self.run.warm_up {
+                if self.machine.is_stopped() {
+                    break;
+                }
                 self.transaction(memory, index, (&mut runner, &mut *part))?;
             }
             self.wait_for_hardware(memory, index);
@@ -550,8 +582,10 @@ impl Driver<'_> {
             self.machine.wait_for_region(index, memory);
         }
         let (before, began) = (runner.statistics(), self.machine.region_began(index));
-        for _ in 0..self.run.transactions {
+        let mut transactions = 0;
+        while transactions < self.run.transactions && !self.machine.is_stopped() {
             self.transaction(memory, index, (&mut runner, &mut *part))?;
+            transactions += 1;
             self.done.set(self.done.get() + 1);
         }
         runner.drain()?;
@@ -560,12 +594,22 @@ impl Driver<'_> {
         if self.first_end.get().is_none() {
             self.first_end.set(Some((self.done.get(), ended - began)));
         }
-        Ok(ThreadResult { before, after: runner.statistics(), began, ended })
+        Ok(ThreadResult { transactions, before, after: runner.statistics(), began, ended })
     }
 }
 
-/// The pool's words after recovery from what a power failure has left, the hardware's and then the software's,
-/// and what the latter did.
+/// What recovery made of what a power failure has left.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// The pool's words.
+    pub words: Vec<u64>,
+    /// Words of the pool that the hardware's recovery has changed.
+    pub by_hardware: u64,
+    /// What the software's recovery, which runs after it, has found and done.
+    pub report: RecoveryReport,
+}
+
+/// Recovery from what a power failure has left, the hardware's and then the software's.
 ///
 /// # Errors
 /// Recovery failed.
@@ -575,19 +619,21 @@ pub fn recover(
     scheme: SchemeName,
     hardware: &Entry,
     mut image: Vec<u64>,
-) -> Result<(Vec<u64>, RecoveryReport)> {
+) -> Result<Recovered> {
+    let left = image[..prepared.image.len()].to_vec();
     let (pool, reserved) = image.split_at_mut(prepared.image.len());
     let setup = Setup { machine: description, omitted: None };
     (hardware.recover)(&setup, pool, reserved).map_err(Error::Damaged)?;
     image.truncate(prepared.image.len());
+    let by_hardware = left.iter().zip(&image).filter(|(before, after)| before != after).count() as u64;
     let world = plain(image, &prepared.shared);
     let hosted: Rc<dyn World> = world.clone();
     let Some(kind) = scheme.kind else {
-        return Err(Error::Unsupported("recovery of the volatile pseudo-scheme".into()));
+        return Err(Error::Parameter("volatile keeps nothing that could be recovered".into()));
     };
     // Not by the pool's state word: that says that the pool was filled without persistence.
     let report = SchemeMemory::recover(kind, &prepared.view(&Hosted::new(hosted, 0)), &mut |_| ())?;
-    Ok((world.contents(), report))
+    Ok(Recovered { words: world.contents(), by_hardware, report })
 }
 
 /// Memory without time.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use strandline_core::Concurrency;
-use strandline_core::scheme::{SchemeDescriptor, SchemeKind};
+use strandline_core::scheme::{SchemeDescriptor, SchemeKind, Schemes};
 use strandline_schemes::{HARDWARE, HARDWARE_FLUSHED, Locking, Program};
 
 /// Something that has a name in `strandline list`.
@@ -68,9 +68,9 @@ const fn plain(
     (scheme, Entry { name, source: HARDWARE.source, description })
 }
 
-/// All schemes, in the modes that they run in, in the order of [`SchemeName::all`].
-pub fn schemes() -> Vec<Entry> {
-    SchemeName::all().map(SchemeName::entry).collect()
+/// All schemes of a registry, in the modes that they run in, in the order of [`SchemeName::all_of`].
+pub fn schemes(schemes: Schemes) -> Vec<Entry> {
+    SchemeName::all_of(schemes).map(SchemeName::entry).collect()
 }
 
 const WORDS: Entry = Entry {
@@ -106,7 +106,8 @@ pub const REFERENCES: [Entry; 4] = [
 pub struct UnknownName(String);
 
 impl UnknownName {
-    pub(crate) fn new(what: &str, name: &str, names: impl Iterator<Item = &'static str>) -> Self {
+    /// There is no `what` of this name; there are these.
+    pub fn new(what: &str, name: &str, names: impl Iterator<Item = &'static str>) -> Self {
         let names: Vec<_> = names.collect();
         Self(format!("there is no {what} {name:?}; choose from {}", names.join(", ")))
     }
@@ -135,11 +136,25 @@ pub struct SchemeName {
 impl SchemeName {
     /// `volatile`, then all of [`strandline_schemes::ALL`] in all their modes, then plain programs.
     pub fn all() -> impl Iterator<Item = Self> {
+        Self::all_of(strandline_schemes::ALL)
+    }
+
+    /// The same with the schemes of another registry.
+    pub fn all_of(schemes: Schemes) -> impl Iterator<Item = Self> {
         let volatile = Self { kind: None, concurrency: Concurrency::Stm, plain: None };
-        let schemes = strandline_schemes::ALL
+        let schemes = schemes
             .iter()
             .flat_map(|kind| kind.modes.iter().map(move |mode| Self::of(kind, mode.concurrency)));
         std::iter::once(volatile).chain(schemes).chain(PLAIN.iter().map(|&(scheme, _)| scheme))
+    }
+
+    /// The one of this name, with the schemes of a registry.
+    ///
+    /// # Errors
+    /// There is none; it says which there are.
+    pub fn of_name(schemes: Schemes, name: &str) -> Result<Self, UnknownName> {
+        let found = Self::all_of(schemes).find(|scheme| scheme.name() == name);
+        found.ok_or_else(|| UnknownName::new("scheme", name, Self::all_of(schemes).map(Self::name)))
     }
 
     /// A scheme in one of its modes.
@@ -205,8 +220,7 @@ impl FromStr for SchemeName {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        let found = Self::all().find(|scheme| scheme.name() == name);
-        found.ok_or_else(|| UnknownName::new("scheme", name, Self::all().map(Self::name)))
+        Self::of_name(strandline_schemes::ALL, name)
     }
 }
 

@@ -120,7 +120,7 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
             break;
         }
         progress(&outcome.counts);
-        if started.elapsed() > sampling.limit {
+        if started.elapsed() > sampling.limit || crate::is_stopped() {
             break;
         }
     }
@@ -299,7 +299,7 @@ pub fn exhaust_histories(
         let until = started + bounds.limit;
         violation =
             exhaust_script(&ground, &mut explorer, plans, (bounds, until), &mut shared, &mut progress);
-        if violation.is_some() || Instant::now() > until {
+        if violation.is_some() || crate::is_stopped() || Instant::now() > until {
             break;
         }
     }
@@ -406,7 +406,7 @@ impl Exhaustion<'_, '_> {
         waiting.resize_with(self.bounds.preemptions as usize + 1, Vec::new);
         for used in 0..waiting.len() {
             while let Some(schedule) = waiting[used].pop() {
-                if Instant::now() > self.until {
+                if crate::is_stopped() || Instant::now() > self.until {
                     return Ok(false);
                 }
                 self.run(&schedule, used, &mut waiting)?;

@@ -200,7 +200,7 @@ impl<'a> Explorer<'a> {
     /// Recovery on the memory of `level` as it decides.
     fn recover(&self, level: usize) -> Result<(), String> {
         let view = self.ground.view(Hosted::new(self.memories[level].1.clone(), 0));
-        match catch_unwind(AssertUnwindSafe(|| recover(&view, strandline_schemes::ALL, |_| ()))) {
+        match catch_unwind(AssertUnwindSafe(|| recover(&view, self.ground.case.scheme.known, |_| ()))) {
             Err(panic) => Err(format!("recovery panics: {}", panic_text(&*panic))),
             Ok(Err(error)) => Err(format!("recovery fails: {error}")),
             Ok(Ok(_)) => Ok(()),
@@ -338,7 +338,9 @@ impl<'a> Explorer<'a> {
             if !memory.next() {
                 return Ok(());
             }
-            if judged >= depth.states || (judged % 256 == 0 && Instant::now() > depth.until) {
+            if judged >= depth.states
+                || (judged % 256 == 0 && (crate::is_stopped() || Instant::now() > depth.until))
+            {
                 self.counts.cut_short += 1;
                 return Ok(());
             }

@@ -139,7 +139,7 @@ impl Ground {
         // Everything home, and empty logs.
         let world = Rc::new(ground.world(world.contents(), None));
         let hosted: Rc<dyn World> = world.clone();
-        recover(&ground.view(&Hosted::new(hosted, 0)), strandline_schemes::ALL, |_| ())?;
+        recover(&ground.view(&Hosted::new(hosted, 0)), case.scheme.known, |_| ())?;
         ground.image = world.contents();
         Ok(ground)
     }
@@ -212,7 +212,7 @@ impl Ground {
         let world = Rc::new(self.world(image, case.omitted));
         let hosted: Rc<dyn World> = world.clone();
         let recoverer = Hosted::new(hosted, case.threads);
-        recover(&self.view(&recoverer), strandline_schemes::ALL, |_| ())
+        recover(&self.view(&recoverer), self.case.scheme.known, |_| ())
             .map_err(|error| format!("recovery fails: {error}"))?;
         let (settled, began) = (world.contents(), world.time());
         let cast = Cast::new(self);

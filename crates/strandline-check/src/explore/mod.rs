@@ -14,5 +14,5 @@ pub(crate) mod workload;
 pub use campaign::{Bounds, Outcome, Sampling, exhaust, exhaust_histories, sample};
 pub use explorer::{Counts, Violation};
 pub use life::Case;
-pub use scheme::{CheckedScheme, schemes};
+pub use scheme::{CheckedScheme, schemes, schemes_of};
 pub use workload::{Plan, Workload};

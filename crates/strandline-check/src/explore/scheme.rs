@@ -2,7 +2,7 @@
 
 use strandline_core::Concurrency;
 use strandline_core::memory::Step;
-use strandline_core::scheme::{BPPM, Mode, SchemeKind};
+use strandline_core::scheme::{BPPM, Mode, SchemeKind, Schemes};
 use strandline_schemes::{HARDWARE, HARDWARE_FLUSHED, Locking, Program};
 
 /// A scheme in one of its modes.
@@ -20,13 +20,22 @@ pub struct CheckedScheme {
     pub plain: Option<Program>,
     /// Steps that may be left out in this mode, and why.
     pub redundant: &'static [(Step, &'static str)],
+    /// The schemes whose pools its program recovers.
+    pub known: Schemes,
 }
 
 impl CheckedScheme {
     /// A scheme in one of its modes, on the laboratory's path.
     pub fn new(kind: SchemeKind, mode: &Mode) -> Self {
         let Mode { name, concurrency, redundant } = *mode;
-        Self { name, kind, concurrency, is_product: false, plain: None, redundant }
+        let known = strandline_schemes::ALL;
+        Self { name, kind, concurrency, is_product: false, plain: None, redundant, known }
+    }
+
+    /// The same in a program that knows these schemes.
+    #[must_use]
+    pub fn among(self, known: Schemes) -> Self {
+        Self { known, ..self }
     }
 
     /// Plain programs, which leave durability to hardware; their histories declare no locks.
@@ -67,12 +76,17 @@ impl CheckedScheme {
 
 /// What promises durability on real memory: the product in its modes, and all schemes on the laboratory's path.
 pub fn schemes() -> Vec<CheckedScheme> {
+    schemes_of(strandline_schemes::ALL)
+}
+
+/// The same with the schemes of another registry.
+pub fn schemes_of(known: Schemes) -> Vec<CheckedScheme> {
     let product = ["strandline", "strandline+single-writer"];
     let product = product.into_iter().zip(BPPM.modes).map(|(name, mode)| CheckedScheme::product(name, mode));
-    let durable = strandline_schemes::ALL.iter().filter(|kind| kind.is_durable() && kind.is_native);
+    let durable = known.iter().filter(|kind| kind.is_durable() && kind.is_native);
     let laboratory =
         durable.flat_map(|kind| kind.modes.iter().map(move |mode| CheckedScheme::new(kind, mode)));
-    product.chain(laboratory).collect()
+    product.chain(laboratory).map(|scheme| scheme.among(known)).collect()
 }
 
 #[cfg(test)]

@@ -170,7 +170,7 @@ impl<'a> Judge<'a> {
                 return Err(self.violation(&trace, time, &image, what));
             }
             if self.counts.points.is_multiple_of(256)
-                && self.until.get().is_some_and(|until| Instant::now() > until)
+                && (crate::is_stopped() || self.until.get().is_some_and(|until| Instant::now() > until))
             {
                 self.counts.cut_short += 1;
                 break;
@@ -211,7 +211,7 @@ impl<'a> Judge<'a> {
         let hosted: Rc<dyn World> = world.clone();
         let memory = Hosted::new(hosted, 0);
         let view = self.ground.view(&memory);
-        match catch_unwind(AssertUnwindSafe(|| recover(&view, strandline_schemes::ALL, |_| ()))) {
+        match catch_unwind(AssertUnwindSafe(|| recover(&view, self.ground.case.scheme.known, |_| ()))) {
             Err(panic) => Err(format!("recovery panics: {}", panic_text(&*panic))),
             Ok(Err(error)) => Err(format!("recovery fails: {error}")),
             Ok(Ok(_)) => Ok(world.contents()),

@@ -16,24 +16,25 @@ mod mutants;
 mod shapes;
 mod trace;
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use strandline_core::memory::{Event, Hosted, LINE_BYTES, Step, World};
-use strandline_core::scheme::{Durability, recover};
+use strandline_core::scheme::{Durability, Schemes, recover};
 use strandline_core::{Error, Result};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::PersistenceDomain;
-use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Exhausted, Mutant, SCHEMES as HARDWARE, Setup};
-use strandline_sim::{Contents, Description, Machine, Note, Noted};
+use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Exhausted, Mutant, Setup};
+use strandline_sim::{Contents, Description, Machine, Note, Noted, Registry};
 
 use crate::Setting;
 use crate::explore::campaign::cpu_seconds;
 use crate::explore::life::{Cast, Ground, Script};
 use crate::explore::workload::Effect;
-use crate::explore::{CheckedScheme, Counts, Outcome, Plan, Violation, Workload, schemes};
+use crate::explore::{CheckedScheme, Counts, Outcome, Plan, Violation, Workload, schemes_of};
 use crate::x86::panic_text;
 
 use judge::Judge;
@@ -65,6 +66,8 @@ pub struct Subject {
     pub software: CheckedScheme,
     /// The hardware scheme; that of the name `none` for software alone.
     pub hardware: &'static Entry,
+    /// The hardware scheme's parameters that are not at their defaults.
+    pub parameters: &'static BTreeMap<String, u64>,
 }
 
 impl Subject {
@@ -95,27 +98,30 @@ impl Subject {
 
 /// What runs beside hardware schemes: software that leaves durability to them, and that of persistency models which only
 /// they have.
-fn beside() -> impl Iterator<Item = CheckedScheme> {
-    let kinds = strandline_schemes::ALL.iter().filter(|kind| {
+fn beside(known: Schemes) -> impl Iterator<Item = CheckedScheme> {
+    let kinds = known.iter().filter(|kind| {
         kind.durability == Durability::Hardware || kind.persistency.is_some() && !kind.is_native
     });
-    kinds.flat_map(|kind| kind.modes.iter().map(move |mode| CheckedScheme::new(kind, mode)))
+    kinds.flat_map(move |kind| kind.modes.iter().map(move |mode| CheckedScheme::new(kind, mode).among(known)))
 }
 
-/// All that promises durability: each hardware scheme with its software, and each software scheme by itself.
-pub fn subjects() -> Vec<Subject> {
-    let hardware = HARDWARE.iter().filter(|entry| entry.is_durable).flat_map(|hardware| {
+/// All of a registry that promises durability: each hardware scheme with its software, and each software scheme by itself.
+pub fn subjects(registry: Registry) -> Vec<Subject> {
+    static DEFAULTS: BTreeMap<String, u64> = BTreeMap::new();
+    let (known, parameters) = (registry.schemes, &DEFAULTS);
+    let hardware = registry.hardware.iter().filter(|entry| entry.is_durable).flat_map(|hardware| {
         let its = move |software: &CheckedScheme| hardware.software.contains(&software.name);
         // Plain programs of its paper, beside hardware that makes them atomic.
         let plain = CheckedScheme::plain().into_iter().filter(move |software| {
-            beside().filter(its).any(|transactions| transactions.kind == software.kind)
+            beside(known).filter(its).any(|transactions| transactions.kind == software.kind)
         });
-        beside().filter(its).chain(plain).map(move |software| Subject { software, hardware })
+        let all = beside(known).filter(its).chain(plain);
+        all.map(move |software| Subject { software: software.among(known), hardware, parameters })
     });
-    let none = HARDWARE.iter().find(|entry| entry.make.is_none());
-    let software = none
-        .into_iter()
-        .flat_map(|hardware| schemes().into_iter().map(move |software| Subject { software, hardware }));
+    let none = registry.hardware.iter().find(|entry| entry.make.is_none());
+    let software = none.into_iter().flat_map(|hardware| {
+        schemes_of(known).into_iter().map(move |software| Subject { software, hardware, parameters })
+    });
     hardware.chain(software).collect()
 }
 
@@ -246,7 +252,7 @@ impl Lab {
         let contents =
             Contents { persistent: beginning.pool.clone(), volatile_bytes: ground.shared.bytes(), regions };
         let setup = self.setup(description);
-        let hardware = self.case.subject.hardware.make.map(|make| make(&setup)).transpose()?;
+        let hardware = self.case.subject.hardware.build(&setup)?;
         let machine = Machine::new(description, contents, hardware, self.case.step());
         let machine = machine.map_err(|error| error.to_string())?;
         // It goes on until nothing is left, and a section that finds that out has stored already.
@@ -289,7 +295,7 @@ impl Lab {
         });
         // As programs do that open a pool; past all timing.
         let world: Rc<dyn World> = machine.clone();
-        recover(&self.ground.view(&Hosted::new(world, 0)), strandline_schemes::ALL, |_| ())
+        recover(&self.ground.view(&Hosted::new(world, 0)), self.case.subject.software.known, |_| ())
             .map_err(|error| format!("recovery fails: {error}"))?;
         let cast = Cast::new(&self.ground);
         machine.run(cast.threads(&self.ground, script, &mut Rng::with_seed(seed)));
@@ -346,7 +352,8 @@ fn boundaries(notes: &[Note]) -> Vec<u64> {
 fn draw(lab: &Lab, random: &mut Rng) -> Result<Description, String> {
     let mut why = String::new();
     for _ in 0..64 {
-        let description = shapes::random(lab.cores(), lab.case.domains(), random);
+        let mut description = shapes::random(lab.cores(), lab.case.domains(), random);
+        description.scheme = lab.case.subject.parameters.clone();
         match lab.machine(&description, &lab.new_pool()) {
             Ok(_) => return Ok(description),
             Err(refused) => why = refused,
@@ -374,7 +381,7 @@ pub fn sample(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> 
             break;
         }
         progress(&judge.counts);
-        if started.elapsed() > bounds.limit {
+        if started.elapsed() > bounds.limit || crate::is_stopped() {
             break;
         }
     }
@@ -502,7 +509,8 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
     let new_pool = lab.new_pool();
     'machines: for shape in shapes::Shape::ALL {
         for &domain in case.domains() {
-            let description = shapes::machine(shape, domain, lab.cores(), 1);
+            let mut description = shapes::machine(shape, domain, lab.cores(), 1);
+            description.scheme = case.subject.parameters.clone();
             if let Err(why) = lab.machine(&description, &new_pool) {
                 refused = Some(why);
                 continue;
@@ -523,7 +531,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
                         random,
                     )?;
                     progress(&judge.counts);
-                    if started.elapsed() > bounds.limit {
+                    if started.elapsed() > bounds.limit || crate::is_stopped() {
                         return Ok(false);
                     }
                 }

@@ -88,6 +88,7 @@ pub(super) fn machine(shape: Shape, domain: PersistenceDomain, cores: usize, sca
         persistence: Persistence { domain, ..Persistence::default() },
         program: Default::default(),
         time_slices: None,
+        scheme: Default::default(),
     }
 }
 

@@ -118,7 +118,7 @@ pub fn explore(program: &Program<'_>, sampling: Sampling, mut progress: impl FnM
             break;
         }
         progress(&outcome.counts);
-        if started.elapsed() > sampling.limit {
+        if started.elapsed() > sampling.limit || crate::is_stopped() {
             break;
         }
     }

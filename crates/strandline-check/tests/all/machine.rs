@@ -8,6 +8,7 @@ use strandline_check::machine::{
     Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects, without_mutant,
 };
 use strandline_core::memory::Step;
+use strandline_sim::Registry;
 use strandline_sim::scheme::{BETWEEN_LIVES, Mutant, SCHEMES};
 
 fn bounds(histories: u64, transactions: u32) -> Bounds {
@@ -15,7 +16,7 @@ fn bounds(histories: u64, transactions: u32) -> Bounds {
 }
 
 fn subject(name: &str) -> Subject {
-    subjects().into_iter().find(|subject| subject.name() == name).unwrap()
+    subjects(Registry::default()).into_iter().find(|subject| subject.name() == name).unwrap()
 }
 
 fn case(name: &str, omitted: Option<Omitted>) -> Case {
@@ -50,7 +51,7 @@ fn losses(schemes: impl Iterator<Item = Subject>, alone: u32) -> Vec<String> {
 #[test]
 fn every_scheme_survives_power_failures() {
     // One thread's must fill Loose-Ordering's windows of up to 32 transactions, or nothing ever leaves the caches.
-    assert_eq!(losses(subjects().into_iter(), 200), Vec::<String>::new());
+    assert_eq!(losses(subjects(Registry::default()).into_iter(), 200), Vec::<String>::new());
 }
 
 /// A power failure in the hardware's recovery may leave some words of the new log head.
@@ -105,8 +106,10 @@ const ELSEWHERE: [&str; 3] = ["recount", "grant-life", "stale-entries"];
 fn missed(chosen: impl Fn(&str) -> bool) -> Vec<String> {
     let mut missed = Vec::new();
     for entry in SCHEMES.iter().filter(|entry| entry.make.is_some()) {
-        let beside: Vec<_> =
-            subjects().into_iter().filter(|subject| subject.hardware.name == entry.name).collect();
+        let beside: Vec<_> = subjects(Registry::default())
+            .into_iter()
+            .filter(|subject| subject.hardware.name == entry.name)
+            .collect();
         let harmful = |mutant: &&Mutant| mutant.redundant.is_none() && chosen(mutant.name);
         for mutant in entry.mutants.iter().filter(harmful) {
             let mut tried = attempts(&beside, Omitted::Rule(mutant)).into_iter();
@@ -163,7 +166,10 @@ fn every_cycle_of_a_short_history_is_survived() {
 /// Beside those histories that all subjects have, longer ones of plain programs, on more structures.
 #[test]
 fn plain_programs_survive_beside_all_hardware_of_their_papers() {
-    let plain: Vec<_> = subjects().into_iter().filter(|subject| subject.software.plain.is_some()).collect();
+    let plain: Vec<_> = subjects(Registry::default())
+        .into_iter()
+        .filter(|subject| subject.software.plain.is_some())
+        .collect();
     let names: Vec<_> = plain.iter().map(Subject::name).collect();
     for name in [
         "h-wal/plain",

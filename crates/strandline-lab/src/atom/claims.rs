@@ -217,7 +217,7 @@ pub fn a9(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
 }
 
 pub fn a10(claim: &Claim, _: &Session, _: &Measurements) -> Judged {
-    let parameters = Parameters::default();
+    let parameters = Parameters::PAPER;
     let measured = [
         64 * RECORD_LINES,
         RECORD_ENTRIES as u64,

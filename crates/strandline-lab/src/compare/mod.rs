@@ -1,14 +1,15 @@
 //! Beyond the papers: the common workloads under every scheme of the project, software and hardware, on one
 //! simulated machine.
 //!
-//! Schemes and hardware are those of the registries ([`SchemeName::all`], [`SCHEMES`]): a new one appears by itself.
+//! Schemes and hardware are those of the session's registry: a new one appears by itself, in the sweeps too if it is none of the papers'.
+//! So do workloads of one's own.
 
 use strandline_core::memory::LINE_BYTES;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
-use strandline_sim::scheme::{Entry, SCHEMES, find};
-use strandline_sim::{Description, file};
+use strandline_sim::scheme::{Entry, NONE, find};
+use strandline_sim::{Description, Registry, file};
 use strandline_workloads::{
-    BPLUSTREE, HASH, QUEUE, RBTREE, SDG, SPS, SchemeName, Sizes, TPCC_NEW_ORDER, TpccScale, WorkloadKind,
+    ALL, BPLUSTREE, HASH, QUEUE, RBTREE, SDG, SPS, SchemeName, Sizes, TPCC_NEW_ORDER, TpccScale, WorkloadKind,
 };
 
 use crate::measurements::{Key, Measurements, Spread};
@@ -39,7 +40,7 @@ static FIGURES: [FigureSpec; 3] = [
         number: "1",
         title: "All schemes, one core and all cores",
         method: "Every workload under every scheme on one core, and on all, in each of the scheme's modes.",
-        steps: |session| steps(session, systems(), &workloads(session), 2),
+        steps: |session| steps(session, systems(session.registry), &workloads(session), 2),
         run: run_table,
         draw: draw_table,
     },
@@ -48,7 +49,9 @@ static FIGURES: [FigureSpec; 3] = [
         number: "2",
         title: "Over the latency of non-volatile memory",
         method: "One core; reads and writes of non-volatile memory take a quarter, half, twice and four times as long.",
-        steps: |session| steps(session, swept_systems(), &swept(session), LATENCIES.len() as u64),
+        steps: |session| {
+            steps(session, swept_systems(session.registry), &swept(session), LATENCIES.len() as u64)
+        },
         run: run_latency,
         draw: |all| draw(all, LATENCY, "times the latency"),
     },
@@ -57,7 +60,9 @@ static FIGURES: [FigureSpec; 3] = [
         number: "3",
         title: "Over cores",
         method: "One, two and four cores.",
-        steps: |session| steps(session, swept_systems(), &swept(session), CORE_COUNTS.len() as u64),
+        steps: |session| {
+            steps(session, swept_systems(session.registry), &swept(session), CORE_COUNTS.len() as u64)
+        },
         run: run_cores,
         draw: |all| draw(all, CORES, "cores"),
     },
@@ -90,16 +95,16 @@ struct System {
 }
 
 /// All of them: software that runs on real memory alone, and each hardware scheme with its software.
-fn systems() -> Result<Vec<System>, Error> {
-    let none = find("none").ok_or_else(|| Error::Usage("no machine without hardware schemes".into()))?;
+fn systems(registry: Registry) -> Result<Vec<System>, Error> {
+    let none = &NONE;
     let is_alone = |scheme: &SchemeName| scheme.kind.is_none_or(|kind| kind.is_native);
-    let mut all: Vec<System> = SchemeName::all()
+    let mut all: Vec<System> = SchemeName::all_of(registry.schemes)
         .filter(is_alone)
         .map(|software| System { name: software.name().to_owned(), software, hardware: none })
         .collect();
-    for hardware in SCHEMES.iter().filter(|entry| entry.make.is_some()) {
+    for hardware in registry.hardware.iter().filter(|entry| entry.make.is_some()) {
         for name in hardware.software {
-            let software: SchemeName = name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
+            let software = registry.scheme(name).map_err(|error| Error::Usage(format!("{error}")))?;
             all.push(System { name: format!("{} ({name})", hardware.name), software, hardware });
         }
     }
@@ -107,13 +112,14 @@ fn systems() -> Result<Vec<System>, Error> {
 }
 
 /// Those of the sweeps.
-fn swept_systems() -> Result<Vec<System>, Error> {
-    let mut all = systems()?;
+fn swept_systems(registry: Registry) -> Result<Vec<System>, Error> {
+    let mut all = systems(registry)?;
+    let is_own = |name: &str| SchemeName::all().all(|scheme| scheme.name() != name);
     all.retain(|system| match system.hardware.make {
-        None => SWEPT_SOFTWARE.contains(&system.name.as_str()),
+        None => SWEPT_SOFTWARE.contains(&system.name.as_str()) || is_own(&system.name),
         Some(_) => {
-            let first = system.hardware.software.first();
-            SWEPT_HARDWARE.contains(&system.hardware.name)
+            let (name, first) = (system.hardware.name, system.hardware.software.first());
+            (SWEPT_HARDWARE.contains(&name) || find(name).is_none())
                 && first.is_some_and(|name| *name == system.software.name())
         }
     });
@@ -148,14 +154,21 @@ fn transactions(session: &Session) -> u64 {
 
 fn workloads(session: &Session) -> Vec<WorkloadKind> {
     let count = if session.effort == Effort::Trial { 1 } else { WORKLOADS.len() };
-    WORKLOADS[..count].to_vec()
+    let mut all = WORKLOADS[..count].to_vec();
+    all.extend(own_workloads(session));
+    all
+}
+
+/// Workloads that are none of the project's.
+fn own_workloads(session: &Session) -> impl Iterator<Item = WorkloadKind> {
+    session.registry.workloads.iter().filter(|kind| ALL.of_name(kind.name).is_err())
 }
 
 /// Those that the sweeps over latency and cores are for.
 fn swept(session: &Session) -> Vec<WorkloadKind> {
     match session.effort {
         Effort::Full => workloads(session),
-        Effort::Quick => vec![&HASH],
+        Effort::Quick => [&HASH].into_iter().chain(own_workloads(session)).collect(),
         Effort::Trial => WORKLOADS[..1].to_vec(),
     }
 }
@@ -265,7 +278,7 @@ fn run_table(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let machine = machine(&[])?;
     let most = machine.cores.count;
     let points = [1, most].map(|cores| (format!("{cores}"), machine.clone(), cores));
-    sweep(session, TABLE, (systems()?, workloads(session)), &points, into)
+    sweep(session, TABLE, (systems(session.registry)?, workloads(session)), &points, into)
 }
 
 fn run_latency(session: &Session, into: &mut Measurements) -> Result<(), Error> {
@@ -278,13 +291,13 @@ fn run_latency(session: &Session, into: &mut Measurements) -> Result<(), Error> 
         Ok((format!("{by}"), machine(&overrides)?, 1))
     };
     let points = LATENCIES.into_iter().map(scaled).collect::<Result<Vec<_>, Error>>()?;
-    sweep(session, LATENCY, (swept_systems()?, swept(session)), &points, into)
+    sweep(session, LATENCY, (swept_systems(session.registry)?, swept(session)), &points, into)
 }
 
 fn run_cores(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let machine = machine(&[])?;
     let points = CORE_COUNTS.map(|cores| (format!("{cores}"), machine.clone(), cores));
-    sweep(session, CORES, (swept_systems()?, swept(session)), &points, into)
+    sweep(session, CORES, (swept_systems(session.registry)?, swept(session)), &points, into)
 }
 
 /// The systems that a figure has numbers of, in order.
@@ -369,11 +382,12 @@ mod tests {
 
     #[test]
     fn every_scheme_and_every_hardware_scheme_is_compared() {
-        let all = systems().unwrap();
-        for entry in SCHEMES.iter().filter(|entry| entry.make.is_some()) {
+        let registry = Registry::default();
+        let all = systems(registry).unwrap();
+        for entry in registry.hardware.iter().filter(|entry| entry.make.is_some()) {
             assert!(all.iter().any(|system| system.hardware.name == entry.name), "{}", entry.name);
         }
-        let swept = swept_systems().unwrap();
+        let swept = swept_systems(registry).unwrap();
         assert_eq!(swept.len(), SWEPT_SOFTWARE.len() + SWEPT_HARDWARE.len());
         for name in ["volatile", "np", "base", "bppm", "bppm+single-writer", "wrap", "sct-eager-sync"] {
             assert!(all.iter().any(|system| system.name == name), "{name}");

@@ -2,7 +2,7 @@
 
 use strandline_sim::Description;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
-use strandline_sim::scheme;
+use strandline_sim::scheme::{self, loc::SPECULATION};
 use strandline_workloads::{SchemeName, Sizes, WorkloadKind};
 
 use crate::session::{Effort, Error, Session};
@@ -16,18 +16,24 @@ pub struct System {
     pub name: &'static str,
     software: &'static str,
     hardware: &'static str,
+    /// The hardware's speculation degree, if it is not the one of section 5.1.
+    degree: Option<u64>,
 }
 
 const fn in_hardware(name: &'static str, hardware: &'static str) -> System {
-    System { key: hardware, name, software: "plain", hardware }
+    System { key: hardware, name, software: "plain", hardware, degree: None }
+}
+
+const fn of_degree(name: &'static str, key: &'static str, degree: u64) -> System {
+    System { key, name, degree: Some(degree), ..LOC_WAL }
 }
 
 /// Without transactions: what all is measured against.
 pub const NONE: System =
-    System { key: "none", name: "no transactions", software: "volatile", hardware: "none" };
+    System { key: "none", name: "no transactions", software: "volatile", hardware: "none", degree: None };
 /// S-WAL.
 pub const S_WAL: System =
-    System { key: "s-wal", name: "S-WAL", software: "s-wal+single-writer", hardware: "none" };
+    System { key: "s-wal", name: "S-WAL", software: "s-wal+single-writer", hardware: "none", degree: None };
 /// H-WAL.
 pub const H_WAL: System = in_hardware("H-WAL", "h-wal");
 /// EC-WAL, LOC-WAL with speculation degree 1.
@@ -45,11 +51,11 @@ pub const ALL: [System; 7] = [NONE, S_WAL, H_WAL, EC_WAL, LOC_WAL, KILN, LOC_KIL
 /// Speculation degrees (the steps between 1 and 32 are ours).
 pub const ALL_DEGREES: [(u64, System); 6] = [
     (1, EC_WAL),
-    (2, in_hardware("LOC-WAL, 2", "loc-wal-2")),
-    (4, in_hardware("LOC-WAL, 4", "loc-wal-4")),
-    (8, in_hardware("LOC-WAL, 8", "loc-wal-8")),
+    (2, of_degree("LOC-WAL, 2", "loc-wal-2", 2)),
+    (4, of_degree("LOC-WAL, 4", "loc-wal-4", 4)),
+    (8, of_degree("LOC-WAL, 8", "loc-wal-8", 8)),
     (16, LOC_WAL),
-    (32, in_hardware("LOC-WAL, 32", "loc-wal-32")),
+    (32, of_degree("LOC-WAL, 32", "loc-wal-32", 32)),
 ];
 
 /// A workload of Table 2.
@@ -173,11 +179,13 @@ impl Ready {
         let name: SchemeName = system.software.parse().map_err(|error| usage(format!("{error}")))?;
         let hardware =
             scheme::find(system.hardware).ok_or_else(|| usage(format!("no {}", system.hardware)))?;
+        let mut machine = machine.clone();
+        machine.scheme.extend(system.degree.map(|degree| (SPECULATION.name.to_owned(), degree)));
         let transactions = self.transactions;
         // Past the first round of the 128 TxIDs, and the filling of the caches.
         let warm_up = transactions / 4 + 144;
         let run = Run { scheme: name, threads: 1, transactions, warm_up, idle_percent: 0, seed: self.seed };
-        let outcome = self.prepared.run(machine, hardware, &run, Vec::new())?.outcome;
+        let outcome = self.prepared.run(&machine, hardware, &run, Vec::new())?.outcome;
         let statistics = &outcome.statistics;
         let stored: u64 =
             statistics.cores.iter().map(|core| core.stores + core.atomics + core.private_stores).sum();

@@ -1,15 +1,23 @@
 //! Hardware schemes: what a machine does for atomic durability beyond its caches and controllers.
 //!
-//! A scheme is one file here that implements [`HardwareScheme`], and a line in [`SCHEMES`]. The machine calls it at
-//! each point where the papers' hardware acts; software under it issues plain stores between the boundaries of
+//! A scheme is one file that implements [`HardwareScheme`], and an [`Entry`] in a registry: [`SCHEMES`], or a program's own
+//! ([`Registry`](crate::Registry)). The machine calls it at each point where the papers' hardware acts; software under it issues plain stores between the boundaries of
 //! transactions. A callback that must wait answers [`Reply::Wait`]: the core does nothing else, and the same
 //! callback comes again when something may have changed.
 
 pub mod atom;
 pub mod loc;
+mod parameter;
 mod persist_buffers;
 mod undo_log;
 mod wrap;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+pub use parameter::Parameter;
+use strandline_workloads::{SchemeName, UnknownName};
 
 use crate::Description;
 use crate::cache::Hierarchy;
@@ -21,7 +29,7 @@ use crate::controller::{Line, MemorySide};
 pub struct Exhausted(pub String);
 
 /// Ends the run, without a panic's message: see [`Exhausted`].
-fn exhausted(why: String) -> ! {
+pub fn exhausted(why: String) -> ! {
     std::panic::resume_unwind(Box::new(Exhausted(why)))
 }
 
@@ -168,6 +176,11 @@ pub trait HardwareScheme {
         None
     }
 
+    /// What of its work the measured part of a run has not reached, a sentence each: its cost is not in the figures.
+    fn unreached(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What it counts, by name.
     fn statistics(&self) -> Vec<(String, u64)>;
 
@@ -237,46 +250,140 @@ pub struct Entry {
     pub software: &'static [&'static str],
     /// Whether it promises that acknowledged transactions survive.
     pub is_durable: bool,
+    /// What can be varied of it, in the machine's `[scheme]` table.
+    pub parameters: &'static [Parameter],
     /// The rules that crash tests leave out, one at a time.
     pub mutants: &'static [Mutant],
 }
 
-/// All hardware schemes, in the order in which they are shown.
-pub const SCHEMES: &[Entry] = &[
-    Entry {
-        name: "none",
-        source: "",
-        description: "caches and controllers only: the software scheme does it all",
-        make: None,
-        recover: |_, _, _| Ok(()),
-        software: &[],
-        is_durable: false,
-        mutants: &[],
-    },
-    atom::BASE,
-    atom::POSTED,
-    atom::SOURCE_LOGGED,
-    atom::redo::REDO,
-    loc::H_WAL,
-    loc::EC_WAL,
-    loc::LOC_WAL,
-    loc::LOC_WAL_2,
-    loc::LOC_WAL_4,
-    loc::LOC_WAL_8,
-    loc::LOC_WAL_32,
-    loc::KILN,
-    loc::LOC_KILN,
-    wrap::WRAP,
-    wrap::WRAP_COMBINED,
-    wrap::WRAP_EVALUATED,
-    wrap::WRAP_BUFFER_OF_ONE,
-    undo_log::UNDO_LOG,
-    persist_buffers::STRICT,
-    persist_buffers::EPOCH,
-    persist_buffers::STRAND,
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Entry {
+    /// Builds it into the setup's machine; `None` where there is nothing to build.
+    ///
+    /// # Errors
+    /// The machine's `[scheme]` table names what is no parameter of it, or a value that is out of range; why the scheme cannot be on this
+    /// machine.
+    pub fn build(&self, setup: &Setup<'_>) -> Result<Option<Box<dyn HardwareScheme>>, String> {
+        self.check_parameters(&setup.machine.scheme)?;
+        self.make.map(|make| make(setup)).transpose()
+    }
+
+    /// Refuses values of parameters that it does not have, or that are out of range.
+    ///
+    /// # Errors
+    /// The key, its value, and what is allowed.
+    pub fn check_parameters(&self, values: &BTreeMap<String, u64>) -> Result<(), String> {
+        parameter::check(self, values)
+    }
+
+    /// Whether this is what runs beside the hardware: its own software, and the plain programs that mark their transactions as that
+    /// does. Anything runs where there is no hardware.
+    pub fn takes(&self, software: SchemeName) -> bool {
+        let own = |name: &&str| {
+            let own = SchemeName::from_str(name).ok();
+            *name == software.name()
+                || software.plain.is_some() && own.is_some_and(|own| own.kind == software.kind)
+        };
+        self.make.is_none() || self.software.iter().any(|name| own(&name))
+    }
+
+    /// Refuses software that does not run beside it.
+    ///
+    /// # Errors
+    /// What does.
+    pub fn check_software(&self, software: SchemeName) -> Result<(), String> {
+        if self.takes(software) {
+            return Ok(());
+        }
+        let own = self.software.join(", ");
+        Err(format!(
+            "{} beside the hardware {} makes no sense: the hardware makes durable what its own software marks as transactions, \
+             which {} does not; choose {own}, or a plain program, or leave the scheme out",
+            software.name(),
+            self.name,
+            software.name(),
+        ))
+    }
+}
+
+/// Hardware schemes that a program knows.
+///
+/// ```
+/// use strandline_sim::scheme::SCHEMES;
+///
+/// assert_eq!(SCHEMES.of_name("loc-wal")?.software, ["hardware+single-writer"]);
+/// assert!(SCHEMES.of_name("magic").is_err());
+/// # Ok::<(), strandline_workloads::UnknownName>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Hardware(&'static [&'static Entry]);
+
+impl Hardware {
+    /// A registry of these, in the order in which they are shown.
+    pub const fn new(schemes: &'static [&'static Entry]) -> Self {
+        Self(schemes)
+    }
+
+    /// The schemes, in the order in which they are shown.
+    pub fn iter(self) -> impl Iterator<Item = &'static Entry> {
+        self.0.iter().copied()
+    }
+
+    /// The scheme of this name.
+    ///
+    /// # Errors
+    /// There is none; it says which there are.
+    pub fn of_name(self, name: &str) -> Result<&'static Entry, UnknownName> {
+        let names = || self.iter().map(|entry| entry.name);
+        self.iter()
+            .find(|entry| entry.name == name)
+            .ok_or_else(|| UnknownName::new("hardware scheme", name, names()))
+    }
+}
+
+/// All hardware schemes of the papers, in the order in which they are shown.
+pub const SCHEMES: Hardware = Hardware::new(LIST);
+
+/// No hardware beside caches and controllers.
+pub const NONE: Entry = Entry {
+    name: "none",
+    source: "",
+    description: "caches and controllers only: the software scheme does it all",
+    make: None,
+    recover: |_, _, _| Ok(()),
+    software: &[],
+    is_durable: false,
+    parameters: &[],
+    mutants: &[],
+};
+
+static LIST: &[&Entry] = &[
+    &NONE,
+    &atom::BASE,
+    &atom::POSTED,
+    &atom::SOURCE_LOGGED,
+    &atom::redo::REDO,
+    &loc::H_WAL,
+    &loc::EC_WAL,
+    &loc::LOC_WAL,
+    &loc::KILN,
+    &loc::LOC_KILN,
+    &wrap::WRAP,
+    &wrap::WRAP_COMBINED,
+    &wrap::WRAP_EVALUATED,
+    &wrap::WRAP_BUFFER_OF_ONE,
+    &undo_log::UNDO_LOG,
+    &persist_buffers::STRICT,
+    &persist_buffers::EPOCH,
+    &persist_buffers::STRAND,
 ];
 
-/// The scheme with this name.
+/// The paper's scheme with this name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     SCHEMES.iter().find(|entry| entry.name == name)
 }

@@ -22,14 +22,22 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use super::{Boundary, Entry, HardwareScheme, Mutant, Ordering, Reply, Setup, StoredWord, WayHome};
+use super::{
+    Boundary, Entry, HardwareScheme, Mutant, Ordering, Parameter, Reply, Setup, StoredWord, WayHome,
+};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::description::PersistenceDomain;
 use crate::statistics::Origin;
 
 /// Persists that a core's buffer holds.
-const PERSISTS: usize = 32;
+const PERSISTS: Parameter = Parameter {
+    name: "persists",
+    unit: "lines",
+    range: 2..=4096,
+    default: 32,
+    description: "what a core's buffer holds; at half of it an epoch's persists are sent before the epoch has ended",
+};
 
 /// What orders persists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +82,7 @@ macro_rules! entry {
             recover: |_, _, _| Ok(()),
             software: $software,
             is_durable: true,
+            parameters: &[PERSISTS],
             mutants: $mutants,
         }
     };
@@ -135,6 +144,8 @@ struct Buffer {
 struct PersistBuffers {
     name: &'static str,
     model: Model,
+    /// Persists that each holds.
+    capacity: usize,
     /// A mutant: neither barriers nor, where they are strict, stores begin epochs.
     ordered: bool,
     conflicts: bool,
@@ -162,6 +173,7 @@ impl PersistBuffers {
         Self {
             name,
             model,
+            capacity: PERSISTS.of(setup.machine) as usize,
             ordered: !setup.omits("barrier") && !setup.omits("store-order"),
             conflicts: !setup.omits("conflict"),
             flushes: !setup.omits("flush"),
@@ -259,7 +271,7 @@ impl PersistBuffers {
                 while at < self.buffers[core].epochs.len() {
                     let after = std::mem::take(&mut self.buffers[core].epochs[at].after);
                     let after: Vec<_> = after.into_iter().filter(|&name| !self.is_done(name)).collect();
-                    let crowded = self.buffers[core].held > PERSISTS / 2;
+                    let crowded = self.buffers[core].held > self.capacity / 2;
                     let epoch = &mut self.buffers[core].epochs[at];
                     let free = after.is_empty() && (epoch.closed || crowded);
                     epoch.after = after;
@@ -365,7 +377,7 @@ impl HardwareScheme for PersistBuffers {
                 self.counts[1] += 1;
             }
             None => {
-                if self.buffers[core].held >= PERSISTS {
+                if self.buffers[core].held >= self.capacity {
                     return Reply::Wait(self.next_done(now));
                 }
                 // A persist of the line that is on its way must be there first.

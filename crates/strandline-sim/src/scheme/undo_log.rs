@@ -38,6 +38,7 @@ pub const UNDO_LOG: Entry = Entry {
     recover,
     software: &["hardware+single-writer", "hardware+locks"],
     is_durable: true,
+    parameters: &[],
     mutants: &[
         Mutant { name: "entry-fence", rule: "a store waits for its log entry", redundant: None },
         Mutant { name: "data-fence", rule: "a commit waits for the data", redundant: None },

@@ -281,14 +281,11 @@ fn build(
     has_transactions: bool,
     path: &Path,
 ) -> Result<Option<Box<dyn HardwareScheme>>, TraceError> {
-    let Some(make) = hardware.make else { return Ok(None) };
-    if !has_transactions {
+    if hardware.make.is_some() && !has_transactions {
         return Err(TraceError::NoTransactions { path: path.to_path_buf(), hardware: hardware.name });
     }
     let setup = Setup { machine, omitted: None };
-    make(&setup)
-        .map(Some)
-        .map_err(|why| TraceError::Hardware { hardware: hardware.name, why: why.to_string() })
+    hardware.build(&setup).map_err(|why| TraceError::Hardware { hardware: hardware.name, why })
 }
 
 /// A trace in the format of our own, each thread on a core of its own.

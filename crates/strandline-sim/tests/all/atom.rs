@@ -92,7 +92,7 @@ fn seven_entries_share_a_header_but_for_base() {
         })
     };
     for (design, records, writes) in [(Design::Base, 7, 14), (Design::Posted, 1, 8)] {
-        let machine = run(design, Parameters::default(), seven());
+        let machine = run(design, Parameters::PAPER, seven());
         assert_eq!(count(&machine, "log entries"), 7, "{design:?}");
         assert_eq!(count(&machine, "log records"), records, "{design:?}");
         assert_eq!(machine.statistics().traffic.scheme.log, writes, "{design:?}");
@@ -105,7 +105,7 @@ fn a_line_is_logged_once_while_it_stays_in_the_first_level() {
     let logged = |lines: u64| {
         let machine = run(
             Design::Posted,
-            Parameters::default(),
+            Parameters::PAPER,
             one(move |memory| {
                 memory.event(Event::Begin);
                 for _ in 0..2 {
@@ -128,7 +128,7 @@ fn a_line_is_logged_once_while_it_stays_in_the_first_level() {
 fn nothing_is_logged_outside_updates_and_inner_ends_end_nothing() {
     let machine = run(
         Design::Posted,
-        Parameters::default(),
+        Parameters::PAPER,
         one(|memory| {
             memory.store(line(0), 1);
             memory.event(Event::Begin);
@@ -149,7 +149,7 @@ fn nothing_is_logged_outside_updates_and_inner_ends_end_nothing() {
 fn the_next_update_logs_a_line_again() {
     let machine = run(
         Design::Posted,
-        Parameters::default(),
+        Parameters::PAPER,
         one(|memory| {
             update(memory, 0..1);
             update(memory, 0..1);
@@ -162,7 +162,7 @@ fn the_next_update_logs_a_line_again() {
 fn store_cycles(design: Option<Design>) -> u64 {
     let description = machine();
     let setup = Setup { machine: &description, omitted: None };
-    let scheme = design.map(|design| Atom::new(design, Parameters::default(), &setup).unwrap());
+    let scheme = design.map(|design| Atom::new(design, Parameters::PAPER, &setup).unwrap());
     let cycles = Rc::new(std::cell::Cell::new(0));
     let told = cycles.clone();
     let clock = |memory: &Hosted| memory.fetch_add(VolatileAddress::new(0), 1);
@@ -196,7 +196,7 @@ fn a_posted_entry_does_not_wait_for_the_medium() {
 
 #[test]
 fn a_line_on_its_way_home_forces_its_header_out() {
-    let machine = run(Design::Posted, Parameters::default(), one(|memory| update(memory, 0..2)));
+    let machine = run(Design::Posted, Parameters::PAPER, one(|memory| update(memory, 0..2)));
     assert_eq!(count(&machine, "headers written early"), 1, "the other line finds the header written");
     assert_eq!(count(&machine, "lines held back behind the log"), 2);
 }
@@ -206,7 +206,7 @@ fn what_a_store_fetches_from_memory_is_logged_there() {
     let source_logged = |design, load_first: bool| {
         let machine = run(
             design,
-            Parameters::default(),
+            Parameters::PAPER,
             one(move |memory| {
                 if load_first {
                     memory.load(line(0));
@@ -243,11 +243,11 @@ fn impossible_sizes_are_refused() {
     let description = machine();
     let setup = Setup { machine: &description, omitted: None };
     for parameters in [
-        Parameters { structures: 33, ..Parameters::default() },
-        Parameters { buckets: 257, ..Parameters::default() },
-        Parameters { buckets: 32, ..Parameters::default() },
-        Parameters { records: 0, ..Parameters::default() },
-        Parameters { grants: 10_000, ..Parameters::default() },
+        Parameters { structures: 33, ..Parameters::PAPER },
+        Parameters { buckets: 257, ..Parameters::PAPER },
+        Parameters { buckets: 32, ..Parameters::PAPER },
+        Parameters { records: 0, ..Parameters::PAPER },
+        Parameters { grants: 10_000, ..Parameters::PAPER },
     ] {
         assert!(Atom::new(Design::Posted, parameters, &setup).is_err(), "{parameters:?}");
     }

@@ -146,7 +146,7 @@ fn declared_locks_isolate_and_the_hardware_makes_atomic() {
             let crash_at = (1..60).map(|part| end * part / 60 + 37 * part).collect();
             let finished = prepared.run(&machine, hardware, &run, crash_at).unwrap();
             for crash in finished.crashes {
-                let (words, _) = recover(&prepared, &machine, run.scheme, hardware, crash.image).unwrap();
+                let words = recover(&prepared, &machine, run.scheme, hardware, crash.image).unwrap().words;
                 let found = check(workload, &sizes, &prepared, words);
                 if name == "none" {
                     torn += u64::from(found.is_err());
@@ -176,7 +176,7 @@ fn locks_guard_what_their_scope_says() {
             let outcome = prepared.run(&machine, hardware, &run, Vec::new()).unwrap().outcome;
             let crash_at = (1..20).map(|part| outcome.statistics.cycles * part / 20).collect();
             for crash in prepared.run(&machine, hardware, &run, crash_at).unwrap().crashes {
-                let (words, _) = recover(&prepared, &machine, run.scheme, hardware, crash.image).unwrap();
+                let words = recover(&prepared, &machine, run.scheme, hardware, crash.image).unwrap().words;
                 let found = check(workload, &sizes, &prepared, words);
                 assert_eq!(found, Ok(()), "{workload:?}, {lock_scope:?}, cycle {}", crash.at);
             }

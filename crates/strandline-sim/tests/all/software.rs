@@ -11,7 +11,7 @@ use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_schemes::{Locking, laboratory};
 use strandline_sim::description::PersistenceDomain;
-use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
+use strandline_sim::run::{PoolSizes, Prepared, Recovered, Run, recover};
 use strandline_sim::scheme;
 use strandline_structures::Array;
 use strandline_workloads::{ALL, HASH, KVSTORE, SPS, SchemeName, Selection, Sizes};
@@ -188,7 +188,7 @@ fn power_may_fail_at_any_cycle() {
                         _ => None,
                     });
                     let highest = acknowledged.max().unwrap_or(0);
-                    let (image, report) =
+                    let Recovered { words: image, report, .. } =
                         recover(&prepared, &machine, scheme.parse().unwrap(), none, crash.image).unwrap();
                     assert!(
                         report.watermark >= highest,
@@ -257,7 +257,7 @@ fn a_structure_that_is_cached_is_read_from_there() {
         let crash_at = (1..10).map(|i| i * 9970).collect();
         let finished = prepared.run(&machine, none, &run, crash_at).unwrap();
         for crash in finished.crashes {
-            let (image, _) = recover(prepared, &machine, run.scheme, none, crash.image).unwrap();
+            let image = recover(prepared, &machine, run.scheme, none, crash.image).unwrap().words;
             assert!(sorted_array(prepared, image, words).into_iter().eq(0..words), "at {}", crash.at);
         }
         finished.outcome.statistics.channels.iter().map(|channel| channel.reads).sum::<u64>()

@@ -61,6 +61,7 @@ pub fn small(cores: usize) -> Description {
         persistence: Persistence::default(),
         program: Default::default(),
         time_slices: None,
+        scheme: Default::default(),
     }
 }
 

@@ -44,7 +44,7 @@ use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::network::{Message, Node};
 
-use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, named};
+use super::{Boundary, Entry, HardwareScheme, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, named};
 use manager::Manager;
 use record::{Area, CRITICAL_LINES, encode_saved, life};
 
@@ -96,15 +96,67 @@ const MUTANTS: &[Mutant] =
 /// BASE's stores wait for durable headers, so that no line with an entry under way can go home.
 const BASE_MUTANTS: &[Mutant] = &[ADR_REGISTERS, UNDO_ORDER, END_FLAG, GRANT_LIFE];
 
+const PAPER: Parameters = Parameters::PAPER;
+const STRUCTURES: Parameter = Parameter {
+    name: "structures",
+    unit: "structures",
+    range: 1..=32,
+    default: PAPER.structures as u64,
+    description: "atomic update structures: updates that a controller follows at a time",
+};
+const BUCKETS: Parameter = Parameter {
+    name: "buckets",
+    unit: "buckets",
+    range: 2..=256,
+    default: PAPER.buckets as u64,
+    description: "log buckets behind each controller, more than structures",
+};
+const RECORDS: Parameter = Parameter {
+    name: "records",
+    unit: "records",
+    range: 1..=256,
+    default: PAPER.records,
+    description: "records of a bucket, before the operating system grants more",
+};
+const GRANTS: Parameter = Parameter {
+    name: "grants",
+    unit: "pages",
+    range: 0..=record::MAX_GRANTS,
+    default: PAPER.grants,
+    description: "pages that the operating system can grant behind each controller",
+};
+const GRANT_CYCLES: Parameter = Parameter {
+    name: "grant_cycles",
+    unit: "cycles",
+    range: 0..=10_000_000,
+    default: PAPER.grant_cycles,
+    description: "an interrupt in which the operating system grants a page",
+};
+const PARAMETERS: [Parameter; 5] = [STRUCTURES, BUCKETS, RECORDS, GRANTS, GRANT_CYCLES];
+
+impl Parameters {
+    /// Those that a machine's `[scheme]` table says, and the paper's.
+    pub fn of(machine: &crate::Description) -> Self {
+        Self {
+            structures: STRUCTURES.of(machine) as usize,
+            buckets: BUCKETS.of(machine) as usize,
+            records: RECORDS.of(machine),
+            grants: GRANTS.of(machine),
+            grant_cycles: GRANT_CYCLES.of(machine),
+        }
+    }
+}
+
 /// BASE.
 pub const BASE: Entry = Entry {
     name: "atom-base",
     source: SOURCE,
     description: "BASE: hardware undo log, each first store to a line waits until its entry is durable",
-    make: Some(|setup| Ok(Box::new(Atom::new(Design::Base, Parameters::default(), setup)?))),
+    make: Some(|setup| Ok(Box::new(Atom::new(Design::Base, Parameters::of(setup.machine), setup)?))),
     recover,
     software: &["hardware-flushed+locks"],
     is_durable: true,
+    parameters: &PARAMETERS,
     mutants: BASE_MUTANTS,
 };
 
@@ -112,7 +164,7 @@ pub const BASE: Entry = Entry {
 pub const POSTED: Entry = Entry {
     name: "atom",
     description: "posted undo log: stores go on while the controller holds their lines back behind the log",
-    make: Some(|setup| Ok(Box::new(Atom::new(Design::Posted, Parameters::default(), setup)?))),
+    make: Some(|setup| Ok(Box::new(Atom::new(Design::Posted, Parameters::of(setup.machine), setup)?))),
     mutants: MUTANTS,
     ..BASE
 };
@@ -121,7 +173,7 @@ pub const POSTED: Entry = Entry {
 pub const SOURCE_LOGGED: Entry = Entry {
     name: "atom-opt",
     description: "the same with source logging: what a store fetches from memory is logged by its controller",
-    make: Some(|setup| Ok(Box::new(Atom::new(Design::Source, Parameters::default(), setup)?))),
+    make: Some(|setup| Ok(Box::new(Atom::new(Design::Source, Parameters::of(setup.machine), setup)?))),
     ..POSTED
 };
 
@@ -210,7 +262,9 @@ impl Atom {
             || records == 0
             || grants > record::MAX_GRANTS
         {
-            return Err(format!("impossible sizes {parameters:?}"));
+            return Err(format!(
+                "scheme.structures = {structures} and scheme.buckets = {buckets}: there must be more buckets than structures"
+            ));
         }
         let machine = setup.machine;
         Ok(Self {

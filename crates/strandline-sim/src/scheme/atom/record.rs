@@ -44,16 +44,13 @@ pub struct Parameters {
     pub grant_cycles: u64,
 }
 
-impl Default for Parameters {
+impl Parameters {
     /// 32 structures (section IV-C). 256 buckets: with them the registers of Fig. 4(b) take the 3.125 KB that section
     /// IV-C states, and the saved ones the 128 bytes of section IV-D. Not in the paper: a bucket is a page, 60
     /// pages can be granted, an interrupt takes 10,000 cycles (5 us at 2 GHz).
-    fn default() -> Self {
-        Self { structures: 32, buckets: 256, records: 8, grants: 60, grant_cycles: 10_000 }
-    }
-}
+    pub const PAPER: Self =
+        Self { structures: 32, buckets: 256, records: 8, grants: 60, grant_cycles: 10_000 };
 
-impl Parameters {
     /// Bytes of registers in each controller: bucket bit vectors, header registers, and what a power failure saves.
     pub fn register_bytes(&self) -> usize {
         self.structures * (self.buckets / 8 + 64) + self.critical_bytes()
@@ -245,7 +242,7 @@ mod tests {
 
     #[test]
     fn sizes_are_the_papers() {
-        let parameters = Parameters::default();
+        let parameters = Parameters::PAPER;
         assert_eq!(RECORD_LINES * 64, 512);
         assert_eq!(parameters.register_bytes(), 3200, "3.125 KB");
         assert_eq!(parameters.critical_bytes(), 128);
@@ -272,7 +269,7 @@ mod tests {
 
     #[test]
     fn records_do_not_overlap() {
-        let parameters = Parameters { buckets: 3, records: 2, grants: 2, ..Parameters::default() };
+        let parameters = Parameters { buckets: 3, records: 2, grants: 2, ..Parameters::PAPER };
         let mut lines: Vec<u64> =
             (0..3).flat_map(|b| (0..2).map(move |r| parameters.record_line(b, &[], r))).collect();
         lines.extend((2..6).map(|record| parameters.record_line(1, &[1, 0], record)));

@@ -20,7 +20,7 @@ struct Found {
 /// # Errors
 /// A record that must be there is not.
 pub fn recover(setup: &Setup<'_>, pool: &mut [u64], reserved: &mut [u64]) -> Result<(), String> {
-    recover_with(Parameters::default(), setup, pool, reserved)
+    recover_with(Parameters::of(setup.machine), setup, pool, reserved)
 }
 
 /// The same for log managers of other sizes.
@@ -130,8 +130,7 @@ mod tests {
     #[test]
     fn a_page_granted_in_an_earlier_life_is_not_read() {
         let machine = crate::file::load("atom", &["controllers.count=1"]).unwrap();
-        let parameters =
-            Parameters { structures: 1, buckets: 3, records: 1, grants: 2, ..Parameters::default() };
+        let parameters = Parameters { structures: 1, buckets: 3, records: 1, grants: 2, ..Parameters::PAPER };
         let area = Area { parameters, controllers: &machine.controllers };
         for (omitted, life, undone) in [(None, 7, false), (None, 8, true), (Some("grant-life"), 7, true)] {
             let setup = Setup { machine: &machine, omitted };

@@ -42,6 +42,7 @@ pub const REDO: Entry = Entry {
     recover,
     software: &["hardware+locks"],
     is_durable: true,
+    parameters: &[],
     mutants: MUTANTS,
 };
 

@@ -35,7 +35,7 @@ mod window;
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, named};
+use super::{Boundary, Entry, HardwareScheme, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, named};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use area::LogArea;
@@ -79,11 +79,6 @@ impl Parameters {
     /// LOC-Kiln (section 5.2).
     pub const LOC_KILN: Self = Self { name: "loc-kiln", non_volatile: true, ..Self::LOC_WAL };
 
-    /// LOC-WAL with another speculation degree (section 5.4).
-    const fn degree(name: &'static str, speculation: u64) -> Self {
-        Self { name, speculation, ..Self::LOC_WAL }
-    }
-
     /// Builds it into a machine.
     fn make(self, setup: &Setup<'_>) -> Result<Box<dyn HardwareScheme>, String> {
         let machine = setup.machine;
@@ -100,7 +95,8 @@ impl Parameters {
             return Err("it keeps versions in a shared last cache level, and the machine has none".into());
         }
         let rule = setup.omitted.and_then(Rule::of);
-        Ok(Box::new(LooseOrdering::new(self, machine, rule)))
+        let speculation = if self.speculation > 1 { SPECULATION.of(machine) } else { 1 };
+        Ok(Box::new(LooseOrdering::new(Self { speculation, ..self }, machine, rule)))
     }
 
     fn recover(self, setup: &Setup<'_>, pool: &mut [u64], area: &mut [u64]) -> Result<(), String> {
@@ -224,8 +220,7 @@ const LOC_KILN_MUTANTS: &[Mutant] = &mutants([
 ]);
 
 // H-WAL's commit record waits for the data, so that the order within its groups adds nothing; its blocks are home long before
-// the log head passes them. The rules of the other
-// speculation degrees are those of `loc-wal`.
+// the log head passes them.
 
 const SOURCE: &str = "Loose-Ordering Consistency";
 
@@ -239,16 +234,20 @@ macro_rules! entry {
             recover: |setup, pool, area| $parameters.recover(setup, pool, area),
             is_durable: true,
             software: &["hardware+single-writer"],
+            parameters: if $parameters.speculation > 1 { &[SPECULATION] } else { &[] },
             mutants: $mutants,
         }
     };
 }
 
-const SD_2: Parameters = Parameters::degree("loc-wal-2", 2);
-const SD_4: Parameters = Parameters::degree("loc-wal-4", 4);
-const SD_8: Parameters = Parameters::degree("loc-wal-8", 8);
-const SD_32: Parameters = Parameters::degree("loc-wal-32", 32);
-const SD_TEXT: &str = "loc-wal with another speculation degree; ec-wal is the one with degree 1";
+/// The speculation degree (section 5.4). Half of the TxIDs that are valid at a time are a window's at most.
+pub const SPECULATION: Parameter = Parameter {
+    name: "speculation",
+    unit: "transactions",
+    range: 2..=format::RUNNING / 2,
+    default: Parameters::LOC_WAL.speculation,
+    description: "speculation degree: how many transactions a window holds, which become durable in any order",
+};
 
 /// H-WAL.
 pub const H_WAL: Entry = entry!(
@@ -269,16 +268,8 @@ pub const LOC_WAL: Entry = entry!(
     Parameters::LOC_WAL,
     SOURCE,
     LOC_WAL_MUTANTS,
-    "Eager Commit and Speculative Persistence: 16 transactions become durable in any order"
+    "Eager Commit and Speculative Persistence: a window of transactions becomes durable in any order"
 );
-/// LOC-WAL with speculation degree 2.
-pub const LOC_WAL_2: Entry = entry!(SD_2, SOURCE, &[], SD_TEXT);
-/// LOC-WAL with speculation degree 4.
-pub const LOC_WAL_4: Entry = entry!(SD_4, SOURCE, &[], SD_TEXT);
-/// LOC-WAL with speculation degree 8.
-pub const LOC_WAL_8: Entry = entry!(SD_8, SOURCE, &[], SD_TEXT);
-/// LOC-WAL with speculation degree 32.
-pub const LOC_WAL_32: Entry = entry!(SD_32, SOURCE, &[], SD_TEXT);
 /// Kiln.
 pub const KILN: Entry = entry!(
     Parameters::KILN,
@@ -291,7 +282,7 @@ pub const LOC_KILN: Entry = entry!(
     Parameters::LOC_KILN,
     SOURCE,
     LOC_KILN_MUTANTS,
-    "the same with windows of 16 transactions, durable in any order"
+    "the same with windows of transactions that become durable in any order"
 );
 
 /// The hardware of one of these systems.
@@ -340,6 +331,7 @@ struct Counts {
     blocks: u64,
     aborted: u64,
     windows: u64,
+    full_windows: u64,
     pairs: u64,
     overlapped: u64,
     versions: u64,
@@ -481,6 +473,18 @@ impl HardwareScheme for LooseOrdering {
 
     fn copy(&self, line: u32) -> Option<Line> {
         self.in_log.get(&line).map(|copy| copy.data)
+    }
+
+    fn unreached(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.counts.full_windows == 0 {
+            let degree = self.parameters.speculation;
+            all.push(format!("no speculation window was filled, which takes {degree} transactions"));
+        }
+        if self.counts.heads == 0 && !self.parameters.non_volatile {
+            all.push("the log head has not moved: no window had to be brought home to free its TxIDs".into());
+        }
+        all
     }
 
     fn statistics(&self) -> Vec<(String, u64)> {

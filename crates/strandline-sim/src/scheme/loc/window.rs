@@ -157,6 +157,7 @@ impl LooseOrdering {
         };
         self.window.start = self.log.next();
         self.counts.windows += 1;
+        self.counts.full_windows += u64::from(window.committed >= self.parameters.speculation);
         if self.omits(Rule::HomeAfterLog) {
             self.send_home(caches, &mut window, true, now);
         }

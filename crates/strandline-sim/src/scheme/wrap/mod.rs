@@ -50,7 +50,9 @@ use std::collections::{BTreeMap, VecDeque};
 use self::copy::Copy;
 use self::log::{Area, Buffered, LogChannel, RecordKey};
 use self::victims::Victims;
-use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named};
+use super::{
+    Boundary, Entry, HardwareScheme, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, exhausted, named,
+};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::statistics::{Origin, Region};
@@ -93,6 +95,37 @@ const EVALUATED: Variant = Variant {
 };
 
 const BUFFER_OF_ONE: Variant = Variant { name: "wrap-buffer-of-one", log_buffer: 1, ..EVALUATED };
+
+const VICTIM_LINES: Parameter = Parameter {
+    name: "victim_lines",
+    unit: "lines",
+    range: 1..=1 << 20,
+    default: SINGLE.victim_lines as u64,
+    description: "what the victim persistence cache holds; COPY begins at half of it",
+};
+const COPY_AFTER: Parameter = Parameter {
+    name: "copy_after",
+    unit: "closed wraps",
+    range: 1..=4096,
+    default: SINGLE.copy_after as u64,
+    description: "COPY begins when so many wraps wait for it",
+};
+const EVALUATED_VICTIM_LINES: Parameter =
+    Parameter { default: EVALUATED.victim_lines as u64, ..VICTIM_LINES };
+
+impl Variant {
+    /// With what the machine says of its parameters.
+    fn on(self, machine: &crate::Description) -> Self {
+        let said = |parameter: &Parameter, value: usize| {
+            machine.scheme.get(parameter.name).map_or(value, |&said| said as usize)
+        };
+        Self {
+            victim_lines: said(&VICTIM_LINES, self.victim_lines),
+            copy_after: said(&COPY_AFTER, self.copy_after),
+            ..self
+        }
+    }
+}
 
 const SOURCE: &str = "Giles, Doshi, Varman: WrAP";
 
@@ -147,6 +180,7 @@ pub const WRAP: Entry = Entry {
     recover: |setup, pool, reserved| restore::restore(setup, &SINGLE, pool, reserved),
     software: &["hardware+single-writer", "hardware+locks"],
     is_durable: true,
+    parameters: &[VICTIM_LINES, COPY_AFTER],
     mutants: MUTANTS,
 };
 /// The same with log records combined by line.
@@ -164,6 +198,7 @@ pub const WRAP_EVALUATED: Entry = Entry {
     make: Some(|setup| Ok(Box::new(Wrap::new(setup, EVALUATED)))),
     recover: |setup, pool, reserved| restore::restore(setup, &EVALUATED, pool, reserved),
     software: &["hardware+single-writer"],
+    parameters: &[EVALUATED_VICTIM_LINES],
     mutants: &[],
     ..WRAP
 };
@@ -174,6 +209,7 @@ pub const WRAP_BUFFER_OF_ONE: Entry = Entry {
     make: Some(|setup| Ok(Box::new(Wrap::new(setup, BUFFER_OF_ONE)))),
     recover: |setup, pool, reserved| restore::restore(setup, &BUFFER_OF_ONE, pool, reserved),
     software: &["hardware+single-writer"],
+    parameters: &[EVALUATED_VICTIM_LINES],
     mutants: &[],
     ..WRAP
 };
@@ -262,6 +298,7 @@ struct Wrap {
 impl Wrap {
     fn new(setup: &Setup<'_>, variant: Variant) -> Self {
         let machine = setup.machine;
+        let variant = variant.on(machine);
         let dram = machine.dram.as_ref().unwrap_or(&machine.nvm);
         let cores = machine.cores.count;
         let banks = machine.nvm.banks * machine.controllers.channels * machine.controllers.count;
@@ -571,6 +608,12 @@ impl HardwareScheme for Wrap {
 
     fn copy(&self, line: u32) -> Option<Line> {
         self.victims.get(line).or_else(|| self.victims.lost(line))
+    }
+
+    fn unreached(&self) -> Vec<String> {
+        let copies = self.variant.copy_after != usize::MAX;
+        let idle = copies && self.counts.copied_wraps == 0;
+        idle.then(|| "COPY brought no wrap home".into()).into_iter().collect()
     }
 
     fn statistics(&self) -> Vec<(String, u64)> {

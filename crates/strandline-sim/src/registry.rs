@@ -1,0 +1,225 @@
+//! What a program knows: software schemes, hardware schemes and workloads. The command, the crash checker on the machine and the
+//! laboratory's comparison are made from such a value, so that a crate of one's own adds to it and has them all.
+
+use strandline_core::scheme::{Durability, SchemeKind, Schemes};
+use strandline_workloads::{SchemeName, WorkloadKind, Workloads};
+
+use crate::scheme::{Entry, Hardware, SCHEMES};
+
+/// Schemes and workloads by name.
+///
+/// ```
+/// use strandline_sim::Registry;
+/// use strandline_sim::scheme::{Entry, NONE};
+///
+/// static MINE: Entry = Entry { name: "mine", description: "nothing yet", ..NONE };
+/// let registry = Registry::default().with_hardware(&[&MINE]);
+/// assert_eq!(registry.hardware.of_name("mine")?.name, "mine");
+/// assert!(registry.hardware.of_name("loc-wal").is_ok(), "beside those of the papers");
+/// # Ok::<(), strandline_workloads::UnknownName>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Registry {
+    /// Software schemes.
+    pub schemes: Schemes,
+    /// Hardware schemes.
+    pub hardware: Hardware,
+    /// Workloads.
+    pub workloads: Workloads,
+}
+
+impl Default for Registry {
+    /// Those of the papers.
+    fn default() -> Self {
+        Self { schemes: strandline_schemes::ALL, hardware: SCHEMES, workloads: strandline_workloads::ALL }
+    }
+}
+
+/// One list behind the other, for the rest of the program: registries are made once, at its start.
+fn joined<T: Copy>(known: impl Iterator<Item = T>, more: &[T]) -> &'static [T] {
+    let all: Vec<T> = known.chain(more.iter().copied()).collect();
+    all.leak()
+}
+
+/// Ends the program of somebody who has taken a name twice.
+fn demand_free(kind: &str, name: &str, is_taken: bool) {
+    assert!(!is_taken, "there is a {kind} {name:?} already: give your own another name");
+}
+
+impl Registry {
+    /// With these hardware schemes behind the others.
+    ///
+    /// # Panics
+    /// A name is taken.
+    #[must_use]
+    pub fn with_hardware(self, more: &[&'static Entry]) -> Self {
+        for entry in more {
+            demand_free("hardware scheme", entry.name, self.hardware.of_name(entry.name).is_ok());
+        }
+        Self { hardware: Hardware::new(joined(self.hardware.iter(), more)), ..self }
+    }
+
+    /// With these software schemes behind the others.
+    ///
+    /// # Panics
+    /// A name is taken, or the scheme's number in a pool's state word.
+    #[must_use]
+    pub fn with_schemes(self, more: &[SchemeKind]) -> Self {
+        for kind in more {
+            for mode in kind.modes {
+                demand_free("scheme", mode.name, self.scheme(mode.name).is_ok());
+            }
+            let code = self.schemes.of_code(kind.code);
+            demand_free("scheme of the number", &kind.code.to_string(), code.is_ok());
+        }
+        Self { schemes: Schemes::new(joined(self.schemes.iter(), more)), ..self }
+    }
+
+    /// With these workloads behind the others.
+    ///
+    /// # Panics
+    /// A name is taken.
+    #[must_use]
+    pub fn with_workloads(self, more: &[WorkloadKind]) -> Self {
+        for kind in more {
+            demand_free("workload", kind.name, self.workloads.of_name(kind.name).is_ok());
+        }
+        Self { workloads: Workloads::new(joined(self.workloads.iter(), more)), ..self }
+    }
+
+    /// The software scheme of this name, in one of its modes.
+    ///
+    /// # Errors
+    /// There is none; it says which there are.
+    pub fn scheme(&self, name: &str) -> Result<SchemeName, strandline_workloads::UnknownName> {
+        SchemeName::of_name(self.schemes, name)
+    }
+
+    /// What is to run, by the names that were given: the hardware's own software, the hardware that a software scheme was made
+    /// for, or without any name BPPM by itself.
+    ///
+    /// # Errors
+    /// There is no such name; the two do not belong together; software that leaves durability to hardware does not say which.
+    pub fn pair(
+        &self,
+        scheme: Option<&str>,
+        hardware: Option<&str>,
+    ) -> Result<(SchemeName, &'static Entry), String> {
+        let text = |unknown: strandline_workloads::UnknownName| unknown.to_string();
+        let hardware = hardware.map(|name| self.hardware.of_name(name)).transpose().map_err(text)?;
+        let scheme = scheme.map(|name| self.scheme(name)).transpose().map_err(text)?;
+        match (scheme, hardware) {
+            (Some(scheme), Some(hardware)) => {
+                hardware.check_software(scheme)?;
+                Ok((scheme, hardware))
+            }
+            (None, Some(hardware)) => {
+                let own = hardware.software.first().copied().unwrap_or("bppm");
+                Ok((self.scheme(own).map_err(text)?, hardware))
+            }
+            (scheme, None) => {
+                let scheme = match scheme {
+                    Some(scheme) => scheme,
+                    None => self.scheme("bppm").map_err(text)?,
+                };
+                Ok((scheme, self.hardware_of(scheme)?))
+            }
+        }
+    }
+
+    /// What is to run, by one name: a software scheme with the hardware that it was made for, `HARDWARE/SOFTWARE`, or a hardware scheme
+    /// beside its own software.
+    ///
+    /// # Errors
+    /// As [`Registry::pair`].
+    pub fn system(&self, name: &str) -> Result<(SchemeName, &'static Entry), String> {
+        match name.split_once('/') {
+            Some((hardware, software)) => self.pair(Some(software), Some(hardware)),
+            None if self.scheme(name).is_err() && self.hardware.of_name(name).is_ok() => {
+                self.pair(None, Some(name))
+            }
+            None => self.pair(Some(name), None),
+        }
+    }
+
+    /// The hardware that a software scheme was made for.
+    fn hardware_of(&self, scheme: SchemeName) -> Result<&'static Entry, String> {
+        let none = self.hardware.of_name("none").map_err(|unknown| unknown.to_string())?;
+        if scheme.is_native() {
+            return Ok(none);
+        }
+        let all = self.hardware.iter().filter(|entry| entry.make.is_some() && entry.takes(scheme));
+        let its: Vec<_> = all.collect();
+        match its[..] {
+            [] => Ok(none),
+            [only] => Ok(only),
+            _ => {
+                let names: Vec<_> = its.iter().map(|entry| entry.name).collect();
+                let does = match scheme.kind {
+                    Some(kind) if kind.durability == Durability::Hardware => "leaves durability to hardware",
+                    _ => "needs hardware that orders persists",
+                };
+                Err(format!(
+                    "{} {does}, and there is no default: choose --hardware {}, or none for what it does without",
+                    scheme.name(),
+                    names.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(scheme: Option<&str>, hardware: Option<&str>) -> Result<(&'static str, &'static str), String> {
+        let pair = Registry::default().pair(scheme, hardware);
+        pair.map(|(scheme, hardware)| (scheme.name(), hardware.name))
+    }
+
+    #[test]
+    fn what_belongs_together_is_found_by_either_name() {
+        assert_eq!(pair(None, None), Ok(("bppm", "none")));
+        assert_eq!(pair(None, Some("loc-wal")), Ok(("hardware+single-writer", "loc-wal")));
+        assert_eq!(pair(None, Some("atom")), Ok(("hardware-flushed+locks", "atom")));
+        assert_eq!(pair(Some("sct-epoch"), None), Ok(("sct-epoch", "persist-epoch")));
+        assert_eq!(pair(Some("plain+locks"), Some("wrap")), Ok(("plain+locks", "wrap")));
+        assert_eq!(pair(Some("plain"), Some("none")), Ok(("plain", "none")));
+        assert_eq!(pair(Some("base"), None), Ok(("base", "none")));
+        let system =
+            |name| Registry::default().system(name).map(|(scheme, hardware)| (scheme.name(), hardware.name));
+        assert_eq!(system("loc-wal"), Ok(("hardware+single-writer", "loc-wal")));
+        assert_eq!(system("loc-wal/plain"), Ok(("plain", "loc-wal")));
+        assert_eq!(system("wrap"), Ok(("wrap", "none")), "the software of that name");
+        assert!(system("magic").unwrap_err().contains("bppm"));
+    }
+
+    /// Every hardware scheme names software that exists, and takes it.
+    #[test]
+    fn every_hardware_scheme_has_its_software() {
+        let registry = Registry::default();
+        for hardware in registry.hardware.iter() {
+            let (scheme, _) = registry.pair(None, Some(hardware.name)).unwrap();
+            assert!(hardware.takes(scheme), "{}", hardware.name);
+        }
+    }
+
+    #[test]
+    fn pairs_without_sense_are_refused_with_what_has_some() {
+        let refused = pair(Some("bppm"), Some("loc-wal")).unwrap_err();
+        assert!(refused.contains("hardware+single-writer"), "{refused}");
+        assert!(pair(Some("plain-flushed"), Some("wrap")).is_err());
+        let refused = pair(Some("plain"), None).unwrap_err();
+        assert!(refused.contains("--hardware") && refused.contains("loc-wal"), "{refused}");
+        assert!(pair(Some("magic"), None).unwrap_err().contains("bppm"));
+        assert!(pair(None, Some("magic")).unwrap_err().contains("loc-wal"));
+    }
+
+    #[test]
+    #[should_panic(expected = "give your own another name")]
+    fn a_name_is_taken_once() {
+        static MINE: Entry = Entry { name: "wrap", ..crate::scheme::NONE };
+        let _ = Registry::default().with_hardware(&[&MINE]);
+    }
+}
