@@ -83,14 +83,19 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The flag that sets what a workload takes.
+pub fn option(parameter: Parameter) -> &'static str {
+    match parameter {
+        Parameter::ValueBytes | Parameter::ValueWords => "--value-size",
+        Parameter::Operations => "--ops-per-tx",
+        Parameter::ReadShare => "--read-share",
+    }
+}
+
 /// Says which of the workloads have no use for options that were given.
 pub fn takes(workloads: &[WorkloadKind], given: &[Parameter]) {
     for &parameter in given {
-        let option = match parameter {
-            Parameter::ValueBytes | Parameter::ValueWords => "--value-size",
-            Parameter::Operations => "--ops-per-tx",
-            Parameter::ReadShare => "--read-share",
-        };
+        let option = option(parameter);
         let lacks = |kind: &&WorkloadKind| {
             let whole_words =
                 parameter == Parameter::ValueBytes && kind.takes.contains(&Parameter::ValueWords);

@@ -1,5 +1,4 @@
-//! How a subcommand ends, and the exit codes: 0 success, 1 a finding or a failure, 2 wrong usage, 3 a program
-//! that is needed is missing.
+//! How a subcommand ends, and the exit codes: 0 success, 1 a finding, 2 wrong usage, 3 it could not run.
 
 use std::fmt;
 
@@ -22,9 +21,7 @@ pub enum Failure {
     Usage(String),
     /// The library failed.
     Library(Error),
-    /// A program that is needed is not there.
-    Missing(String),
-    /// Anything else failed.
+    /// Anything else failed: a program that is needed is not there, a disk is full.
     Other(String),
 }
 
@@ -34,12 +31,11 @@ impl Failure {
         move |error| Self::Other(format!("cannot {what}: {error}"))
     }
 
-    /// 2 where other flags would cure it, 3 where an installation would, else 1.
+    /// 1 where a pool is damaged, 2 where other flags would cure it, else 3.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) => 2,
-            Self::Missing(_) => 3,
-            Self::Library(
+            Self::Usage(_)
+            | Self::Library(
                 Error::Parameter(_)
                 | Error::Unsupported(_)
                 | Error::UnsupportedInstruction(_)
@@ -56,7 +52,16 @@ impl Failure {
             {
                 2
             }
-            Self::Library(_) | Self::Other(_) => 1,
+            Self::Library(
+                Error::NotAPool { .. }
+                | Error::DamagedHeader { .. }
+                | Error::Truncated { .. }
+                | Error::Damaged(_)
+                | Error::Irreparable(_)
+                | Error::Incomplete { .. }
+                | Error::LogFile { .. },
+            ) => 1,
+            Self::Library(_) | Self::Other(_) => 3,
         }
     }
 }
@@ -64,7 +69,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Missing(text) | Self::Other(text) => f.write_str(text),
+            Self::Usage(text) | Self::Other(text) => f.write_str(text),
             Self::Library(error) => error.fmt(f),
         }
     }

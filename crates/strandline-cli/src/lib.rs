@@ -1,4 +1,10 @@
-//! The `strandline` command, for a `main` that may have workloads of its own.
+//! The `strandline` command, for a `main` that may have schemes and workloads of its own.
+//!
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     strandline_cli::run(strandline_cli::Registry::default())
+//! }
+//! ```
 //!
 //! # Features
 //!
@@ -6,21 +12,18 @@
 //! |---|---|---|
 //! | `sqlite` | yes | the workload `sqlite`, which compiles SQLite: needs a C compiler |
 
-/// Prints a line. A reader that has gone away (`| head`) is no reason to panic.
-macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($text)*);
-    }};
-}
+#[macro_use]
+mod output;
 
 mod arguments;
 mod bench;
 mod check;
 mod failure;
+mod interrupt;
 mod list;
 mod manual;
 mod pool;
+mod progress;
 mod reproduce;
 mod rows;
 mod simulate;
@@ -31,7 +34,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use failure::Outcome;
-use strandline_workloads::Workloads;
+pub use strandline_sim::Registry;
 
 /// Durable transactions on persistent memory and ordinary files: benchmarks, crash tests and tools.
 #[derive(Parser)]
@@ -58,21 +61,25 @@ enum What {
     TortureChild(torture::ChildArguments),
 }
 
-/// Does what the program's arguments say; `bench`, `list` and `simulate` have these workloads.
-pub fn run(workloads: Workloads) -> ExitCode {
+/// Does what the program's arguments say, with these schemes and workloads: `simulate`, `list`, `check` and `reproduce compare` have all
+/// of them, `bench` the workloads.
+pub fn run(registry: Registry) -> ExitCode {
+    let workloads = registry.workloads;
     let outcome = match Command::parse().what {
         What::Bench(arguments) => bench::run(&arguments, workloads),
         What::BenchChild(arguments) => bench::run_child(&arguments, workloads),
-        What::Check(arguments) => check::run(&arguments),
+        What::Check(arguments) => check::run(&arguments, registry),
         What::Completions(arguments) => manual::complete(&arguments),
-        What::List(arguments) => list::run(&arguments, workloads),
+        What::List(arguments) => list::run(&arguments, registry),
         What::Manual(arguments) => manual::write(&arguments),
         What::Pool(arguments) => pool::run(&arguments),
-        What::Reproduce(arguments) => reproduce::run(&arguments),
-        What::Simulate(arguments) => simulate::run(&arguments, workloads),
+        What::Reproduce(arguments) => reproduce::run(&arguments, registry),
+        What::Simulate(arguments) => simulate::run(&arguments, registry),
         What::Torture(arguments) => torture::run(&arguments),
         What::TortureChild(arguments) => torture::run_child(&arguments),
     };
+    let outcome = output::finish().and(outcome);
+    interrupt::finish();
     match outcome {
         Ok(Outcome::Success) => ExitCode::SUCCESS,
         Ok(Outcome::Finding) => ExitCode::from(1),

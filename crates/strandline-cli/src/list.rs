@@ -3,15 +3,20 @@
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::json;
-use strandline_sim::{Description, file, scheme};
-use strandline_workloads::{Entry, REFERENCES, Workloads, schemes};
+use strandline_sim::scheme::{self, Parameter};
+use strandline_sim::{Description, Registry, file};
+use strandline_workloads::{Entry, REFERENCES, schemes};
 
+use crate::arguments::option;
 use crate::failure::{Failure, Outcome};
+use crate::output::SCHEMA;
 
 /// List every scheme, workload, domain and machine, with its source.
 #[derive(clap::Args)]
-#[command(after_help = "Example: strandline list --json")]
+#[command(after_help = "Examples:\n  strandline list --json\n  strandline list loc-wal")]
 pub struct Arguments {
+    /// Only what has this name, with its parameters
+    name: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -70,15 +75,15 @@ impl<'a> From<&'a scheme::Entry> for Line<'a> {
 /// Runs it.
 ///
 /// # Errors
-/// A machine that ships with the command is broken, which a test excludes.
-pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failure> {
-    let schemes = schemes();
-    let workloads: Vec<_> = workloads.iter().map(|kind| kind.entry()).collect();
+/// Nothing has the name; a machine that ships with the command is broken, which a test excludes.
+pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
+    let schemes = schemes(registry.schemes);
+    let workloads: Vec<_> = registry.workloads.iter().map(|kind| kind.entry()).collect();
     let machines = file::presets().map_err(|error| Failure::Other(error.to_string()))?;
     let machines: Vec<_> = machines.iter().map(Line::from).collect();
-    let hardware: Vec<_> = scheme::SCHEMES.iter().map(Line::from).collect();
+    let hardware: Vec<_> = registry.hardware.iter().map(Line::from).collect();
     let lines = |entries: &'static [Entry]| entries.iter().map(Line::from).collect::<Vec<_>>();
-    let kinds = [
+    let kinds: [(&str, Vec<Line<'_>>); 6] = [
         ("schemes", schemes.iter().map(Line::from).collect()),
         ("hardware", hardware),
         ("workloads", workloads.iter().map(Line::from).collect()),
@@ -86,9 +91,13 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
         ("machines", machines),
         ("references", lines(&REFERENCES)),
     ];
+    if let Some(name) = &arguments.name {
+        return show(arguments, name, &kinds, registry);
+    }
     if arguments.json {
-        let object: serde_json::Map<_, _> =
+        let mut object: serde_json::Map<_, _> =
             kinds.iter().map(|(kind, entries)| ((*kind).into(), json!(entries))).collect();
+        object.insert("schema".into(), json!(SCHEMA));
         say!("{:#}", serde_json::Value::Object(object));
         return Ok(Outcome::Success);
     }
@@ -100,5 +109,113 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
         }
         say!("{kind}\n{table}\n");
     }
+    say!(
+        "`strandline list NAME` says all of one: parameters, what runs beside it, rules that the checker leaves out."
+    );
     Ok(Outcome::Success)
+}
+
+/// All that there is to say of what has this name: a scheme and hardware may have the same.
+fn show(
+    arguments: &Arguments,
+    name: &str,
+    kinds: &[(&str, Vec<Line<'_>>)],
+    registry: Registry,
+) -> Result<Outcome, Failure> {
+    let found = |entries: &[Line<'_>]| entries.iter().position(|line| line.name == name);
+    let found: Vec<_> =
+        kinds.iter().filter_map(|(kind, entries)| Some((*kind, &entries[found(entries)?]))).collect();
+    if found.is_empty() {
+        return Err(Failure::Usage(format!(
+            "nothing is called {name:?}; `strandline list` shows every name"
+        )));
+    }
+    let mut all = Vec::new();
+    for (kind, line) in found {
+        let mut object =
+            json!({"kind": kind, "name": name, "description": line.description, "source": line.source});
+        let mut details = Vec::new();
+        match kind {
+            "hardware" => {
+                let entry = registry.hardware.of_name(name)?;
+                object["software"] = json!(entry.software);
+                object["durable"] = json!(entry.is_durable);
+                object["parameters"] = json!(entry.parameters.iter().map(parameter).collect::<Vec<_>>());
+                let mutants =
+                    entry.mutants.iter().map(|mutant| json!({"name": mutant.name, "rule": mutant.rule}));
+                object["mutants"] = json!(mutants.collect::<Vec<_>>());
+                details.push(("software beside it", vec![vec![entry.software.join(", ")]]));
+                details.push((
+                    "parameters (--set scheme.NAME=VALUE)",
+                    entry.parameters.iter().map(row).collect(),
+                ));
+                let rules = entry.mutants.iter().map(|mutant| vec![mutant.name.into(), mutant.rule.into()]);
+                details.push(("rules that check --mutants leaves out", rules.collect()));
+            }
+            "schemes" => {
+                let scheme = registry.scheme(name)?;
+                let steps: Vec<String> = scheme
+                    .kind
+                    .map_or(Vec::new(), |kind| kind.all_steps().map(|step| format!("{step:?}")).collect());
+                let beside =
+                    registry.hardware.iter().filter(|entry| entry.make.is_some() && entry.takes(scheme));
+                let beside: Vec<_> = beside.map(|entry| entry.name).collect();
+                object["native"] = json!(scheme.is_native());
+                object["steps"] = json!(steps);
+                object["hardware"] = json!(beside);
+                let native =
+                    if scheme.is_native() { "on real memory, too" } else { "on the simulated machine alone" };
+                details.push(("runs", vec![vec![native.to_owned()]]));
+                details.push((
+                    "hardware that it runs beside",
+                    beside.iter().map(|&name| vec![name.into()]).collect(),
+                ));
+                details.push((
+                    "steps that check --mutants leaves out",
+                    steps.into_iter().map(|step| vec![step]).collect(),
+                ));
+            }
+            "workloads" => {
+                let takes: Vec<_> =
+                    registry.workloads.of_name(name)?.takes.iter().map(|&taken| option(taken)).collect();
+                object["options"] = json!(takes);
+                details.push((
+                    "options that it takes",
+                    takes.iter().map(|&option| vec![option.into()]).collect(),
+                ));
+            }
+            _ => {}
+        }
+        if !arguments.json {
+            say!("{name} ({kind})\n  {}\n  {}", line.description, line.source);
+            for (title, rows) in details {
+                let rows: Vec<Vec<String>> = rows;
+                if rows.iter().all(|row| row.iter().all(String::is_empty)) {
+                    continue;
+                }
+                let mut table = Table::new();
+                table.load_style(presets::NOTHING);
+                table.add_rows(rows);
+                say!("\n{title}\n{table}");
+            }
+            say!("");
+        }
+        all.push(object);
+    }
+    if arguments.json {
+        say!("{:#}", json!({"schema": SCHEMA, "found": all}));
+    }
+    Ok(Outcome::Success)
+}
+
+fn parameter(of: &Parameter) -> serde_json::Value {
+    json!({
+        "name": of.name, "unit": of.unit, "least": of.range.start(), "most": of.range.end(), "default": of.default,
+        "description": of.description,
+    })
+}
+
+fn row(of: &Parameter) -> Vec<String> {
+    let range = format!("{} to {} {}", of.range.start(), of.range.end(), of.unit);
+    vec![of.name.into(), range, format!("default {}", of.default), of.description.into()]
 }

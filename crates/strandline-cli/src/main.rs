@@ -1,7 +1,7 @@
-//! The `strandline` command, with the workloads of the papers.
+//! The `strandline` command, with the schemes and workloads of the papers.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    strandline_cli::run(strandline_workloads::ALL)
+    strandline_cli::run(strandline_cli::Registry::default())
 }

@@ -21,6 +21,7 @@ mod report;
 mod results;
 mod session;
 mod simulated;
+pub mod sweep;
 mod verdict;
 pub mod wrap;
 

@@ -7,6 +7,9 @@ use crate::machine::Machine;
 use crate::paper::{Beside, Finding, Measured, Paper};
 use crate::session::{Effort, Evaluation};
 
+/// The form of the object; it rises when a field goes or means something else.
+const SCHEMA: u32 = 1;
+
 /// Everything that a run found, as `results.json` has it.
 pub fn json(evaluations: &[&Evaluation], machine: &Machine, commit: Option<&str>, command: &str) -> Value {
     let claims: Vec<_> = evaluations
@@ -41,6 +44,7 @@ pub fn json(evaluations: &[&Evaluation], machine: &Machine, commit: Option<&str>
         })
         .collect();
     json!({
+        "schema": SCHEMA,
         "claims": claims,
         "machine": machine,
         "commit": commit,

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use strandline_schemes::laboratory;
 
 use strandline_core::error::Error;
@@ -59,10 +61,37 @@ impl Place {
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
+
+    /// Leaves the folder where it is, for somebody to look into.
+    pub fn keep(mut self) -> PathBuf {
+        self.folder.disable_cleanup(true);
+        self.folder.path().to_owned()
+    }
+
+    /// Removes the folders of all places of this program, before it ends without dropping them.
+    pub fn remove_all() {
+        for folder in made().drain(..) {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        made().retain(|folder| folder != self.folder.path());
+    }
+}
+
+/// The folders of all places that there are.
+fn made() -> MutexGuard<'static, Vec<PathBuf>> {
+    static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn create(parent: &Path) -> std::io::Result<TempDir> {
-    tempfile::Builder::new().prefix("strandline-").tempdir_in(parent)
+    let folder = tempfile::Builder::new().prefix("strandline-").tempdir_in(parent)?;
+    made().push(folder.path().to_owned());
+    Ok(folder)
 }
 
 /// How a pool for measuring is made and opened.

@@ -9,6 +9,7 @@ use strandline_workloads::{Prepared, PreparedProduct, Row, Run, Selection, Syste
 use super::floor::Floor;
 use super::plan::Plan;
 use crate::failure::Failure;
+use crate::interrupt;
 
 /// A row with the floor that was measured just before it, run by run.
 pub struct Cell {
@@ -119,18 +120,18 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
     progress.set_message("measuring the disk");
     let mut floor = Floor::new(place.folder())?;
     let mut cells = Vec::new();
-    for selection in plan.selections()? {
+    for selection in plan.selections()?.into_iter().take_while(|_| !interrupt::is_asked()) {
         let workload = selection.name();
         let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.systems.len()];
         // One mode after the other: two pools open at a time would checkpoint into each other's time.
-        for (at, &system) in plan.systems.iter().enumerate() {
+        for (at, &system) in plan.systems.iter().enumerate().take_while(|_| !interrupt::is_asked()) {
             progress.set_message(format!("filling {workload}"));
             let path = plan.file(&place, &selection, system.name());
             let Some(pool) = Filled::new(plan, system, &selection, &path)? else {
                 progress.inc(plan.repetitions * plan.threads.len() as u64);
                 continue;
             };
-            for repetition in 0..plan.repetitions {
+            for repetition in (0..plan.repetitions).take_while(|_| !interrupt::is_asked()) {
                 for (row, &threads) in plan.threads.iter().enumerate() {
                     progress.set_message(format!("{} on {workload}, durable", system.name()));
                     let slice = (plan.duration / 2).max(Duration::from_millis(50));

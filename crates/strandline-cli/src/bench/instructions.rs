@@ -7,7 +7,6 @@ use std::io::ErrorKind;
 use std::process::Command;
 
 use comfy_table::{CellAlignment, Table, presets};
-use indicatif::ProgressBar;
 use serde::Serialize;
 use strandline_core::Domain;
 use strandline_workloads::{
@@ -17,6 +16,7 @@ use strandline_workloads::{
 
 use super::plan::Plan;
 use crate::failure::{Failure, Outcome};
+use crate::{interrupt, progress};
 
 /// Transactions of the shorter run; the longer one has three times as many.
 const TRANSACTIONS: u64 = 1000;
@@ -134,7 +134,7 @@ fn count(plan: &Plan, row: (System, &Selection), operations: u64, transactions: 
         .args(["--log-size", &plan.log_bytes.to_string(), "--seed", &plan.seed.to_string()])
         .output()
         .map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Failure::Missing(
+            ErrorKind::NotFound => Failure::Other(
                 "valgrind is not installed, or not in the PATH; --instructions counts with it".into(),
             ),
             _ => Failure::Other(format!("cannot run valgrind: {error}")),
@@ -180,9 +180,9 @@ pub fn measure(plan: &Plan, json: bool) -> Result<Outcome, Failure> {
             }
         }
     }
-    let progress = ProgressBar::new(cells.len() as u64);
+    let progress = progress::bar(cells.len() as u64, "{bar:30} {percent}% {msg}, {eta} to go");
     let mut rows = Vec::new();
-    for (system, workload) in cells {
+    for (system, workload) in cells.into_iter().take_while(|_| !interrupt::is_asked()) {
         progress.set_message(format!("{} on {}", system.name(), workload.name));
         let selection = Selection::new(workload, &sizes(plan.sizes.value_bytes, 1))?;
         let row = (system, &selection);

@@ -7,6 +7,7 @@ use super::durable::floor_row;
 use super::memory_floor::MemoryFloor;
 use super::plan::Plan;
 use crate::failure::Failure;
+use crate::interrupt;
 
 /// What was measured, and where.
 pub struct Results {
@@ -50,7 +51,7 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
     };
     let most_threads = plan.threads.iter().max().copied().unwrap_or(1);
     let floor = MemoryFloor::new(plan.domain, plan.instruction, most_threads, plan.log_bytes)?;
-    for selection in plan.selections()? {
+    for selection in plan.selections()?.into_iter().take_while(|_| !interrupt::is_asked()) {
         progress.set_message(format!("filling {}", selection.name()));
         let mut pools = Vec::new();
         for mode in plan.modes() {
@@ -73,12 +74,12 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
         }
         let mut runs = vec![Vec::new(); plan.threads.len() * plan.systems.len()];
         let mut floors = vec![Vec::new(); plan.threads.len()];
-        for repetition in 0..plan.repetitions {
+        for repetition in (0..plan.repetitions).take_while(|_| !interrupt::is_asked()) {
             let mut cells = runs.iter_mut();
             for (&threads, floors) in plan.threads.iter().zip(&mut floors) {
                 floors.push(floor.per_second(threads, plan.duration / 5, plan.seed.wrapping_add(repetition)));
                 let run = plan.run(threads, repetition);
-                for &system in &plan.systems {
+                for &system in plan.systems.iter().take_while(|_| !interrupt::is_asked()) {
                     progress.set_message(format!("{} on {}", system.name(), selection.name()));
                     let pool = pools.iter().find(|(mode, _)| *mode == system.concurrency());
                     let product = products.iter().find(|(other, _)| *other == system);

@@ -10,7 +10,6 @@ mod tables;
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use strandline_core::Domain;
 use strandline_workloads::{
     DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
@@ -18,6 +17,7 @@ use strandline_workloads::{
 
 use crate::arguments::{DomainName, InstructionName, bytes, seconds, takes};
 use crate::failure::{Failure, Outcome};
+use crate::{interrupt, progress};
 pub use instructions::{CHILD, ChildArguments, run_child};
 use plan::Plan;
 
@@ -133,12 +133,11 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
     if let Some(plan) = plans.first() {
         takes(&plan.workloads, &arguments.given());
     }
-    let progress = ProgressBar::new(plans.iter().map(Plan::steps).sum());
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}, {eta} to go") {
-        progress.set_style(style);
-    }
+    let steps = plans.iter().map(Plan::steps).sum();
+    let progress = progress::bar(steps, "{bar:30} {percent}% {msg}, {eta} to go");
+    interrupt::watch(interrupt::First::Ask)?;
     let mut rows: Vec<Row> = Vec::new();
-    for plan in &plans {
+    for plan in plans.iter().take_while(|_| !interrupt::is_asked()) {
         if plan.domain == Domain::Sync {
             let results = durable::measure(plan, &progress)?;
             if !arguments.json {

@@ -1,5 +1,6 @@
 //! The machine world: power failures of the simulated machine, hardware and software schemes.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use comfy_table::{Table, presets};
@@ -9,10 +10,12 @@ use strandline_check::machine::{
     Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects, without_mutant,
 };
 use strandline_core::Error;
+use strandline_sim::Registry;
 
 use super::Finished;
 use super::schemes::{Arguments, progress_bar};
 use crate::failure::{Failure, Outcome};
+use crate::interrupt;
 
 /// A case, and how much of it.
 #[derive(Clone, Copy)]
@@ -48,13 +51,16 @@ impl Row {
 ///
 /// # Errors
 /// A flag names what there is not here.
-pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
-    let lines = lines(arguments)?;
+pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failure> {
+    let lines = lines(arguments, registry)?;
     // Panics of mutants are caught and reported as what they are.
     std::panic::set_hook(Box::new(|_| ()));
     let bar = progress_bar();
     let mut rows = Vec::new();
     for line in lines {
+        if interrupt::is_asked() {
+            break;
+        }
         let row = one(arguments, &line, |case, counts, seconds| {
             let without =
                 case.omitted.map_or(String::new(), |omitted| format!(" without {}", omitted.name()));
@@ -93,9 +99,31 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
 }
 
+/// Parameters of the hardware schemes, by `--set`.
+fn parameters(arguments: &Arguments) -> Result<&'static BTreeMap<String, u64>, Failure> {
+    let one = |text: &String| {
+        let (key, value) = text.strip_prefix("scheme.").and_then(|text| text.split_once('='))?;
+        Some((key.trim().to_owned(), value.trim().replace('_', "").parse().ok()?))
+    };
+    let mut all = BTreeMap::new();
+    for text in &arguments.set {
+        let (key, value) = one(text).ok_or_else(|| {
+            Failure::Usage(format!(
+                "--set {text}: machines are drawn at random here; expected a parameter of the hardware scheme and a whole number, such as \
+                 scheme.speculation=4 (`strandline list NAME` shows a scheme's)"
+            ))
+        })?;
+        all.insert(key, value);
+    }
+    // Once in the program's life.
+    Ok(Box::leak(Box::new(all)))
+}
+
 /// The subjects asked for: by their names, or by a hardware scheme's alone.
-fn wanted(arguments: &Arguments) -> Result<Vec<Subject>, Failure> {
-    let all = subjects();
+fn wanted(arguments: &Arguments, registry: Registry) -> Result<Vec<Subject>, Failure> {
+    let mut all = subjects(registry);
+    let parameters = parameters(arguments)?;
+    all.iter_mut().for_each(|subject| subject.parameters = parameters);
     let is = |subject: &Subject, name: &str| {
         subject.name() == name || subject.hardware.make.is_some() && subject.hardware.name == name
     };
@@ -109,18 +137,22 @@ fn wanted(arguments: &Arguments) -> Result<Vec<Subject>, Failure> {
     let chosen = |subject: &Subject| {
         arguments.scheme.is_empty() || arguments.scheme.iter().any(|name| is(subject, name))
     };
-    Ok(all.into_iter().filter(chosen).collect())
+    all.retain(chosen);
+    for subject in &all {
+        subject.hardware.check_parameters(parameters).map_err(Failure::Usage)?;
+    }
+    Ok(all)
 }
 
 /// For each line of the summary what is tried, one after the other until something is wrong.
-fn lines(arguments: &Arguments) -> Result<Vec<Vec<Attempt>>, Failure> {
+fn lines(arguments: &Arguments, registry: Registry) -> Result<Vec<Vec<Attempt>>, Failure> {
     if let Some(setting) = arguments.setting.first() {
         return Err(Failure::Usage(format!(
             "--setting {setting} is about what x86 allows; the machine's persistence domain says what survives: \
              leave it out"
         )));
     }
-    let subjects = wanted(arguments)?;
+    let subjects = wanted(arguments, registry)?;
     let shaped = arguments.mutants
         && !arguments.exhaustive
         && arguments.workload.is_empty()
@@ -257,6 +289,9 @@ fn replay(arguments: &Arguments, row: &Row, explored: &Explored) -> String {
         case.threads,
         explored.transactions
     );
+    for set in &arguments.set {
+        command += &format!(" --set {set}");
+    }
     if let Some(omitted) = case.omitted {
         command += &format!(" --omit {}", omitted.name());
     }

@@ -7,8 +7,11 @@ mod persist_order;
 mod schemes;
 
 use serde_json::json;
+use strandline_sim::Registry;
 
 use crate::failure::{Failure, Outcome};
+use crate::interrupt;
+use crate::output::SCHEMA;
 
 /// Explore the states that a power failure can leave, and judge what recovery makes of them.
 #[derive(clap::Args)]
@@ -63,16 +66,24 @@ struct Finished {
 ///
 /// # Errors
 /// The flags or a litmus file ask for something that cannot be.
-pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     if let Some(What::Litmus(arguments)) = &arguments.what {
         return litmus::run(arguments);
     }
+    if let Some(set) = arguments.schemes.set.first()
+        && arguments.world.iter().any(|world| !matches!(world, World::Machine))
+    {
+        return Err(Failure::Usage(format!(
+            "--set {set} is about hardware schemes, which --world machine alone has: leave it out"
+        )));
+    }
+    interrupt::watch(interrupt::First::Ask)?;
     let (mut rows, mut outcome) = (Vec::new(), Outcome::Success);
-    for world in &arguments.world {
+    for world in arguments.world.iter().take_while(|_| !interrupt::is_asked()) {
         let finished = match world {
-            World::X86 => schemes::run(&arguments.schemes),
+            World::X86 => schemes::run(&arguments.schemes, registry),
             World::PersistOrder => persist_order::run(&arguments.schemes),
-            World::Machine => machine::run(&arguments.schemes),
+            World::Machine => machine::run(&arguments.schemes, registry),
             World::Device => device::run(&arguments.schemes),
         }?;
         rows.extend(finished.rows);
@@ -81,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     }
     if arguments.schemes.json {
-        say!("{:#}", json!({ "rows": rows, "seed": arguments.schemes.seed }));
+        say!("{:#}", json!({ "schema": SCHEMA, "rows": rows, "seed": arguments.schemes.seed }));
     }
     Ok(outcome)
 }

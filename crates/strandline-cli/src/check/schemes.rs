@@ -3,16 +3,18 @@
 use std::time::{Duration, Instant};
 
 use comfy_table::{Table, presets};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 use strandline_check::Setting;
 use strandline_check::explore::{
     Bounds, Case, CheckedScheme, Counts, Outcome as Explored, Sampling, Violation, Workload, exhaust,
-    exhaust_histories, sample, schemes,
+    exhaust_histories, sample, schemes_of,
 };
+use strandline_sim::Registry;
 
 use super::Finished;
 use crate::failure::{Failure, Outcome};
+use crate::interrupt;
 
 #[derive(clap::Args)]
 #[group(skip)]
@@ -62,6 +64,9 @@ pub struct Arguments {
     /// Leave out this step, by its name in the code
     #[arg(long)]
     pub(super) omit: Option<String>,
+    /// On the machine: a parameter of the hardware scheme, such as scheme.speculation=4; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
     /// Seconds for one combination or one mutant, at most
     #[arg(long, default_value_t = 60)]
     pub(super) seconds: u64,
@@ -82,8 +87,8 @@ struct Row {
 ///
 /// # Errors
 /// A flag names what there is not.
-pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
-    let schemes = arguments.schemes()?;
+pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failure> {
+    let schemes = arguments.schemes(registry)?;
     // Panics of mutants and of recoveries on impossible states are caught and reported as what they are.
     std::panic::set_hook(Box::new(|_| ()));
     let rows = if arguments.mutants { mutants(arguments, &schemes) } else { all(arguments, &schemes) };
@@ -108,10 +113,11 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
 }
 
 impl Arguments {
-    fn schemes(&self) -> Result<Vec<CheckedScheme>, Failure> {
+    fn schemes(&self, registry: Registry) -> Result<Vec<CheckedScheme>, Failure> {
+        let all = schemes_of(registry.schemes);
         for name in &self.scheme {
-            if !schemes().iter().any(|scheme| scheme.name == name) {
-                let names: Vec<_> = schemes().iter().map(|scheme| scheme.name).collect();
+            if !all.iter().any(|scheme| scheme.name == name) {
+                let names: Vec<_> = all.iter().map(|scheme| scheme.name).collect();
                 return Err(Failure::Usage(format!(
                     "there is no scheme {name:?} that promises durability; choose from {}",
                     names.join(", ")
@@ -121,7 +127,7 @@ impl Arguments {
         let wanted = |scheme: &CheckedScheme| {
             self.scheme.is_empty() || self.scheme.iter().any(|name| name == scheme.name)
         };
-        Ok(schemes().into_iter().filter(wanted).collect())
+        Ok(all.into_iter().filter(wanted).collect())
     }
 
     fn settings(&self) -> Vec<Setting> {
@@ -153,11 +159,7 @@ fn redundant(case: &Case) -> Option<&'static str> {
 }
 
 pub(super) fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
-        bar.set_style(style);
-    }
-    bar
+    crate::progress::spinner("{spinner} {elapsed} {msg}")
 }
 
 impl Arguments {
@@ -232,6 +234,9 @@ fn all(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>, Fai
                 for threads in arguments.threads() {
                     let case = Case { scheme, workload, threads, setting, omitted };
                     for bounds in arguments.ways(&case) {
+                        if interrupt::is_asked() {
+                            break;
+                        }
                         let mut explored = explore(arguments, case, bounds, &bar)?;
                         if explored.violation.is_some() && bounds.is_none() {
                             explored = smaller(arguments, case, explored, &bar)?;
@@ -300,6 +305,9 @@ fn mutants(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>,
     for &scheme in schemes {
         for step in scheme.steps() {
             for &setting in settings {
+                if interrupt::is_asked() {
+                    break;
+                }
                 let case = Case { scheme, workload, threads, setting, omitted: Some(step) };
                 bar.set_message(format!("{} without {step:?}", scheme.name));
                 bar.tick();

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use comfy_table::{Table, presets};
-use indicatif::{ProgressBar, ProgressStyle};
 use strandline_lab::machine::{self, Machine};
 use strandline_lab::{
     Effort, Error, Evaluation, Interval, PAPERS, Paper, Settings, Simulation, reproduce_with,
 };
-use strandline_sim::file;
+use strandline_sim::{Registry, file};
 
 use crate::failure::{Failure, Outcome};
+use crate::{interrupt, progress};
 
 /// Instead of papers' names: those with claims.
 const ALL: &str = "all";
@@ -70,7 +70,7 @@ impl From<Error> for Failure {
 ///
 /// # Errors
 /// A paper or a claim does not exist; a pool or the report cannot be written.
-pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     let simulation = match arguments.machine.as_deref() {
         None => Simulation::Papers,
         Some("native") => Simulation::Nothing,
@@ -88,10 +88,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     // Better to fail before measuring for an hour.
     create(&out)?;
     let (here, date) = (Machine::here(), machine::now());
-    let progress = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}, {eta} to go") {
-        progress.set_style(style);
-    }
+    let progress = progress::bar(0, "{bar:30} {percent}% {msg}, {eta} to go");
+    interrupt::watch(interrupt::First::End(format!("ended; the figures so far are in {}", out.display())))?;
     if !cfg!(feature = "sqlite") && papers.iter().any(|paper| paper.name == "loose-ordering") {
         eprintln!(
             "This program was built without SQLite, one of the workloads of loose-ordering: what it measures leaves it out. \
@@ -117,6 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             transactions: arguments.transactions,
             simulation: if paper.natively { simulation.clone() } else { Simulation::Papers },
             intervals: arguments.intervals.clone(),
+            registry,
         };
         // Each figure as it comes: who ends the run early keeps what is known.
         let so_far = |evaluation: &Evaluation| {
@@ -165,7 +164,10 @@ fn create(folder: &Path) -> Result<(), Failure> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(Failure::io(format!("write {}", path.display())))
+    // Whoever ends the run meanwhile finds the file before it, or all of it.
+    let partial = path.with_extension("partial");
+    let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, path));
+    written.map_err(Failure::io(format!("write {}", path.display())))
 }
 
 fn table(evaluation: &Evaluation) -> Table {

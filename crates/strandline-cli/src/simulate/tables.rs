@@ -6,7 +6,8 @@ use strandline_sim::run;
 use strandline_sim::statistics::{ByRegion, Stalls};
 use strandline_sim::trace;
 
-use super::{CrashReport, Host};
+use super::Host;
+use super::crashes::CrashReport;
 
 /// A table whose columns but the first `words` are numbers.
 fn table(header: &[&str], words: usize) -> Table {
@@ -27,7 +28,7 @@ fn mean(sum: u64, count: u64) -> String {
 }
 
 /// A run: the head, then everything that the machine counted.
-pub fn run(outcome: &run::Outcome) -> String {
+pub fn run(outcome: &run::Outcome, banks: bool) -> String {
     let hardware = match outcome.hardware.as_str() {
         "none" => String::new(),
         name => format!(" with {name}"),
@@ -54,11 +55,11 @@ pub fn run(outcome: &run::Outcome) -> String {
         outcome.log_bytes_per_tx,
         outcome.bulk_persists,
     );
-    head + &statistics(&outcome.statistics)
+    head + &statistics(&outcome.statistics, banks)
 }
 
 /// A trace's run.
-pub fn trace(outcome: &trace::Outcome) -> String {
+pub fn trace(outcome: &trace::Outcome, banks: bool) -> String {
     let head = format!(
         "{} on machine {}, hardware {}: {}\n{} records, {} pages, {} transactions; {} cycles, {:.3} ms\n",
         outcome.trace,
@@ -71,14 +72,16 @@ pub fn trace(outcome: &trace::Outcome) -> String {
         outcome.statistics.cycles,
         outcome.seconds * 1e3,
     );
-    head + &statistics(&outcome.statistics)
+    head + &statistics(&outcome.statistics, banks)
 }
 
 /// Everything that the machine counted.
-fn statistics(statistics: &Statistics) -> String {
+fn statistics(statistics: &Statistics, with_banks: bool) -> String {
     let mut parts = vec![cores(statistics), stalls(statistics), levels(statistics), traffic(statistics)];
     parts.push(channels(statistics));
-    parts.push(banks(statistics));
+    if with_banks {
+        parts.push(banks(statistics));
+    }
     let network = &statistics.network;
     if network.messages > 0 {
         parts.push(format!(
@@ -269,15 +272,18 @@ pub fn crashes(crashes: &[CrashReport]) -> String {
         "committed in logs",
         "replayed",
         "words",
+        "by hardware",
     ];
     let mut table = table(&header, 0);
     for crash in crashes {
         let mut row = vec![crash.at.to_string(), crash.entered_commit.to_string()];
         row.push(crash.acknowledged.to_string());
         match (&crash.recovered, &crash.error) {
-            (Some(found), _) => row.extend(
-                [found.records, found.committed, found.replayed, found.words].map(|count| count.to_string()),
-            ),
+            (Some(found), _) => {
+                let counts = [found.records, found.committed, found.replayed, found.words];
+                row.extend(counts.map(|count| count.to_string()));
+                row.push(found.words_by_hardware.map_or("–".into(), |words| words.to_string()));
+            }
             (None, error) => row.push(format!("recovery failed: {}", error.as_deref().unwrap_or_default())),
         }
         table.add_row(row);

@@ -19,12 +19,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use strandline_core::{Concurrency, Domain};
-use strandline_workloads::{SchemeName, UnknownName};
+use strandline_workloads::{Place, SchemeName, UnknownName};
 
 use crate::failure::{Failure, Outcome};
+use crate::output::SCHEMA;
+use crate::{interrupt, progress};
 use life::{Life, Lives};
 use setting::Setting;
 use verify::Verifier;
@@ -90,20 +91,20 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             scheme.name()
         )));
     }
-    let folder = tempfile::Builder::new()
-        .prefix("strandline-torture-")
-        .tempdir()
-        .map_err(Failure::io("create a temporary folder"))?;
-    let pool = arguments.pool.clone().unwrap_or_else(|| folder.path().join("pool"));
-    let acknowledged = folder.path().join("acknowledged");
+    let place = Place::on_disk().map_err(Failure::io("create a temporary folder"))?;
+    let pool = arguments.pool.clone().unwrap_or_else(|| place.folder().join("pool"));
+    let acknowledged = place.folder().join("acknowledged");
+    interrupt::watch(interrupt::First::Ask)?;
     let started = Instant::now();
     let mut tally = Tally::default();
     let mut verifier = Verifier::create(&arguments.setting, &pool, &acknowledged)?;
     let wrong = match kill_all(arguments, &pool, &acknowledged, &mut verifier, &mut tally) {
         Ok(wrong) => wrong,
+        // A child that somebody else has ended says nothing.
+        Err(_) if interrupt::is_asked() => Vec::new(),
         Err(failure) => {
             // Whoever looks into it needs what was there.
-            let _ = folder.keep();
+            let _ = place.keep();
             return Err(Failure::Other(format!("{failure}\nThe pool is kept: {}", pool.display())));
         }
     };
@@ -111,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let transactions: u64 = verifier.transactions();
     if arguments.json {
         let object = json!({
-            "kills": tally.kills, "kills_while_opening": tally.kills_while_opening,
+            "schema": SCHEMA, "kills": tally.kills, "kills_while_opening": tally.kills_while_opening,
             "recoveries": tally.recoveries, "transactions": transactions,
             "replayed": tally.replayed, "seconds": started.elapsed().as_secs_f64(),
             "domain": arguments.setting.domain.domain(0).name(), "threads": arguments.setting.threads,
@@ -136,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         );
     }
     if outcome == Outcome::Finding {
-        let kept = folder.keep();
+        let kept = place.keep();
         eprintln!("The pool is kept: {} (acknowledgements: {})", pool.display(), kept.display());
     }
     Ok(outcome)
@@ -153,11 +154,8 @@ fn kill_all(
     let setting = &arguments.setting;
     let mut random = Rng::with_seed(setting.seed);
     let mut lives = Lives::new(setting, pool, acknowledged)?;
-    let progress = ProgressBar::new(arguments.kills);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} kills, {msg}, {eta} to go") {
-        progress.set_style(style);
-    }
-    while tally.kills < arguments.kills {
+    let progress = progress::bar(arguments.kills, "{bar:30} {pos}/{len} kills, {msg}, {eta} to go");
+    while tally.kills < arguments.kills && !interrupt::is_asked() {
         let mut draw = || arguments.scheme[random.usize(..arguments.scheme.len())];
         let (life, judge) = (Life { scheme: draw(), recover_only: false }, draw());
         if random.u8(..5) == 0 {

@@ -58,16 +58,122 @@ fn threads_are_idle_for_a_share_of_their_time() {
     assert!((0.4..0.6).contains(&(idle / busy)), "{idle} of {busy}");
 }
 
+/// Without a word about software the hardware has its own, and a scheme for hardware that orders persists has that.
+#[test]
+fn hardware_runs_beside_its_own_software() {
+    let pair = |flags: &[&str]| {
+        let result = json(&short(flags))["result"].clone();
+        (result["scheme"].as_str().unwrap().to_owned(), result["hardware"].as_str().unwrap().to_owned())
+    };
+    let names = |scheme: &str, hardware: &str| (scheme.to_owned(), hardware.to_owned());
+    let loc = ["--machine", "loc", "--hardware", "loc-wal", "--json"];
+    assert_eq!(pair(&loc), names("hardware+single-writer", "loc-wal"));
+    assert_eq!(pair(&["--scheme", "sct-epoch", "--json"]), names("sct-epoch", "persist-epoch"));
+    assert_eq!(
+        pair(&["--scheme", "hardware+locks", "--hardware", "none", "--json"]),
+        names("hardware+locks", "none")
+    );
+}
+
+/// A parameter changes what is simulated, and stands in the machine.
+#[test]
+fn parameters_of_hardware_are_keys_of_the_machine() {
+    let run = |more: &[&str]| {
+        let flags = ["--machine", "loc", "--hardware", "loc-wal", "--json"];
+        json(&short(&[&flags, more].concat()))["result"].clone()
+    };
+    let windows = |result: &Value| {
+        let counts = result["statistics"]["scheme"].as_array().unwrap();
+        counts.iter().find(|count| count[0] == "windows").unwrap()[1].as_u64().unwrap()
+    };
+    let (paper, four) = (run(&[]), run(&["--set", "scheme.speculation=4"]));
+    assert!(paper["machine"].get("scheme").is_none(), "only what is said");
+    assert_eq!(four["machine"]["scheme"]["speculation"], 4);
+    assert!(windows(&four) > 2 * windows(&paper), "{} {}", windows(&four), windows(&paper));
+    let listed = json(&["list", "loc-wal", "--json"])["found"][0].clone();
+    assert_eq!(listed["parameters"][0]["name"], "speculation");
+    assert_eq!(
+        (&listed["parameters"][0]["default"], &listed["parameters"][0]["most"]),
+        (&16.into(), &64.into())
+    );
+    let text = String::from_utf8(strandline(&["list", "loc-wal"]).stdout).unwrap();
+    assert!(text.contains("2 to 64 transactions") && text.contains("tx-count"), "{text}");
+    assert_eq!(strandline(&["list", "magic"]).status.code(), Some(2));
+}
+
+/// What a run is too short for is said, and no longer when it is long enough.
+#[test]
+fn a_run_that_is_too_short_says_so() {
+    let notes = |flags: &[&str]| {
+        let notes = json(flags)["notes"].clone();
+        notes
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|note| note.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
+    let default = notes(&short(&["--json"]));
+    assert!(default.contains("persisted in bulk") && default.contains("65536"), "{default}");
+    let long = ["simulate", "--workload", "sps", "--transactions", "2000", "--log-size=16K", "--json"];
+    assert_eq!(notes(&long), "");
+    let loc = ["--machine", "loc", "--hardware", "loc-wal", "--set", "scheme.speculation=64", "--json"];
+    let few = notes(
+        &["simulate", "--workload", "rbtree", "--transactions", "20", "--warm-up", "0"]
+            .iter()
+            .chain(&loc)
+            .copied()
+            .collect::<Vec<_>>(),
+    );
+    assert!(few.contains("64 transactions") && few.contains("log head"), "{few}");
+    assert_eq!(
+        notes(&["simulate", "--workload", "rbtree", "--scheme", "base", "--transactions", "20", "--json"]),
+        ""
+    );
+}
+
+/// A share of the run meets transactions, whatever the machine and the scheme.
+#[test]
+fn power_fails_at_a_share_of_the_run() {
+    for more in [&[][..], &["--machine", "loc", "--hardware", "h-wal"]] {
+        let object = json(&short(&[more, &["--crash-at", "25%,50%,75%", "--json"]].concat()));
+        let crashes = object["crashes"].as_array().unwrap();
+        let acknowledged: Vec<_> =
+            crashes.iter().map(|crash| crash["acknowledged"].as_u64().unwrap()).collect();
+        assert!(
+            acknowledged[0] > 10 && acknowledged.is_sorted() && acknowledged[2] > acknowledged[0],
+            "{acknowledged:?}"
+        );
+        assert!(acknowledged[2] <= 60);
+        let notes = object["notes"].to_string();
+        assert!(!notes.contains("power failures"), "{notes}");
+        // What power failed in is what it was when nothing failed.
+        let without = json(&short(&[more, &["--json"]].concat()));
+        assert_eq!(object["result"], without["result"]);
+    }
+    let early = json(&short(&["--crash-at", "1", "--json"]))["notes"].to_string();
+    assert!(early.contains("no transaction had entered commit at 1") && early.contains("50%"), "{early}");
+}
+
 #[test]
 fn tables_show_what_architects_expect() {
     let output = strandline(&short(&["--crash-at", "100000"]));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
     for part in
-        ["per simulated second", "instructions", "stalls", "L3", "forced", "bank", "power failure", "host"]
+        ["per simulated second", "instructions", "stalls", "L3", "forced", "channel", "power failure", "host"]
     {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // On one screen, unless every bank is asked for.
+    let lines = |more: &[&str]| {
+        let text =
+            String::from_utf8(strandline(&short(&[&["--machine", "atom"], more].concat())).stdout).unwrap();
+        (text.lines().count(), text.contains("cycles/read waited"))
+    };
+    let ((short, without), (long, with)) = (lines(&[]), lines(&["--banks"]));
+    assert!(short < 50 && !without && with && long > short + 100, "{short} {long}");
 }
 
 #[test]
@@ -116,7 +222,7 @@ fn a_trace_of_lackey_runs_on_the_machine() {
     assert_eq!(cycles(&recorded), cycles(&again));
     assert_eq!(
         strandline(&["simulate", "--trace", path, "--record", nowhere.to_str().unwrap()]).status.code(),
-        Some(1)
+        Some(3)
     );
 }
 
@@ -132,7 +238,7 @@ fn wrong_inputs_are_refused_with_code_2_and_what_is_allowed() {
     let unknown = file("unknown.toml", "inherits = \"loc\"\n[nvm]\nlatency = 3\n");
     let circle = file("circle.toml", "inherits = \"circle.toml\"\n");
     let trace = file("trace", " L 10,8\n L ten,8\n");
-    let cases: [(&[&str], &[&str]); 18] = [
+    let cases: [(&[&str], &[&str]); 27] = [
         (&["--machine", "vax"], &["\"vax\"", "loc, atom, wrap", ".toml"]),
         (&["--machine", "nowhere.toml"], &["nowhere.toml", "cannot read"]),
         (&["--machine", &syntax], &["syntax.toml", "line 1"]),
@@ -146,6 +252,24 @@ fn wrong_inputs_are_refused_with_code_2_and_what_is_allowed() {
         (&["--machine", "xeon-e5645", "--threads", "5"], &["4 cores", "cores.count"]),
         (&["--scheme", "magic"], &["\"magic\"", "bppm"]),
         (&["--hardware", "magic"], &["\"magic\"", "none"]),
+        (&["--hardware", "loc-wal", "--scheme", "bppm"], &["makes no sense", "hardware+single-writer"]),
+        (&["--scheme", "plain"], &["--hardware", "wrap"]),
+        (&["--hardware", "loc-wal", "--machine", "atom"], &["loc-wal", "the machine atom", "has 32"]),
+        (
+            &["--machine", "loc", "--hardware", "loc-wal", "--set", "scheme.speculation=1"],
+            &["= 1", "2 to 64 transactions"],
+        ),
+        (
+            &["--machine", "loc", "--hardware", "loc-wal", "--set", "scheme.degree=4"],
+            &["scheme.degree", "speculation"],
+        ),
+        (&["--set", "scheme.speculation=4"], &["none", "no parameters"]),
+        (
+            &["--machine", "loc", "--hardware", "loc-wal", "--set", "scheme.speculation=four"],
+            &["scheme.speculation", "u64"],
+        ),
+        (&["--crash-at", "101%"], &["--crash-at", "50%"]),
+        (&["--workload", "magic"], &["\"magic\"", "rbtree"]),
         (&["--log-size", "5000"], &["log"]),
         (&["--crash-at", "soon"], &["--crash-at"]),
         (&["--trace", &trace], &["trace:2:", "ADDRESS,SIZE"]),

@@ -29,7 +29,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn facts(&self) -> Markup {
+    pub(crate) fn facts(&self) -> Markup {
         let Self { machine, commit, command, date } = self;
         let memory = format!("{} GB", readable((machine.memory_mb as f64 / 1024.0).round()));
         html! {
@@ -63,10 +63,10 @@ pub fn html(evaluations: &[&Evaluation], run: &Run) -> String {
             (paper(evaluation))
         }
     };
-    page(&format!("Strandline: {}", titles.join(", ")), &body)
+    page(&format!("Strandline: {}", titles.join(", ")), &body, rules())
 }
 
-fn page(title: &str, body: &Markup) -> String {
+pub(crate) fn page(title: &str, body: &Markup, foot: Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -80,7 +80,17 @@ fn page(title: &str, body: &Markup) -> String {
             body {
                 main {
                     (body)
-                    footer {
+                    footer { (foot) }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// How verdicts come about.
+fn rules() -> Markup {
+    html! {
                         p {
                             "Verdicts are computed from this run. Exact claims hold when equal. Trends hold when every \
                              stated order is true of the medians by 2% or more, fall short when some are, and are contradicted \
@@ -91,12 +101,7 @@ fn page(title: &str, body: &Markup) -> String {
                              times as often, fewer than nine of ten come to the same verdict; noisy beside a verdict: other \
                              programs ran meanwhile. Not run: this machine cannot, or all numbers are zero."
                         }
-                    }
-                }
-            }
-        }
-    };
-    page.into_string()
+    }
 }
 
 /// How many of these claims have which verdict.
@@ -186,7 +191,7 @@ fn section<'a>(
     }
 }
 
-fn plot(panel: &Panel) -> Markup {
+pub(crate) fn plot(panel: &Panel) -> Markup {
     html! {
         figure {
             figcaption {
@@ -204,7 +209,7 @@ fn plot(panel: &Panel) -> Markup {
 }
 
 /// The plots' numbers as tables.
-fn numbers(panels: &[Panel]) -> Markup {
+pub(crate) fn numbers(panels: &[Panel]) -> Markup {
     html! {
         details {
             summary { "The numbers" }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::{Run, page, tally};
+use super::{Run, page, rules, tally};
 use crate::session::Evaluation;
 use crate::verdict::Verdict;
 
@@ -32,7 +32,7 @@ pub fn overview(evaluations: &[&Evaluation], run: &Run) -> String {
         }
         @for evaluation in evaluations { (paper(evaluation)) }
     };
-    page("Strandline: all papers", &body)
+    page("Strandline: all papers", &body, rules())
 }
 
 fn paper(evaluation: &Evaluation) -> Markup {

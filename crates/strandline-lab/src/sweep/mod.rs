@@ -1,0 +1,353 @@
+//! Sweeps: many runs of the simulated machine, on all processors, each kept as it is done, so that a sweep that was ended goes on where it
+//! was.
+
+mod page;
+mod store;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use strandline_schemes::Locking;
+use strandline_sim::Description;
+use strandline_sim::description::LockScope;
+use strandline_sim::run::{PoolSizes, Prepared, Run};
+use strandline_sim::scheme::Entry;
+use strandline_workloads::{Sizes, WorkloadKind};
+
+pub use page::page;
+pub use store::Store;
+
+/// One run of a sweep.
+pub struct Point {
+    /// The keys that are swept, and their values here.
+    pub keys: Vec<(String, String)>,
+    /// The workload.
+    pub workload: WorkloadKind,
+    /// How large it is.
+    pub sizes: Sizes,
+    /// How large its pool is.
+    pub pool: PoolSizes,
+    /// The hardware scheme.
+    pub hardware: &'static Entry,
+    /// The machine.
+    pub machine: Description,
+    /// The software scheme, and how much is run.
+    pub run: Run,
+}
+
+impl Point {
+    /// Software and hardware by one name: that of the hardware, where there is any and it runs beside its own software.
+    pub fn system(&self) -> String {
+        let (scheme, hardware) = (self.run.scheme.name(), self.hardware.name);
+        match self.hardware.software.first() {
+            None => scheme.to_owned(),
+            Some(&own) if own == scheme => hardware.to_owned(),
+            Some(_) => format!("{hardware}/{scheme}"),
+        }
+    }
+
+    /// All that decides what the run finds, but for the machine, which its result holds.
+    fn identity(&self) -> Value {
+        let Sizes { value_bytes, operations, .. } = self.sizes;
+        json!({
+            "workload": self.workload.name,
+            "scheme": self.run.scheme.name(),
+            "hardware": self.hardware.name,
+            "threads": self.run.threads,
+            "transactions": self.run.transactions,
+            "warm_up": self.run.warm_up,
+            "idle_percent": self.run.idle_percent,
+            "value_bytes": value_bytes,
+            "operations": operations,
+            "log_bytes": self.pool.log_bytes,
+            "seed": self.run.seed,
+        })
+    }
+
+    /// What it can share its filled pool with.
+    fn filled(&self) -> Filled {
+        let own = self.run.scheme.plain == Some(Locking::Declared)
+            && self.machine.program.lock_scope == LockScope::Thread;
+        (self.workload.name, self.sizes, self.pool, self.run.threads, own)
+    }
+}
+
+type Filled = (&'static str, Sizes, PoolSizes, usize, bool);
+
+/// What a point's run found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The result as `simulate --json` has it.
+    pub result: Value,
+    /// What the run was too short for.
+    pub too_short: Vec<String>,
+}
+
+/// The quantities of a row, in the order of the columns of a table.
+pub const QUANTITIES: [&str; 9] = [
+    "tx_per_s",
+    "cycles",
+    "abort_ratio",
+    "fences_per_tx",
+    "lines_flushed_per_tx",
+    "log_bytes_per_tx",
+    "bulk_persists",
+    "lines_read_per_tx",
+    "lines_written_per_tx",
+];
+
+impl Row {
+    /// One of [`QUANTITIES`]. Lines are those between caches and memory.
+    pub fn quantity(&self, name: &str) -> f64 {
+        let traffic = &self.result["statistics"]["traffic"];
+        let lines = |cause: &str| {
+            traffic[cause].as_object().map_or(0.0, |regions| regions.values().filter_map(Value::as_f64).sum())
+        };
+        let count = |name: &str| self.result[name].as_f64().unwrap_or(0.0);
+        let transactions = (count("transactions") * count("threads")).max(1.0);
+        match name {
+            "cycles" => self.result["statistics"]["cycles"].as_f64().unwrap_or(0.0),
+            "lines_read_per_tx" => lines("reads") / transactions,
+            "lines_written_per_tx" => {
+                let causes = traffic.as_object().into_iter().flat_map(|causes| causes.keys());
+                causes.filter(|cause| *cause != "reads").map(|cause| lines(cause)).sum::<f64>() / transactions
+            }
+            other => count(other),
+        }
+    }
+}
+
+/// What became of the points of a sweep.
+#[derive(Debug)]
+pub struct Swept {
+    /// By point; `None` where it was not run, since somebody ended the sweep, or could not be.
+    pub rows: Vec<Option<Row>>,
+    /// Points that could not be run, and why.
+    pub failed: Vec<(usize, String)>,
+    /// Points that were in the store already.
+    pub known: usize,
+}
+
+/// Runs what the store does not have yet, side by side, as many as there are processors; each goes into the store when it is done. When
+/// `stop` becomes true the sweep ends with what is known.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn run(
+    points: &[Point],
+    store: &Mutex<Store>,
+    stop: &'static AtomicBool,
+    progress: &ProgressBar,
+) -> std::io::Result<Swept> {
+    let lock = || store.lock().unwrap_or_else(PoisonError::into_inner);
+    let rows: Vec<OnceLock<Row>> = {
+        let store = lock();
+        points.iter().map(|point| store.find(point).map_or_else(OnceLock::new, OnceLock::from)).collect()
+    };
+    let known = rows.iter().filter(|row| row.get().is_some()).count();
+    progress.inc(known as u64);
+    let mut todo: Vec<usize> = (0..points.len()).filter(|&index| rows[index].get().is_none()).collect();
+    // Those of one pool after one another, so that few are there at a time.
+    let mut order = Vec::new();
+    for &index in &todo {
+        let filled = points[index].filled();
+        if !order.contains(&filled) {
+            order.push(filled);
+        }
+    }
+    todo.sort_by_key(|&index| order.iter().position(|filled| *filled == points[index].filled()));
+    let pools = Pools::new(todo.iter().map(|&index| points[index].filled()));
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let written = Mutex::new(Ok(()));
+    let work = || {
+        while !stop.load(Relaxed)
+            && let Some(&index) = todo.get(next.fetch_add(1, Relaxed))
+        {
+            let point = &points[index];
+            progress.set_message(format!("{} on {}", point.system(), point.workload.name));
+            let outcome = simulate(point, &pools, stop);
+            progress.inc(1);
+            match outcome {
+                // It ended before its transactions were done.
+                _ if stop.load(Relaxed) => {}
+                Ok(row) => {
+                    if let Err(error) = lock().add(point, &row) {
+                        *written.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
+                        return;
+                    }
+                    let _ = rows[index].set(row);
+                }
+                Err(why) => failed.lock().unwrap_or_else(PoisonError::into_inner).push((index, why)),
+            }
+        }
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..processors).for_each(|_| drop(scope.spawn(work))));
+    written.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+    let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.sort_unstable();
+    Ok(Swept { rows: rows.into_iter().map(OnceLock::into_inner).collect(), failed, known })
+}
+
+fn simulate(point: &Point, pools: &Pools, stop: &'static AtomicBool) -> Result<Row, String> {
+    let shared = pools.take(&point.filled());
+    let filled = shared.get_or_init(|| {
+        let Point { workload, sizes, pool, run, machine, .. } = point;
+        Prepared::of_scope(workload, sizes, *pool, run.threads, run.scheme, machine)
+            .map_err(|error| error.to_string())
+    });
+    let filled = filled.as_ref().map_err(Clone::clone)?;
+    let finished = filled
+        .run_with(&point.machine, point.hardware, &point.run, Vec::new(), |machine| machine.stop_when(stop))
+        .map_err(|error| error.to_string())?;
+    let result = serde_json::to_value(&finished.outcome).map_err(|error| error.to_string())?;
+    Ok(Row { result, too_short: finished.too_short })
+}
+
+type Shared = Arc<OnceLock<Result<Prepared, String>>>;
+
+/// Filled pools, each as long as points need it.
+struct Pools(Mutex<Vec<(Filled, usize, Shared)>>);
+
+impl Pools {
+    fn new(wanted: impl Iterator<Item = Filled>) -> Self {
+        let mut all: Vec<(Filled, usize, Shared)> = Vec::new();
+        for filled in wanted {
+            match all.iter_mut().find(|(other, ..)| *other == filled) {
+                Some((_, points, _)) => *points += 1,
+                None => all.push((filled, 1, Shared::default())),
+            }
+        }
+        Self(Mutex::new(all))
+    }
+
+    /// The pool of a point; the shelf lets go of it with the last one.
+    fn take(&self, filled: &Filled) -> Shared {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(at) = all.iter().position(|(other, ..)| other == filled) else { return Shared::default() };
+        all[at].1 -= 1;
+        if all[at].1 == 0 { all.remove(at).2 } else { all[at].2.clone() }
+    }
+}
+
+/// The rows as comma-separated values: a line of names, then a line for each point that was run.
+pub fn csv(points: &[Point], swept: &Swept) -> String {
+    let keys = points.first().map_or(&[][..], |point| &point.keys);
+    let mut names = vec!["workload", "scheme", "hardware", "machine", "threads"];
+    names.extend(keys.iter().map(|(key, _)| key.as_str()));
+    names.extend(QUANTITIES);
+    names.push("too_short");
+    let mut lines = vec![line(names.iter().map(|name| (*name).to_owned()))];
+    for (point, row) in points.iter().zip(&swept.rows) {
+        let Some(row) = row else { continue };
+        let mut cells = vec![
+            point.workload.name.to_owned(),
+            point.run.scheme.name().to_owned(),
+            point.hardware.name.to_owned(),
+            point.machine.name.clone(),
+            point.run.threads.to_string(),
+        ];
+        cells.extend(point.keys.iter().map(|(_, value)| value.clone()));
+        cells.extend(QUANTITIES.map(|name| row.quantity(name).to_string()));
+        cells.push(row.too_short.join("; "));
+        lines.push(line(cells.into_iter()));
+    }
+    lines.concat()
+}
+
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let quoted = cells.map(|cell| match cell.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
+    });
+    quoted.collect::<Vec<_>>().join(",") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use strandline_sim::{Registry, file};
+
+    use super::*;
+
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
+    fn points(latencies: &[u32]) -> Vec<Point> {
+        let registry = Registry::default();
+        let (scheme, hardware) = registry.pair(None, Some("loc-wal")).unwrap();
+        let point = |latency: &u32| Point {
+            keys: vec![("nvm.write_ns".into(), latency.to_string())],
+            workload: registry.workloads.of_name("sps").unwrap(),
+            sizes: Sizes::small(),
+            pool: PoolSizes { log_bytes: 1 << 16, chunk_bytes: 1 << 14, lock_bits: 8 },
+            hardware,
+            machine: file::load("loc", &[format!("nvm.write_ns={latency}")]).unwrap(),
+            run: Run { scheme, threads: 1, transactions: 60, warm_up: 10, idle_percent: 0, seed: 3 },
+        };
+        latencies.iter().map(point).collect()
+    }
+
+    fn sweep(points: &[Point], path: &std::path::Path) -> Swept {
+        let store = Mutex::new(Store::open(path, "this program").unwrap());
+        run(points, &store, &NEVER, &ProgressBar::hidden()).unwrap()
+    }
+
+    /// A point of a sweep is what a run by itself finds, and what is known is not run again.
+    #[test]
+    fn a_sweep_is_its_runs_and_goes_on_where_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("points.jsonl");
+        let all = points(&[100, 200, 400]);
+        assert_eq!(sweep(&all[..2], &path).known, 0);
+        // Whoever was ended in the middle of a line.
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&whole[..], b"{\"half"].concat()).unwrap();
+        let swept = sweep(&all, &path);
+        assert_eq!((swept.known, swept.failed.len()), (2, 0));
+        for (point, row) in all.iter().zip(&swept.rows) {
+            let alone = Prepared::new(point.workload, &point.sizes, point.pool, 1).unwrap();
+            let alone = alone.run(&point.machine, point.hardware, &point.run, Vec::new()).unwrap().outcome;
+            assert_eq!(row.as_ref().unwrap().result, serde_json::to_value(alone).unwrap());
+        }
+        let rates: Vec<_> = swept.rows.iter().map(|row| row.as_ref().unwrap().quantity("tx_per_s")).collect();
+        assert!(rates[0] > rates[1] && rates[1] > rates[2], "{rates:?}");
+        assert!(swept.rows.iter().flatten().all(|row| row.quantity("lines_written_per_tx") > 0.0));
+        assert_eq!(sweep(&all, &path).known, 3);
+        // Another program may find something else.
+        let store = Mutex::new(Store::open(&path, "another program").unwrap());
+        assert_eq!(run(&all[..1], &store, &NEVER, &ProgressBar::hidden()).unwrap().known, 0);
+        let text = csv(&all, &swept);
+        assert!(
+            text.starts_with("workload,scheme,hardware,machine,threads,nvm.write_ns,tx_per_s,"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 4);
+        assert!(text.contains("sps,hardware+single-writer,loc-wal,loc,1,400,"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_told_and_the_rest_is_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut all = points(&[100, 200]);
+        all[0].machine = file::load("atom", &[""; 0]).unwrap();
+        let swept = sweep(&all, &folder.path().join("points.jsonl"));
+        assert!(swept.rows[0].is_none() && swept.rows[1].is_some());
+        assert!(swept.failed[0].0 == 0 && swept.failed[0].1.contains("one core"), "{:?}", swept.failed);
+    }
+
+    #[test]
+    fn a_sweep_that_is_ended_keeps_nothing_half_done() {
+        static ENDED: AtomicBool = AtomicBool::new(true);
+        let folder = tempfile::tempdir().unwrap();
+        let store = Mutex::new(Store::open(&folder.path().join("points.jsonl"), "").unwrap());
+        let swept = run(&points(&[100]), &store, &ENDED, &ProgressBar::hidden()).unwrap();
+        assert_eq!(swept.rows, [None]);
+    }
+
+    #[test]
+    fn cells_are_quoted_where_they_must_be() {
+        let cells = ["a", "b,c", "say \"x\""].map(str::to_owned);
+        assert_eq!(line(cells.into_iter()), "a,\"b,c\",\"say \"\"x\"\"\"\n");
+    }
+}
