@@ -1,0 +1,336 @@
+//! A commit buffer on a battery: replace it by your own hardware.
+//!
+//! What a running transaction stores stays in the caches, or here where they have evicted it. At its commit the words go into a buffer that a
+//! battery keeps alive, and the transaction is durable. From there they drain home in the background, in the order of commits; a commit that
+//! finds the buffer full waits. When power fails the battery writes what is in the buffer home, so that recovery has nothing to do.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use strandline_sim::cache::Hierarchy;
+use strandline_sim::controller::{Line, MemorySide};
+use strandline_sim::scheme::{
+    Boundary, Entry, HardwareScheme, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, exhausted,
+};
+use strandline_sim::statistics::{Origin, Region};
+
+const LINES: Parameter = Parameter {
+    name: "lines",
+    unit: "lines",
+    range: 1..=1 << 20,
+    default: 256,
+    description: "what the battery keeps alive",
+};
+const DRAINS: Parameter = Parameter {
+    name: "drains",
+    unit: "writes",
+    range: 1..=64,
+    default: 4,
+    description: "lines that are on their way home at a time",
+};
+
+/// What the command, the checker and the laboratory are to know of it.
+pub static BATTERY: Entry = Entry {
+    name: "battery",
+    source: "this crate",
+    description: "a commit buffer on a battery, which drains home in the background",
+    make: Some(|setup| Ok(Box::new(Battery::new(setup)))),
+    recover: |_, _, _| Ok(()),
+    // Plain stores in place between TxBegin and TxCommit.
+    software: &["hardware+single-writer", "hardware+locks"],
+    is_durable: true,
+    parameters: &[LINES, DRAINS],
+    // The rules on which durability rests. `check --mutants` leaves each out, and must notice.
+    mutants: &[
+        Mutant { name: "saved", rule: "a power failure saves what is in the buffer", redundant: None },
+        Mutant { name: "committed-only", rule: "and nothing of running transactions", redundant: None },
+        Mutant {
+            name: "held-back",
+            rule: "evicted words of running transactions do not go home",
+            redundant: None,
+        },
+        Mutant {
+            name: "drained",
+            rule: "a line leaves the buffer when it is durable at home",
+            redundant: None,
+        },
+    ],
+};
+
+/// Some words of a line.
+#[derive(Clone, Copy, Default)]
+struct Words {
+    words: Line,
+    mask: u8,
+}
+
+impl Words {
+    fn set(&mut self, word: u8, value: u64) {
+        self.words[usize::from(word)] = value;
+        self.mask |= 1 << word;
+    }
+}
+
+/// A line in the buffer.
+struct Committed {
+    line: u32,
+    words: Words,
+    /// When to look whether it is home, once it was sent.
+    until: Option<u64>,
+}
+
+struct Battery {
+    lines: usize,
+    drains: usize,
+    omitted: Option<&'static str>,
+    /// What each core's transaction has stored.
+    running: Vec<Option<BTreeMap<u32, Words>>>,
+    /// The buffer, the oldest first.
+    buffer: VecDeque<Committed>,
+    /// Lines with words of either kind: the newest contents, and in how many places there are words.
+    newest: HashMap<u32, (Line, usize)>,
+    /// When there may be something to send.
+    wakes: u64,
+    commits: u64,
+    drained: u64,
+    waits: u64,
+}
+
+impl Battery {
+    fn new(setup: &Setup<'_>) -> Self {
+        Self {
+            lines: LINES.of(setup.machine) as usize,
+            drains: DRAINS.of(setup.machine) as usize,
+            omitted: setup.omitted,
+            running: (0..setup.machine.cores.count).map(|_| None).collect(),
+            buffer: VecDeque::new(),
+            newest: HashMap::new(),
+            wakes: u64::MAX,
+            commits: 0,
+            drained: 0,
+            waits: 0,
+        }
+    }
+
+    fn omits(&self, mutant: &str) -> bool {
+        self.omitted == Some(mutant)
+    }
+
+    /// Words of a line are in one place less.
+    fn forget(&mut self, line: u32) {
+        if let Some((_, places)) = self.newest.get_mut(&line) {
+            *places -= 1;
+            if *places == 0 {
+                self.newest.remove(&line);
+            }
+        }
+    }
+
+    /// Moves a transaction's words into the buffer, when there is room.
+    fn commit(&mut self, core: usize, now: u64) -> Reply {
+        let count = self.running[core].as_ref().map_or(0, BTreeMap::len);
+        if count > self.lines {
+            exhausted(format!(
+                "a transaction stores to {count} lines: choose scheme.lines of at least as many"
+            ));
+        }
+        if self.buffer.len() + count > self.lines {
+            self.waits += 1;
+            return Reply::Wait(self.next_event().max(now + 1));
+        }
+        for (line, words) in self.running[core].take().into_iter().flatten() {
+            self.buffer.push_back(Committed { line, words, until: None });
+        }
+        self.commits += 1;
+        self.wakes = self.wakes.min(now);
+        Reply::Go(now)
+    }
+}
+
+impl HardwareScheme for Battery {
+    fn name(&self) -> &'static str {
+        BATTERY.name
+    }
+
+    fn boundary(&mut self, _: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+        match boundary {
+            Boundary::Begin => self.running[core] = Some(BTreeMap::new()),
+            Boundary::Commit(_) => return self.commit(core, now),
+            // The software has stored the old values again.
+            Boundary::Abort => {
+                let lines = self.running[core].take().into_iter().flatten();
+                lines.for_each(|(line, _)| self.forget(line));
+            }
+            // What has committed is durable.
+            Boundary::Flush => {}
+        }
+        Reply::Go(now)
+    }
+
+    fn store(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        stored: StoredWord,
+        entry: usize,
+        now: u64,
+    ) -> Reply {
+        let StoredWord { line, word, value } = stored;
+        if caches.memory.region(line) != Region::Data {
+            return Reply::Go(now);
+        }
+        let mut contents = caches.first(core).data[entry];
+        contents[usize::from(word)] = value;
+        let is_known = self.newest.contains_key(&line);
+        let is_new = match &mut self.running[core] {
+            Some(running) => {
+                let is_new = !running.contains_key(&line);
+                running.entry(line).or_default().set(word, value);
+                is_new
+            }
+            // Outside any transaction: durable when it is home, which it gets to by itself or, after what is in the buffer, with that.
+            None if is_known => {
+                let mut words = Words::default();
+                words.set(word, value);
+                self.buffer.push_back(Committed { line, words, until: None });
+                self.wakes = self.wakes.min(now);
+                true
+            }
+            None => return Reply::Go(now),
+        };
+        let (newest, places) = self.newest.entry(line).or_default();
+        *newest = contents;
+        *places += usize::from(is_new);
+        Reply::Go(now)
+    }
+
+    fn way_home(&mut self, _: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
+        let is_held = self.newest.contains_key(&line) && !self.omits("held-back");
+        if is_held { WayHome::Taken(now) } else { WayHome::Home(now) }
+    }
+
+    fn read(&mut self, _: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        self.newest.get(&line).map(|(contents, _)| (now + 1, *contents))
+    }
+
+    fn copy(&self, line: u32) -> Option<Line> {
+        self.newest.get(&line).map(|(contents, _)| *contents)
+    }
+
+    fn next_event(&self) -> u64 {
+        let sent = self.buffer.iter().take(self.drains).filter_map(|committed| committed.until);
+        sent.min().unwrap_or(u64::MAX).min(self.wakes)
+    }
+
+    fn act(&mut self, caches: &mut Hierarchy, now: u64) {
+        self.wakes = u64::MAX;
+        let memory = &mut caches.memory;
+        // In the order of commits, so that no older word comes home after a newer one.
+        let drains_late = !self.omits("drained");
+        let mut is_first = true;
+        let mut at = 0;
+        while at < self.buffer.len().min(self.drains) {
+            let Committed { line, words, until } = &mut self.buffer[at];
+            if until.is_none() {
+                memory.write(*line, &words.words, words.mask, now, Origin::Scheme, None);
+                *until = Some(memory.hurry(*line, now).max(now + 1));
+            }
+            let pending = memory.durable_at(*line, now).filter(|_| drains_late);
+            match pending {
+                None if is_first => {
+                    let line = *line;
+                    self.buffer.pop_front();
+                    self.drained += 1;
+                    self.forget(line);
+                }
+                // It waits for those before it, whose turn comes first.
+                None => {
+                    *until = Some(u64::MAX);
+                    at += 1;
+                }
+                Some(later) => {
+                    *until = Some(later.max(now + 1));
+                    (is_first, at) = (false, at + 1);
+                }
+            }
+        }
+    }
+
+    fn power_fails(&mut self, _: &mut Hierarchy, image: &mut [u64], _: u64) {
+        let mut save = |line: u32, words: &Words| {
+            for word in (0..8).filter(|word| words.mask >> word & 1 == 1) {
+                image[line as usize * 8 + word] = words.words[word];
+            }
+        };
+        if !self.omits("saved") {
+            self.buffer.iter().for_each(|committed| save(committed.line, &committed.words));
+        }
+        if self.omits("committed-only") {
+            self.running.iter().flatten().flatten().for_each(|(&line, words)| save(line, words));
+        }
+    }
+
+    fn is_busy(&self, _: usize) -> bool {
+        !self.buffer.is_empty()
+    }
+
+    fn unreached(&self) -> Vec<String> {
+        let never_full = "the buffer was never full: no commit waited for one to drain";
+        (self.waits == 0).then(|| never_full.into()).into_iter().collect()
+    }
+
+    fn statistics(&self) -> Vec<(String, u64)> {
+        [("commits", self.commits), ("lines drained", self.drained), ("commits that waited", self.waits)]
+            .map(|(name, count)| (name.to_owned(), count))
+            .into()
+    }
+
+    fn reset_statistics(&mut self) {
+        (self.commits, self.drained, self.waits) = (0, 0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use strandline_check::explore::Workload;
+    use strandline_check::machine::{Bounds, Case, attempts, sample, subjects};
+    use strandline_cli::Registry;
+
+    use super::*;
+
+    fn bounds(histories: u64, transactions: u32) -> Bounds {
+        Bounds { histories, seed: 1, transactions, limit: Duration::from_secs(120) }
+    }
+
+    fn all() -> Vec<strandline_check::machine::Subject> {
+        let all = subjects(Registry::default().with_hardware(&[&BATTERY]));
+        all.into_iter().filter(|subject| subject.hardware.name == BATTERY.name).collect()
+    }
+
+    /// Whenever power fails, what was acknowledged is there, and nothing else is there in part.
+    #[test]
+    fn no_power_failure_loses_anything() {
+        for subject in all() {
+            for (workload, threads) in [(Workload::Sps, 3), (Workload::Hash, 2)] {
+                let case = Case { subject, workload, threads, omitted: None };
+                let outcome = sample(case, bounds(4, 12), |_| ()).unwrap();
+                assert!(outcome.counts.states > 100, "{}", outcome.counts.states);
+                assert!(outcome.violation.is_none(), "{}: {:?}", subject.name(), outcome.violation);
+            }
+        }
+    }
+
+    /// Every rule is needed: without it some history loses something.
+    #[test]
+    fn every_rule_is_needed() {
+        let all = all();
+        for omitted in all[0].omissions() {
+            let found = attempts(&all, omitted).into_iter().any(|(case, shape)| {
+                let bounds = bounds(shape.histories, shape.transactions);
+                sample(case, bounds, |_| ()).is_ok_and(|outcome| outcome.violation.is_some())
+            });
+            assert!(found, "nobody notices that {} is left out", omitted.name());
+        }
+    }
+}
