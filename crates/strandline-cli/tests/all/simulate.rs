@@ -226,6 +226,45 @@ fn a_trace_of_lackey_runs_on_the_machine() {
     );
 }
 
+/// The program in C on the page about machines, marked by valgrind's requests; where there are a compiler and valgrind.
+#[test]
+fn a_program_in_c_marks_its_transactions_for_hardware() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, trace) = (folder.path().join("bank"), folder.path().join("trace"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../strandline-sim/traces/bank.c");
+    let compiled =
+        Command::new("cc").args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(source).status();
+    let is_there = std::path::Path::new("/usr/include/valgrind/valgrind.h").exists();
+    match compiled {
+        Ok(status) if is_there => assert!(status.success()),
+        _ => return eprintln!("not tested: this needs a C compiler and valgrind with its headers"),
+    }
+    let log = format!("--log-file={}", trace.display());
+    let traced = Command::new("valgrind")
+        .args(["--tool=lackey", "--trace-mem=yes", &log])
+        .arg(&program)
+        .arg("50")
+        .output()
+        .unwrap();
+    assert!(traced.status.success(), "{}", String::from_utf8_lossy(&traced.stderr));
+    let run = |machine: &str, hardware: &str| {
+        let flags =
+            ["--machine", machine, "--hardware", hardware, "--trace", trace.to_str().unwrap(), "--json"];
+        json(&[&["simulate"], &flags[..]].concat())["result"].clone()
+    };
+    let (none, loc, atom) = (run("loc", "none"), run("loc", "loc-wal"), run("atom", "atom"));
+    for result in [&none, &loc, &atom] {
+        assert_eq!(result["transactions"], 50);
+    }
+    let count = |result: &Value, name: &str| {
+        let counts = result["statistics"]["scheme"].as_array().unwrap();
+        counts.iter().find(|count| count[0] == name).unwrap()[1].as_u64().unwrap()
+    };
+    // Two accounts a transaction, now and then the same one.
+    assert!((90..=100).contains(&count(&loc, "blocks")), "{}", loc["statistics"]["scheme"]);
+    assert!(loc["statistics"]["cycles"].as_u64() > none["statistics"]["cycles"].as_u64());
+}
+
 #[test]
 fn wrong_inputs_are_refused_with_code_2_and_what_is_allowed() {
     let folder = tempfile::tempdir().unwrap();
