@@ -279,7 +279,7 @@ impl HardwareScheme for Battery {
     }
 
     fn statistics(&self) -> Vec<(String, u64)> {
-        [("commits", self.commits), ("lines drained", self.drained), ("commits that waited", self.waits)]
+        [("commits", self.commits), ("lines drained", self.drained), ("waits for room", self.waits)]
             .map(|(name, count)| (name.to_owned(), count))
             .into()
     }

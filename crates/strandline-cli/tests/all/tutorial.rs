@@ -43,7 +43,7 @@ fn every_command_of_the_tutorial_does_what_the_page_says() {
     assert!(of("list battery").1.contains("1 to 1048576 lines"), "{}", of("list battery").1);
     let roomy = outputs.iter().find(|(command, ..)| command.ends_with("--transactions 2000")).unwrap();
     assert!(roomy.1.contains("lines drained") && roomy.2.contains("never full"), "{}", roomy.2);
-    let tight = outputs.iter().find(|(command, ..)| command.ends_with("scheme.lines=16")).unwrap();
+    let tight = outputs.iter().find(|(command, ..)| command.ends_with("scheme.drains=1")).unwrap();
     assert!(!tight.2.contains("never full"), "{}", tight.2);
     assert!(
         page.contains("4 of 4 mutants found") && of("--mutants").1.contains("4 of 4 mutants found"),

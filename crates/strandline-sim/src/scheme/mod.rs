@@ -289,7 +289,7 @@ impl Entry {
             *name == software.name()
                 || software.plain.is_some() && own.is_some_and(|own| own.kind == software.kind)
         };
-        self.make.is_none() || self.software.iter().any(|name| own(&name))
+        self.make.is_none() || self.software.iter().any(own)
     }
 
     /// Refuses software that does not run beside it.
