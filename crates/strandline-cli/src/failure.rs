@@ -21,6 +21,8 @@ pub enum Failure {
     Usage(String),
     /// The library failed.
     Library(Error),
+    /// Whoever reads the output has gone away: nothing is wrong.
+    Gone,
     /// Anything else failed: a program that is needed is not there, a disk is full.
     Other(String),
 }
@@ -31,9 +33,18 @@ impl Failure {
         move |error| Self::Other(format!("cannot {what}: {error}"))
     }
 
+    /// A failure to write what the command prints.
+    pub fn output(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::Gone,
+            _ => Self::io("write")(error),
+        }
+    }
+
     /// 1 where a pool is damaged, 2 where other flags would cure it, else 3.
     pub fn exit_code(&self) -> u8 {
         match self {
+            Self::Gone => 0,
             Self::Usage(_)
             | Self::Library(
                 Error::Parameter(_)
@@ -71,6 +82,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(text) | Self::Other(text) => f.write_str(text),
             Self::Library(error) => error.fmt(f),
+            Self::Gone => f.write_str("the reader of the output has gone away"),
         }
     }
 }

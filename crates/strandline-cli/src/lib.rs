@@ -33,12 +33,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use failure::Outcome;
+use failure::{Failure, Outcome};
 pub use strandline_sim::Registry;
 
 /// Durable transactions on persistent memory and ordinary files: benchmarks, crash tests and tools.
 #[derive(Parser)]
-#[command(name = "strandline", version, after_help = "Example: strandline bench")]
+#[command(
+    name = "strandline",
+    version,
+    after_help = "Example: strandline bench\n\n\
+    Exit codes: 0 success, 1 a finding (a violation, a contradicted claim, damage), 2 wrong usage, 3 it could not run. Ctrl-C removes what was made \
+    and prints what is known. `schema` in JSON rises when a field goes or means something else."
+)]
 struct Command {
     #[command(subcommand)]
     what: What,
@@ -83,6 +89,7 @@ pub fn run(registry: Registry) -> ExitCode {
     match outcome {
         Ok(Outcome::Success) => ExitCode::SUCCESS,
         Ok(Outcome::Finding) => ExitCode::from(1),
+        Err(Failure::Gone) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");
             ExitCode::from(failure.exit_code())

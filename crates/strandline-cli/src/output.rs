@@ -3,11 +3,28 @@
 use std::io::{ErrorKind, Write, stdout};
 use std::sync::Mutex;
 
+use serde::Serialize;
+
 use crate::failure::Failure;
 
 /// The number of the form of all JSON that the command prints or writes. It rises when a field goes or means something else; fields may be
 /// added without.
 pub const SCHEMA: u32 = 1;
+
+/// A row, or an object, with the number of its form before its own fields.
+#[derive(Serialize)]
+pub struct Numbered<T> {
+    schema: u32,
+    #[serde(flatten)]
+    row: T,
+}
+
+impl<T> Numbered<T> {
+    /// With it.
+    pub fn new(row: T) -> Self {
+        Self { schema: SCHEMA, row }
+    }
+}
 
 /// Why standard output could not be written to, the first time.
 static FAILED: Mutex<Option<std::io::Error>> = Mutex::new(None);

@@ -19,6 +19,7 @@ use strandline_core::{Domain, Error};
 
 use crate::arguments::{DomainName, bytes};
 use crate::failure::{Failure, Outcome};
+use crate::output::SCHEMA;
 use crate::rows;
 
 /// Create a pool, or look at one.
@@ -232,7 +233,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let db = database(&dump.path)?;
             let mut out = BufWriter::new(std::io::stdout().lock());
             rows::dump(&db, dump.table.as_deref(), &mut out)?;
-            out.flush().map_err(Failure::io("write"))?;
+            out.flush().map_err(Failure::output)?;
         }
         What::Dump(dump) => {
             show_dump(&check(&dump.path, strandline_schemes::ALL)?);
@@ -300,7 +301,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             }
             let (before, after) = (report.disk_bytes_before, report.disk_bytes);
             if arguments.json {
-                say!("{:#}", json!({"disk_bytes_before": before, "disk_bytes": after}));
+                say!("{:#}", json!({"schema": SCHEMA, "disk_bytes_before": before, "disk_bytes": after}));
             } else {
                 say!("the pool's file takes {after} bytes of the disk; before, {before}");
             }
@@ -379,7 +380,7 @@ fn mend(arguments: &Check) -> Result<Option<RepairReport>, Failure> {
         Ok(report) => Ok(Some(report)),
         Err(error @ Error::Irreparable(_)) => {
             if arguments.json {
-                say!("{:#}", json!({"irreparable": error.to_string()}));
+                say!("{:#}", json!({"schema": SCHEMA, "irreparable": error.to_string()}));
             } else {
                 say!("{error}");
             }
@@ -404,7 +405,7 @@ fn show_check(
         say!(
             "{:#}",
             json!({
-                "damage": report.damage, "roots": roots, "repaired": repaired.repaired, "kept": repaired.kept,
+                "schema": SCHEMA, "damage": report.damage, "roots": roots, "repaired": repaired.repaired, "kept": repaired.kept,
                 "lost_blocks": lost.map(|lost| lost.blocks), "lost_bytes": lost.map(|lost| lost.bytes),
             })
         );
@@ -492,7 +493,7 @@ fn show(info: &PoolInfo, json: bool) {
             })
         });
         let object = json!({
-            "version": header.version, "uuid": header.uuid.to_string(), "layout_name": header.layout_name,
+            "schema": SCHEMA, "version": header.version, "uuid": header.uuid.to_string(), "layout_name": header.layout_name,
             "file_bytes": info.space.file_bytes, "disk_bytes": info.space.disk_bytes,
             "log_disk_bytes": info.space.log_disk_bytes,
             "size": geometry.size, "logs": geometry.logs, "log_bytes": geometry.log_bytes,

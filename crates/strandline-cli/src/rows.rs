@@ -29,7 +29,7 @@ pub fn dump(db: &Database<SingleWriter>, only: Option<&str>, out: &mut impl Writ
         return Err(Failure::Usage(format!("there is no table `{name}`: there are {}", names(&tables))));
     }
     for table in tables.iter().filter(wanted) {
-        writeln!(out, "{}", describe(table)).map_err(Failure::io("write"))?;
+        writeln!(out, "{}", describe(table)).map_err(Failure::output)?;
         let mut failed = None;
         db.dump(&table.name, |key, value| {
             let row = match table.kind {
@@ -42,7 +42,7 @@ pub fn dump(db: &Database<SingleWriter>, only: Option<&str>, out: &mut impl Writ
             })
         })
         .map_err(|error| match failed.take() {
-            Some(failed) => Failure::io("write")(failed),
+            Some(failed) => Failure::output(failed),
             None => error.into(),
         })?;
     }

@@ -71,7 +71,10 @@ impl Place {
     /// Removes the folders of all places of this program, before it ends without dropping them.
     pub fn remove_all() {
         for folder in made().drain(..) {
-            let _ = std::fs::remove_dir_all(folder);
+            // Threads may still be making files there.
+            while let Err(error) = std::fs::remove_dir_all(&folder)
+                && error.kind() == std::io::ErrorKind::DirectoryNotEmpty
+            {}
         }
     }
 }

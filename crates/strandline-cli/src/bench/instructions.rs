@@ -4,6 +4,7 @@
 //! differ: the difference is theirs alone.
 
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::process::Command;
 
 use comfy_table::{CellAlignment, Table, presets};
@@ -11,11 +12,12 @@ use serde::Serialize;
 use strandline_core::Domain;
 use strandline_workloads::{
     Client, Parameter, Place, PoolSetting, Prepared, PreparedProduct, Selection, Sizes, System, TpccScale,
-    UnknownName, Workloads,
+    UnknownName, WorkloadKind, Workloads,
 };
 
 use super::plan::Plan;
 use crate::failure::{Failure, Outcome};
+use crate::output::Numbered;
 use crate::{interrupt, progress};
 
 /// Transactions of the shorter run; the longer one has three times as many.
@@ -44,6 +46,9 @@ pub struct ChildArguments {
     log_size: u64,
     #[arg(long)]
     seed: u64,
+    /// Where its pool goes: who has started it removes that.
+    #[arg(long)]
+    folder: PathBuf,
 }
 
 fn system(name: &str) -> Result<System, UnknownName> {
@@ -91,7 +96,7 @@ fn sizes(value_bytes: u64, operations: u64) -> Sizes {
 pub fn run_child(arguments: &ChildArguments, workloads: Workloads) -> Result<Outcome, Failure> {
     let workload = workloads.of_name(&arguments.workload)?;
     let selection = Selection::new(workload, &sizes(arguments.value_size, arguments.operations))?;
-    let place = Place::in_memory().map_err(Failure::io("create a temporary folder"))?;
+    let place = Place::within(&arguments.folder).map_err(Failure::io("create a temporary folder"))?;
     let path = place.folder().join("pool");
     let setting = PoolSetting {
         logs: 1,
@@ -124,6 +129,7 @@ pub fn run_child(arguments: &ChildArguments, workloads: Workloads) -> Result<Out
 fn count(plan: &Plan, row: (System, &Selection), operations: u64, transactions: u64) -> Result<u64, Failure> {
     let (system, selection) = row;
     let this = std::env::current_exe().map_err(Failure::io("find this program"))?;
+    let place = Place::in_memory().map_err(Failure::io("create a temporary folder"))?;
     let output = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
         .arg(this)
@@ -132,6 +138,8 @@ fn count(plan: &Plan, row: (System, &Selection), operations: u64, transactions: 
         .args(["--transactions", &transactions.to_string(), "--operations", &operations.to_string()])
         .args(["--value-size", &plan.sizes.value_bytes.to_string()])
         .args(["--log-size", &plan.log_bytes.to_string(), "--seed", &plan.seed.to_string()])
+        .arg("--folder")
+        .arg(place.folder())
         .output()
         .map_err(|error| match error.kind() {
             ErrorKind::NotFound => Failure::Other(
@@ -166,6 +174,24 @@ fn per_transaction(
     Ok(more.saturating_sub(less) as f64 / (2 * transactions) as f64)
 }
 
+fn measure_row(plan: &Plan, system: System, workload: WorkloadKind) -> Result<Row, Failure> {
+    let selection = Selection::new(workload, &sizes(plan.sizes.value_bytes, 1))?;
+    let row = (system, &selection);
+    let one = per_transaction(plan, row, 1, TRANSACTIONS)?;
+    let further = if workload.takes.contains(&Parameter::Operations) {
+        let many = per_transaction(plan, row, OPERATIONS, LONG_TRANSACTIONS)?;
+        Some((many - one) / (OPERATIONS - 1) as f64)
+    } else {
+        None
+    };
+    Ok(Row {
+        scheme: system.name(),
+        workload: workload.name,
+        instructions_per_tx: one,
+        instructions_per_operation: further,
+    })
+}
+
 /// Counts the plan's rows; none where a workload has no types.
 ///
 /// # Errors
@@ -181,29 +207,20 @@ pub fn measure(plan: &Plan, json: bool) -> Result<Outcome, Failure> {
         }
     }
     let progress = progress::bar(cells.len() as u64, "{bar:30} {percent}% {msg}, {eta} to go");
+    interrupt::watch(interrupt::First::Ask)?;
     let mut rows = Vec::new();
-    for (system, workload) in cells.into_iter().take_while(|_| !interrupt::is_asked()) {
+    for (system, workload) in cells {
         progress.set_message(format!("{} on {}", system.name(), workload.name));
-        let selection = Selection::new(workload, &sizes(plan.sizes.value_bytes, 1))?;
-        let row = (system, &selection);
-        let one = per_transaction(plan, row, 1, TRANSACTIONS)?;
-        let further = if workload.takes.contains(&Parameter::Operations) {
-            let many = per_transaction(plan, row, OPERATIONS, LONG_TRANSACTIONS)?;
-            Some((many - one) / (OPERATIONS - 1) as f64)
-        } else {
-            None
-        };
-        rows.push(Row {
-            scheme: system.name(),
-            workload: workload.name,
-            instructions_per_tx: one,
-            instructions_per_operation: further,
-        });
+        match measure_row(plan, system, workload) {
+            // Ctrl-C ends valgrind too.
+            _ if interrupt::is_asked() => break,
+            row => rows.push(row?),
+        }
         progress.inc(1);
     }
     progress.finish_and_clear();
     if json {
-        let text = serde_json::to_string_pretty(&rows)
+        let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())
             .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
         say!("{text}");
     } else {

@@ -17,6 +17,7 @@ use strandline_workloads::{
 
 use crate::arguments::{DomainName, InstructionName, bytes, seconds, takes};
 use crate::failure::{Failure, Outcome};
+use crate::output::Numbered;
 use crate::{interrupt, progress};
 pub use instructions::{CHILD, ChildArguments, run_child};
 use plan::Plan;
@@ -157,7 +158,7 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
         say!("{table}");
     }
     if arguments.json {
-        let text = serde_json::to_string_pretty(&rows)
+        let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())
             .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
         say!("{text}");
     }

@@ -8,6 +8,7 @@ use strandline_check::Setting;
 use strandline_check::litmus::{Limits, Row, Test};
 
 use crate::failure::{Failure, Outcome};
+use crate::output::Numbered;
 
 /// Run litmus tests: the states that a crash at any point may leave, and whether those asked about are among them.
 #[derive(clap::Args)]
@@ -55,7 +56,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let rows = rows(arguments)?;
     if arguments.json {
-        say!("{:#}", json!(rows));
+        say!("{:#}", json!(rows.iter().map(Numbered::new).collect::<Vec<_>>()));
     } else {
         say!("{}", table(&rows));
     }

@@ -117,3 +117,81 @@ fn who_insists_ends_it_at_once() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(Signal::SIGINT as i32));
     assert!(text.contains("the figures so far are in") && text.contains("report"), "{text}");
 }
+
+/// Whoever reads JSON can tell its form, whatever command printed it.
+#[test]
+fn every_json_says_its_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = folder.path().join("pool");
+    let pool = pool.to_str().unwrap();
+    let out = folder.path().join("sweep");
+    let litmus = concat!(env!("CARGO_MANIFEST_DIR"), "/../strandline-check/litmus/commit1.litmus");
+    let short = ["--workload", "rbtree", "--transactions", "20", "--log-size=64K", "--json"];
+    let commands: [Vec<&str>; 9] = [
+        vec!["list"],
+        vec!["list", "loc-wal"],
+        [&["simulate"], &short[..]].concat(),
+        [&["simulate", "--sweep", "nvm.write_ns=100", "--out", out.to_str().unwrap()], &short[..]].concat(),
+        vec!["check", "--scheme", "base", "--workload", "sps", "--samples", "1", "--threads", "1"],
+        vec!["check", "litmus", litmus],
+        vec!["bench", "--scheme", "np", "--workload", "sps", "--seconds", "0.01", "--repetitions", "1"],
+        vec!["pool", "create", pool],
+        vec!["pool", "check", pool],
+    ];
+    for mut command in commands {
+        if !command.contains(&"--json") {
+            command.push("--json");
+        }
+        let output = strandline(&command).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let first = value.as_array().map_or(&value, |rows| &rows[0]);
+        assert_eq!(first["schema"], 1, "{command:?}");
+    }
+}
+
+/// A sweep that was ended goes on, and `--csv` prints what the file has.
+#[test]
+fn a_sweep_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |values: &str| {
+        let sweep = format!("nvm.write_ns={values}");
+        let flags = [
+            "simulate",
+            "--machine",
+            "loc",
+            "--scheme",
+            "base,loc-wal",
+            "--workload",
+            "rbtree,sps",
+            "--sweep",
+            &sweep,
+        ];
+        let more = ["--transactions", "20", "--log-size=64K", "--csv"];
+        let output = strandline(&[&flags[..], &more].concat()).current_dir(folder.path()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{:?}", output.stderr);
+        (text(output.stdout), text(output.stderr))
+    };
+    let (first, notes) = run("100,400");
+    assert_eq!(first.lines().count(), 1 + 8, "{first}");
+    assert!(!notes.contains("known already"));
+    let (more, notes) = run("100,200,400");
+    assert!(notes.contains("8 runs were known already"), "{notes}");
+    assert_eq!(more, std::fs::read_to_string(folder.path().join("sweep/points.csv")).unwrap());
+    assert_eq!(more.lines().count(), 1 + 12);
+    // What it found is the same.
+    assert!(first.lines().all(|line| more.contains(line)), "{first}{more}");
+    for (flags, part) in [
+        (&["--sweep", "threads=0,1"][..], "1 to 64"),
+        (&["--sweep", "nvm.write_us=1,2"], "nvm.write_us"),
+        (&["--sweep", "nvm.write_ns"], "KEY=VALUE"),
+        (&["--scheme", "bppm,loc-wal", "--hardware", "loc-wal"], "makes no sense"),
+        (&["--sweep", "seed=1,2", "--crash-at", "50%"], "--crash-at"),
+        (&["--csv"], "--csv is for sweeps"),
+    ] {
+        let output = strandline(&[&["simulate", "--machine", "loc"], flags].concat()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(part), "{flags:?}: {error}");
+    }
+}
