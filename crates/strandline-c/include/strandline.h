@@ -123,6 +123,10 @@ typedef enum {
   STRANDLINE_ABORTED = -49,
   // The device failed earlier: close the database, repair the device, open it again.
   STRANDLINE_POISONED = -50,
+  // The checksums beside the file are damaged or another's, or this domain does not keep them.
+  STRANDLINE_CHECKSUM_FILE = -51,
+  // This kind of machine or system does not have the domain.
+  STRANDLINE_UNSUPPORTED_DOMAIN = -52,
 } StrandlineStatus;
 
 // An open database. Any number of threads may use it at a time.

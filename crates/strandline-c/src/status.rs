@@ -100,6 +100,10 @@ pub enum StrandlineStatus {
     STRANDLINE_ABORTED = -49,
     /// The device failed earlier: close the database, repair the device, open it again.
     STRANDLINE_POISONED = -50,
+    /// The checksums beside the file are damaged or another's, or this domain does not keep them.
+    STRANDLINE_CHECKSUM_FILE = -51,
+    /// This kind of machine or system does not have the domain.
+    STRANDLINE_UNSUPPORTED_DOMAIN = -52,
 }
 
 use StrandlineStatus::*;
@@ -126,6 +130,8 @@ fn status_of(kind: ErrorKind) -> StrandlineStatus {
         ErrorKind::Unprotected => STRANDLINE_UNPROTECTED,
         ErrorKind::NotPersistentMemory => STRANDLINE_NOT_PERSISTENT_MEMORY,
         ErrorKind::LogFile => STRANDLINE_LOG_FILE,
+        ErrorKind::ChecksumFile => STRANDLINE_CHECKSUM_FILE,
+        ErrorKind::UnsupportedDomain => STRANDLINE_UNSUPPORTED_DOMAIN,
         ErrorKind::UnsupportedInstruction => STRANDLINE_UNSUPPORTED_INSTRUCTION,
         ErrorKind::NoProtectionKey => STRANDLINE_NO_PROTECTION_KEY,
         ErrorKind::Unsupported => STRANDLINE_UNSUPPORTED,

@@ -43,6 +43,10 @@ pub enum ErrorKind {
     NotPersistentMemory,
     /// [`Error::LogFile`].
     LogFile,
+    /// [`Error::ChecksumFile`].
+    ChecksumFile,
+    /// [`Error::UnsupportedDomain`].
+    UnsupportedDomain,
     /// [`Error::UnsupportedInstruction`].
     UnsupportedInstruction,
     /// [`Error::NoProtectionKey`].
@@ -118,6 +122,8 @@ impl Error {
             Self::Unprotected { .. } => ErrorKind::Unprotected,
             Self::NotPersistentMemory { .. } => ErrorKind::NotPersistentMemory,
             Self::LogFile { .. } => ErrorKind::LogFile,
+            Self::ChecksumFile { .. } => ErrorKind::ChecksumFile,
+            Self::UnsupportedDomain(_) => ErrorKind::UnsupportedDomain,
             Self::UnsupportedInstruction(_) => ErrorKind::UnsupportedInstruction,
             Self::NoProtectionKey { .. } => ErrorKind::NoProtectionKey,
             Self::Unsupported(_) => ErrorKind::Unsupported,

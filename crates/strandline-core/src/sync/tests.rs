@@ -296,6 +296,7 @@ fn memory_over_the_bound_is_given_back() {
             dirty_pages: 4096,
             memory_pages: 100,
             staging_blocks: 1,
+            checksums: false,
         };
         let files = Files { page_bytes, ..Files::create(geometry, parameters, buffered) };
         let (heap, chunks) = (files.folder.path().join("heap"), files.layout.chunks);
@@ -347,6 +348,7 @@ fn nothing_is_lost_where_the_system_has_larger_pages() {
             dirty_pages: 16,
             memory_pages: 8,
             staging_blocks: 1,
+            checksums: false,
         };
         let files = Files { page_bytes, ..Files::create(geometry, parameters, false) };
         let word = |page: u64| files.layout.chunks.byte(page * 4096);

@@ -208,7 +208,8 @@ fn multimaps_and_queues_are_migrated_too() {
     assert!(differences.contains("a migration to String is under way, 1500 items so far"), "{differences}");
     let jobs = interrupted(u64::MAX).unwrap();
     let left: Vec<_> = db.read(|tx| jobs.iter(tx)?.collect::<Result<_, _>>()).unwrap();
-    let expected: Vec<_> = (0..3000).filter(|job: &u64| !job.is_multiple_of(3)).map(|job: u64| job.to_string()).collect();
+    let expected: Vec<_> =
+        (0..3000).filter(|job: &u64| !job.is_multiple_of(3)).map(|job: u64| job.to_string()).collect();
     assert_eq!(left, expected);
     // Of several pairs that become the same, one remains.
     let halve = |key: u64, value: u64| Ok(Some((key.to_string(), (value % 5) as u32)));
