@@ -52,7 +52,8 @@
 )))]
 compile_error!(
     "Strandline runs on Linux and macOS, on 64-bit little-endian processors. On Windows, build and run it in the Windows Subsystem for \
-     Linux (`wsl --install`), or depend on it for the other systems alone: [target.'cfg(unix)'.dependencies]"
+     Linux (`wsl --install`). A program for several systems depends on it for these two alone: \
+     [target.'cfg(any(target_os = \"linux\", target_os = \"macos\"))'.dependencies]"
 );
 
 mod domain;
