@@ -13,6 +13,23 @@ pub(crate) struct Conversion<'t> {
     to: Shape,
 }
 
+/// Whether both have the same variants and fields, whose types have the same names.
+fn have_the_same_fields(old: &TypeDescription, new: &TypeDescription) -> bool {
+    let is_same = |(one, other): (&VariantDescription, &VariantDescription)| {
+        let of = |variant: &VariantDescription| {
+            variant
+                .fields
+                .iter()
+                .map(|field| (field.name.clone(), field.type_name.clone()))
+                .collect::<Vec<_>>()
+        };
+        one.name == other.name && of(one) == of(other)
+    };
+    old.is_enum == new.is_enum
+        && old.variants.len() == new.variants.len()
+        && old.variants.iter().zip(&new.variants).all(is_same)
+}
+
 impl<'t> Conversion<'t> {
     /// The conversion from `from`, among the types `old`, to `to`, among `new`.
     ///
@@ -61,7 +78,9 @@ impl<'t> Conversion<'t> {
         if old.layout == new.layout {
             return;
         }
-        if new.version <= old.version {
+        // What only holds a type that has changed has not changed itself.
+        let is_changed = !have_the_same_fields(old, new);
+        if new.version < old.version || (is_changed && new.version == old.version) {
             reasons.push_str(&format!(
                 "\n  {name}: it has changed; say so by its version: #[persist(version = {})]",
                 u64::from(old.version) + 1

@@ -181,6 +181,53 @@ fn values_of_an_earlier_version_become_those_of_the_present_one() {
     assert_eq!(db.lost_memory().unwrap().blocks, 0);
 }
 
+mod nested {
+    pub mod first {
+        #[derive(Clone, Debug, PartialEq, strandline::Persist)]
+        pub struct Address {
+            pub town: String,
+            pub number: u8,
+        }
+        #[derive(Clone, Debug, PartialEq, strandline::Persist)]
+        pub struct Customer {
+            pub name: String,
+            pub addresses: Vec<Address>,
+        }
+    }
+    pub mod second {
+        #[derive(Clone, Debug, PartialEq, strandline::Persist)]
+        #[persist(version = 2)]
+        pub struct Address {
+            pub town: String,
+            pub number: u16,
+            #[persist(default)]
+            pub letter: Option<char>,
+        }
+        #[derive(Clone, Debug, PartialEq, strandline::Persist)]
+        pub struct Customer {
+            pub name: String,
+            pub addresses: Vec<Address>,
+        }
+    }
+}
+
+#[test]
+fn a_type_follows_those_in_it() {
+    use nested::{first, second};
+    let db = Database::in_memory().unwrap();
+    let customers = db.table::<u64, first::Customer>("customers").unwrap();
+    let address = first::Address { town: "Bergen".into(), number: 7 };
+    let ann = first::Customer { name: "Ann".into(), addresses: vec![address.clone(), address] };
+    db.write(|tx| customers.insert(tx, &1, &ann)).unwrap();
+    let customers = db.table::<u64, second::Customer>("customers").unwrap();
+    let address = second::Address { town: "Bergen".into(), number: 7, letter: None };
+    let expected = second::Customer { name: "Ann".into(), addresses: vec![address.clone(), address] };
+    assert_eq!(db.read(|tx| customers.get(tx, &1)).unwrap(), Some(expected));
+    // A program of the first version does not take it back.
+    let refused = db.table::<u64, first::Customer>("customers").map(drop).unwrap_err().to_string();
+    assert!(refused.contains("Address: it has changed; say so by its version"), "{refused}");
+}
+
 #[test]
 fn multimaps_and_queues_are_migrated_too() {
     let db = Database::in_memory().unwrap();
