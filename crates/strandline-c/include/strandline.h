@@ -210,7 +210,7 @@ int strandline_open_read_only(const char *path,
                               const StrandlineOptions *options,
                               StrandlineDatabase **database);
 
-// Makes everything durable and closes the database. While it has snapshots it stays open, and this is `STRANDLINE_PARAMETER`; after
+// Makes everything durable and closes the database. While it has snapshots, and in a transaction's body, it stays open, and this is `STRANDLINE_PARAMETER`; after
 // anything else that this returns it is gone. Maps and objects are closed for themselves, before or after.
 //
 // # Safety
@@ -490,7 +490,7 @@ int strandline_open_read_only(const char *path,
                               const StrandlineOptions *options,
                               StrandlineDatabase **database);
 
-// Makes everything durable and closes the database. While it has snapshots it stays open, and this is `STRANDLINE_PARAMETER`; after
+// Makes everything durable and closes the database. While it has snapshots, and in a transaction's body, it stays open, and this is `STRANDLINE_PARAMETER`; after
 // anything else that this returns it is gone. Maps and objects are closed for themselves, before or after.
 //
 // # Safety

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use strandline::{Database, Options};
 
 use crate::options::StrandlineOptions;
-use crate::status::{Stop, answer, parameter};
+use crate::status::{Stop, answer, in_body, parameter};
 use crate::{for_c, put, reference, text};
 
 /// An open database. Any number of threads may use it at a time.
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn strandline_open_read_only(
     unsafe { open(path, options, database, |path, options| Database::open_read_only(path, options)) }
 }
 
-/// Makes everything durable and closes the database. While it has snapshots it stays open, and this is `STRANDLINE_PARAMETER`; after
+/// Makes everything durable and closes the database. While it has snapshots, and in a transaction's body, it stays open, and this is `STRANDLINE_PARAMETER`; after
 /// anything else that this returns it is gone. Maps and objects are closed for themselves, before or after.
 ///
 /// # Safety
@@ -81,6 +81,9 @@ pub unsafe extern "C" fn strandline_close(database: *mut StrandlineDatabase) -> 
     answer(|| {
         if database.is_null() {
             return Ok(());
+        }
+        if in_body() {
+            return Err(parameter("the body of a transaction cannot close a database"));
         }
         // SAFETY: the caller promises an open one.
         if unsafe { &*database }.snapshots.load(Ordering::Acquire) > 0 {

@@ -1,6 +1,6 @@
 //! How calls end: codes, and a message for each thread.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -183,7 +183,31 @@ pub(crate) fn not_found(what: &str) -> Stop {
 
 thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
+    /// Bodies of transactions that run in this thread, one in another.
+    static BODIES: Cell<u32> = const { Cell::new(0) };
+    /// Whether an operation has panicked since the last body began.
+    static PANICKED: Cell<bool> = const { Cell::new(false) };
 }
+
+/// Whether this thread runs the body of a transaction.
+pub(crate) fn in_body() -> bool {
+    BODIES.get() > 0
+}
+
+/// Runs the body of a transaction. One in which an operation has panicked does not end well, whatever it makes of that.
+pub(crate) fn run_body(body: impl FnOnce() -> c_int) -> Result<(), Stop> {
+    PANICKED.set(false);
+    BODIES.set(BODIES.get() + 1);
+    let code = body();
+    BODIES.set(BODIES.get() - 1);
+    match code {
+        _ if PANICKED.get() => Err(Stop::Status(STRANDLINE_INTERNAL, INTERNAL.into())),
+        0 => Ok(()),
+        code => Err(Stop::Code(code)),
+    }
+}
+
+const INTERNAL: &str = "an internal error; please report it";
 
 /// Keeps the message for `strandline_message`; an empty one takes it away.
 fn remember(message: &str) {
@@ -207,7 +231,10 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
             }
             return code;
         }
-        Err(_) => (STRANDLINE_INTERNAL, "an internal error; please report it".into()),
+        Err(_) => {
+            PANICKED.set(true);
+            (STRANDLINE_INTERNAL, INTERNAL.into())
+        }
     };
     remember(&message);
     status as c_int

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use strandline::{DatabaseSnapshot, Error, Ticket, Tx, View};
 
 use crate::database::StrandlineDatabase;
-use crate::status::{Stop, answer, parameter};
+use crate::status::{Stop, answer, parameter, run_body};
 use crate::{put, reference};
 
 /// What the header says of threads.
@@ -76,10 +76,7 @@ unsafe fn call(body: StrandlineBody, argument: *mut c_void, running: &Running<'_
     let body = body.ok_or_else(|| parameter("a body is needed, and not NULL"))?;
     let transaction = std::ptr::from_ref(running).cast::<StrandlineTransaction>().cast_mut();
     // SAFETY: the caller promises that `body` may be called, and it is told to keep the transaction no longer.
-    match unsafe { body(transaction, argument) } {
-        0 => Ok(()),
-        code => Err(Stop::Code(code)),
-    }
+    run_body(|| unsafe { body(transaction, argument) })
 }
 
 /// Runs `body` as one transaction: all that it writes is there when this returns, for everybody and after a power failure too, or

@@ -162,6 +162,9 @@ unsafe extern "C" fn open(
     let (app, name) = unsafe { (app(vfs), bytes(name)) };
     guard(ffi::SQLITE_CANTOPEN, || {
         let has = |flag: c_int| flags & flag != 0;
+        if has(ffi::SQLITE_OPEN_WAL) {
+            return Err(ffi::SQLITE_CANTOPEN);
+        }
         let contents = match (&app.home, name) {
             (_, None) => Contents::Memory(Memory::default()),
             _ if has(OF_ONE_CONNECTION) => Contents::Memory(Memory::default()),
@@ -469,9 +472,10 @@ unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_UNLOCK, || {
         // What was written without `PRAGMA synchronous`, or after the commit, as when the file becomes shorter.
-        commit(open, ffi::SQLITE_IOERR_UNLOCK)?;
+        let committed = commit(open, ffi::SQLITE_IOERR_UNLOCK);
+        // SQLite takes it for unlocked either way.
         with_locks(open, (), |locks, now| locks.lower(now, Level::of(level)));
-        Ok(ffi::SQLITE_OK)
+        committed.map(|_| ffi::SQLITE_OK)
     })
 }
 
@@ -486,7 +490,11 @@ unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, out: *mut
     })
 }
 
-unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, operation: c_int, _: *mut c_void) -> c_int {
+unsafe extern "C" fn file_control(
+    file: *mut ffi::sqlite3_file,
+    operation: c_int,
+    argument: *mut c_void,
+) -> c_int {
     // SAFETY: an open file.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR, || {
@@ -512,10 +520,38 @@ unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, operation: c_int
                 }
             }
             ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => stored.batch = None,
+            // SQLite would take a write-ahead log without shared memory where a connection has the file for itself.
+            // SAFETY: that is what SQLite passes for this operation.
+            ffi::SQLITE_FCNTL_PRAGMA => unsafe { refuse_wal(argument.cast()) }?,
             _ => return Err(ffi::SQLITE_NOTFOUND),
         }
         Ok(ffi::SQLITE_OK)
     })
+}
+
+/// Answers `delete` to a `PRAGMA journal_mode=WAL`; SQLite sees to every other pragma.
+///
+/// # Safety
+/// `pragma` is an array of three: a place for the answer, the pragma's name, and its value or null.
+unsafe fn refuse_wal(pragma: *mut *mut c_char) -> Result<(), c_int> {
+    const ANSWER: &CStr = c"delete";
+    // SAFETY: as promised.
+    let (name, value) = unsafe { (bytes(*pragma.add(1)), bytes(*pragma.add(2))) };
+    let is = |text: Option<&[u8]>, word: &[u8]| text.is_some_and(|text| text.eq_ignore_ascii_case(word));
+    if !is(name, b"journal_mode") || !is(value, b"wal") {
+        return Err(ffi::SQLITE_NOTFOUND);
+    }
+    let length = ANSWER.to_bytes_with_nul().len();
+    // SAFETY: SQLite's memory, which it frees; so many bytes are there.
+    unsafe {
+        let answer = ffi::sqlite3_malloc(length as c_int).cast::<c_char>();
+        if answer.is_null() {
+            return Err(ffi::SQLITE_NOMEM);
+        }
+        ptr::copy_nonoverlapping(ANSWER.as_ptr(), answer, length);
+        *pragma = answer;
+    }
+    Ok(())
 }
 
 unsafe extern "C" fn sector_size(_: *mut ffi::sqlite3_file) -> c_int {

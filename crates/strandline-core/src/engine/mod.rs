@@ -72,6 +72,8 @@ pub struct Engine<M: Memory, C: Control<M>> {
     large: Option<Box<Large>>,
     /// What goes back to its savepoints, if there are any.
     undo: Option<Box<Undo>>,
+    /// The number of the newest savepoint of this worker: none is used twice.
+    newest_savepoint: u64,
     /// The next attempt is to be a large transaction.
     pub(super) wants_large: bool,
     /// Transactions that do not fit the log run as large ones.
@@ -121,6 +123,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             is_special: false,
             large: None,
             undo: None,
+            newest_savepoint: 0,
             wants_large: false,
             takes_any_size: C::ANY_SIZE,
             durable_later: false,
@@ -700,7 +703,10 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     }
 
     fn was_free(&self, chunk: u64) -> bool {
+        // One that going back to a savepoint gives away is not to be had.
+        let word = self.view.layout.chunk_table.word_inside(chunk);
         self.large.as_ref().is_none_or(|large| large.was_free(chunk))
+            && self.undo.as_ref().is_none_or(|undo| !undo.covers(word))
     }
 
     #[cold]

@@ -22,8 +22,15 @@ pub(super) struct Undo {
     blocks: Vec<PersistentAddress>,
     /// The savepoints that can be gone back to, oldest first.
     savepoints: Vec<Point>,
-    /// The number of the newest savepoint.
-    newest: u64,
+}
+
+impl Undo {
+    /// Whether going back may write the word at `at`.
+    pub fn covers(&self, at: PersistentAddress) -> bool {
+        let ends = self.spans.iter().skip(1).map(|&(_, begin)| begin).chain([self.words.len()]);
+        let mut spans = self.spans.iter().zip(ends);
+        spans.any(|(&(from, begin), end)| (from..from.word_inside((end - begin) as u64)).contains(&at))
+    }
 }
 
 /// A savepoint, and how long the lists of [`Undo`] were there.
@@ -86,7 +93,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.undo = Some(undo);
         let Some(freed) = restored? else { return Ok(false) };
         for block in freed {
-            if !heap::is_allocated(self, block)? {
+            if heap::is_vacant(self, block)? {
                 self.write_special(block, &[0])?;
             }
         }
@@ -148,11 +155,11 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     /// ```
     pub fn set_savepoint(&mut self) -> u64 {
         self.engine.is_special = true;
+        self.engine.newest_savepoint += 1;
+        let number = self.engine.newest_savepoint;
         let undo = self.engine.undo.get_or_insert_default();
-        undo.newest += 1;
-        let point = Point { number: undo.newest, spans: undo.spans.len(), blocks: undo.blocks.len() };
-        undo.savepoints.push(point);
-        undo.newest
+        undo.savepoints.push(Point { number, spans: undo.spans.len(), blocks: undo.blocks.len() });
+        number
     }
 
     /// Takes back all that the transaction wrote, allocated and freed since savepoint `number`, and goes on. Later savepoints are

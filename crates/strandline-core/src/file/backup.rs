@@ -68,9 +68,11 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     let to = resolve(to).map_err(cannot("create the backup", to))?;
     let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
     // A log that lies there already would be taken for the backup's.
-    if to.exists() || log_path(&to).exists() || checksums::checksums_path(&to).exists() {
+    if to.exists() || log_path(&to).exists() {
         return Err(exists());
     }
+    // What a backup that was killed has left.
+    checksums::remove(&to)?;
     remove_leavings(&to);
     remove_leavings(&log_path(&to));
     let like = source.file.metadata().map_err(|e| Error::io("look at the pool", e))?;

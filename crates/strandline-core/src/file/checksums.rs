@@ -51,6 +51,8 @@ pub(super) fn find_own(path: &Path, heap: &File, header: &Header, read_only: boo
 pub(super) fn make(path: &Path, heap: &File, header: &Header) -> Result<NewFile> {
     let name = checksums_path(path);
     remove_leavings(&name);
+    // What only the page cache has is not there yet.
+    heap.sync_all().map_err(cannot("flush the pool", path))?;
     let like = heap.metadata().map_err(cannot("look at the pool", path))?;
     let new = NewFile::create(&name, Some(&like))?;
     let layout = Layout::new(header.geometry)?;

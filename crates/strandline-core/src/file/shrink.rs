@@ -40,6 +40,8 @@ pub(super) fn lower_synced(
             device.read(DeviceFile::Heap, page_at, &mut page)?;
             let inside = (at - page_at) as usize;
             page[inside..inside + 8].copy_from_slice(&chunks.to_le_bytes());
+            // The log does not tell of it.
+            device.forget_checksums(&mut std::iter::once(page_at / PAGE_BYTES))?;
             device.write(DeviceFile::Heap, page_at, &page)?;
             device.flush(DeviceFile::Heap)
         };

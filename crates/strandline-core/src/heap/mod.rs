@@ -362,6 +362,25 @@ pub fn is_allocated<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool
     Ok(tx.read(base.word(number / 64))? >> (number % 64) & 1 == 1)
 }
 
+/// Whether nothing is at `at`, inside the chunks: neither a block that is allocated, nor what leads to blocks.
+pub(crate) fn is_vacant<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool, Abort> {
+    let chunk = chunk_of(tx.layout(), at);
+    let base = start(tx.layout(), chunk);
+    let word = tx.read(table(tx.layout(), chunk))?;
+    if word == FREE {
+        return Ok(true);
+    }
+    let Some(Chunk::Small { class, .. }) = Chunk::decode(word) else { return Ok(false) };
+    let division = Division::new(tx.layout(), class);
+    let Some(inside) = (at.offset() - base.offset()).checked_sub(division.header) else { return Ok(false) };
+    let number = inside / division.block;
+    // Behind the last block there is nothing.
+    if division.block_at(division.header + number * division.block).is_none() {
+        return Ok(false);
+    }
+    Ok(tx.read(base.word(number / 64))? >> (number % 64) & 1 == 0)
+}
+
 /// Bytes of the block that begins at `at`, if one does.
 #[inline]
 pub fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<Option<u64>, Abort> {

@@ -11,8 +11,8 @@
 //!
 //! # The protocol
 //!
-//! [`Checksummed`] is a [`Device`] over another one. It notes the checksum of each page that is written, and writes what it has noted whenever the
-//! heap is flushed, before that returns. So both files are durable before a checkpoint slot says so. After a crash in between, a page
+//! [`Checksummed`] is a [`Device`] over another one. It notes the checksum of each page that was written, and writes what it has noted whenever the
+//! heap is flushed: after that, so that no checksum is durable before its page, and before the flush returns. So both files are durable before a checkpoint slot says so. After a crash in between, a page
 //! and its checksum may differ, but then the page is one that the log has records of: recovery writes it, and its checksum, again.
 //!
 //! That is so for every page that a checkpoint writes. It is not for those that a large transaction writes, whose old contents nobody
@@ -108,17 +108,22 @@ impl<P: Deref<Target: Device>> Checksummed<P> {
         self.noted().extend(pages.map(|(page, contents)| (page, self.pages.checksum(page, contents))));
     }
 
-    /// Writes what is noted, durably.
-    fn write_noted(&self) -> io::Result<()> {
-        let mut noted = self.noted();
-        let Some((&last, _)) = noted.last_key_value() else { return Ok(()) };
-        let (last_page, _) = place(last);
+    /// Makes the file long enough for a heap of so many bytes.
+    fn reach(&self, heap_bytes: u64) -> io::Result<()> {
+        let (last_page, _) = place(heap_bytes.div_ceil(PAGE_BYTES).saturating_sub(1));
         if self.device.size(SUMS)? <= last_page {
             self.device.grow(SUMS, (last_page + 1).next_multiple_of(GROWN_PAGES * PAGE_BYTES))?;
         }
+        Ok(())
+    }
+
+    /// Writes these checksums, durably. The caller keeps others from doing so.
+    fn write_durably(&self, checksums: &BTreeMap<u64, u32>) -> io::Result<()> {
+        let Some((&last, _)) = checksums.last_key_value() else { return Ok(()) };
+        self.reach((last + 1) * PAGE_BYTES)?;
         let mut table = AlignedBuffer::new(PAGE_BYTES as usize);
         let mut open = None;
-        for (&page, checksum) in &*noted {
+        for (&page, checksum) in checksums {
             let (at, inside) = place(page);
             if open != Some(at) {
                 if let Some(before) = open {
@@ -132,11 +137,7 @@ impl<P: Deref<Target: Device>> Checksummed<P> {
         if let Some(at) = open {
             self.device.write(SUMS, at, &table)?;
         }
-        if !self.leaves_out_flush {
-            self.device.flush(SUMS)?;
-        }
-        noted.clear();
-        Ok(())
+        if self.leaves_out_flush { Ok(()) } else { self.device.flush(SUMS) }
     }
 }
 
@@ -146,40 +147,49 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
     }
 
     fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.device.write(file, offset, from)?;
         if file == DeviceFile::Heap {
             self.note(offset / PAGE_BYTES, from);
         }
-        self.device.write(file, offset, from)
+        Ok(())
     }
 
     fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
+        self.device.write_pages(file, pages, contents)?;
         if file == DeviceFile::Heap {
             let each = pages.iter().zip(contents.chunks_exact(PAGE_BYTES as usize));
             each.for_each(|(&page, contents)| self.note(page, contents));
         }
-        self.device.write_pages(file, pages, contents)
+        Ok(())
     }
 
     fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.device.write_durable(file, offset, from)?;
         if file == DeviceFile::Heap {
             self.note(offset / PAGE_BYTES, from);
-            self.write_noted()?;
         }
-        self.device.write_durable(file, offset, from)
+        Ok(())
     }
 
     fn flush(&self, file: DeviceFile) -> io::Result<()> {
-        if file == DeviceFile::Heap {
-            self.write_noted()?;
+        if file != DeviceFile::Heap {
+            return self.device.flush(file);
         }
-        self.device.flush(file)
+        // Held, so that nobody writes the file meanwhile; what is noted was written before.
+        let mut noted = self.noted();
+        self.device.flush(file)?;
+        self.write_durably(&noted)?;
+        noted.clear();
+        Ok(())
     }
 
     fn forget_checksums(&self, pages: &mut dyn Iterator<Item = u64>) -> io::Result<()> {
         // Who names them may let other threads run.
         let pages: Vec<u64> = pages.filter(|&page| page >= self.pages.first).collect();
-        self.noted().extend(pages.into_iter().map(|page| (page, 0)));
-        self.write_noted()
+        let mut noted = self.noted();
+        let forgotten: BTreeMap<u64, u32> = pages.into_iter().map(|page| (page, 0)).collect();
+        noted.retain(|page, _| !forgotten.contains_key(page));
+        self.write_durably(&forgotten)
     }
 
     fn size(&self, file: DeviceFile) -> io::Result<u64> {
@@ -187,6 +197,10 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
     }
 
     fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
+        if file == DeviceFile::Heap {
+            // Where the disk is full it is said now, and no checkpoint fails for it.
+            self.reach(bytes)?;
+        }
         self.device.grow(file, bytes)
     }
 
@@ -232,10 +246,11 @@ pub fn create_checksums(device: &dyn Device, pool: &[u8; 16], layout: &Layout) -
         }
         page += pages;
         if page.is_multiple_of(64 * IN_PAGE) {
-            made.write_noted()?;
+            made.flush(DeviceFile::Heap)?;
         }
     }
-    made.write_noted()?;
+    made.reach(device.size(DeviceFile::Heap)?)?;
+    made.flush(DeviceFile::Heap)?;
     device.flush(SUMS)
 }
 

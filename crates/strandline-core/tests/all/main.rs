@@ -7,4 +7,5 @@ mod growth;
 mod heap;
 mod pool_file;
 mod reuse;
+mod savepoints;
 mod snapshots;
