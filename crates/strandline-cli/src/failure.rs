@@ -70,7 +70,8 @@ impl Failure {
                 | Error::Damaged(_)
                 | Error::Irreparable(_)
                 | Error::Incomplete { .. }
-                | Error::LogFile { .. },
+                | Error::LogFile { .. }
+                | Error::ChecksumFile { .. },
             ) => 1,
             Self::Library(_) | Self::Other(_) => 3,
         }
