@@ -70,7 +70,10 @@ fn the_shell_keeps_a_database_in_a_pool() {
         ),
     )
     .unwrap();
-    assert_eq!((rows.as_str(), errors.as_str()), ("bolt|8\nnut|9\ndelete\nexclusive\ndelete\nok\n10|10000\n", ""));
+    assert_eq!(
+        (rows.as_str(), errors.as_str()),
+        ("bolt|8\nnut|9\ndelete\nexclusive\ndelete\nok\n10|10000\n", "")
+    );
     // What was written without synchronous is there as well.
     let said = shell(folder.path(), &format!("{open}SELECT count(*) FROM large; PRAGMA integrity_check;\n"));
     assert_eq!(said.unwrap().0, "10\nok\n");
