@@ -332,9 +332,11 @@ impl Mapping {
     /// [`Error::Poisoned`]; the file cannot be looked at.
     pub(super) fn check_file(&self) -> Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
+        // First, since another thread may have the file grow meanwhile.
+        let extent = self.extent();
         let about = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
         let is_deleted = about.nlink() == 0 && !self.is_unnamed.load(Ordering::Relaxed);
-        if is_deleted || about.len() < self.extent() {
+        if is_deleted || about.len() < extent {
             self.is_gone.store(true, Ordering::Relaxed);
         }
         self.check_gone()

@@ -190,8 +190,10 @@ impl FileDevice {
     /// Fails if one of the files was deleted or cut short by somebody else: what is written to it would be lost.
     fn check_files(&self) -> io::Result<()> {
         for file in [DeviceFile::Heap, DeviceFile::Log] {
+            // First, since another thread may have the file grow meanwhile.
+            let size = self.sizes[file as usize].load(Ordering::Acquire);
             let (links, bytes) = system::links_and_bytes(&self.file(file).buffered)?;
-            if links == 0 || bytes < self.sizes[file as usize].load(Ordering::Relaxed) {
+            if links == 0 || bytes < size {
                 return Err(system::error(libc::ESTALE));
             }
         }
@@ -328,7 +330,7 @@ impl Device for FileDevice {
             self.solid.fetch_min(before, Ordering::Relaxed);
         }
         if let Some(size) = self.sizes.get(file as usize) {
-            size.fetch_max(bytes, Ordering::Relaxed);
+            size.fetch_max(bytes, Ordering::Release);
         }
         Ok(())
     }
