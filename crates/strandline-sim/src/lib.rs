@@ -14,6 +14,7 @@ pub mod controller;
 pub mod core;
 pub mod description;
 pub mod file;
+mod host;
 pub mod instructions;
 mod machine;
 pub mod network;

@@ -503,6 +503,14 @@ impl State {
         Some(value)
     }
 
+    /// Has the host fetch what a postponed operation will look at, while other threads run.
+    #[inline]
+    fn prefetch(&self, core: usize, operation: Operation) {
+        if let Operation::Load(space, offset) | Operation::Store(space, offset, _) = operation {
+            self.caches.prefetch(core, self.place(space, offset).0);
+        }
+    }
+
     /// Whether no time passes: before and after a run, and for threads that unwind since another one cannot go on.
     #[inline]
     fn is_functional(&self) -> bool {

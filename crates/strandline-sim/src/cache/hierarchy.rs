@@ -10,6 +10,7 @@
 
 use crate::controller::{Line, MemorySide};
 use crate::description::{Description, Inclusion};
+use crate::host::prefetch;
 use crate::network::{Message, Network, Node};
 use crate::scheme::HardwareScheme;
 use crate::statistics::{CacheStatistics, LevelStatistics};
@@ -158,12 +159,35 @@ impl Hierarchy {
             return Access { entry, done };
         }
         first.statistics.misses += 1;
+        self.prefetch_below(core, line);
         let mut access = self.miss(core, line, exclusive, after);
         // A victim may have pushed the line itself out of a direct-mapped shared level, and so out of this one.
         while self.private[0][core].line(access.entry) != Some(line) {
             access = self.miss(core, line, exclusive, access.done);
         }
         access
+    }
+
+    /// Has the host fetch what an access to a line will look at, some time before.
+    #[inline]
+    pub fn prefetch(&self, core: usize, line: u32) {
+        match self.private[0][core].find(line) {
+            Some(entry) => self.private[0][core].prefetch_words(entry),
+            None => self.prefetch_below(core, line),
+        }
+    }
+
+    /// What a miss in the first level will look at: the host waits for all of it together.
+    #[inline]
+    fn prefetch_below(&self, core: usize, line: u32) {
+        for level in &self.private[1..] {
+            level[core].prefetch(line);
+        }
+        for cache in &self.shared {
+            cache.prefetch(line);
+        }
+        prefetch(&self.directory[line as usize]);
+        self.memory.prefetch(line);
     }
 
     /// Puts a line, which no private cache has, into all shared levels. Only while nothing is modified in any.
@@ -209,7 +233,7 @@ impl Hierarchy {
                 at = self.upgrade(core, line, at);
             }
             let cache = &self.private[level][core];
-            let (flags, data) = (cache.states[entry].flags & EXCLUSIVE, cache.data[entry]);
+            let (flags, data) = (cache.states[entry].flags & EXCLUSIVE, cache.data[entry].0);
             let (entry, done) = self.fill(core, level, line, flags, &data, at);
             self.mshrs[core][mshr] = done;
             return Access { entry, done };
@@ -279,7 +303,7 @@ impl Hierarchy {
             let cache = &mut self.private[level][core];
             if let Some(entry) = cache.find(line) {
                 if newest.is_none() && cache.is_dirty(entry) {
-                    newest = Some(cache.data[entry]);
+                    newest = Some(cache.data[entry].0);
                 }
                 cache.statistics.invalidations += 1;
                 cache.remove(entry);

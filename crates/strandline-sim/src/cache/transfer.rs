@@ -57,7 +57,7 @@ impl Hierarchy {
         for level in 0..self.private.len() {
             let cache = &mut self.private[level][owner];
             if let Some(entry) = cache.find(line) {
-                cache.data[entry] = data;
+                cache.data[entry].0 = data;
                 cache.states[entry].flags &= !(DIRTY | EXCLUSIVE);
             }
         }
@@ -78,7 +78,7 @@ impl Hierarchy {
         for level in &self.private {
             let cache = &level[core];
             if let Some(entry) = cache.find(line) {
-                found.get_or_insert((cache.data[entry], cache.states[entry].ready));
+                found.get_or_insert((cache.data[entry].0, cache.states[entry].ready));
                 dirty |= cache.is_dirty(entry);
             }
         }
@@ -100,7 +100,7 @@ impl Hierarchy {
                 cache.touch(entry);
                 cache.statistics.hits += 1;
                 at = at.max(cache.states[entry].ready);
-                found = Some((index, cache.data[entry]));
+                found = Some((index, cache.data[entry].0));
                 break;
             }
             cache.statistics.misses += 1;
@@ -150,7 +150,7 @@ impl Hierarchy {
                 let cache = &mut self.private[below][core];
                 match cache.find(line) {
                     Some(entry) => {
-                        cache.data[entry] = victim.data;
+                        cache.data[entry].0 = victim.data;
                         cache.states[entry].flags |= DIRTY;
                     }
                     None => {
@@ -185,7 +185,7 @@ impl Hierarchy {
             let cache = &mut self.shared[index];
             match cache.find(line) {
                 Some(entry) => {
-                    cache.data[entry] = *data;
+                    cache.data[entry].0 = *data;
                     cache.states[entry].flags |= DIRTY;
                     at
                 }
@@ -239,7 +239,7 @@ impl Hierarchy {
             for above in 0..index {
                 if let Some(entry) = self.shared[above].find(line) {
                     if self.shared[above].is_dirty(entry) {
-                        victim.data = self.shared[above].data[entry];
+                        victim.data = self.shared[above].data[entry].0;
                         victim.flags |= DIRTY;
                     }
                     self.shared[above].statistics.invalidations += 1;
@@ -277,7 +277,7 @@ impl Hierarchy {
         }
         for cache in &self.shared {
             if let Some(entry) = cache.find(line) {
-                newest.get_or_insert(cache.data[entry]);
+                newest.get_or_insert(cache.data[entry].0);
                 dirty |= cache.is_dirty(entry);
             }
         }
@@ -296,7 +296,7 @@ impl Hierarchy {
                 } else {
                     cache.states[entry].flags &= !DIRTY;
                     if let Some(newest) = newest {
-                        cache.data[entry] = newest;
+                        cache.data[entry].0 = newest;
                     }
                 }
             }
@@ -308,7 +308,7 @@ impl Hierarchy {
             } else {
                 cache.states[entry].flags &= !DIRTY;
                 if let Some(newest) = newest {
-                    cache.data[entry] = newest;
+                    cache.data[entry].0 = newest;
                 }
             }
         }
@@ -403,7 +403,7 @@ impl Hierarchy {
     pub fn clean_copy(&self, line: u32) -> Option<Line> {
         let sharers = self.directory[line as usize].sharers;
         let first = (sharers != 0).then(|| self.newest_private(sharers.trailing_zeros() as usize, line).0);
-        first.or_else(|| self.shared.iter().find_map(|cache| Some(cache.data[cache.find(line)?])))
+        first.or_else(|| self.shared.iter().find_map(|cache| Some(cache.data[cache.find(line)?].0)))
     }
 
     /// The newest words of a line as caches hold them, if they are modified: what a battery would save.
@@ -420,7 +420,7 @@ impl Hierarchy {
         }
         self.shared.iter().find_map(|cache| {
             let entry = cache.find(line)?;
-            cache.is_dirty(entry).then(|| cache.data[entry])
+            cache.is_dirty(entry).then(|| cache.data[entry].0)
         })
     }
 }

@@ -87,7 +87,7 @@ impl Hierarchy {
     pub fn last_level(&self, line: u32) -> Option<(Line, bool)> {
         let cache = self.shared.last()?;
         let entry = cache.find(line)?;
-        Some((cache.data[entry], cache.is_dirty(entry)))
+        Some((cache.data[entry].0, cache.is_dirty(entry)))
     }
 
     /// Writes a line that is modified above the last level back into it; whether it was.
@@ -103,7 +103,7 @@ impl Hierarchy {
         let Some(cache) = self.shared.last_mut() else { return false };
         match cache.find(line) {
             Some(entry) => {
-                cache.data[entry] = data;
+                cache.data[entry].0 = data;
                 cache.states[entry].flags |= DIRTY;
             }
             None => self.pending.push(Pending::Line(line, data)),
@@ -116,7 +116,7 @@ impl Hierarchy {
         self.shared.last().into_iter().flat_map(|cache| {
             (0..cache.entries()).filter(move |&entry| cache.is_dirty(entry)).filter_map(move |entry| {
                 let line = cache.line(entry).filter(|&line| !is_version(line))?;
-                Some((line, cache.data[entry]))
+                Some((line, cache.data[entry].0))
             })
         })
     }

@@ -1,6 +1,7 @@
 //! The memory side: which channel holds which line, and what lies there.
 
 use crate::description::{Controllers, Description, FenceKind, LINE_BYTES, Pages, PersistenceDomain};
+use crate::host::prefetch;
 use crate::nvm::Banks;
 use crate::statistics::{Origin, Region, Traffic};
 
@@ -354,6 +355,15 @@ impl MemorySide {
             next = next.min(self.channels[channel].next_event());
         }
         next
+    }
+
+    /// Has the host fetch what is known of a line here.
+    #[inline]
+    pub fn prefetch(&self, line: u32) {
+        let first = line as usize * 8;
+        prefetch(&self.medium.words[first]);
+        prefetch(&self.medium.words[first + 7]);
+        prefetch(&self.medium.held[line as usize]);
     }
 
     /// Loads a word past all timing, as the medium holds it.

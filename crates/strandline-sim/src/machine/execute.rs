@@ -88,7 +88,7 @@ impl State {
         if let Some(scheme) = &mut self.caches.scheme {
             scheme.accessed(number, line, false);
         }
-        let value = self.caches.first(number).data[access.entry][usize::from(word)];
+        let value = self.caches.first(number).data[access.entry].0[usize::from(word)];
         let core = &mut self.cores[number];
         if overlaps {
             core.load_in_flight(access.done);
@@ -177,6 +177,7 @@ impl State {
         core.statistics.store_queue_occupancy.add(occupancy as u64);
         stores.push(Queued { kind, line, word, value, retired: core.clock, done: 0 });
         let next = stores.next_issue();
+        self.caches.prefetch(number, line);
         self.issues_at.set(number, next);
         self.horizon = self.horizon.min(next);
         self.count_store(number, kind);
@@ -227,7 +228,7 @@ impl State {
                     }
                 }
                 let first = self.caches.first(core);
-                first.data[access.entry][usize::from(word)] = value;
+                first.data[access.entry].0[usize::from(word)] = value;
                 first.states[access.entry].flags |= DIRTY;
                 if let Some(notes) = &mut self.notes {
                     notes.seen(core, line);
@@ -344,13 +345,13 @@ impl State {
             notes.load(number, now, line, word);
         }
         let first = self.caches.first(number);
-        let old = first.data[access.entry][usize::from(word)];
+        let old = first.data[access.entry].0[usize::from(word)];
         if let Some(new) = new(old) {
             if let Some(notes) = &mut self.notes {
                 notes.store(number, now, line, word, new);
                 notes.seen(number, line);
             }
-            first.data[access.entry][usize::from(word)] = new;
+            first.data[access.entry].0[usize::from(word)] = new;
             first.states[access.entry].flags |= DIRTY;
         }
         let core = &mut self.cores[number];

@@ -50,7 +50,7 @@ impl State {
         let clock = core.clock;
         let first = self.caches.first(thread);
         let there = first.find(line).is_some_and(|entry| {
-            first.data[entry][usize::from(word)] == value && first.states[entry].ready <= clock
+            first.data[entry].0[usize::from(word)] == value && first.states[entry].ready <= clock
         });
         if waits && there {
             self.caches.watch(thread, line);

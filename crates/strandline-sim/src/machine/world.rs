@@ -36,6 +36,7 @@ impl World for Machine {
             // Suspended until the region begins.
         } else {
             state.clocks.set(core, state.cores[core].clock);
+            state.prefetch(core, operation);
         }
         self.postponed.set(true);
         0

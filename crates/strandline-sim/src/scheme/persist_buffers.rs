@@ -358,7 +358,7 @@ impl HardwareScheme for PersistBuffers {
         if line >= caches.memory.pool_lines() {
             return Reply::Go(now);
         }
-        let mut data = caches.first(core).data[entry];
+        let mut data = caches.first(core).data[entry].0;
         data[usize::from(stored.word)] = stored.value;
         let joins = |epoch: &Epoch| epoch.waiting.iter().rposition(|&(other, _)| other == line);
         let mut joined = joins(self.current(core));

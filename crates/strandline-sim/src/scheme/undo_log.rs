@@ -189,7 +189,7 @@ impl HardwareScheme for UndoLog {
             return Reply::Go(now);
         }
         let word = usize::from(stored.word);
-        let old = caches.first(core).data[entry][word];
+        let old = caches.first(core).data[entry].0[word];
         let log_line = self.log_line(core);
         let memory = &mut caches.memory;
         let log = &mut self.logs[core];

@@ -383,7 +383,7 @@ impl Atom {
 
     /// Sends the line at `entry` to be logged, or goes on with that.
     fn initiate(&mut self, caches: &mut Hierarchy, core: usize, line: u32, entry: usize, now: u64) -> Reply {
-        let old = caches.first(core).data[entry];
+        let old = caches.first(core).data[entry].0;
         let controller = caches.memory.controller(line);
         let pending = self.initiators[core].pending.take();
         // The line may have been taken away, and changed, while its entry waited.

@@ -96,7 +96,7 @@ impl LooseOrdering {
         let mut previous = Previous { state, data: None, version: None };
         match state.filter(|state| !state.homed) {
             Some(state) => {
-                previous.data = Some(caches.first(core).data[entry]);
+                previous.data = Some(caches.first(core).data[entry].0);
                 if state.logged.is_none() {
                     if self.omits(Rule::Versions) {
                         previous.data = None;
