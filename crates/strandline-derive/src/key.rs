@@ -89,7 +89,7 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
                 hash
             };
             fn describe(types: &mut ::strandline::Types) -> ::std::string::String {
-                types.note(($name, 1, < Self as ::strandline::Key >::LAYOUT), $is_enum, |types| {
+                types.note::<Self>(($name, 1, < Self as ::strandline::Key >::LAYOUT), $is_enum, |types| {
                     let _ = &types;
                     ::std::vec![$descriptions]
                 })

@@ -343,7 +343,7 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
             };
             const SIZE: ::core::option::Option<usize> = $size;
             fn describe(types: &mut ::strandline::Types) -> ::std::string::String {
-                types.note(($name, $version, < Self as $bound >::LAYOUT), $is_enum, |types| {
+                types.note::<Self>(($name, $version, < Self as $bound >::LAYOUT), $is_enum, |types| {
                     let _ = &types;
                     ::std::vec![$descriptions]
                 })
@@ -383,9 +383,9 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
             fn destroy_collections(
                 &self,
                 tx: &::strandline::Tx< $brand, impl ::strandline::Control >,
-                kept: &[ ::strandline::layout::PersistentAddress ],
+                kept: &mut ::std::vec::Vec< ::strandline::layout::PersistentAddress >,
             ) -> ::strandline::Result<()> {
-                let _ = (tx, kept);
+                let _ = (tx, &kept);
                 match self { $destroys }
                 ::core::result::Result::Ok(())
             }

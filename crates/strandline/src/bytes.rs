@@ -20,9 +20,9 @@ use strandline_core::structures::{
 };
 use strandline_core::transaction::{Abort, Read, Transaction};
 
-const TAG: u64 = layout::tag(layout::begin("bytes", 1));
+pub(crate) const TAG: u64 = layout::tag(layout::begin("bytes", 1));
 const CONTENT_TAG: u64 = layout::tag(layout::begin("bytes content", 1));
-const HEADER_WORDS: usize = 3;
+pub(crate) const HEADER_WORDS: u64 = 3;
 const LENGTH: u64 = 1;
 const CONTENT: u64 = 2;
 
@@ -49,7 +49,7 @@ handle! {
 persist_handle!('p, Bytes<>, "Bytes", owned: false);
 
 fn header(tx: &mut impl Read, at: PersistentAddress) -> Result<(u64, PersistentAddress), Abort> {
-    let [_, bytes, content] = read_tagged::<HEADER_WORDS>(tx, at, TAG, "Bytes")?;
+    let [_, bytes, content] = read_tagged::<{ HEADER_WORDS as usize }>(tx, at, TAG, "Bytes")?;
     Ok((bytes, PersistentAddress::new(content)))
 }
 
@@ -70,7 +70,7 @@ fn free_content(tx: &mut impl Transaction, content: PersistentAddress) -> Result
 
 /// Looks the string at `at` over; returns it if it is whole.
 #[inline]
-fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<Vec<u8>>> {
+pub(crate) fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<Vec<u8>>> {
     let Some((bytes, content)) = checker.read(|tx| header(tx, at))? else { return Ok(None) };
     if bytes == 0 && content.is_null() {
         return Ok(Some(Vec::new()));
@@ -85,6 +85,15 @@ fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<V
     })
 }
 
+/// The same of a text.
+pub(crate) fn look_at_text(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<String>> {
+    let text = look(checker, at)?.map(String::from_utf8);
+    if let Some(Err(_)) = text {
+        checker.damaged(format!("the text at {:#x} is no UTF-8", at.offset()));
+    }
+    Ok(text.and_then(Result::ok))
+}
+
 impl<'p> Bytes<'p> {
     /// Puts a byte string into the pool.
     ///
@@ -93,7 +102,7 @@ impl<'p> Bytes<'p> {
     pub fn new(tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<Self> {
         let bytes = bytes.as_ref();
         tx.words(|tx| {
-            let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+            let at = tx.alloc(8 * HEADER_WORDS)?;
             let content = Self::put(tx, bytes)?;
             tx.write_range(at, &[TAG, bytes.len() as u64, content.offset()])?;
             Ok(Self::at(at))
@@ -156,7 +165,7 @@ impl<'p> Bytes<'p> {
     pub fn set(self, tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<()> {
         let bytes = bytes.as_ref();
         tx.words(|tx| {
-            check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
+            check_block(tx, self.raw.at, HEADER_WORDS as usize, "Bytes")?;
             let (old, content) = header(tx, self.raw.at)?;
             let (new, at) = (bytes.len() as u64, self.raw.at);
             if old != new {
@@ -189,7 +198,7 @@ impl<'p> Bytes<'p> {
             return Ok(());
         }
         tx.words(|tx| {
-            check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
+            check_block(tx, self.raw.at, HEADER_WORDS as usize, "Bytes")?;
             let (old, mut content) = header(tx, self.raw.at)?;
             let room = if content.is_null() { 0 } else { tx.block(content)? - 8 };
             if old > room && (content.is_null() || !tx.has_room(content, old.saturating_add(8))?) {
@@ -242,8 +251,8 @@ impl<'p> Bytes<'p> {
 
     #[inline]
     fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
-        let look: Look<'_, 'p> = |checker, at| look(checker, at).map(drop);
-        checker.pointer(self.raw.at, TAG, HEADER_WORDS as u64, "Bytes", look)
+        let look = Look::Typed(|checker, at| look(checker, at).map(drop));
+        checker.pointer(self.raw.at, TAG, HEADER_WORDS, "Bytes", look)
     }
 
     /// Gives the memory back. Every copy of this handle dangles from then on.
@@ -252,7 +261,7 @@ impl<'p> Bytes<'p> {
     /// As [`Bytes::set`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
-            check_block(tx, self.raw.at, HEADER_WORDS, "Bytes")?;
+            check_block(tx, self.raw.at, HEADER_WORDS as usize, "Bytes")?;
             let (_, content) = header(tx, self.raw.at)?;
             free_content(tx, content)?;
             tx.write(self.raw.at, 0)?;
@@ -348,15 +357,8 @@ impl<'p> Text<'p> {
 
     #[inline]
     fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
-        let look: Look<'_, 'p> = |checker, at| {
-            if let Some(bytes) = look(checker, at)?
-                && String::from_utf8(bytes).is_err()
-            {
-                checker.damaged(format!("the text at {:#x} is no UTF-8", at.offset()));
-            }
-            Ok(())
-        };
-        checker.pointer(self.0.raw.at, TAG, HEADER_WORDS as u64, "Text", look)
+        let look = Look::Typed(|checker, at| look_at_text(checker, at).map(drop));
+        checker.pointer(self.0.raw.at, TAG, HEADER_WORDS, "Text", look)
     }
 
     /// Gives the memory back, as [`Bytes::destroy`].

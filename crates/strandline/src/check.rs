@@ -9,8 +9,11 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
+use super::described::{Described, Shown};
 use super::transaction::{Control, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
@@ -20,8 +23,38 @@ use strandline_core::transaction::{Abort, Read};
 /// So many findings are listed; of the others only the number is told.
 const LISTED: usize = 1000;
 
-/// Looks over what is at an address.
-pub(crate) type Look<'v, 'p> = fn(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()>;
+/// What looks over what is at an address.
+pub(crate) enum Look<'v, 'p> {
+    /// By a type of the program's.
+    Typed(fn(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()>),
+    /// By what the pool says of the type.
+    Described(Described),
+}
+
+/// The name of a type or of a part of a collection, as messages have it.
+#[derive(Clone, Debug)]
+pub(crate) enum Name {
+    Known(&'static str),
+    Described(Arc<str>),
+}
+
+impl From<&'static str> for Name {
+    fn from(name: &'static str) -> Self {
+        Self::Known(name)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Known(name) => name,
+            Self::Described(name) => name,
+        })
+    }
+}
+
+/// Who is shown what a walk by descriptions meets.
+pub(crate) type Show<'v> = &'v mut dyn FnMut(Shown) -> Result<()>;
 
 /// A walk over all that hangs from a value, which collects the damage that it finds.
 ///
@@ -59,6 +92,9 @@ pub struct Checker<'v, 'p> {
     waiting: Vec<(PersistentAddress, Look<'v, 'p>)>,
     damage: Vec<String>,
     unlisted: u64,
+    show: Option<Show<'v>>,
+    /// A type that only the program can read, if there is one: what hangs from its values is not looked at.
+    unknown: Option<Arc<str>>,
 }
 
 /// Memory of a pool that is allocated and that nothing leads to: [`Store::lost_memory`](super::Store::lost_memory).
@@ -85,7 +121,7 @@ impl<C: Control> Tolerate for View<'_, C> {
 
 #[derive(Debug)]
 struct Reached {
-    what: &'static str,
+    what: Name,
     /// The tag, where more than one pointer may lead.
     tag: Option<u64>,
 }
@@ -96,7 +132,36 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<String>> {
-        Ok(Self::walk(tx, begin)?.damage)
+        Self::walk(tx, None, begin)?.found()
+    }
+
+    /// The same, while `show` is shown all values that are known by their descriptions.
+    pub(crate) fn show<C: Control>(
+        tx: &'v View<'p, C>,
+        show: Show<'v>,
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        Self::walk(tx, Some(show), begin)?.found()
+    }
+
+    /// The damage. That there is none can be said only if everything was looked at.
+    fn found(self) -> Result<Vec<String>> {
+        match self.unknown {
+            Some(unknown) if self.damage.is_empty() => Err(unreadable(&unknown)),
+            _ => Ok(self.damage),
+        }
+    }
+
+    /// Where it comes, with the tags that it finds there, and the damage.
+    #[cfg(test)]
+    pub(crate) fn reached<C: Control>(
+        tx: &'v View<'p, C>,
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<(std::collections::BTreeMap<u64, Option<u64>>, Vec<String>)> {
+        let checker = Self::walk(tx, None, begin)?;
+        assert!(checker.unknown.is_none(), "{:?}", checker.unknown);
+        let reached = checker.reached.into_iter().map(|(at, reached)| (at.offset(), reached.tag));
+        Ok((reached.collect(), checker.damage))
     }
 
     /// What is allocated, and nothing that `begin` leads to.
@@ -104,9 +169,12 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<LostMemory> {
-        let checker = Self::walk(tx, begin)?;
+        let checker = Self::walk(tx, None, begin)?;
         if let Some(first) = checker.damage.into_iter().next() {
             return Err(Error::Damaged(first));
+        }
+        if let Some(unknown) = checker.unknown {
+            return Err(unreadable(&unknown));
         }
         let mut lost = LostMemory::default();
         let mut from = PersistentAddress::NULL;
@@ -121,7 +189,11 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok(lost)
     }
 
-    fn walk<C: Control>(tx: &'v View<'p, C>, begin: impl FnOnce(&mut Self) -> Result<()>) -> Result<Self> {
+    fn walk<C: Control>(
+        tx: &'v View<'p, C>,
+        show: Option<Show<'v>>,
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<Self> {
         let mut checker = Self {
             tx,
             brand: PhantomData,
@@ -129,10 +201,19 @@ impl<'v, 'p> Checker<'v, 'p> {
             waiting: Vec::new(),
             damage: Vec::new(),
             unlisted: 0,
+            show,
+            unknown: None,
         };
         begin(&mut checker)?;
+        checker.waiting.reverse();
         while let Some((at, look)) = checker.waiting.pop() {
-            look(&mut checker, at)?;
+            let before = checker.waiting.len();
+            match look {
+                Look::Typed(look) => look(&mut checker, at)?,
+                Look::Described(described) => described.look(&mut checker, at)?,
+            }
+            // What was met first is looked at first.
+            checker.waiting[before..].reverse();
         }
         if checker.unlisted > 0 {
             checker.damage.push(format!("{} further findings", checker.unlisted));
@@ -148,31 +229,26 @@ impl<'v, 'p> Checker<'v, 'p> {
         at: PersistentAddress,
         tag: u64,
         words: u64,
-        name: &'static str,
+        name: impl Into<Name>,
         look: Look<'v, 'p>,
     ) -> Result<()> {
+        let name = name.into();
         if self.reached.get(&at).is_some_and(|known| known.tag == Some(tag)) {
             return Ok(());
         }
-        if !self.reach(at, words, name, Some(tag))? {
+        if !self.reach(at, words, name.clone(), Some(tag))? {
             return Ok(());
         }
         match self.read(|tx| tx.read(at))? {
             Some(found) if layout::is_of(found, tag) => self.waiting.push((at, look)),
-            Some(_) => self.damaged(Error::Dangling { at: at.offset(), expected: name }.to_string()),
+            Some(_) => self.damaged(dangling(at, &name)),
             None => {}
         }
         Ok(())
     }
 
     #[inline]
-    fn reach(
-        &mut self,
-        at: PersistentAddress,
-        words: u64,
-        what: &'static str,
-        tag: Option<u64>,
-    ) -> Result<bool> {
+    fn reach(&mut self, at: PersistentAddress, words: u64, what: Name, tag: Option<u64>) -> Result<bool> {
         let found = self.read(|tx| Ok((tx.find_block(at)?, tx.is_allocated(at)?)))?;
         let problem = match found {
             None => return Ok(false),
@@ -194,7 +270,40 @@ impl<'v, 'p> Checker<'v, 'p> {
     }
 }
 
+/// What [`Error::Dangling`] says.
+fn dangling(at: PersistentAddress, expected: &Name) -> String {
+    match expected {
+        Name::Known(expected) => Error::Dangling { at: at.offset(), expected }.to_string(),
+        Name::Described(name) => {
+            format!(
+                "no value of type {name} is at {:#x}: it was freed, or another type's is there",
+                at.offset()
+            )
+        }
+    }
+}
+
+/// Why a walk by descriptions cannot be complete.
+fn unreadable(type_name: &str) -> Error {
+    Error::Unsupported(format!("the pool holds {type_name}, which only its program can read"))
+}
+
 impl<'v, 'p> Checker<'v, 'p> {
+    /// Whether what is met is shown to somebody.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.show.is_some()
+    }
+
+    /// Shows what was met, if anybody is there to see it.
+    pub(crate) fn met(&mut self, shown: impl FnOnce() -> Shown) -> Result<()> {
+        self.show.as_mut().map_or(Ok(()), |show| show(shown()))
+    }
+
+    /// Notes that a type is not known here, so that the walk is not complete.
+    pub(crate) fn unknown(&mut self, type_name: &Arc<str>) {
+        self.unknown.get_or_insert_with(|| type_name.clone());
+    }
+
     /// Reaches a part that begins with a tag.
     #[inline]
     pub(crate) fn tagged(
@@ -221,7 +330,7 @@ impl<'v, 'p> Checker<'v, 'p> {
 impl Survey for Checker<'_, '_> {
     #[inline]
     fn block(&mut self, at: PersistentAddress, words: u64, what: &'static str) -> Result<bool> {
-        self.reach(at, words, what, None)
+        self.reach(at, words, what.into(), None)
     }
 
     fn read<R>(&mut self, mut body: impl FnMut(&mut &mut dyn Read) -> Result<R, Abort>) -> Result<Option<R>> {

@@ -39,7 +39,11 @@ impl<'t> Conversion<'t> {
         let (old, new) = (Values { types: old }, Values { types: new });
         let shape = |name: &str| Shape::of(name).ok_or_else(|| format!("\n  {name} cannot be converted"));
         let conversion = Self { old, new, from: shape(from)?, to: shape(to)? };
-        if conversion.old.check(&conversion.from).is_err() || conversion.new.check(&conversion.to).is_err() {
+        // What a handle leads to may have changed, too.
+        let is_plain = |values: Values<'_>, shape: &Shape| {
+            values.check(shape).is_ok() && values.has_handles(shape) == Ok(false)
+        };
+        if !is_plain(conversion.old, &conversion.from) || !is_plain(conversion.new, &conversion.to) {
             return Err(format!("\n  {from} holds what is not described, as a pointer or a collection"));
         }
         let mut reasons = String::new();

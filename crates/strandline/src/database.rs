@@ -415,11 +415,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// # Errors
     /// As [`Store::check`].
     pub fn check(&self) -> Result<Vec<String>> {
-        let mut damage = self.store.check()?;
-        if damage.is_empty() {
-            damage = self.check_rows()?;
-        }
-        Ok(damage)
+        self.store.check()
     }
 
     /// What is allocated and belongs to no table: nothing, unless the file is damaged. As [`Store::lost_memory`].

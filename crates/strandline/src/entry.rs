@@ -2,11 +2,50 @@
 
 use std::marker::PhantomData;
 
+use super::check::Checker;
 use super::key::Key;
-use super::persist::Persist;
+use super::persist::{Persist, Stored};
 use super::transaction::{Control, Tx, View, debug_as_name};
 use strandline_core::engine::Stm;
 use strandline_core::error::Result;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::Survey;
+
+/// Notes that what is at `at` has no `what`, a key or a value, of the type `name`.
+pub(crate) fn has_none(checker: &mut Checker<'_, '_>, at: PersistentAddress, what: &str, name: &str) {
+    checker.damaged(format!("what is at {:#x} has no {what} of type {name}", at.offset()));
+}
+
+/// The key and the value of the pair of a map that is at `at`; what is none is noted.
+pub(crate) fn decode_pair<'p, K: Key, V: Persist<'p>>(
+    checker: &mut Checker<'_, 'p>,
+    at: PersistentAddress,
+    mut key: &[u8],
+    words: &[u64],
+    bytes: u64,
+) -> (Option<K>, Option<V>) {
+    let decoded = K::read_key(&mut key).ok().filter(|_| key.is_empty());
+    if decoded.is_none() {
+        has_none(checker, at, "key", K::NAME);
+    }
+    let value = V::decode(words, bytes, Stored::new()).ok();
+    if value.is_none() {
+        has_none(checker, at, "value", V::NAME);
+    }
+    (decoded, value)
+}
+
+/// Looks such a pair over, and hands its value on.
+pub(crate) fn look_at_pair<'p, K: Key, V: Persist<'p>>(
+    checker: &mut Checker<'_, 'p>,
+    at: PersistentAddress,
+    key: &[u8],
+    words: &[u64],
+    bytes: u64,
+) -> Result<()> {
+    let (_, value) = decode_pair::<K, V>(checker, at, key, words, bytes);
+    value.map_or(Ok(()), |value| value.visit(checker))
+}
 
 /// What an entry needs of a map.
 ///

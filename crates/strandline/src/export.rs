@@ -165,6 +165,12 @@ impl<C: Control<Memory = Native>> Database<C> {
         rows: impl IntoIterator<Item = Result<(Dynamic, Dynamic)>>,
     ) -> Result<u64> {
         let write = Rows::new(about)?;
+        if write.key.iter().chain(&write.value).any(Codec::has_handles) {
+            return Err(Error::Unsupported(format!(
+                "the table `{}` holds pointers ({}), which mean nothing in another pool",
+                about.name, about.value
+            )));
+        }
         // So that no value becomes one of a type that was only claimed.
         if write.layouts() != Ok(about.layouts) {
             return Err(Error::Parameter(format!(
@@ -193,19 +199,5 @@ impl<C: Control<Memory = Native>> Database<C> {
             // The last one waits for all.
             let _ = self.later().write(store)?;
         }
-    }
-
-    /// Whether keys and values of all tables are of their types: what is none.
-    pub(crate) fn check_rows(&self) -> Result<Vec<String>> {
-        let mut damage = Vec::new();
-        for table in self.list()? {
-            match self.dump(&table.name, |_, _| Ok(())) {
-                Err(Error::Damaged(what)) => damage.push(what),
-                // A migration, or types that only the program can read.
-                Err(Error::TableTypes { .. } | Error::Unsupported(_)) => {}
-                done => done?,
-            }
-        }
-        Ok(damage)
     }
 }

@@ -7,8 +7,8 @@
 use std::borrow::Borrow;
 use std::collections::VecDeque;
 
-use super::check::Checker;
-use super::entry::{Entry, Map};
+use super::check::{Checker, Look};
+use super::entry::{Entry, Map, look_at_pair};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Persist, Stored, replaced};
 use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
@@ -20,7 +20,7 @@ use strandline_core::structures::type_layout as layout;
 use strandline_core::structures::{KeyValueStore, Position, Survey, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
-const HEADER_WORDS: usize = 1 + KeyValueStore::HEADER_WORDS;
+pub(crate) const HEADER_WORDS: usize = 1 + KeyValueStore::HEADER_WORDS;
 const BUCKETS: u64 = 8;
 /// More buckets than this would be much to write in one transaction.
 const MAX_BUCKETS: u64 = 1 << 14;
@@ -62,6 +62,26 @@ handle! {
 
 persist_handle!('p, HashMap<K: Key, V: Persist<'p>>, "HashMap", owned: true);
 
+/// The key-value store of the map at `at`, which has the tag `tag`.
+#[inline]
+fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<KeyValueStore, Abort> {
+    let header = read_tagged::<HEADER_WORDS>(tx, at, tag, "HashMap")?;
+    KeyValueStore::of_header(tx, at, &header[1..])
+}
+
+/// Looks the map at `at` over, which has the tag `tag`; `pair` is given the place of each pair, the key, the words of the value, and its bytes.
+pub(crate) fn survey<'v, 'p>(
+    checker: &mut Checker<'v, 'p>,
+    at: PersistentAddress,
+    tag: u64,
+    pair: impl FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u8], &[u64], u64) -> Result<()>,
+) -> Result<()> {
+    match checker.read(|tx| store(tx, at, tag))? {
+        Some(store) => store.survey(checker, pair),
+        None => Ok(()),
+    }
+}
+
 impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     const TAG: u64 =
         layout::tag(layout::field(layout::field(layout::begin("HashMap", 1), "", K::LAYOUT), "", V::LAYOUT));
@@ -100,8 +120,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
 
     #[inline]
     fn store(self, tx: &mut impl Read) -> Result<KeyValueStore, Abort> {
-        let header = read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, "HashMap")?;
-        KeyValueStore::of_header(tx, self.raw.at, &header[1..])
+        store(tx, self.raw.at, Self::TAG)
     }
 
     fn store_to_write(self, tx: &mut impl Transaction) -> Result<KeyValueStore, Abort> {
@@ -324,24 +343,12 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     }
 
     fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
-        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, "HashMap", Self::look)
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, "HashMap", Look::Typed(Self::look))
     }
 
     fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
-        let Some(store) = checker.read(|tx| Self::at(at).store(tx))? else { return Ok(()) };
-        store.survey(checker, |checker, node, mut key, words, bytes| {
-            if K::read_key(&mut key).is_err() || !key.is_empty() {
-                checker.damaged(format!("what is at {:#x} has no key of type {}", node.offset(), K::NAME));
-            }
-            match V::decode(words, bytes, Stored::new()) {
-                Ok(value) => value.visit(checker)?,
-                Err(_) => checker.damaged(format!(
-                    "what is at {:#x} has no value of type {}",
-                    node.offset(),
-                    V::NAME
-                )),
-            }
-            Ok(())
+        survey(checker, at, Self::TAG, |checker, node, key, words, bytes| {
+            look_at_pair::<K, V>(checker, node, key, words, bytes)
         })
     }
 

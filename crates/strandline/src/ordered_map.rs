@@ -15,35 +15,23 @@
 use std::borrow::Borrow;
 use std::ops::{Bound, RangeBounds};
 
-use super::check::Checker;
-use super::entry::{Entry, Map};
+use super::check::{Checker, Look};
+use super::entry::{Entry, Map, look_at_pair};
 use super::key::{Key, KeyBytes, KeyRef, Prefix};
-use super::persist::{Invalid, Persist, Readable, Stored, replaced};
-use super::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use super::layers::{
+    EntryBlock, HEADER_WORDS, LAYER, MAX_KEY_BYTES, SHAPE, Slot, Tree, first_layer, layer, layer_to_write,
+    survey, word_of,
+};
+use super::persist::{Persist, Readable, Stored, replaced};
+use super::pointer::{check_block, handle, invalid, persist_handle};
 use super::range::{Batch, Range};
 use super::transaction::{Control, Tx, View};
 use super::values::any_or;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{BPlusTree, NodeShape, Survey, with_buffer};
-use strandline_core::structures::{
-    bytes::check_length, bytes::equals, bytes::read_bytes, bytes::rewrite, bytes::with_words,
-    bytes::write_bytes,
-};
+use strandline_core::structures::{bytes::rewrite, bytes::with_words, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
-
-pub(crate) type Tree = BPlusTree<u64, u64>;
-
-const TREE_WORDS: usize = Tree::HEADER_WORDS;
-const HEADER_WORDS: usize = 1 + TREE_WORDS;
-/// Nodes of 512 bytes: small maps stay small, and a split fits in any log.
-const SHAPE: NodeShape = NodeShape::of_pairs(28);
-const LAYER: u64 = 1;
-/// Slots read at a time.
-pub(crate) const BATCH: usize = 128;
-/// The longest key: its layers are freed by recursion.
-pub(crate) const MAX_KEY_BYTES: usize = 1 << 12;
 
 handle! {
     /// A map ordered by its keys: ranges, and iteration from both ends. Keys of up to 4,096 encoded bytes, values of
@@ -81,168 +69,8 @@ handle! {
 
 persist_handle!('p, OrderedMap<K: Key, V: Persist<'p>>, "OrderedMap", owned: true);
 
-/// Word `depth` of a key's bytes.
-#[inline(always)]
-pub(crate) fn word_of(key: &[u8], depth: usize) -> u64 {
-    let rest = key.get(8 * depth..).unwrap_or_default();
-    if let Some(&whole) = rest.first_chunk() {
-        return u64::from_be_bytes(whole);
-    }
-    let mut word = [0; 8];
-    let bytes = rest.len().min(8);
-    word[..bytes].copy_from_slice(&rest[..bytes]);
-    u64::from_be_bytes(word)
-}
-
-/// Whether the words `above` and then `word` lead to a key.
-#[inline]
-pub(crate) fn is_at(key: &[u8], above: &[u64], word: u64) -> bool {
-    word_of(key, above.len()) == word
-        && above.iter().enumerate().all(|(depth, &word)| word_of(key, depth) == word)
-}
-
-/// The tree whose header is at `at`.
-pub(crate) fn layer(tx: &mut impl Read, at: PersistentAddress) -> Result<Tree, Abort> {
-    let header: [u64; TREE_WORDS] = tx.read_array(at)?;
-    Tree::of_header(tx, at, &header)
-}
-
-/// As [`layer`], if it may be written.
-fn layer_to_write(tx: &mut impl Transaction, at: PersistentAddress) -> Result<Tree, Abort> {
-    check_block(tx, at, TREE_WORDS, "an ordered map's layer")?;
-    layer(tx, at)
-}
-
-/// What a slot leads to.
-pub(crate) enum Slot {
-    Entry(EntryBlock),
-    Layer(PersistentAddress),
-}
-
-impl Slot {
-    pub(crate) fn load(tx: &mut impl Read, slot: u64) -> Result<Self, Abort> {
-        if slot & LAYER == 0 {
-            EntryBlock::load(tx, PersistentAddress::new(slot)).map(Self::Entry)
-        } else {
-            Self::of(tx, slot, 0)
-        }
-    }
-
-    /// Where it leads to.
-    fn at(slot: u64) -> PersistentAddress {
-        PersistentAddress::new(slot & !LAYER)
-    }
-
-    /// The words to which slots lead. All are read at once, and then the entries' second lines, which are needed soon:
-    /// the processor waits for several of them together.
-    pub(crate) fn heads(tx: &mut impl Read, slots: &[(u64, u64)]) -> Result<Vec<u64>, Abort> {
-        let mut places: Vec<_> = slots.iter().map(|&(_, slot)| Self::at(slot)).collect();
-        let mut heads = vec![0; slots.len()];
-        tx.read_each(&places, &mut heads)?;
-        for ((place, &(_, slot)), &head) in places.iter_mut().zip(slots).zip(&heads) {
-            if slot & LAYER == 0 && (head & 0xffff_ffff) > LINE_BYTES {
-                *place = place.byte(LINE_BYTES);
-            }
-        }
-        tx.read_each(&places, &mut vec![0; slots.len()])?;
-        Ok(heads)
-    }
-
-    /// As [`load`](Self::load), with the word that is there.
-    #[inline(always)]
-    pub(crate) fn of(tx: &mut impl Read, slot: u64, head: u64) -> Result<Self, Abort> {
-        if slot & LAYER == 0 {
-            EntryBlock::of(tx, PersistentAddress::new(slot), head).map(Self::Entry)
-        } else {
-            Ok(Self::Layer(Self::at(slot)))
-        }
-    }
-}
-
-/// A key with its value.
-#[derive(Clone, Copy)]
-pub(crate) struct EntryBlock {
-    at: PersistentAddress,
-    pub(crate) key_bytes: u64,
-    pub(crate) value_bytes: u64,
-}
-
-impl EntryBlock {
-    fn load(tx: &mut impl Read, at: PersistentAddress) -> Result<Self, Abort> {
-        let lengths = tx.read(at)?;
-        Self::of(tx, at, lengths)
-    }
-
-    /// As `load`, with the first word.
-    #[inline(always)]
-    fn of(tx: &mut impl Read, at: PersistentAddress, lengths: u64) -> Result<Self, Abort> {
-        let entry = Self { at, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
-        if entry.key_bytes > MAX_KEY_BYTES as u64 {
-            return Err(invalid(tx, at, "an ordered map's entry"));
-        }
-        Ok(entry)
-    }
-
-    /// Writes a new one.
-    fn create(
-        tx: &mut impl Transaction,
-        key: &[u8],
-        value: &[u64],
-        value_bytes: u64,
-    ) -> Result<PersistentAddress, Abort> {
-        let key_words = key.len().div_ceil(8) as u64;
-        let at = tx.alloc(8 * (1 + key_words + value.len() as u64))?;
-        tx.write(at, (key.len() as u64) << 32 | value_bytes)?;
-        write_bytes(tx, at.word(1), key)?;
-        tx.write_range(at.word(1 + key_words), value)?;
-        Ok(at)
-    }
-
-    /// Words before the value.
-    fn value_offset(&self) -> u64 {
-        1 + self.key_bytes.div_ceil(8)
-    }
-
-    /// Words that it takes.
-    fn words(&self) -> usize {
-        (self.value_offset() + self.value_bytes.div_ceil(8)) as usize
-    }
-
-    fn value(&self) -> PersistentAddress {
-        self.at.word(self.value_offset())
-    }
-
-    fn has_key(&self, tx: &mut impl Read, key: &[u8]) -> Result<bool, Abort> {
-        Ok(self.key_bytes == key.len() as u64 && equals(tx, self.at.word(1), key)?)
-    }
-
-    pub(crate) fn key(&self, tx: &mut impl Read) -> Result<Vec<u8>, Abort> {
-        let mut key = Vec::new();
-        read_bytes(tx, self.at.word(1), self.key_bytes, &mut key)?;
-        Ok(key)
-    }
-
-    /// Appends the key and the value to `words`.
-    pub(crate) fn append(&self, tx: &mut impl Read, words: &mut Vec<u64>) -> Result<(), Abort> {
-        check_length(tx, self.at, self.words() as u64)?;
-        let before = words.len();
-        words.resize(before + self.words() - 1, 0);
-        tx.read_range(self.at.word(1), &mut words[before..])
-    }
-
-    pub(crate) fn load_value<'p, V: Persist<'p>>(&self, tx: &mut impl Read) -> Result<V, Abort> {
-        self.decode_value(tx)?.map_err(|_| invalid(tx, self.at, V::NAME))
-    }
-
-    fn decode_value<'p, V: Persist<'p>>(&self, tx: &mut impl Read) -> Result<Result<V, Invalid>, Abort> {
-        with_words(tx, self.at, self.value_offset(), self.value_bytes, |words, bytes| {
-            V::decode(words, bytes, Stored::new())
-        })
-    }
-}
-
 impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
-    const TAG: u64 = any_or(
+    pub(crate) const TAG: u64 = any_or(
         V::ANY,
         layout::field(layout::field(layout::begin("OrderedMap", 1), "", K::LAYOUT), "", V::LAYOUT),
     );
@@ -285,8 +113,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
 
     #[inline]
     pub(crate) fn first_layer(self, tx: &mut impl Read) -> Result<Tree, Abort> {
-        let header = read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, "OrderedMap")?;
-        Tree::of_header(tx, self.raw.at.word(1), &header[1..])
+        first_layer(tx, self.raw.at, Self::TAG)
     }
 
     fn first_layer_to_write(self, tx: &mut impl Transaction) -> Result<Tree, Abort> {
@@ -779,77 +606,13 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     }
 
     fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
-        checker.pointer(self.raw.at, Self::TAG, LINE_BYTES / 8, "OrderedMap", Self::look)
+        checker.pointer(self.raw.at, Self::TAG, LINE_BYTES / 8, "OrderedMap", Look::Typed(Self::look))
     }
 
     fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
-        let Some(tree) = checker.read(|tx| Self::at(at).first_layer(tx))? else { return Ok(()) };
-        let mut layers = vec![(tree, Vec::new())];
-        while let Some((tree, above)) = layers.pop() {
-            let slots = tree.survey(checker)?;
-            if slots.is_empty() && !above.is_empty() {
-                checker.damaged(format!("the ordered map at {:#x} has an empty layer", at.offset()));
-            }
-            for (word, slot) in slots {
-                let to = PersistentAddress::new(slot & !LAYER);
-                if Self::INLINE {
-                    Self::look_at_pair(
-                        checker,
-                        at,
-                        &word.to_be_bytes(),
-                        V::decode(&[slot], 8, Stored::new()),
-                    )?;
-                } else if slot & LAYER == 0 {
-                    Self::look_at_entry(checker, to, &above, word)?;
-                } else if above.len() >= MAX_KEY_BYTES / 8 {
-                    checker.damaged(format!("the ordered map at {:#x} has too many layers", at.offset()));
-                } else if checker.block(to, LINE_BYTES / 8, "an ordered map's layer")?
-                    && let Some(tree) = checker.read(|tx| layer(tx, to))?
-                {
-                    layers.push((tree, [above.as_slice(), &[word]].concat()));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn look_at_entry(
-        checker: &mut Checker<'_, 'p>,
-        at: PersistentAddress,
-        above: &[u64],
-        word: u64,
-    ) -> Result<()> {
-        let Some(entry) = checker.read(|tx| EntryBlock::load(tx, at))? else { return Ok(()) };
-        let words = entry.value_offset() + entry.value_bytes.div_ceil(8);
-        if !checker.block(at, words, "an ordered map's entry")? {
-            return Ok(());
-        }
-        let Some((key, value)) = checker.read(|tx| Ok((entry.key(tx)?, entry.decode_value::<V>(tx)?)))?
-        else {
-            return Ok(());
-        };
-        if !is_at(&key, above, word) {
-            checker.damaged(format!("an ordered map's entry at {:#x} is astray", at.offset()));
-        }
-        Self::look_at_pair(checker, at, &key, value)
-    }
-
-    fn look_at_pair(
-        checker: &mut Checker<'_, 'p>,
-        at: PersistentAddress,
-        mut key: &[u8],
-        value: Result<V, Invalid>,
-    ) -> Result<()> {
-        if K::read_key(&mut key).is_err() || !key.is_empty() {
-            checker.damaged(format!("what is at {:#x} has no key of type {}", at.offset(), K::NAME));
-        }
-        match value {
-            Ok(value) => value.visit(checker)?,
-            Err(_) => {
-                checker.damaged(format!("what is at {:#x} has no value of type {}", at.offset(), V::NAME));
-            }
-        }
-        Ok(())
+        survey(checker, at, (Self::TAG, Self::INLINE), &mut |checker, at, key, words, bytes| {
+            look_at_pair::<K, V>(checker, at, key, words, bytes)
+        })
     }
 
     /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of

@@ -146,7 +146,8 @@ pub unsafe trait Persist<'p>: Sized {
     #[doc(hidden)]
     fn collections(&self, _found: &mut Vec<PersistentAddress>) {}
 
-    /// Destroys the collections in the value, but for those at the addresses in `kept`.
+    /// Destroys the collections in the value, but for those at the addresses in `kept`, to which it adds those that are gone: a value may
+    /// hold one twice.
     ///
     /// # Errors
     /// As for a `destroy`.
@@ -154,7 +155,7 @@ pub unsafe trait Persist<'p>: Sized {
     fn destroy_collections(
         &self,
         _tx: &Tx<'p, impl Control>,
-        _kept: &[PersistentAddress],
+        _kept: &mut Vec<PersistentAddress>,
     ) -> strandline_core::Result<()> {
         Ok(())
     }
@@ -225,7 +226,7 @@ pub(crate) fn replaced<'p, T: Persist<'p>>(
     if let Some(new) = new {
         new.collections(&mut kept);
     }
-    tx.deeper(|| old.destroy_collections(tx, &kept))
+    tx.deeper(|| old.destroy_collections(tx, &mut kept))
 }
 
 /// A type whose values all take the same number of words, so that one can be replaced in its place: what a [`Ptr`](super::Ptr) leads to, the

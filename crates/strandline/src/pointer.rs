@@ -11,7 +11,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
-use super::check::Checker;
+use super::check::{Checker, Look};
 use super::persist::{Fixed, Invalid, Persist, Stored, replaced};
 use super::schema::Types;
 use super::transaction::{Control, Tx, View};
@@ -140,9 +140,13 @@ macro_rules! persist_handle {
             fn destroy_collections(
                 &self,
                 tx: &$crate::Tx<$brand, impl $crate::Control>,
-                kept: &[strandline_core::memory::PersistentAddress],
+                kept: &mut Vec<strandline_core::memory::PersistentAddress>,
             ) -> strandline_core::Result<()> {
-                if $owns && !kept.contains(&self.raw.at) { self.destroy(tx) } else { Ok(()) }
+                if !$owns || kept.contains(&self.raw.at) {
+                    return Ok(());
+                }
+                kept.push(self.raw.at);
+                self.destroy(tx)
             }
         }
         // SAFETY: a word.
@@ -233,7 +237,7 @@ unsafe impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
         Ok(Self { raw: Raw::load(from, stored)?, pointee: PhantomData })
     }
     fn visit(&self, checker: &mut Checker<'_, 'p>) -> Result<()> {
-        checker.pointer(self.raw.at, Self::TAG, Self::BLOCK_WORDS as u64, T::NAME, Self::look)
+        checker.pointer(self.raw.at, Self::TAG, Self::BLOCK_WORDS as u64, T::NAME, Look::Typed(Self::look))
     }
 }
 
@@ -247,7 +251,12 @@ pub(crate) fn dangling(tx: &mut impl Read, at: PersistentAddress, expected: &'st
 
 #[cold]
 pub(crate) fn invalid(tx: &mut impl Read, at: PersistentAddress, expected: &'static str) -> Abort {
-    tx.fail(Error::Damaged(format!("what is at {:#x} is no value of type {expected}", at.offset())))
+    tx.fail(Error::Damaged(no_value(at, expected)))
+}
+
+/// What is said of words that are none of the type `expected`.
+pub(crate) fn no_value(at: PersistentAddress, expected: &str) -> String {
+    format!("what is at {:#x} is no value of type {expected}", at.offset())
 }
 
 /// Reads the words of a structure that begins at `at` with `tag`.

@@ -9,9 +9,9 @@
 //!
 //! Who pushes touches the last node, who pops the first: they conflict only where these are the same.
 
-use super::check::Checker;
+use super::check::{Checker, Look};
 use super::persist::{Persist, Stored, replaced};
-use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
+use super::pointer::{check_block, check_tagged, handle, invalid, no_value, persist_handle, read_tagged};
 use super::transaction::{Control, Tx, View, debug_as_name};
 use super::values::any_or;
 use strandline_core::engine::Stm;
@@ -24,7 +24,7 @@ use strandline_core::transaction::{Abort, Read, Transaction};
 
 const LAST: u64 = 8;
 const FIRST: u64 = 16;
-const HEADER_WORDS: usize = 3 * LINE_BYTES as usize / 8;
+pub(crate) const HEADER_WORDS: usize = 3 * LINE_BYTES as usize / 8;
 const NODE_WORDS: usize = 3;
 const NEXT: u64 = 1;
 const ITEM: u64 = 3;
@@ -70,6 +70,38 @@ fn runs_in_a_circle(tx: &mut impl Read, mut node: PersistentAddress, tag: u64) -
 #[cold]
 fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
     tx.fail(Error::Damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
+}
+
+/// Looks the queue at `at` over, whose nodes have the tag `node_tag`; `item` is given each with the words of its item, and its bytes.
+pub(crate) fn survey<'v, 'p>(
+    checker: &mut Checker<'v, 'p>,
+    at: PersistentAddress,
+    node_tag: u64,
+    item: &mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u64], u64) -> Result<()>,
+) -> Result<()> {
+    let Some((first, last)) = checker.read(|tx| Ok((tx.read(at.word(FIRST))?, tx.read(at.word(LAST))?)))?
+    else {
+        return Ok(());
+    };
+    let (mut node, mut before) = (PersistentAddress::new(first), PersistentAddress::NULL);
+    while !node.is_null() {
+        // The block is checked once it is known how long it must be.
+        let found = checker.read(|tx| read_tagged::<NODE_WORDS>(tx, node, node_tag, "Queue item"))?;
+        let Some([_, next, bytes]) = found else { return Ok(()) };
+        if !checker.block(node, ITEM + bytes.div_ceil(8), "a queue's item")? {
+            return Ok(());
+        }
+        let words = checker.read(|tx| with_words(tx, node, ITEM, bytes, |words, _| words.to_vec()))?;
+        if let Some(words) = words {
+            item(checker, node, &words, bytes)?;
+        }
+        before = node;
+        node = PersistentAddress::new(next);
+    }
+    if before.offset() != last {
+        checker.damaged(format!("the queue at {:#x} ends at another item than it says", at.offset()));
+    }
+    Ok(())
 }
 
 impl<'p, T: Persist<'p>> Queue<'p, T> {
@@ -299,34 +331,17 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     }
 
     fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
-        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, "Queue", Self::look)
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, "Queue", Look::Typed(Self::look))
     }
 
     fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
-        let Some((first, last)) =
-            checker.read(|tx| Ok((tx.read(at.word(FIRST))?, tx.read(at.word(LAST))?)))?
-        else {
-            return Ok(());
-        };
-        let (mut node, mut before) = (PersistentAddress::new(first), PersistentAddress::NULL);
-        while !node.is_null() {
-            // The block is checked once it is known how long it must be.
-            let found =
-                checker.read(|tx| read_tagged::<NODE_WORDS>(tx, node, Self::NODE_TAG, "Queue item"))?;
-            let Some([_, next, bytes]) = found else { return Ok(()) };
-            if !checker.block(node, ITEM + bytes.div_ceil(8), "a queue's item")? {
-                return Ok(());
+        survey(checker, at, Self::NODE_TAG, &mut |checker, node, words, bytes| {
+            match T::decode(words, bytes, Stored::new()) {
+                Ok(item) => item.visit(checker)?,
+                Err(_) => checker.damaged(no_value(node, T::NAME)),
             }
-            if let Some((item, _)) = checker.read(|tx| Self::load(tx, node))? {
-                item.visit(checker)?;
-            }
-            before = node;
-            node = PersistentAddress::new(next);
-        }
-        if before.offset() != last {
-            checker.damaged(format!("the queue at {:#x} ends at another item than it says", at.offset()));
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Removes all items and gives the queue's memory back. Every copy of this handle dangles from then on.

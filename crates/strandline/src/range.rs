@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 
 use super::key::Key;
-use super::ordered_map::{BATCH, MAX_KEY_BYTES, OrderedMap, Slot, Tree, is_at, layer, word_of};
+use super::layers::{BATCH, MAX_KEY_BYTES, Slot, Tree, is_at, layer, word_of};
+use super::ordered_map::OrderedMap;
 use super::persist::{Invalid, Persist, Readable, Stored};
 use super::transaction::{Control, View, debug_as_name};
 use strandline_core::engine::Stm;

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use super::bytes::Bytes;
 use super::check::Checker;
+use super::described;
 use super::persist::{Fixed, Persist, Root};
 use super::pointer::{Ptr, check_block};
 use super::schema::{Schema, differences};
@@ -121,18 +122,52 @@ fn description<C: Control>(tx: &View<'_, C>) -> Result<Option<RootDescription>> 
     tx.words(RootDescription::find)
 }
 
+/// The description of the pool's root, which is there.
+pub(crate) fn found<C: Control>(tx: &View<'_, C>) -> Result<RootDescription> {
+    description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })
+}
+
 /// Where the pool's root, its description and what that leads to are, for who looks them over.
 pub(crate) fn visit<'p, R: Root, C: Control>(
     tx: &View<'p, C>,
     root: Ptr<'p, R::At<'p>>,
     checker: &mut Checker<'_, 'p>,
 ) -> Result<()> {
-    let found = description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })?;
+    let found = found(tx)?;
     checker.block(found.at, DESCRIPTION_WORDS as u64, "the root's description")?;
     if !found.schema.is_null() {
         Bytes::of(found.schema).visit(checker)?;
     }
+    if <R::At<'p> as Persist<'p>>::ANY {
+        return visit_described(tx, &found, checker);
+    }
     root.visit(checker)
+}
+
+/// The same, of a root whose type the program does not know, by its description.
+fn visit_described<'p, C: Control>(
+    tx: &View<'p, C>,
+    found: &RootDescription,
+    checker: &mut Checker<'_, 'p>,
+) -> Result<()> {
+    let Schema { root, types } = described_schema(tx, found)?;
+    described::reach_root(checker, found.value, &found.root_type, (&root, types))
+}
+
+/// The types of the pool's root, if the pool has them.
+pub(crate) fn described_schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schema> {
+    if found.schema.is_null() {
+        return Err(Error::Unsupported(
+            "the pool does not say what types its root is made of: only its program can read it".into(),
+        ));
+    }
+    schema(tx, found)
+}
+
+/// The types of the pool's root.
+pub(crate) fn read_schema<C: Control>(tx: &View<'_, C>) -> Result<Schema> {
+    let found = found(tx)?;
+    described_schema(tx, &found)
 }
 
 /// The types of the pool's root, as they are described in it.
@@ -241,7 +276,7 @@ pub fn with_root<R: Root, T, C: Control>(
     body: impl for<'p> FnOnce(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
 ) -> Result<T, Abort> {
     let done = transaction::within::<C, _>(&mut *tx, |tx| {
-        let found = description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })?;
+        let found = found(tx)?;
         if found.root_type.layout != layout_of::<R>() {
             return Err(Error::WrongStructure {
                 what: <R::At<'_> as Persist<'_>>::NAME,
@@ -264,6 +299,10 @@ pub(crate) fn check<R: Root, C: Control>(
     migrations: &Migrations<R, C>,
 ) -> Result<PersistentAddress> {
     let missing = || Error::Missing { what: "store's root", root: 0 };
+    if <R::At<'static> as Persist<'static>>::ANY {
+        let found = transaction::view::<C, _, Error>(worker, description)?;
+        return found.map(|found| found.value).ok_or_else(missing);
+    }
     let expected = schema_of::<R>();
     let (found, is) = transaction::view::<C, _, _>(worker, |tx| {
         let found = description(tx)?.ok_or_else(missing)?;

@@ -63,10 +63,45 @@ pub struct FieldDescription {
 /// assert_eq!(<Vec<Person>>::describe(&mut types), "Vec<Person>");
 /// assert_eq!(types.all()[0].variants[0].fields[1].type_name, "Option<u16>");
 /// ```
+#[derive(Clone, Debug, Default)]
+pub struct Types {
+    described: Described,
+    /// What the compiler calls each of those that were noted here: types of one layout can point to different ones.
+    identities: Vec<&'static str>,
+}
+
+/// What is kept of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Derive)]
 #[persist(name = "strandline::Types")]
-pub struct Types {
+struct Described {
     all: Vec<TypeDescription>,
+}
+
+impl PartialEq for Types {
+    fn eq(&self, other: &Self) -> bool {
+        self.described == other.described
+    }
+}
+
+impl Eq for Types {}
+
+// SAFETY: all is as what is kept of it does.
+unsafe impl<'p> Derive<'p> for Types {
+    const NAME: &'static str = <Described as Derive<'p>>::NAME;
+    const LAYOUT: u64 = <Described as Derive<'p>>::LAYOUT;
+    const SIZE: Option<usize> = <Described as Derive<'p>>::SIZE;
+    fn describe(types: &mut Types) -> String {
+        Described::describe(types)
+    }
+    fn words(&self) -> usize {
+        self.described.words()
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        self.described.store(into)
+    }
+    fn load(from: &mut &[u64], stored: super::Stored<'p>) -> Result<Self, super::Invalid> {
+        Described::load(from, stored).map(|described| Self { described, identities: Vec::new() })
+    }
 }
 
 /// The types of a root: its own name, and what it is made of.
@@ -108,7 +143,7 @@ impl Schema {
             };
             one.name == other.name && one.layout == other.layout && fields(one) == fields(other)
         };
-        let (own, others) = (&self.types.all, &other.types.all);
+        let (own, others) = (self.types.all(), other.types.all());
         self.root == other.root && own.len() == others.len() && own.iter().zip(others).all(same)
     }
 }
@@ -116,35 +151,47 @@ impl Schema {
 impl Types {
     /// All of them, those first that others are made of last.
     pub fn all(&self) -> &[TypeDescription] {
-        &self.all
+        &self.described.all
     }
 
     /// The one of this name.
     pub fn get(&self, name: &str) -> Option<&TypeDescription> {
-        self.all.iter().find(|known| known.name == name)
+        self.all().iter().find(|known| known.name == name)
     }
 
-    /// Notes a type, if it is not known yet, and then what `variants` says of it; returns its name here.
+    /// Notes the type `T`, if it is not known yet, and then what `variants` says of it; returns its name here.
     #[doc(hidden)]
-    pub fn note(
+    pub fn note<T: ?Sized>(
         &mut self,
         (name, version, layout): (&str, u32, u64),
         is_enum: bool,
         variants: impl FnOnce(&mut Self) -> Vec<VariantDescription>,
     ) -> String {
-        if let Some(known) = self.all.iter().find(|known| known.layout == layout) {
-            return known.name.clone();
+        let identity = std::any::type_name::<T>();
+        let is_known =
+            |(known, noted): (&TypeDescription, &&str)| known.layout == layout && *noted == identity;
+        let all = &mut self.described.all;
+        if let Some(at) = all.iter().zip(&self.identities).position(is_known) {
+            return all[at].name.clone();
         }
         let of_the_library = usize::from(!matches!(Shape::of(name), Some(Shape::Named(_))));
-        let name = match of_the_library + self.all.iter().filter(|known| is_called(&known.name, name)).count()
-        {
-            0 => name.to_owned(),
-            others => format!("{name}#{}", others + 1),
-        };
+        let others = of_the_library + all.iter().filter(|known| is_called(&known.name, name)).count();
+        let name = if others == 0 { name.to_owned() } else { format!("{name}#{}", others + 1) };
         // A type may contain itself.
-        let at = self.all.len();
-        self.all.push(TypeDescription { name: name.clone(), version, layout, is_enum, variants: Vec::new() });
-        self.all[at].variants = variants(self);
+        let at = all.len();
+        all.push(TypeDescription { name: name.clone(), version, layout, is_enum, variants: Vec::new() });
+        self.identities.push(identity);
+        let variants = variants(self);
+        let all = &mut self.described.all;
+        // One that differs in nothing is the same.
+        let same = all[..at].iter().find(|other| other.layout == layout && other.variants == variants);
+        if let Some(same) = same.filter(|_| at + 1 == all.len()) {
+            let name = same.name.clone();
+            all.pop();
+            self.identities.pop();
+            return name;
+        }
+        all[at].variants = variants;
         name
     }
 }
@@ -159,7 +206,7 @@ pub fn stored_words<'p, T: super::Persist<'p>>(value: &T) -> Vec<u64> {
 
 impl From<Vec<TypeDescription>> for Types {
     fn from(all: Vec<TypeDescription>) -> Self {
-        Self { all }
+        Self { described: Described { all }, identities: Vec::new() }
     }
 }
 
@@ -171,7 +218,7 @@ fn is_called(known: &str, name: &str) -> bool {
 /// What became of the types of `old`: a line for each type or field that differs, as an error's message has it.
 pub(crate) fn differences(old: &Types, new: &Types) -> String {
     let mut lines = String::new();
-    for now in &new.all {
+    for now in new.all() {
         let Some(before) = old.get(&now.name).filter(|before| before.layout != now.layout) else { continue };
         if before.version != now.version {
             let _ = write!(lines, "\n  {}: version {} became {}", now.name, before.version, now.version);
@@ -291,6 +338,36 @@ mod tests {
              \n  Shape::_Circle: no longer there"
         );
         assert_eq!(differences(&now, &now), "");
+    }
+
+    /// A layout has of what a pointer leads to the name alone.
+    #[test]
+    fn types_of_one_layout_that_point_to_others_are_told_apart() {
+        #[derive(Derive)]
+        struct Cell<'p, T> {
+            _value: T,
+            _next: Option<crate::Ptr<'p, Cell<'p, T>>>,
+        }
+        #[derive(Derive)]
+        struct List<'p, T> {
+            _first: Option<crate::Ptr<'p, Cell<'p, T>>>,
+        }
+        #[derive(Derive)]
+        struct Root<'p> {
+            _small: List<'p, u8>,
+            _large: List<'p, (u64, u64)>,
+            _other: List<'p, u8>,
+        }
+        assert_eq!(<List<'_, u8> as Derive<'_>>::LAYOUT, <List<'_, (u64, u64)> as Derive<'_>>::LAYOUT);
+        let mut types = Types::default();
+        assert_eq!(<Root<'_> as Derive<'_>>::describe(&mut types), "Root");
+        let field = |of: &str, at: usize| types.get(of).unwrap().variants[0].fields[at].type_name.clone();
+        assert_eq!([0, 1, 2].map(|at| field("Root", at)), ["List", "List#2", "List"]);
+        assert_eq!(
+            (field("List", 0), field("List#2", 0)),
+            ("Option<Ptr<Cell>>".into(), "Option<Ptr<Cell#2>>".into())
+        );
+        assert_eq!((field("Cell", 0), field("Cell#2", 0)), ("u8".into(), "(u64, u64)".into()));
     }
 
     #[test]

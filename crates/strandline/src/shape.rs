@@ -2,7 +2,8 @@
 //!
 //! The forms are those of `values.rs` and of what `#[derive(Persist)]` makes; `tests::shapes_are_those_of_the_types` holds them together.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::persist::Invalid;
 use super::schema::{TypeDescription, Types, VariantDescription};
@@ -33,10 +34,68 @@ pub(crate) enum Shape {
     Tuple(Vec<Shape>),
     /// A structure or an enumeration.
     Named(String),
+    /// A pointer or a collection, as it is described. What it leads to may lead back to it: [`Target`] reads on.
+    Handle(Arc<str>),
+}
+
+/// What a pointer or a collection leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Ptr(Part),
+    OrderedMap(Part, Part),
+    HashMap(Part, Part),
+    Vector(Part),
+    Queue(Part),
+    Text,
+    Bytes,
+}
+
+/// A parameter of a pointer's or a collection's type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// As it is described.
+    pub name: String,
+    pub shape: Shape,
+}
+
+impl Part {
+    /// The part of this name, if its form is known.
+    pub fn of(name: &str) -> Option<Self> {
+        Some(Self { name: name.to_owned(), shape: Shape::of(name)? })
+    }
+}
+
+impl Target {
+    /// That of the pointer or collection that is described as `type_name`.
+    pub fn of(type_name: &str) -> Option<Self> {
+        match type_name {
+            "Text" => return Some(Self::Text),
+            "Bytes" => return Some(Self::Bytes),
+            _ => {}
+        }
+        let (name, inside) = type_name.strip_suffix('>')?.split_once('<')?;
+        let mut rest = inside;
+        let mut part = || {
+            let from = rest;
+            let shape = Shape::read(&mut rest, 0)?;
+            let name = from[..from.len() - rest.len()].to_owned();
+            let _ = skip(&mut rest, ", ");
+            Some(Part { name, shape })
+        };
+        let target = match name {
+            "Ptr" => Self::Ptr(part()?),
+            "OrderedMap" => Self::OrderedMap(part()?, part()?),
+            "HashMap" => Self::HashMap(part()?, part()?),
+            "Vector" => Self::Vector(part()?),
+            "Queue" => Self::Queue(part()?),
+            _ => return None,
+        };
+        rest.is_empty().then_some(target)
+    }
 }
 
 impl Shape {
-    /// The form of the type that is described as `type_name`; `None` for pointers, collections and what else is not known.
+    /// The form of the type that is described as `type_name`; `None` for what is not known.
     pub fn of(type_name: &str) -> Option<Self> {
         let mut rest = type_name;
         let shape = Self::read(&mut rest, 0)?;
@@ -65,14 +124,18 @@ impl Shape {
             *rest = behind;
             return Some(Self::Array(element, count.parse().ok()?));
         }
+        let begin = *rest;
         let end = rest.find([',', ')', ']', '>', '<', ';']).unwrap_or(rest.len());
         let (name, behind) = rest.split_at(end);
         *rest = behind;
         if skip(rest, "<") {
             let inside = Box::new(Self::read(rest, depth)?);
+            let is_map = skip(rest, ", ") && Self::read(rest, depth).is_some();
             return match (skip(rest, ">"), name) {
-                (true, "Option") => Some(Self::Option(inside)),
-                (true, "Vec") => Some(Self::Vec(inside)),
+                (true, "Option") if !is_map => Some(Self::Option(inside)),
+                (true, "Vec") if !is_map => Some(Self::Vec(inside)),
+                (true, "Ptr" | "Vector" | "Queue") if !is_map => Some(Self::Handle(until(begin, rest))),
+                (true, "OrderedMap" | "HashMap") if is_map => Some(Self::Handle(until(begin, rest))),
                 _ => None,
             };
         }
@@ -95,7 +158,8 @@ impl Shape {
             "f64" => Self::Float(64),
             "Duration" => Self::Duration,
             "String" => Self::String,
-            "Text" | "Bytes" | "any" | "" => return None,
+            "Text" | "Bytes" => Self::Handle(name.into()),
+            "any" | "" => return None,
             name => Self::Named(name.to_owned()),
         })
     }
@@ -113,6 +177,11 @@ impl Shape {
 }
 
 impl Shape {
+    /// Whether no value is all zeros, so that an option of it has no word of its own.
+    pub fn is_never_zero(&self) -> bool {
+        matches!(self, Self::Handle(_))
+    }
+
     /// As [`Shape::packed`], of what a value that stands alone is made of: it has no word for its length then.
     pub fn packed_alone(&self) -> Option<usize> {
         match self {
@@ -121,6 +190,11 @@ impl Shape {
             _ => None,
         }
     }
+}
+
+/// What of `all` is before `rest`, which is its end.
+fn until(all: &str, rest: &str) -> Arc<str> {
+    all[..all.len() - rest.len()].into()
 }
 
 fn skip(rest: &mut &str, token: &str) -> bool {
@@ -177,6 +251,9 @@ impl<'t> Values<'t> {
                 let (parts, words) = self.measure(inside, depth, known)?;
                 // The count is part of a layout with 32 bits.
                 let count = u32::try_from(*count).map_err(|_| Invalid)? as usize;
+                if words == 0 && count > PARTS {
+                    return Err(Invalid);
+                }
                 bounded((parts + 1, words.checked_mul(count).ok_or(Invalid)?))
             }
             Shape::Tuple(inside) => {
@@ -210,6 +287,37 @@ impl<'t> Values<'t> {
         Shape::of(type_name).ok_or(Invalid)
     }
 
+    /// Whether a value of the form `shape`, which [`check`](Self::check) has passed, can hold a pointer or a collection.
+    ///
+    /// # Errors
+    /// A type is not described.
+    pub fn has_handles(self, shape: &Shape) -> Result<bool, Invalid> {
+        self.any_handle(shape, &mut HashSet::new())
+    }
+
+    fn any_handle(self, shape: &Shape, seen: &mut HashSet<&'t str>) -> Result<bool, Invalid> {
+        match shape {
+            Shape::Handle(_) => Ok(true),
+            Shape::Option(inside) | Shape::Vec(inside) | Shape::Array(inside, _) => {
+                self.any_handle(inside, seen)
+            }
+            Shape::Tuple(parts) => {
+                parts.iter().try_fold(false, |any, part| Ok(any || self.any_handle(part, seen)?))
+            }
+            Shape::Named(name) => {
+                let named = self.named(name)?;
+                if !seen.insert(&named.name) {
+                    return Ok(false);
+                }
+                let mut fields = named.variants.iter().flat_map(|variant| &variant.fields);
+                fields.try_fold(false, |any, field| {
+                    Ok(any || self.any_handle(&Self::shape(&field.type_name)?, seen)?)
+                })
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Words that every value takes; `None` where they differ.
     ///
     /// # Errors
@@ -223,8 +331,10 @@ impl<'t> Values<'t> {
             | Shape::Unsigned(_)
             | Shape::Signed(_)
             | Shape::Float(_)
-            | Shape::Size(_) => Some(1),
+            | Shape::Size(_)
+            | Shape::Handle(_) => Some(1),
             Shape::String | Shape::Vec(_) => None,
+            Shape::Option(inside) if inside.is_never_zero() => self.size(inside)?,
             Shape::Option(inside) => self.size(inside)?.map(|words| 1 + words),
             Shape::Array(element, count) => self.size(element)?.map(|words| words * count),
             Shape::Tuple(parts) => self.sum(parts.iter().map(|part| self.size(part)))?,

@@ -216,7 +216,7 @@ macro_rules! owns_those_of {
         fn destroy_collections(
             &self,
             tx: &Tx<'p, impl Control>,
-            kept: &[PersistentAddress],
+            kept: &mut Vec<PersistentAddress>,
         ) -> strandline_core::Result<()> {
             self.iter().try_for_each(|value| value.destroy_collections(tx, kept))
         }
@@ -354,7 +354,7 @@ macro_rules! persist_tuples {
             fn destroy_collections(
                 &self,
                 tx: &Tx<'p, impl Control>,
-                kept: &[PersistentAddress],
+                kept: &mut Vec<PersistentAddress>,
             ) -> strandline_core::Result<()> {
                 $(self.$index.destroy_collections(tx, kept)?;)+
                 Ok(())

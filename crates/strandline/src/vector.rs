@@ -8,9 +8,9 @@
 
 use std::marker::PhantomData;
 
-use super::check::Checker;
+use super::check::{Checker, Look};
 use super::persist::{Fixed, Persist, Stored, replaced};
-use super::pointer::{check_block, check_tagged, handle, invalid, persist_handle, read_tagged};
+use super::pointer::{check_block, check_tagged, handle, invalid, no_value, persist_handle, read_tagged};
 use super::transaction::{Control, Tx, View, debug_as_name};
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
@@ -20,7 +20,7 @@ use strandline_core::structures::type_layout as layout;
 use strandline_core::structures::{Survey, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
-const HEADER_WORDS: usize = 4;
+pub(crate) const HEADER_WORDS: usize = 4;
 const LENGTH: u64 = 1;
 const DIRECTORY: u64 = 2;
 const SLOTS: u64 = 3;
@@ -80,18 +80,94 @@ fn first_of(segment: u64) -> u64 {
     FIRST * ((1 << segment) - 1) - segment
 }
 
+/// The tags of a vector's blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tags {
+    pub header: u64,
+    directory: u64,
+    segment: u64,
+}
+
+impl Tags {
+    /// Those of a vector whose elements have this layout.
+    pub const fn of(element: u64) -> Self {
+        const fn tag(name: &str, element: u64) -> u64 {
+            layout::tag(layout::field(layout::begin(name, 1), "", element))
+        }
+        Self {
+            header: tag("Vector", element),
+            directory: tag("Vector directory", element),
+            segment: tag("Vector segment", element),
+        }
+    }
+}
+
+/// Words of segment `segment`, whose elements have `each`.
+fn segment_words(segment: u64, each: u64) -> u64 {
+    (FIRST << segment).saturating_mul(each.max(1))
+}
+
+fn header(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<Header, Abort> {
+    let [_, length, directory, slots] = read_tagged::<HEADER_WORDS>(tx, at, tag, "Vector")?;
+    if slots > MAX_SLOTS || length > first_of(slots) {
+        return Err(invalid(tx, at, "Vector"));
+    }
+    Ok(Header { length, directory: PersistentAddress::new(directory), slots })
+}
+
+/// Looks the vector at `at` over, whose elements have `each` words; `element` is given the place of each and its words.
+pub(crate) fn survey<'v, 'p>(
+    checker: &mut Checker<'v, 'p>,
+    at: PersistentAddress,
+    tags: Tags,
+    each: u64,
+    element: &mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u64]) -> Result<()>,
+) -> Result<()> {
+    let Some(header) = checker.read(|tx| header(tx, at, tags.header))? else { return Ok(()) };
+    let directory = header.directory;
+    if header.slots == 0
+        || !checker.tagged(directory, 1 + header.slots, tags.directory, "a vector's directory")?
+    {
+        return Ok(());
+    }
+    let mut words = Vec::new();
+    for slot in 0..header.slots {
+        let Some(first) = checker.read(|tx| tx.read(directory.word(1 + slot)))? else { continue };
+        let used = header.length.clamp(first_of(slot), first_of(slot + 1)) - first_of(slot);
+        if first == 0 {
+            if used > 0 {
+                checker.damaged(format!("the vector at {:#x} lacks segment {slot}", at.offset()));
+            }
+            continue;
+        }
+        let first = PersistentAddress::new(first);
+        if !checker.tagged(first, segment_words(slot, each), tags.segment, "a vector's segment")? {
+            continue;
+        }
+        // There is room for one.
+        words.resize(each as usize, 0);
+        for number in 0..used {
+            let at = first.word(1 + number * each);
+            if checker.read(|tx| tx.read_range(at, &mut words))?.is_some() {
+                element(checker, at, &words)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 impl<'p, T: Persist<'p>> Vector<'p, T> {
-    const TAG: u64 = layout::tag(layout::field(layout::begin("Vector", 1), "", T::LAYOUT));
-    const DIRECTORY_TAG: u64 =
-        layout::tag(layout::field(layout::begin("Vector directory", 1), "", T::LAYOUT));
-    const SEGMENT_TAG: u64 = layout::tag(layout::field(layout::begin("Vector segment", 1), "", T::LAYOUT));
+    const TAGS: Tags = Tags::of(T::LAYOUT);
+    const TAG: u64 = Self::TAGS.header;
+    const DIRECTORY_TAG: u64 = Self::TAGS.directory;
+    const SEGMENT_TAG: u64 = Self::TAGS.segment;
 
     /// Words of an element.
     const EACH: u64 = layout::size(T::SIZE) as u64;
 
     /// Words of segment `segment`.
     fn segment_words(segment: u64) -> u64 {
-        (FIRST << segment).saturating_mul(Self::EACH.max(1))
+        segment_words(segment, Self::EACH)
     }
 
     /// Refuses a directory that is no block of so many slots, or that leads to a segment which is none.
@@ -117,12 +193,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     fn header(self, tx: &mut impl Read) -> Result<Header, Abort> {
-        let [_, length, directory, slots] =
-            read_tagged::<HEADER_WORDS>(tx, self.raw.at, Self::TAG, Self::NAME)?;
-        if slots > MAX_SLOTS || length > first_of(slots) {
-            return Err(invalid(tx, self.raw.at, Self::NAME));
-        }
-        Ok(Header { length, directory: PersistentAddress::new(directory), slots })
+        header(tx, self.raw.at, Self::TAG)
     }
 
     /// As `header`, for a caller that will write.
@@ -509,45 +580,17 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
-        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, Self::NAME, Self::look)
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, Self::NAME, Look::Typed(Self::look))
     }
 
     fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
-        let Some(header) = checker.read(|tx| Self::at(at).header(tx))? else { return Ok(()) };
-        let directory = header.directory;
-        if header.slots == 0
-            || !checker.tagged(directory, 1 + header.slots, Self::DIRECTORY_TAG, "a vector's directory")?
-        {
-            return Ok(());
-        }
-        for slot in 0..header.slots {
-            let Some(first) = checker.read(|tx| tx.read(directory.word(1 + slot)))? else { continue };
-            let used = header.length.clamp(first_of(slot), first_of(slot + 1)) - first_of(slot);
-            if first == 0 {
-                if used > 0 {
-                    checker.damaged(format!("the vector at {:#x} lacks segment {slot}", at.offset()));
-                }
-                continue;
+        survey(checker, at, Self::TAGS, Self::EACH, &mut |checker, at, mut words| {
+            match T::load(&mut words, Stored::new()) {
+                Ok(value) => value.visit(checker)?,
+                Err(_) => checker.damaged(no_value(at, T::NAME)),
             }
-            let first = PersistentAddress::new(first);
-            let words = Self::segment_words(slot);
-            if !checker.tagged(first, words, Self::SEGMENT_TAG, "a vector's segment")? {
-                continue;
-            }
-            for number in 0..used {
-                let at = first.word(1 + number * Self::EACH);
-                let value = checker.read(|tx| {
-                    with_buffer(Self::EACH, |words| {
-                        tx.read_range(at, words)?;
-                        T::load(&mut &*words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
-                    })
-                })?;
-                if let Some(value) = value {
-                    value.visit(checker)?;
-                }
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Gives the vector's memory back. What its elements point to stays. Every copy of this handle dangles from

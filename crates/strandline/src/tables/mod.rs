@@ -1,19 +1,26 @@
 //! Named collections: a catalogue of ordered maps and queues, each with the types of what it holds.
 
+mod forms;
+mod moving;
+mod rows;
+mod walk;
+
 use super::dynamic::Codec;
-use super::key::KeyBytes;
 use super::ordered_map::OrderedMap;
 use super::pointer::{Ptr, check_block};
 use super::queue::Queue;
-use super::schema::{Types, differences};
-use super::table::Value;
+use super::schema::Types;
 use super::transaction::{Control, Tx, View};
-use super::values::{Any, Raw, RawKey};
-use crate::{Key, Persist};
-use std::marker::PhantomData;
+use super::values::{Any, RawKey};
+use super::{Checker, Invalid, Stored};
+use crate::{Fixed, Key, Persist};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Transaction};
+
+pub(crate) use forms::{Form, MultimapOf, QueueOf, TableOf, Wanted};
+pub(crate) use moving::{Movable, MoveSome};
+pub(crate) use walk::{is_catalogue, reach};
 
 /// Named tables: ordered maps, multimaps and queues of any types, which are made as they are asked for. The root of a
 /// [`Database`](super::Database), and a field of a root of one's own.
@@ -41,12 +48,71 @@ use strandline_core::transaction::{Read, Transaction};
 /// assert_eq!(apples, Some(40));
 /// # Ok::<(), strandline::Error>(())
 /// ```
-#[derive(Clone, Copy, Persist)]
-#[persist(name = "strandline::Tables")]
+#[derive(Clone, Copy)]
 pub struct Tables<'p> {
     named: OrderedMap<'p, String, Described<'p>>,
     /// The number of the newest. None is used twice, so that a table that was deleted is not taken for another.
     last: Ptr<'p, u64>,
+}
+
+/// The words of a catalogue.
+#[derive(Persist)]
+#[persist(name = "strandline::Tables")]
+struct Stores<'p> {
+    named: OrderedMap<'p, String, Described<'p>>,
+    last: Ptr<'p, u64>,
+}
+
+impl<'p> Tables<'p> {
+    fn stored(self) -> Stores<'p> {
+        Stores { named: self.named, last: self.last }
+    }
+}
+
+// SAFETY: the same words, stored and loaded in the same way.
+unsafe impl<'p> Persist<'p> for Tables<'p> {
+    const NAME: &'static str = <Stores<'p> as Persist<'p>>::NAME;
+    const LAYOUT: u64 = <Stores<'p> as Persist<'p>>::LAYOUT;
+    const SIZE: Option<usize> = <Stores<'p> as Persist<'p>>::SIZE;
+    fn describe(types: &mut Types) -> String {
+        Stores::describe(types)
+    }
+    fn words(&self) -> usize {
+        self.stored().words()
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        self.stored().store(into)
+    }
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        Stores::load(from, stored).map(|Stores { named, last }| Self { named, last })
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        reach(checker, self.named.address())?;
+        self.last.visit(checker)
+    }
+    // The number of the newest is the catalogue's own, too, and tables are not destroyed without it.
+    const OWNS: bool = true;
+    fn collections(&self, found: &mut Vec<PersistentAddress>) {
+        found.push(self.named.address());
+    }
+    fn destroy_collections(
+        &self,
+        tx: &Tx<'p, impl Control>,
+        kept: &mut Vec<PersistentAddress>,
+    ) -> Result<()> {
+        if kept.contains(&self.named.address()) {
+            return Ok(());
+        }
+        kept.push(self.named.address());
+        self.destroy(tx)
+    }
+}
+
+// SAFETY: two words.
+unsafe impl<'p> Fixed<'p> for Tables<'p> {}
+
+impl crate::Root for Tables<'_> {
+    type At<'p> = Tables<'p>;
 }
 
 /// What a table is.
@@ -200,15 +266,19 @@ impl<'p> Held<'p> {
     /// is said alone.
     fn check(&self, tx: &View<'p, impl Control>, name: &str, number: u64) -> Result<()> {
         let (at, number_at) = self.structure.places();
-        let expected = (tags(self.structure.kind(), self.layouts).0, number);
+        let expected = (rows::tags(self.structure.kind(), self.layouts).0, number);
         let found = tx.words(|tx| {
             Ok(if tx.is_allocated(at)? { Some((tx.read(at)?, tx.read(number_at)?)) } else { None })
         })?;
-        let are_words = matches!(self.structure, Structure::WordTable(_));
-        if found == Some(expected) && are_words == self.are_words() {
+        if found == Some(expected) && self.is_as_said() {
             return Ok(());
         }
-        Err(Error::Damaged(format!("the table `{name}` is not where the catalogue says")))
+        Err(Error::Damaged(misplaced(name)))
+    }
+
+    /// Whether the structure is of the kind that its types need.
+    fn is_as_said(&self) -> bool {
+        matches!(self.structure, Structure::WordTable(_)) == self.are_words()
     }
 
     /// Whether keys and values are words, by what is said of them.
@@ -226,135 +296,15 @@ impl<'p> Held<'p> {
     }
 }
 
+/// What is said of a table that is somewhere else, or another one.
+fn misplaced(name: &str) -> String {
+    format!("the table `{name}` is not where the catalogue says")
+}
+
 /// Whether the keys or values of this type are all one word; `None`: it is not known.
 fn word_type(name: &str, types: &Types, is_key: bool) -> Option<bool> {
     let codec = Codec::new(name, types)?;
     Some(if is_key { codec.is_word_key() } else { codec.is_one_word() })
-}
-
-/// What a table has to be.
-pub(crate) struct Wanted {
-    kind: TableKind,
-    key: String,
-    pub value: String,
-    pub layouts: (u64, u64),
-    pub types: Types,
-}
-
-/// A kind of table with its types.
-pub(crate) trait Form {
-    /// What it is.
-    fn wanted() -> Wanted;
-    /// Makes an empty one.
-    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>>;
-}
-
-/// A table.
-pub(crate) struct TableOf<K, V>(PhantomData<fn() -> (K, V)>);
-/// A multimap.
-pub(crate) struct MultimapOf<K, V>(PhantomData<fn() -> (K, V)>);
-/// A queue.
-pub(crate) struct QueueOf<T>(PhantomData<fn() -> T>);
-
-impl<K: Key, V: Value> Form for TableOf<K, V> {
-    fn wanted() -> Wanted {
-        Wanted::table::<K, V>()
-    }
-    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
-        Structure::table::<K, V>(tx)
-    }
-}
-
-impl<K: Key, V: Key> Form for MultimapOf<K, V> {
-    fn wanted() -> Wanted {
-        Wanted::multimap::<K, V>()
-    }
-    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
-        Structure::multimap::<K, V>(tx)
-    }
-}
-
-impl<T: Value> Form for QueueOf<T> {
-    fn wanted() -> Wanted {
-        Wanted::queue::<T>()
-    }
-    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
-        Structure::queue::<T>(tx)
-    }
-}
-
-impl Wanted {
-    pub fn table<'p, K: Key, V: Persist<'p>>() -> Self {
-        const {
-            assert!(
-                !V::OWNS,
-                "tables know nothing of collections in their values, and could not destroy them"
-            )
-        };
-        let mut types = Types::default();
-        let (key, value) = (K::describe(&mut types), V::describe(&mut types));
-        Self { kind: TableKind::Table, key, value, layouts: (K::LAYOUT, V::LAYOUT), types }
-    }
-
-    fn multimap<K: Key, V: Key>() -> Self {
-        let mut types = Types::default();
-        let (key, value) = (K::describe(&mut types), V::describe(&mut types));
-        Self { kind: TableKind::Multimap, key, value, layouts: (K::LAYOUT, V::LAYOUT), types }
-    }
-
-    fn queue<'p, T: Persist<'p>>() -> Self {
-        const {
-            assert!(!T::OWNS, "tables know nothing of collections in their items, and could not destroy them")
-        };
-        let mut types = Types::default();
-        let (key, value) = (<() as Key>::describe(&mut types), T::describe(&mut types));
-        let layouts = (<() as Key>::LAYOUT, T::LAYOUT);
-        Self { kind: TableKind::Queue, key, value, layouts, types }
-    }
-
-    /// Fails unless it is what was found.
-    fn check(&self, name: &str, found: &Described<'_>) -> Result<()> {
-        let mut said = self.differences(&found.held);
-        if let Some(Moving { to, moved, .. }) = &found.moving {
-            let (to, what) = match self.kind {
-                TableKind::Queue => (to.value.clone(), "items"),
-                TableKind::Table | TableKind::Multimap => (format!("{} by {}", to.value, to.key), "keys"),
-            };
-            said += &format!(
-                "\n  a migration to {to} is under way, {moved} {what} so far: open it with these types to go on"
-            );
-        }
-        if said.is_empty() { Ok(()) } else { Err(self.refuse(name, said)) }
-    }
-
-    fn refuse(&self, name: &str, differences: String) -> Error {
-        Error::TableTypes { table: name.to_owned(), differences }
-    }
-
-    /// What differs between what is there and this; nothing if it is the same.
-    fn differences(&self, found: &Held<'_>) -> String {
-        let mut said = String::new();
-        let mut differ = |what: &str, found: &str, wanted: &str| {
-            if found != wanted {
-                said += &format!("\n  {what}: {found} is expected to be {wanted}");
-            }
-        };
-        differ("kind", &found.structure.kind().to_string(), &self.kind.to_string());
-        differ("key", &found.key, &self.key);
-        differ("value", &found.value, &self.value);
-        if !said.is_empty() || found.layouts != self.layouts {
-            said += &differences(&found.types, &self.types);
-        }
-        if said.is_empty() && found.layouts != self.layouts {
-            said += "\n  the variants of a type are in another order, or it is of another kind";
-        }
-        said
-    }
-
-    fn hold(self, structure: Structure<'_>) -> Held<'_> {
-        let Self { key, value, layouts, types, .. } = self;
-        Held { structure, key, value, layouts, types }
-    }
 }
 
 /// An open table: where it is, and its number.
@@ -521,8 +471,7 @@ impl<'p> Tables<'p> {
     pub fn list(self, tx: &View<'p, impl Control>) -> Result<Vec<TableDescription>> {
         let described = |pair: Result<(String, Described<'p>)>| {
             let (name, Described { held, .. }) = pair?;
-            let Held { structure, key, value, types, layouts } = held;
-            Ok(TableDescription { name, kind: structure.kind(), key, value, types, layouts })
+            Ok(held.describe(&name))
         };
         self.named.iter(tx).map(described).collect()
     }
@@ -567,207 +516,5 @@ impl<'p> Tables<'p> {
         }
         self.named.destroy(tx)?;
         self.last.free(tx).map(drop)
-    }
-}
-
-/// What moves some of a table's keys with their values, or of a queue's items, in one transaction: from `from` (whether its values are words is said) to `to`. It
-/// returns how many, which are none when none are left.
-pub(crate) trait MoveSome {
-    fn move_some<'p, C: Control>(
-        &mut self,
-        tx: &Tx<'p, C>,
-        from: (PersistentAddress, bool),
-        to: PersistentAddress,
-    ) -> Result<u64>;
-}
-
-/// A table before or in the midst of a migration.
-pub(crate) struct Movable {
-    /// The types of its values.
-    pub value: String,
-    pub types: Types,
-    pub layouts: (u64, u64),
-    /// Those that it is being moved to, if it is, and whether by a function.
-    pub moving_to: Option<((u64, u64), bool)>,
-    /// Why it cannot be opened as it is.
-    pub refused: Error,
-}
-
-/// Migration of a table: its keys are moved to another one, some in each transaction, so that neither a transaction nor the pool becomes
-/// larger with the table. Each key is at any time in one of the two.
-impl<'p> Tables<'p> {
-    /// The table `name`, which is not of the types that are wanted, if it is of their kind.
-    pub(crate) fn movable(
-        self,
-        tx: &View<'p, impl Control>,
-        name: &str,
-        wanted: &Wanted,
-    ) -> Result<Option<Movable>> {
-        let Some(found) = self.named.get(tx, name)? else { return Ok(None) };
-        let Err(refused) = wanted.check(name, &found) else { return Ok(None) };
-        let Described { held, moving, .. } = found;
-        if held.structure.kind() != wanted.kind {
-            return Err(refused);
-        }
-        let Held { value, layouts, types, .. } = held;
-        let moving_to = moving.map(|moving| (moving.to.layouts, moving.by_function));
-        Ok(Some(Movable { value, types, layouts, moving_to, refused }))
-    }
-
-    /// One transaction of a migration: begins it, moves some keys, or ends it. How many were moved in all; whether it is done.
-    pub(crate) fn migrate_some<F: Form>(
-        self,
-        tx: &Tx<'p, impl Control>,
-        name: &str,
-        by_function: bool,
-        step: &mut impl MoveSome,
-    ) -> Result<(u64, bool)> {
-        let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
-        let wanted = F::wanted();
-        if wanted.check(name, &found).is_ok() {
-            return Ok((0, true));
-        }
-        found.check(tx, name)?;
-        let Described { held, number, moving } = found;
-        let (to, before) = match moving {
-            Some(moving) if moving.to.layouts != wanted.layouts || moving.by_function != by_function => {
-                return Err(wanted.refuse(name, wanted.differences(&moving.to)));
-            }
-            Some(moving) => (moving.to, moving.moved),
-            None => {
-                // Whoever has it open finds it gone.
-                Self::number(&held.structure, tx, 0)?;
-                (wanted.hold(F::make(tx)?), 0)
-            }
-        };
-        let from = (held.structure.places().0, matches!(held.structure, Structure::WordTable(_)));
-        let moved = step.move_some(tx, from, to.structure.places().0)?;
-        let described = if moved == 0 {
-            // What it was moved from, which is empty, goes with the entry that is replaced.
-            let number = self.next_number(tx)?;
-            Self::number(&to.structure, tx, number)?;
-            Described { held: to, number, moving: None }
-        } else {
-            Described { held, number, moving: Some(Moving { to, moved: before + moved, by_function }) }
-        };
-        self.named.insert(tx, &name.to_owned(), &described)?;
-        Ok((before + moved, moved == 0))
-    }
-}
-
-/// The rows of a table whose types the program does not know.
-#[derive(Clone, Copy)]
-pub(crate) enum Rows<'p> {
-    Map(OrderedMap<'p, RawKey<false>, Raw<false>>),
-    Words(OrderedMap<'p, RawKey<true>, Raw<true>>),
-    Queue(Queue<'p, Raw<false>>),
-}
-
-/// Tags of the collections that hold keys and values of these layouts.
-fn tags(kind: TableKind, (key, value): (u64, u64)) -> (u64, u64) {
-    use strandline_core::structures::type_layout::{begin, field, tag};
-    let map = |key, value| tag(field(field(begin("OrderedMap", 1), "", key), "", value));
-    match kind {
-        TableKind::Table => (map(key, value), 0),
-        TableKind::Multimap => {
-            let pair = field(field(begin("tuple", 0), "", key), "", value);
-            (map(pair, <() as Persist<'_>>::LAYOUT), 0)
-        }
-        TableKind::Queue => {
-            (tag(field(begin("Queue", 1), "", value)), tag(field(begin("Queue node", 1), "", value)))
-        }
-    }
-}
-
-impl<'p> Rows<'p> {
-    fn of(structure: &Structure<'p>) -> Self {
-        match structure {
-            Structure::Table(map) | Structure::Multimap(map) => Self::Map(OrderedMap::of(map.address())),
-            Structure::WordTable(map) => Self::Words(OrderedMap::of(map.address())),
-            Structure::Queue(queue) => Self::Queue(Queue::of(queue.address())),
-        }
-    }
-
-    /// Shows the bytes of each key, none for an item of a queue, and the words of its value.
-    pub fn for_each(
-        self,
-        tx: &View<'p, impl Control>,
-        mut row: impl FnMut(&[u8], &[u64], u64) -> Result<()>,
-    ) -> Result<()> {
-        match self {
-            Self::Map(map) => map.iter(tx).try_for_each(|pair| {
-                let (key, Raw { words, bytes }) = pair?;
-                row(&key.0, &words, bytes)
-            }),
-            Self::Words(map) => map.iter(tx).try_for_each(|pair| {
-                let (key, Raw { words, bytes }) = pair?;
-                row(&key.0, &words, bytes)
-            }),
-            Self::Queue(queue) => queue.iter(tx)?.try_for_each(|item| {
-                let Raw { words, bytes } = item?;
-                row(&[], &words, bytes)
-            }),
-        }
-    }
-
-    /// Stores a row: what takes the place of one with the same key, or is behind all others in a queue.
-    pub fn store(
-        self,
-        tx: &Tx<'p, impl Control>,
-        about: &TableDescription,
-        key: &KeyBytes,
-        (words, bytes): (&[u64], u64),
-    ) -> Result<()> {
-        let copy = |into: &mut [u64]| into.copy_from_slice(words);
-        match self {
-            Self::Map(map) => map.insert_encoded(tx, key, bytes, copy).map(drop),
-            Self::Words(map) => map.insert_encoded(tx, key, bytes, copy).map(drop),
-            Self::Queue(queue) => queue.push_encoded(tx, tags(about.kind, about.layouts).1, bytes, copy),
-        }
-    }
-}
-
-impl<'p> Tables<'p> {
-    /// The table `name` as it is described, and its rows.
-    pub(crate) fn rows(
-        self,
-        tx: &View<'p, impl Control>,
-        name: &str,
-    ) -> Result<(TableDescription, Rows<'p>)> {
-        let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
-        if found.moving.is_some() {
-            let said = "\n  a migration of it is under way: its program has to end it first".to_owned();
-            return Err(Error::TableTypes { table: name.to_owned(), differences: said });
-        }
-        found.check(tx, name)?;
-        let Held { structure, key, value, types, layouts } = found.held;
-        let rows = Rows::of(&structure);
-        Ok((
-            TableDescription { name: name.to_owned(), kind: structure.kind(), key, value, types, layouts },
-            rows,
-        ))
-    }
-
-    /// The rows of a table that is as described; it is made if it is not there. `are_words`: its keys and values are words.
-    pub(crate) fn open_described(
-        self,
-        tx: &Tx<'p, impl Control>,
-        about: &TableDescription,
-        are_words: bool,
-    ) -> Result<Rows<'p>> {
-        let TableDescription { name, kind, key, value, types, layouts } = about.clone();
-        let wanted = Wanted { kind, key, value, layouts, types };
-        if self.find(tx, &name, &wanted)?.is_some() {
-            return Ok(self.rows(tx, &name)?.1);
-        }
-        let (tag, _) = tags(kind, layouts);
-        let structure = match kind {
-            TableKind::Table if are_words => Structure::WordTable(OrderedMap::with_tag(tx, tag)?),
-            TableKind::Table => Structure::Table(OrderedMap::with_tag(tx, tag)?),
-            TableKind::Multimap => Structure::Multimap(OrderedMap::with_tag(tx, tag)?),
-            TableKind::Queue => Structure::Queue(Queue::with_tag(tx, tag)?),
-        };
-        self.add(tx, &name, wanted.hold(structure))?;
-        Ok(Rows::of(&structure))
     }
 }
