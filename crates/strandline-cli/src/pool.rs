@@ -3,7 +3,10 @@
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use strandline::{Database, LostMemory, SingleWriter};
+use strandline::{
+    Database, DynamicStore, FieldDescription, LostMemory, Persist, Schema, SingleWriter, Tables,
+    TypeDescription,
+};
 use strandline_core::Concurrency;
 use strandline_schemes::laboratory;
 
@@ -88,6 +91,8 @@ struct Info {
 /// Look a pool over for damage; changes nothing unless told to. Exit code 1 if there is any.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool check /var/lib/shop/orders.pool\n\n\
+    It needs no program: a pool says of which types it is. All tables, collections and values that can be reached from\n\
+    the root are looked over. `lost` is memory that is allocated and cannot be reached: no damage.\n\n\
     --repair cures what can be cured with certainty and without losing anything, in a copy that takes the pool's\n\
     place; the files as they were stay beside it, with .damaged in their names. If anything else is damaged it\n\
     changes nothing, says so and exits with 1.")]
@@ -102,17 +107,22 @@ struct Check {
     json: bool,
 }
 
-/// Show what hangs from the roots, and the heap's blocks by size; the rows of a database as JSON. Changes nothing.
+/// Show what hangs from the roots, their types, and the heap's blocks by size; all that is in the pool as JSON. Changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool dump /var/lib/shop/orders.db --json > orders.jsonl\n\n\
-    --json: for each table a line that describes it, then a line for each row. `strandline pool load` reads it.")]
+    --json, of a database: for each table a line that describes it, then a line for each row, {\"key\": …, \"value\": …}\n\
+    or, of a queue, {\"value\": …}. `strandline pool load` reads it.\n\n\
+    --json, of a pool with another root: a line with the root's type and all types in it; then each value, {\"at\":\n\
+    \"0x1040\", \"type\": \"Shop\", \"value\": …}, beginning with the root. Pointers and collections in a value are addresses,\n\
+    {\"at\": \"0x1080\"}; what is there follows, once, behind the value in which it is met first. A collection is a line\n\
+    {\"at\": …, \"type\": …} with its rows behind it. It cannot be loaded.")]
 struct Dump {
     /// The pool's file
     path: PathBuf,
-    /// Print the rows of a database's tables, a line of JSON each
+    /// Print all that hangs from the root, a line of JSON each
     #[arg(long)]
     json: bool,
-    /// Only this table
+    /// Only this table of a database
     #[arg(long, requires = "json")]
     table: Option<String>,
 }
@@ -225,23 +235,28 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let repaired = if arguments.repair { mend(arguments)? } else { Some(RepairReport::default()) };
             let Some(repaired) = repaired else { return Ok(Outcome::Finding) };
             let mut report = check(&arguments.path, strandline_schemes::ALL)?;
-            let lost =
-                if report.damage.is_empty() { check_tables(&arguments.path, &mut report)? } else { None };
-            return show_check(&report, lost, &repaired, arguments.json);
+            let hanging = if report.damage.is_empty() {
+                check_described(&arguments.path, &mut report)?
+            } else {
+                Hanging::default()
+            };
+            return show_check(&report, &hanging, &repaired, arguments.json);
         }
         What::Dump(dump) if dump.json => {
-            let db = database(&dump.path)?;
             let mut out = BufWriter::new(std::io::stdout().lock());
-            rows::dump(&db, dump.table.as_deref(), &mut out)?;
+            let damage = match &dump.table {
+                Some(table) => rows::dump_table(&database(&dump.path)?, table, &mut out).map(|()| Vec::new()),
+                None => rows::dump(&described(&dump.path)?, &mut out),
+            }?;
             out.flush().map_err(Failure::output)?;
+            for damage in &damage {
+                eprintln!("damage  {damage}");
+            }
+            return Ok(if damage.is_empty() { Outcome::Success } else { Outcome::Finding });
         }
         What::Dump(dump) => {
             show_dump(&check(&dump.path, strandline_schemes::ALL)?);
-            if let Some(db) = read_database(&dump.path)? {
-                for table in db.list()? {
-                    say!("{} {:?}: {} -> {}", table.kind, table.name, table.key, table.value);
-                }
-            }
+            show_types(&dump.path)?;
         }
         What::Copy(copy) => {
             if copy.to.exists() {
@@ -326,10 +341,10 @@ fn options_of(path: &Path) -> Result<Options, Failure> {
     })
 }
 
-/// The database at `path`, to be read; `None`: it is a pool with a root of another kind, or of a scheme of the laboratory.
-fn read_database(path: &Path) -> Result<Option<Database<SingleWriter>>, Failure> {
-    match Database::open_read_only(path, &options_of(path)?) {
-        Ok(db) => Ok(Some(db)),
+/// What a pool without a root that describes itself is opened with: one of a scheme of the laboratory, or with words for roots.
+fn if_described<T>(opened: Result<T, Error>) -> Result<Option<T>, Failure> {
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
         Err(
             Error::RootLayout { .. }
             | Error::Missing { .. }
@@ -341,21 +356,78 @@ fn read_database(path: &Path) -> Result<Option<Database<SingleWriter>>, Failure>
     }
 }
 
+/// The pool at `path`, to be read by what it says of its types, if its root is one of the library's.
+fn read_described(path: &Path) -> Result<Option<DynamicStore<SingleWriter>>, Failure> {
+    if_described(DynamicStore::open_read_only(path, &options_of(path)?))
+}
+
 /// The same; a pool of another kind is none.
-fn database(path: &Path) -> Result<Database<SingleWriter>, Failure> {
-    read_database(path)?.ok_or_else(|| {
+fn described(path: &Path) -> Result<DynamicStore<SingleWriter>, Failure> {
+    read_described(path)?.ok_or_else(|| {
         Failure::Usage(format!(
-            "{} is no database with tables: only its program knows the types of its root; `strandline pool dump` shows it as words",
+            "{} does not say of which types its roots are; without --json, `strandline pool dump` shows them as words",
             path.display()
         ))
     })
 }
 
-/// Looks the tables of a database over, by what it says of their types, and adds what is damaged to `report`; what is allocated and belongs to none.
-fn check_tables(path: &Path, report: &mut CheckReport) -> Result<Option<LostMemory>, Failure> {
-    let Some(db) = read_database(path)? else { return Ok(None) };
-    report.damage.extend(db.check()?);
-    if report.damage.is_empty() { Ok(Some(db.lost_memory()?)) } else { Ok(None) }
+/// The database at `path`, to be read; a pool of another kind is none.
+fn database(path: &Path) -> Result<Database<SingleWriter>, Failure> {
+    if_described(Database::open_read_only(path, &options_of(path)?))?.ok_or_else(|| {
+        Failure::Usage(format!(
+            "{} is no database with tables; `strandline pool backup` copies any pool, `strandline pool dump` shows it",
+            path.display()
+        ))
+    })
+}
+
+/// What hangs from the root of a pool, beyond damage.
+#[derive(Default)]
+struct Hanging {
+    lost: Option<LostMemory>,
+    /// Why it was not looked at, if it was not.
+    unchecked: Option<String>,
+}
+
+/// Looks over what hangs from the root, by what the pool says of its types, and adds what is damaged to `report`.
+fn check_described(path: &Path, report: &mut CheckReport) -> Result<Hanging, Failure> {
+    let Some(store) = read_described(path)? else { return Ok(Hanging::default()) };
+    match store.check() {
+        Ok(damage) if damage.is_empty() => Ok(Hanging { lost: Some(store.lost_memory()?), unchecked: None }),
+        Ok(damage) => {
+            report.damage.extend(damage);
+            Ok(Hanging::default())
+        }
+        Err(Error::Unsupported(what)) => Ok(Hanging { lost: None, unchecked: Some(what) }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Prints the tables of a database, or the types of another root.
+fn show_types(path: &Path) -> Result<(), Failure> {
+    let Some(store) = read_described(path)? else { return Ok(()) };
+    let Ok(Schema { root, types }) = store.schema() else { return Ok(()) };
+    if root == Tables::NAME {
+        for table in database(path)?.list()? {
+            say!("{} {:?}: {} -> {}", table.kind, table.name, table.key, table.value);
+        }
+        return Ok(());
+    }
+    say!("the root is a {root}");
+    for TypeDescription { name, is_enum, variants, .. } in types.all() {
+        let variants: Vec<_> = variants
+            .iter()
+            .map(|variant| {
+                let field = |field: &FieldDescription| format!("{}: {}", field.name, field.type_name);
+                let fields: Vec<_> = variant.fields.iter().map(field).collect();
+                let fields =
+                    if fields.is_empty() { String::new() } else { format!("{{ {} }}", fields.join(", ")) };
+                if *is_enum { format!("{} {fields}", variant.name).trim_end().to_owned() } else { fields }
+            })
+            .collect();
+        say!("type {name} = {}", variants.join(" | "));
+    }
+    Ok(())
 }
 
 /// Opens a pool under the domain that wrote it.
@@ -392,7 +464,7 @@ fn mend(arguments: &Check) -> Result<Option<RepairReport>, Failure> {
 
 fn show_check(
     report: &CheckReport,
-    lost: Option<LostMemory>,
+    Hanging { lost, unchecked }: &Hanging,
     repaired: &RepairReport,
     json: bool,
 ) -> Result<Outcome, Failure> {
@@ -407,6 +479,7 @@ fn show_check(
             json!({
                 "schema": SCHEMA, "damage": report.damage, "roots": roots, "repaired": repaired.repaired, "kept": repaired.kept,
                 "lost_blocks": lost.map(|lost| lost.blocks), "lost_bytes": lost.map(|lost| lost.bytes),
+                "unchecked": unchecked,
             })
         );
     } else {
@@ -423,7 +496,10 @@ fn show_check(
             say!("damage  {damage}");
         }
         if let Some(LostMemory { blocks, bytes, .. }) = lost.filter(|lost| lost.blocks > 0) {
-            say!("lost  {bytes} bytes in {blocks} blocks are allocated and belong to no table");
+            say!("lost  {bytes} bytes in {blocks} blocks are allocated, and nothing leads to them");
+        }
+        if let Some(why) = unchecked {
+            say!("unchecked  {why}");
         }
         if report.damage.is_empty() {
             say!("no damage found");

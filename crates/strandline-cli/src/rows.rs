@@ -1,15 +1,16 @@
-//! The rows of a database's tables as JSON, a line each, and back.
+//! What is in a pool as JSON, a line each; the rows of a database's tables also back.
 //!
-//! A table is a line that describes it, and then a line for each of its rows. Numbers that JSON programs would round are texts, bytes are
-//! hexadecimal digits, a variant with fields is an object of one field.
+//! A table is a line that describes it, and then a line for each of its rows. So is a collection that hangs from a root of another type.
+//! A value at an address is a line. Numbers that JSON programs would round are texts, bytes are hexadecimal digits, a variant with fields is
+//! an object of one field, and so is a pointer or a collection: `{"at": "0x…"}`.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use strandline::{
-    Database, Dynamic, FieldDescription, SingleWriter, TableDescription, TableKind, TypeDescription, Types,
-    VariantDescription,
+    Database, Dynamic, DynamicStore, FieldDescription, Persist, Schema, Shown, SingleWriter,
+    TableDescription, TableKind, Tables, TypeDescription, Types, VariantDescription,
 };
 use strandline_core::file::Options;
 
@@ -18,35 +19,89 @@ use crate::failure::Failure;
 /// So many rows are copied at a time.
 const ROWS: usize = 10_000;
 
-/// Writes the tables of a database, or the one of this name.
+/// Writes what hangs from the pool's root: of a database its tables, else first what the root is. What is damaged is left out, and
+/// returned.
+///
+/// # Errors
+/// Something is of types that only its program can read; output fails.
+pub fn dump(store: &DynamicStore<SingleWriter>, out: &mut impl Write) -> Result<Vec<String>, Failure> {
+    let Schema { root, types } = store.schema()?;
+    let mut lines = Output { out, failed: None };
+    // The catalogue's own words say nothing.
+    let mut is_database = root == Tables::NAME;
+    let mut hidden = None;
+    if !is_database {
+        lines
+            .put(&json!({"root": root, "types": describe_types(&types)}))
+            .map_err(|error| lines.failure(error))?;
+    }
+    let done = store.dump(|shown| match shown {
+        Shown::Value { value: Dynamic::Record(fields), .. } if is_database => {
+            is_database = false;
+            hidden = fields.iter().find_map(|(_, value)| match value {
+                Dynamic::Handle(to, at) if **to == *"Ptr<u64>" => Some(*at),
+                _ => None,
+            });
+            Ok(())
+        }
+        Shown::Value { at, .. } if hidden == Some(at) => Ok(()),
+        Shown::Value { at, type_name, value } => {
+            lines.put(&json!({"at": hex(at), "type": type_name, "value": to_json(&value)}))
+        }
+        Shown::Collection { at, type_name } => lines.put(&json!({"at": hex(at), "type": type_name})),
+        Shown::Table(table) => lines.put(&describe(&table)),
+        Shown::Row { key: Some(key), value } => {
+            lines.put(&json!({"key": to_json(&key), "value": to_json(&value)}))
+        }
+        Shown::Row { key: None, value } => lines.put(&json!({"value": to_json(&value)})),
+        _ => Ok(()),
+    });
+    done.map_err(|error| lines.failure(error))
+}
+
+/// Writes the table of this name.
 ///
 /// # Errors
 /// There is no such table; a row is damaged; output fails.
-pub fn dump(db: &Database<SingleWriter>, only: Option<&str>, out: &mut impl Write) -> Result<(), Failure> {
+pub fn dump_table(db: &Database<SingleWriter>, name: &str, out: &mut impl Write) -> Result<(), Failure> {
     let tables = db.list()?;
-    let wanted = |table: &&TableDescription| only.is_none_or(|name| table.name == name);
-    if let Some(name) = only.filter(|_| !tables.iter().any(|table| wanted(&table))) {
+    let Some(table) = tables.iter().find(|table| table.name == name) else {
         return Err(Failure::Usage(format!("there is no table `{name}`: there are {}", names(&tables))));
-    }
-    for table in tables.iter().filter(wanted) {
-        writeln!(out, "{}", describe(table)).map_err(Failure::output)?;
-        let mut failed = None;
-        db.dump(&table.name, |key, value| {
-            let row = match table.kind {
+    };
+    let mut lines = Output { out, failed: None };
+    let done = lines.put(&describe(table)).and_then(|()| {
+        db.dump(name, |key, value| {
+            lines.put(&match table.kind {
                 TableKind::Queue => json!({"value": to_json(&value)}),
                 _ => json!({"key": to_json(&key), "value": to_json(&value)}),
-            };
-            writeln!(out, "{row}").map_err(|error| {
-                failed = Some(error);
-                strandline::Error::Aborted
             })
         })
-        .map_err(|error| match failed.take() {
-            Some(failed) => Failure::output(failed),
-            None => error.into(),
-        })?;
+    });
+    done.map_err(|error| lines.failure(error))
+}
+
+/// Where lines go, and why they no longer do.
+struct Output<'w, W> {
+    out: &'w mut W,
+    failed: Option<std::io::Error>,
+}
+
+impl<W: Write> Output<'_, W> {
+    fn put(&mut self, line: &Value) -> strandline::Result<()> {
+        writeln!(self.out, "{line}").map_err(|error| {
+            self.failed = Some(error);
+            strandline::Error::Aborted
+        })
     }
-    Ok(())
+
+    /// Why it ended with `error`.
+    fn failure(&mut self, error: strandline::Error) -> Failure {
+        self.failed.take().map_or_else(|| error.into(), Failure::output)
+    }
+}
+
+fn hex(address: u64) -> String {
+    format!("{address:#x}")
 }
 
 /// The tables' names, for a message.
@@ -161,24 +216,28 @@ impl<B: BufRead> Lines<B> {
 }
 
 fn describe(table: &TableDescription) -> Value {
+    json!({
+        "table": table.name, "kind": table.kind.to_string(), "key": table.key, "value": table.value,
+        "layouts": [hex(table.layouts.0), hex(table.layouts.1)],
+        "types": describe_types(&table.types),
+    })
+}
+
+fn describe_types(types: &Types) -> Value {
     let field = |field: &FieldDescription| json!({"name": field.name, "type": field.type_name});
     let variant = |variant: &VariantDescription| json!({"name": variant.name, "fields": variant.fields.iter().map(field).collect::<Vec<_>>()});
-    let types = table.types.all().iter().map(|of| {
+    let types = types.all().iter().map(|of| {
         json!({
-            "name": of.name, "version": of.version, "layout": format!("{:#x}", of.layout), "enumeration": of.is_enum,
+            "name": of.name, "version": of.version, "layout": hex(of.layout), "enumeration": of.is_enum,
             "variants": of.variants.iter().map(variant).collect::<Vec<_>>(),
         })
     });
-    json!({
-        "table": table.name, "kind": table.kind.to_string(), "key": table.key, "value": table.value,
-        "layouts": [format!("{:#x}", table.layouts.0), format!("{:#x}", table.layouts.1)],
-        "types": types.collect::<Vec<_>>(),
-    })
+    types.collect()
 }
 
 fn described(line: &Value) -> Option<TableDescription> {
     let text = |of: &Value, name: &str| Some(of.get(name)?.as_str()?.to_owned());
-    let hex = |of: &Value| u64::from_str_radix(of.as_str()?.strip_prefix("0x")?, 16).ok();
+    let number = |of: &Value| u64::from_str_radix(of.as_str()?.strip_prefix("0x")?, 16).ok();
     let field = |field: &Value| {
         let (name, type_name) = (text(field, "name")?, text(field, "type")?);
         Some(FieldDescription { name, type_name, was: None, default: None })
@@ -191,7 +250,7 @@ fn described(line: &Value) -> Option<TableDescription> {
         Some(TypeDescription {
             name: text(of, "name")?,
             version: of.get("version")?.as_u64()?.try_into().ok()?,
-            layout: hex(of.get("layout")?)?,
+            layout: number(of.get("layout")?)?,
             is_enum: of.get("enumeration")?.as_bool()?,
             variants: of.get("variants")?.as_array()?.iter().map(variant).collect::<Option<_>>()?,
         })
@@ -211,7 +270,7 @@ fn described(line: &Value) -> Option<TableDescription> {
         key: text(line, "key")?,
         value: text(line, "value")?,
         types: Types::from(types),
-        layouts: (hex(layouts.first()?)?, hex(layouts.get(1)?)?),
+        layouts: (number(layouts.first()?)?, number(layouts.get(1)?)?),
     })
 }
 
@@ -244,6 +303,7 @@ fn to_json(value: &Dynamic) -> Value {
         }
         Dynamic::Variant(name, fields) if **fields == Dynamic::Unit => name.as_str().into(),
         Dynamic::Variant(name, fields) => json!({ name.as_str(): to_json(fields) }),
+        Dynamic::Handle(_, at) => json!({"at": hex(*at)}),
     }
 }
 

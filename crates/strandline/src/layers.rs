@@ -202,28 +202,41 @@ pub(crate) fn survey<'v, 'p>(
     pair: Pair<'_, 'v, 'p>,
 ) -> error::Result<()> {
     let Some(tree) = checker.read(|tx| first_layer(tx, at, tag))? else { return Ok(()) };
-    let mut layers = vec![(tree, Vec::new())];
-    while let Some((tree, above)) = layers.pop() {
-        let slots = tree.survey(checker)?;
-        if slots.is_empty() && !above.is_empty() {
-            checker.damaged(format!("the ordered map at {:#x} has an empty layer", at.offset()));
-        }
-        for (word, slot) in slots {
-            let to = Slot::at(slot);
-            if inline {
-                pair(checker, at, &word.to_be_bytes(), &[slot], 8)?;
-            } else if slot & LAYER == 0 {
-                survey_entry(checker, to, &above, word, pair)?;
-            } else if above.len() >= MAX_KEY_BYTES / 8 {
-                checker.damaged(format!("the ordered map at {:#x} has too many layers", at.offset()));
-            } else if checker.block(to, LINE_BYTES / 8, "an ordered map's layer")?
-                && let Some(tree) = checker.read(|tx| layer(tx, to))?
-            {
-                layers.push((tree, [above.as_slice(), &[word]].concat()));
+    // In the order of the keys: the slots of each layer, those of a further one where it is met.
+    let mut way = vec![slots_of(checker, tree)?];
+    let mut above = Vec::new();
+    while let Some(slots) = way.last_mut() {
+        let Some((word, slot)) = slots.next() else {
+            way.pop();
+            above.pop();
+            continue;
+        };
+        let to = Slot::at(slot);
+        if inline {
+            pair(checker, at, &word.to_be_bytes(), &[slot], 8)?;
+        } else if slot & LAYER == 0 {
+            survey_entry(checker, to, &above, word, pair)?;
+        } else if above.len() >= MAX_KEY_BYTES / 8 {
+            checker.damaged(format!("the ordered map at {:#x} has too many layers", at.offset()));
+        } else if checker.block(to, LINE_BYTES / 8, "an ordered map's layer")?
+            && let Some(tree) = checker.read(|tx| layer(tx, to))?
+        {
+            let slots = slots_of(checker, tree)?;
+            if slots.len() == 0 {
+                checker.damaged(format!("the ordered map at {:#x} has an empty layer", at.offset()));
             }
+            way.push(slots);
+            above.push(word);
         }
     }
     Ok(())
+}
+
+/// The words of a layer with their slots, in order.
+fn slots_of(checker: &mut Checker<'_, '_>, tree: Tree) -> error::Result<std::vec::IntoIter<(u64, u64)>> {
+    let mut slots = tree.survey(checker)?;
+    slots.sort_unstable();
+    Ok(slots.into_iter())
 }
 
 fn survey_entry<'v, 'p>(

@@ -4,6 +4,7 @@ mod attacks;
 mod backup;
 mod damage;
 mod database;
+mod described;
 mod durability;
 mod large;
 mod leases;
