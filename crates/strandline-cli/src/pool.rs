@@ -414,7 +414,8 @@ fn show_types(path: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     say!("the root is a {root}");
-    for TypeDescription { name, is_enum, variants, .. } in types.all() {
+    let own = types.all().iter().filter(|of| !rows::is_of_the_library(of));
+    for TypeDescription { name, is_enum, variants, .. } in own {
         let variants: Vec<_> = variants
             .iter()
             .map(|variant| {

@@ -28,7 +28,7 @@ pub fn dump(store: &DynamicStore<SingleWriter>, out: &mut impl Write) -> Result<
     let Schema { root, types } = store.schema()?;
     let mut lines = Output { out, failed: None };
     // The catalogue's own words say nothing.
-    let mut is_database = root == Tables::NAME;
+    let is_database = root == Tables::NAME;
     let mut hidden = None;
     if !is_database {
         lines
@@ -36,8 +36,9 @@ pub fn dump(store: &DynamicStore<SingleWriter>, out: &mut impl Write) -> Result<
             .map_err(|error| lines.failure(error))?;
     }
     let done = store.dump(|shown| match shown {
-        Shown::Value { value: Dynamic::Record(fields), .. } if is_database => {
-            is_database = false;
+        Shown::Value { type_name, value: Dynamic::Record(fields), .. }
+            if is_database && type_name == root =>
+        {
             hidden = fields.iter().find_map(|(_, value)| match value {
                 Dynamic::Handle(to, at) if **to == *"Ptr<u64>" => Some(*at),
                 _ => None,
@@ -48,6 +49,7 @@ pub fn dump(store: &DynamicStore<SingleWriter>, out: &mut impl Write) -> Result<
         Shown::Value { at, type_name, value } => {
             lines.put(&json!({"at": hex(at), "type": type_name, "value": to_json(&value)}))
         }
+        Shown::Collection { type_name, .. } if is_database && type_name == root => Ok(()),
         Shown::Collection { at, type_name } => lines.put(&json!({"at": hex(at), "type": type_name})),
         Shown::Table(table) => lines.put(&describe(&table)),
         Shown::Row { key: Some(key), value } => {
@@ -223,10 +225,16 @@ fn describe(table: &TableDescription) -> Value {
     })
 }
 
+/// Whether it is one of those that catalogues are made of, which nobody needs to know.
+pub fn is_of_the_library(of: &TypeDescription) -> bool {
+    of.name.starts_with("strandline::")
+}
+
 fn describe_types(types: &Types) -> Value {
     let field = |field: &FieldDescription| json!({"name": field.name, "type": field.type_name});
     let variant = |variant: &VariantDescription| json!({"name": variant.name, "fields": variant.fields.iter().map(field).collect::<Vec<_>>()});
-    let types = types.all().iter().map(|of| {
+    let own = types.all().iter().filter(|of| !is_of_the_library(of));
+    let types = own.map(|of| {
         json!({
             "name": of.name, "version": of.version, "layout": hex(of.layout), "enumeration": of.is_enum,
             "variants": of.variants.iter().map(variant).collect::<Vec<_>>(),

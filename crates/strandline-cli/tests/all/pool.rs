@@ -281,5 +281,111 @@ fn a_database_goes_out_as_json_and_in_again() {
     }
     // A pool of another kind has no tables.
     let other = create(folder.path(), "process");
-    assert!(ends(&["dump", &other, "--json"], 2).contains("is no database with tables"));
+    assert!(ends(&["dump", &other, "--json"], 2).contains("does not say of which types"));
+    let refused = ends(&["copy", &other, &in_folder("nothing")], 2);
+    assert!(refused.contains("is no database with tables"), "{refused}");
+}
+
+#[derive(Clone, Copy, strandline::Persist)]
+struct Step<'p> {
+    name: strandline::Text<'p>,
+    next: Option<strandline::Ptr<'p, Step<'p>>>,
+}
+
+#[derive(strandline::Persist)]
+struct Route<'p> {
+    length: u32,
+    first: Option<strandline::Ptr<'p, Step<'p>>>,
+    towns: strandline::OrderedMap<'p, String, Option<u16>>,
+    tables: strandline::Tables<'p>,
+}
+
+/// A root of one's own is looked over and shown without the program that knows its types.
+#[test]
+fn a_root_of_ones_own_needs_no_program() {
+    use strandline::{OrderedMap, Ptr, Store, Tables, Text};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("route").display().to_string();
+    let options = Options::default();
+    let store = Store::<Route>::create(&path, &options, |tx| {
+        let towns = OrderedMap::new(tx)?;
+        towns.insert(tx, &"Bergen".to_string(), &Some(1070))?;
+        let tables = Tables::new(tx)?;
+        tables.queue::<u64>(tx, "jobs")?.push(tx, &5)?;
+        let first = Ptr::new(tx, &Step { name: Text::new(tx, "north")?, next: None })?;
+        // A way that leads back.
+        first.update(tx, |step| step.next = Some(first))?;
+        Ok(Route { length: 7, first: Some(first), towns, tables })
+    })
+    .unwrap();
+    store.close().unwrap();
+    let told = ends(&["check", &path], 0);
+    assert!(
+        told.contains("no damage found") && !told.contains("lost") && !told.contains("unchecked"),
+        "{told}"
+    );
+    let told = ends(&["dump", &path], 0);
+    assert!(told.contains("the root is a Route"), "{told}");
+    assert!(told.contains("type Step = { name: Text, next: Option<Ptr<Step>> }"), "{told}");
+
+    let told = ends(&["dump", &path, "--json"], 0);
+    let lines: Vec<serde_json::Value> =
+        told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["root"], &lines[1]["type"]), (&"Route".into(), &"Route".into()));
+    let root = &lines[1]["value"];
+    assert_eq!(root["length"], 7);
+    let step = lines.iter().find(|line| line["at"] == root["first"]["at"]).unwrap();
+    assert_eq!((&step["type"], &step["value"]["next"]), (&"Step".into(), &root["first"]));
+    let name = lines.iter().find(|line| line["at"] == step["value"]["name"]["at"]).unwrap();
+    assert_eq!(name["value"], "north");
+    let towns = lines.iter().position(|line| line["at"] == root["towns"]["at"]).unwrap();
+    assert_eq!(lines[towns + 1], serde_json::json!({"key": "Bergen", "value": 1070}));
+    assert!(!lines[0].to_string().contains("strandline::Table\""), "types of the library's own");
+    let jobs = lines.iter().position(|line| line["table"] == "jobs").unwrap();
+    assert_eq!(lines[jobs + 1], serde_json::json!({"value": 5}));
+    assert_eq!(lines.len(), 10, "{told}");
+
+    // What nothing leads to any more is lost, and no damage.
+    let store = Store::<Route>::open(&path, &options).unwrap();
+    store.update(|tx, root| root.update(tx, |route| route.first = None)).unwrap();
+    store.close().unwrap();
+    assert!(ends(&["check", &path], 0).contains("in 3 blocks are allocated, and nothing leads to them"));
+    let told: serde_json::Value = serde_json::from_str(&ends(&["check", &path, "--json"], 0)).unwrap();
+    assert_eq!((&told["lost_blocks"], &told["unchecked"]), (&3.into(), &serde_json::Value::Null));
+
+    // A freed map that is still in its place.
+    let store = Store::<Route>::open(&path, &options).unwrap();
+    store.update(|tx, root| root.get(tx)?.towns.destroy(tx)).unwrap();
+    store.close().unwrap();
+    let told = ends(&["check", &path], 1);
+    assert!(told.contains("damage  OrderedMap<String, Option<u16>> is said to be at"), "{told}");
+    assert!(ends(&["dump", &path, "--json"], 1).contains("damage  OrderedMap"));
+    assert!(ends(&["dump", &path, "--json", "--table", "jobs"], 2).contains("is no database"));
+}
+
+/// What hangs from the rows of a database is shown behind them.
+#[test]
+fn pointers_in_rows_are_followed() {
+    use strandline::{Database, Ptr, SingleWriter, Text};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db").display().to_string();
+    let db = Database::<SingleWriter>::open_with(&path, &Options::default()).unwrap();
+    db.write(|tx| {
+        let steps = db.catalogue(tx)?.table::<u64, Ptr<Step>>(tx, "steps")?;
+        let step = Ptr::new(tx, &Step { name: Text::new(tx, "north")?, next: None })?;
+        steps.insert(tx, &1, &step).map(drop)
+    })
+    .unwrap();
+    db.close().unwrap();
+    assert!(!ends(&["check", &path], 0).contains("lost"));
+    let told = ends(&["dump", &path, "--json"], 0);
+    let lines: Vec<serde_json::Value> =
+        told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["table"]), (4, &"steps".into()));
+    assert_eq!((&lines[1]["value"]["at"], &lines[2]["type"]), (&lines[2]["at"], &"Step".into()));
+    assert_eq!(lines[3]["value"], "north");
+    let copy = folder.path().join("copy").display().to_string();
+    assert!(ends(&["copy", &path, &copy], 2).contains("holds pointers"));
 }

@@ -1,10 +1,10 @@
 //! Looking a catalogue over: its entries by their type, and the tables by what these say.
 
 use super::rows::{moving, tags};
-use super::{Described, Held, TableDescription, misplaced};
+use super::{Described, Held, TableDescription, Tables, misplaced};
 use crate::Persist;
 use crate::check::{Checker, Look};
-use crate::described;
+use crate::described::{self, Shown};
 use crate::entry::decode_pair;
 use crate::layers::survey;
 use crate::ordered_map::OrderedMap;
@@ -25,6 +25,7 @@ pub(crate) fn is_catalogue(value: &TypeDescription) -> bool {
 /// Reaches the catalogue whose map is at `at`.
 pub(crate) fn reach(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<()> {
     let look = Look::Typed(|checker, at| {
+        checker.met(|| Shown::Collection { at: at.offset(), type_name: Tables::NAME.into() })?;
         let map = (Named::TAG, Named::INLINE);
         survey(checker, at, map, &mut |checker, at, key, words, bytes| match decode_pair::<
             String,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use strandline::{Domain, Error, Geometry, Options, Result, Store, SyncParameters};
+use strandline::{Domain, DynamicStore, Error, Geometry, Options, Result, Stm, Store, SyncParameters};
 use strandline_core::scheme::Schemes;
 use strandline_structures::model::typed::{All, Shelf, name};
 use strandline_structures::model::{Contents, Operation};
@@ -104,6 +104,25 @@ fn use_everything(store: &Store<All>) {
     let _ = store.usage();
 }
 
+/// Walks over it as a program that does not know its types. It finds damage if one that does finds some.
+fn walk_described(path: &Path, domain: Domain) {
+    let Ok(pool) = DynamicStore::<Stm>::open_read_only(path, &options(domain)) else { return };
+    let found = pool.check();
+    let _ = pool.lost_memory();
+    let mut met = 0;
+    let _ = pool.dump(|_| {
+        met += 1;
+        assert!(met < 1 << 17, "more than there are words");
+        Ok(())
+    });
+    drop(pool);
+    let Ok(store) = Store::<All>::open_read_only(path, &options(domain)) else { return };
+    // Without a description there is no walk.
+    if let (Ok(found), Ok(expected)) = (found, store.check()) {
+        assert_eq!(found.is_empty(), expected.is_empty(), "{found:?} {expected:?}");
+    }
+}
+
 type Files = Vec<(&'static str, Vec<u8>)>;
 
 /// A pool's files, whole: closed, or as a kill would leave them.
@@ -113,12 +132,16 @@ fn make_image(domain: Domain, clean: bool) -> Files {
         Store::<All>::create(folder.path().join("pool"), &options(domain), |tx| All::new(tx)).unwrap();
     All::fill(&store, 40).unwrap();
     assert_eq!(store.check().unwrap(), [""; 0]);
+    let lost = store.lost_memory().unwrap();
     let read = || {
         let names = ["pool", "pool.log"].into_iter();
         names.filter_map(|name| Some((name, std::fs::read(folder.path().join(name)).ok()?))).collect()
     };
     if clean {
         store.close().unwrap();
+        let path = folder.path().join("pool");
+        let pool = DynamicStore::<Stm>::open_read_only(path, &options(domain)).unwrap();
+        assert_eq!((pool.check().unwrap(), pool.lost_memory().unwrap()), (vec![], lost));
         read()
     } else {
         read()
@@ -175,6 +198,7 @@ pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
     put(&files, folder.path());
     let path = folder.path().join("pool");
     let _ = strandline_core::file::check(&path, Schemes::default());
+    walk_described(&path, domain);
     if let Ok(store) = Store::<All>::open_read_only(&path, &options(domain)) {
         use_everything(&store);
     }
@@ -245,6 +269,7 @@ pub fn open_aimed(damage: &[Aimed]) {
     put(&files, folder.path());
     let path = folder.path().join("pool");
     let _ = strandline_core::file::check(&path, Schemes::default());
+    walk_described(&path, Domain::Process);
     if let Ok(store) = Store::<All>::open(&path, &options(Domain::Process)) {
         use_everything(&store);
     }

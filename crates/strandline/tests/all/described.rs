@@ -130,6 +130,7 @@ fn a_pool_is_shown_without_its_program() {
             "#9: Node = number: 2, next: #4",
             "#5: Queue<Vec<u8>>",
             "  Bytes([1, 2])",
+            "#6: strandline::Tables",
             "table names",
             "  1 -> one",
             "#7: u64 = 1",
