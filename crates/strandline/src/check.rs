@@ -132,23 +132,20 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<String>> {
-        Self::walk(tx, None, begin)?.found()
+        Ok(Self::walk(tx, None, begin)?.damage)
     }
 
-    /// The same, while `show` is shown all values that are known by their descriptions.
-    pub(crate) fn show<C: Control>(
+    /// The same, which fails if there is none as far as can be seen, but something that only the program can read. `show` is shown all
+    /// values that are known by their descriptions.
+    pub(crate) fn run_described<C: Control>(
         tx: &'v View<'p, C>,
-        show: Show<'v>,
+        show: Option<Show<'v>>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<String>> {
-        Self::walk(tx, Some(show), begin)?.found()
-    }
-
-    /// The damage. That there is none can be said only if everything was looked at.
-    fn found(self) -> Result<Vec<String>> {
-        match self.unknown {
-            Some(unknown) if self.damage.is_empty() => Err(unreadable(&unknown)),
-            _ => Ok(self.damage),
+        let checker = Self::walk(tx, show, begin)?;
+        match checker.unknown {
+            Some(unknown) if checker.damage.is_empty() => Err(unreadable(&unknown)),
+            _ => Ok(checker.damage),
         }
     }
 

@@ -409,8 +409,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.store.snapshot_usage()
     }
 
-    /// Looks everything over for damage: blocks, links, lengths, the order of keys, and that keys and values are of the types that the
-    /// database says. What is wrong is returned, and nothing if all is well.
+    /// Looks everything over for damage: blocks, links, lengths, the order of keys, that keys and values are of the types that the
+    /// database says, and what pointers in them lead to. What is wrong is returned, and nothing if all is well.
     ///
     /// # Errors
     /// As [`Store::check`].
@@ -418,7 +418,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.store.check()
     }
 
-    /// What is allocated and belongs to no table: nothing, unless the file is damaged. As [`Store::lost_memory`].
+    /// What is allocated and belongs to no table, nor hangs from a row of one, as [`Store::lost_memory`]: nothing, unless rows with pointers
+    /// were removed and what they led to was not.
     ///
     /// # Errors
     /// As [`Store::lost_memory`].

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::check::{Checker, LostMemory};
+use super::check::{Checker, LostMemory, Show};
 use super::described::Shown;
 use super::persist::{Fixed, Root};
 use super::root;
@@ -85,7 +85,7 @@ impl<C: Control<Memory = Native>> DynamicStore<C> {
     /// # Errors
     /// [`Error::Unsupported`]: no damage was found, but there are values that only the pool's program can read; as [`Store::view`].
     pub fn check(&self) -> Result<Vec<String>> {
-        found(self.store.check())
+        self.walk(None)
     }
 
     /// What is allocated and cannot be reached from the root, as [`Store::lost_memory`].
@@ -106,17 +106,19 @@ impl<C: Control<Memory = Native>> DynamicStore<C> {
     /// What `show` returns, and nothing more is shown then; [`Error::TableTypes`]: a table is under migration; as
     /// [`DynamicStore::check`].
     pub fn dump(&self, mut show: impl FnMut(Shown) -> Result<()>) -> Result<Vec<String>> {
-        found(self.store.view(|tx, root| {
-            Checker::show(tx, &mut show, |checker| root::visit::<Unknown, C>(tx, root, checker))
-        }))
+        self.walk(Some(&mut show))
     }
-}
 
-/// What stands in the way of the walk is damage, too.
-fn found(damage: Result<Vec<String>>) -> Result<Vec<String>> {
-    match damage {
-        Err(error @ (Error::Damaged(_) | Error::Dangling { .. })) => Ok(vec![error.to_string()]),
-        damage => damage,
+    fn walk(&self, mut show: Option<&mut dyn FnMut(Shown) -> Result<()>>) -> Result<Vec<String>> {
+        let done = self.store.view(|tx, root| {
+            let show = show.as_mut().map(|show| &mut **show as Show<'_>);
+            Checker::run_described(tx, show, |checker| root::visit::<Unknown, C>(tx, root, checker))
+        });
+        match done {
+            // What stands in the way of the walk is damage, too.
+            Err(error @ (Error::Damaged(_) | Error::Dangling { .. })) => Ok(vec![error.to_string()]),
+            done => done,
+        }
     }
 }
 

@@ -424,7 +424,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Damaged`]: something is, so that nothing can be said ([`Store::check`] says what); as [`Store::view`].
+    /// [`Error::Damaged`]: something is, so that nothing can be said ([`Store::check`] says what); [`Error::Unsupported`]: in the row of a
+    /// table there is a pointer to a type that does not describe itself; as [`Store::view`].
     pub fn lost_memory(&self) -> Result<LostMemory> {
         self.view(|tx, root| Checker::lost(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }

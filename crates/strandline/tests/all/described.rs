@@ -318,6 +318,20 @@ fn what_only_the_program_can_read_is_told() {
     assert_eq!(open(&path).check().unwrap().len(), 1);
 }
 
+/// In a row of a table it does not stand in the way of a check by the program, but nobody can say what is lost.
+#[test]
+fn what_a_row_leads_to_may_be_unknown() {
+    let db = Database::in_memory().unwrap();
+    db.write(|tx| {
+        let owns = db.catalogue(tx)?.table::<u64, Ptr<Own>>(tx, "owns")?;
+        owns.insert(tx, &1, &Ptr::new(tx, &Own(5))?).map(drop)
+    })
+    .unwrap();
+    assert_eq!(db.check().unwrap(), [""; 0]);
+    let told = db.lost_memory();
+    assert!(matches!(&told, Err(Error::Unsupported(what)) if what.contains("Ptr<Own>")), "{told:?}");
+}
+
 /// A catalogue goes with the value that holds it, tables and all.
 #[test]
 fn a_catalogue_is_destroyed_with_its_value() {
