@@ -31,6 +31,14 @@ pub(crate) enum Look<'v, 'p> {
     Described(Described),
 }
 
+/// What is given each element of a vector or item of a queue that is looked over: its place, its words, and its bytes.
+pub(crate) type Element<'f, 'v, 'p> =
+    &'f mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u64], u64) -> Result<()>;
+
+/// What is given each pair of a map that is looked over: its place, the key, the words of the value, and its bytes.
+pub(crate) type Pair<'f, 'v, 'p> =
+    &'f mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u8], &[u64], u64) -> Result<()>;
+
 /// The name of a type or of a part of a collection, as messages have it.
 #[derive(Clone, Debug)]
 pub(crate) enum Name {
@@ -52,6 +60,10 @@ impl fmt::Display for Name {
         })
     }
 }
+
+/// The addresses that were reached, each with its tag if it was by a pointer, and the damage.
+#[cfg(test)]
+pub(crate) type AllReached = (std::collections::BTreeMap<u64, Option<u64>>, Vec<String>);
 
 /// Who is shown what a walk by descriptions meets.
 pub(crate) type Show<'v> = &'v mut dyn FnMut(Shown) -> Result<()>;
@@ -149,12 +161,12 @@ impl<'v, 'p> Checker<'v, 'p> {
         }
     }
 
-    /// Where it comes, with the tags that it finds there, and the damage.
+    /// Where it comes, and the damage.
     #[cfg(test)]
     pub(crate) fn reached<C: Control>(
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
-    ) -> Result<(std::collections::BTreeMap<u64, Option<u64>>, Vec<String>)> {
+    ) -> Result<AllReached> {
         let checker = Self::walk(tx, None, begin)?;
         assert!(checker.unknown.is_none(), "{:?}", checker.unknown);
         let reached = checker.reached.into_iter().map(|(at, reached)| (at.offset(), reached.tag));

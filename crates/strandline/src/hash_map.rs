@@ -7,7 +7,7 @@
 use std::borrow::Borrow;
 use std::collections::VecDeque;
 
-use super::check::{Checker, Look};
+use super::check::{Checker, Look, Pair};
 use super::entry::{Entry, Map, look_at_pair};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Persist, Stored, replaced};
@@ -69,12 +69,12 @@ fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<KeyValue
     KeyValueStore::of_header(tx, at, &header[1..])
 }
 
-/// Looks the map at `at` over, which has the tag `tag`; `pair` is given the place of each pair, the key, the words of the value, and its bytes.
+/// Looks the map at `at` over, which has the tag `tag`, and hands its pairs on.
 pub(crate) fn survey<'v, 'p>(
     checker: &mut Checker<'v, 'p>,
     at: PersistentAddress,
     tag: u64,
-    pair: impl FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u8], &[u64], u64) -> Result<()>,
+    pair: Pair<'_, 'v, 'p>,
 ) -> Result<()> {
     match checker.read(|tx| store(tx, at, tag))? {
         Some(store) => store.survey(checker, pair),
@@ -347,7 +347,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     }
 
     fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
-        survey(checker, at, Self::TAG, |checker, node, key, words, bytes| {
+        survey(checker, at, Self::TAG, &mut |checker, node, key, words, bytes| {
             look_at_pair::<K, V>(checker, node, key, words, bytes)
         })
     }

@@ -1,6 +1,6 @@
 //! The blocks of an ordered map: its layers, their slots, and the entries to which these lead.
 
-use super::check::Checker;
+use super::check::{Checker, Pair};
 use super::persist::{Invalid, Persist, Stored};
 use super::pointer::{check_block, invalid, read_tagged};
 use strandline_core::error;
@@ -189,10 +189,6 @@ pub(crate) fn first_layer(tx: &mut impl Read, at: PersistentAddress, tag: u64) -
     let header = read_tagged::<HEADER_WORDS>(tx, at, tag, "OrderedMap")?;
     Tree::of_header(tx, at.word(1), &header[1..])
 }
-
-/// What is given the place of each pair, the key, the words of the value, and its bytes.
-type Pair<'f, 'v, 'p> =
-    &'f mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u8], &[u64], u64) -> error::Result<()>;
 
 /// Looks the map at `at` over, which has the tag `tag`, and whose slots are values if `inline`.
 pub(crate) fn survey<'v, 'p>(

@@ -9,7 +9,7 @@
 //!
 //! Who pushes touches the last node, who pops the first: they conflict only where these are the same.
 
-use super::check::{Checker, Look};
+use super::check::{Checker, Element, Look};
 use super::persist::{Persist, Stored, replaced};
 use super::pointer::{check_block, check_tagged, handle, invalid, no_value, persist_handle, read_tagged};
 use super::transaction::{Control, Tx, View, debug_as_name};
@@ -72,12 +72,12 @@ fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
     tx.fail(Error::Damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
 }
 
-/// Looks the queue at `at` over, whose nodes have the tag `node_tag`; `item` is given each with the words of its item, and its bytes.
+/// Looks the queue at `at` over, whose nodes have the tag `node_tag`, and hands its items on.
 pub(crate) fn survey<'v, 'p>(
     checker: &mut Checker<'v, 'p>,
     at: PersistentAddress,
     node_tag: u64,
-    item: &mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u64], u64) -> Result<()>,
+    item: Element<'_, 'v, 'p>,
 ) -> Result<()> {
     let Some((first, last)) = checker.read(|tx| Ok((tx.read(at.word(FIRST))?, tx.read(at.word(LAST))?)))?
     else {

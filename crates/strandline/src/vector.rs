@@ -8,7 +8,7 @@
 
 use std::marker::PhantomData;
 
-use super::check::{Checker, Look};
+use super::check::{Checker, Element, Look};
 use super::persist::{Fixed, Persist, Stored, replaced};
 use super::pointer::{check_block, check_tagged, handle, invalid, no_value, persist_handle, read_tagged};
 use super::transaction::{Control, Tx, View, debug_as_name};
@@ -115,13 +115,13 @@ fn header(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<Header,
     Ok(Header { length, directory: PersistentAddress::new(directory), slots })
 }
 
-/// Looks the vector at `at` over, whose elements have `each` words; `element` is given the place of each and its words.
+/// Looks the vector at `at` over, whose elements have `each` words, and hands them on.
 pub(crate) fn survey<'v, 'p>(
     checker: &mut Checker<'v, 'p>,
     at: PersistentAddress,
     tags: Tags,
     each: u64,
-    element: &mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u64]) -> Result<()>,
+    element: Element<'_, 'v, 'p>,
 ) -> Result<()> {
     let Some(header) = checker.read(|tx| header(tx, at, tags.header))? else { return Ok(()) };
     let directory = header.directory;
@@ -149,7 +149,7 @@ pub(crate) fn survey<'v, 'p>(
         for number in 0..used {
             let at = first.word(1 + number * each);
             if checker.read(|tx| tx.read_range(at, &mut words))?.is_some() {
-                element(checker, at, &words)?;
+                element(checker, at, &words, 8 * each)?;
             }
         }
     }
@@ -584,7 +584,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
-        survey(checker, at, Self::TAGS, Self::EACH, &mut |checker, at, mut words| {
+        survey(checker, at, Self::TAGS, Self::EACH, &mut |checker, at, mut words, _| {
             match T::load(&mut words, Stored::new()) {
                 Ok(value) => value.visit(checker)?,
                 Err(_) => checker.damaged(no_value(at, T::NAME)),

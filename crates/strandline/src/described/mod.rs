@@ -249,13 +249,18 @@ impl Described {
                 });
             }
             Kind::HashMap { key, value } => {
-                return hash_map::survey(checker, at, form.tag, |checker, at, key_bytes, words, bytes| {
-                    self.pair(checker, at, (key, key_bytes), (value, words, bytes))
-                });
+                return hash_map::survey(
+                    checker,
+                    at,
+                    form.tag,
+                    &mut |checker, at, key_bytes, words, bytes| {
+                        self.pair(checker, at, (key, key_bytes), (value, words, bytes))
+                    },
+                );
             }
             Kind::Vector { element, tags, each } => {
-                return vector::survey(checker, at, *tags, *each, &mut |checker, at, words| {
-                    self.element(checker, at, (element, words, 8 * words.len() as u64))
+                return vector::survey(checker, at, *tags, *each, &mut |checker, at, words, bytes| {
+                    self.element(checker, at, (element, words, bytes))
                 });
             }
             Kind::Queue { item, node_tag } => {

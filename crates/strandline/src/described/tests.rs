@@ -1,11 +1,10 @@
 //! The walk by descriptions is that by the program's types.
 
-use std::collections::BTreeMap;
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::check::AllReached;
 use crate::persist::Root;
 use crate::store::Store;
 use crate::{
@@ -45,6 +44,8 @@ struct Cell<'p, T> {
     below: Option<Ptr<'p, Cell<'p, T>>>,
 }
 
+type Shelf<'p> = OrderedMap<'p, (String, u8), Vector<'p, Ptr<'p, Node<'p>>>>;
+
 #[derive(Persist)]
 struct Everything<'p> {
     sold: i16,
@@ -52,7 +53,7 @@ struct Everything<'p> {
     words: OrderedMap<'p, u64, u64>,
     pointers: OrderedMap<'p, i64, Ptr<'p, Node<'p>>>,
     texts: HashMap<'p, Id, Vec<Option<String>>>,
-    maps: HashMap<'p, String, OrderedMap<'p, (String, u8), Vector<'p, Ptr<'p, Node<'p>>>>>,
+    maps: HashMap<'p, String, Shelf<'p>>,
     jobs: Queue<'p, (String, Option<Ptr<'p, Node<'p>>>)>,
     nothing: Vector<'p, ()>,
     pairs: Vector<'p, (u8, Option<Text<'p>>)>,
@@ -162,14 +163,11 @@ impl<'p> Everything<'p> {
     }
 }
 
-/// What was reached: where, and with which tag; and the damage.
-type Reached = (BTreeMap<u64, Option<u64>>, Vec<String>);
-
-fn by_types<R: Root>(store: &Store<R>) -> Reached {
+fn by_types<R: Root>(store: &Store<R>) -> AllReached {
     store.view(|tx, root| Checker::reached(tx, |checker| root.visit(checker))).unwrap()
 }
 
-fn by_description<R: Root>(store: &Store<R>) -> Reached {
+fn by_description<R: Root>(store: &Store<R>) -> AllReached {
     let walk = |tx: &View<'_, Stm>, at| {
         let found = crate::root::found(tx)?;
         let Schema { root, types } = crate::root::described_schema(tx, &found)?;
@@ -179,7 +177,7 @@ fn by_description<R: Root>(store: &Store<R>) -> Reached {
 }
 
 fn store() -> Store<Everything<'static>> {
-    Store::create_in_memory(&Options::default(), |tx| Everything::new(tx)).unwrap()
+    Store::<Everything>::create_in_memory(&Options::default(), |tx| Everything::new(tx)).unwrap()
 }
 
 fn change(store: &Store<Everything<'static>>, operations: &[(u8, u64)]) {
