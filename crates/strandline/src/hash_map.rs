@@ -62,6 +62,11 @@ handle! {
 
 persist_handle!('p, HashMap<K: Key, V: Persist<'p>>, "HashMap", owned: true);
 
+/// The tag of a map whose keys and values have these layouts.
+pub(crate) const fn tag(key: u64, value: u64) -> u64 {
+    layout::tag(layout::field(layout::field(layout::begin("HashMap", 1), "", key), "", value))
+}
+
 /// The key-value store of the map at `at`, which has the tag `tag`.
 #[inline]
 fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<KeyValueStore, Abort> {
@@ -83,8 +88,7 @@ pub(crate) fn survey<'v, 'p>(
 }
 
 impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
-    const TAG: u64 =
-        layout::tag(layout::field(layout::field(layout::begin("HashMap", 1), "", K::LAYOUT), "", V::LAYOUT));
+    const TAG: u64 = tag(K::LAYOUT, V::LAYOUT);
 
     /// Creates an empty map.
     ///

@@ -5,6 +5,7 @@ use super::persist::{Invalid, Persist, Stored};
 use super::pointer::{check_block, invalid, read_tagged};
 use strandline_core::error;
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
+use strandline_core::structures::type_layout as layout;
 use strandline_core::structures::{BPlusTree, NodeShape, Survey};
 use strandline_core::structures::{
     bytes::check_length, bytes::equals, bytes::read_bytes, bytes::with_words, bytes::write_bytes,
@@ -181,6 +182,11 @@ impl EntryBlock {
             V::decode(words, bytes, Stored::new())
         })
     }
+}
+
+/// The tag of a map whose keys and values have these layouts.
+pub(crate) const fn tag(key: u64, value: u64) -> u64 {
+    layout::tag(layout::field(layout::field(layout::begin("OrderedMap", 1), "", key), "", value))
 }
 
 /// The first layer of the map whose header is at `at`, with the tag `tag`.

@@ -20,13 +20,12 @@ use super::entry::{Entry, Map, look_at_pair};
 use super::key::{Key, KeyBytes, KeyRef, Prefix};
 use super::layers::{
     EntryBlock, HEADER_WORDS, LAYER, MAX_KEY_BYTES, SHAPE, Slot, Tree, first_layer, layer, layer_to_write,
-    survey, word_of,
+    survey, tag, word_of,
 };
 use super::persist::{Persist, Readable, Stored, replaced};
 use super::pointer::{check_block, handle, invalid, persist_handle};
 use super::range::{Batch, Range};
 use super::transaction::{Control, Tx, View};
-use super::values::any_or;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
@@ -70,10 +69,7 @@ handle! {
 persist_handle!('p, OrderedMap<K: Key, V: Persist<'p>>, "OrderedMap", owned: true);
 
 impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
-    pub(crate) const TAG: u64 = any_or(
-        V::ANY,
-        layout::field(layout::field(layout::begin("OrderedMap", 1), "", K::LAYOUT), "", V::LAYOUT),
-    );
+    pub(crate) const TAG: u64 = if V::ANY { layout::ANY_TAG } else { tag(K::LAYOUT, V::LAYOUT) };
     /// Whether slots are values.
     pub(crate) const INLINE: bool = K::ONE_WORD && matches!(V::SIZE, Some(1));
 

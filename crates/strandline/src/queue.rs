@@ -13,7 +13,6 @@ use super::check::{Checker, Element, Look};
 use super::persist::{Persist, Stored, replaced};
 use super::pointer::{check_block, check_tagged, handle, invalid, no_value, persist_handle, read_tagged};
 use super::transaction::{Control, Tx, View, debug_as_name};
-use super::values::any_or;
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
@@ -72,6 +71,12 @@ fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
     tx.fail(Error::Damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
 }
 
+/// The tags of a queue whose items have this layout, and of its nodes.
+pub(crate) const fn tags(item: u64) -> (u64, u64) {
+    let tag = layout::tag(layout::field(layout::begin("Queue", 1), "", item));
+    (tag, layout::tag(layout::field(layout::begin("Queue node", 1), "", item)))
+}
+
 /// Looks the queue at `at` over, whose nodes have the tag `node_tag`, and hands its items on.
 pub(crate) fn survey<'v, 'p>(
     checker: &mut Checker<'v, 'p>,
@@ -105,8 +110,8 @@ pub(crate) fn survey<'v, 'p>(
 }
 
 impl<'p, T: Persist<'p>> Queue<'p, T> {
-    const TAG: u64 = any_or(T::ANY, layout::field(layout::begin("Queue", 1), "", T::LAYOUT));
-    const NODE_TAG: u64 = any_or(T::ANY, layout::field(layout::begin("Queue node", 1), "", T::LAYOUT));
+    const TAG: u64 = if T::ANY { layout::ANY_TAG } else { tags(T::LAYOUT).0 };
+    const NODE_TAG: u64 = if T::ANY { layout::ANY_TAG } else { tags(T::LAYOUT).1 };
 
     /// Creates an empty queue.
     ///

@@ -460,11 +460,6 @@ pub(crate) fn to_words(from: &[u8], into: &mut [u64]) {
     u8::store_slice(from, into);
 }
 
-/// The tag of this layout, or the one that stands for any.
-pub(crate) const fn any_or(any: bool, layout: u64) -> u64 {
-    if any { layout::ANY_TAG } else { layout::tag(layout) }
-}
-
 /// Values of a type that is not known, where only blocks and links matter. `WORD`: they take one word each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Any<const WORD: bool>;

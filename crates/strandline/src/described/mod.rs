@@ -141,16 +141,16 @@ impl World {
                 }
                 let ((of_keys, _), (of_values, _)) =
                     (self.measure(&key, true)?, self.measure(&value, false)?);
-                let tag = layout::begin("OrderedMap", 1);
-                let tag = layout::tag(layout::field(layout::field(tag, "", of_keys), "", of_values));
-                form(tag, LINE_BYTES / 8, self.ordered_map(key, value))
+                form(layers::tag(of_keys, of_values), LINE_BYTES / 8, self.ordered_map(key, value))
             }
             Target::HashMap(key, value) => {
                 let ((of_keys, _), (of_values, _)) =
                     (self.measure(&key, true)?, self.measure(&value, false)?);
-                let tag = layout::begin("HashMap", 1);
-                let tag = layout::tag(layout::field(layout::field(tag, "", of_keys), "", of_values));
-                form(tag, hash_map::HEADER_WORDS as u64, Kind::HashMap { key, value })
+                form(
+                    hash_map::tag(of_keys, of_values),
+                    hash_map::HEADER_WORDS as u64,
+                    Kind::HashMap { key, value },
+                )
             }
             Target::Vector(element) => {
                 let (of_elements, size) = self.measure(&element, false)?;
@@ -160,9 +160,8 @@ impl World {
             }
             Target::Queue(item) => {
                 let (of_items, _) = self.measure(&item, false)?;
-                let tag = |name| layout::tag(layout::field(layout::begin(name, 1), "", of_items));
-                let kind = Kind::Queue { item, node_tag: tag("Queue node") };
-                form(tag("Queue"), queue::HEADER_WORDS as u64, kind)
+                let (tag, node_tag) = queue::tags(of_items);
+                form(tag, queue::HEADER_WORDS as u64, Kind::Queue { item, node_tag })
             }
             Target::Text => form(bytes::TAG, bytes::HEADER_WORDS, Kind::Text),
             Target::Bytes => form(bytes::TAG, bytes::HEADER_WORDS, Kind::Bytes),

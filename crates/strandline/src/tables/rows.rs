@@ -3,11 +3,13 @@
 use super::{Structure, TableDescription, TableKind, Tables, Wanted};
 use crate::Persist;
 use crate::key::KeyBytes;
+use crate::layers;
 use crate::ordered_map::OrderedMap;
-use crate::queue::Queue;
+use crate::queue::{self, Queue};
 use crate::transaction::{Control, Tx, View};
 use crate::values::{Raw, RawKey};
 use strandline_core::error::{Error, Result};
+use strandline_core::structures::type_layout as layout;
 
 /// The rows of a table whose types the program does not know.
 #[derive(Clone, Copy)]
@@ -25,17 +27,13 @@ pub(super) fn moving(name: &str) -> Error {
 
 /// Tags of the collections that hold keys and values of these layouts.
 pub(super) fn tags(kind: TableKind, (key, value): (u64, u64)) -> (u64, u64) {
-    use strandline_core::structures::type_layout::{begin, field, tag};
-    let map = |key, value| tag(field(field(begin("OrderedMap", 1), "", key), "", value));
     match kind {
-        TableKind::Table => (map(key, value), 0),
+        TableKind::Table => (layers::tag(key, value), 0),
         TableKind::Multimap => {
-            let pair = field(field(begin("tuple", 0), "", key), "", value);
-            (map(pair, <() as Persist<'_>>::LAYOUT), 0)
+            let pair = layout::field(layout::field(layout::begin("tuple", 0), "", key), "", value);
+            (layers::tag(pair, <() as Persist<'_>>::LAYOUT), 0)
         }
-        TableKind::Queue => {
-            (tag(field(begin("Queue", 1), "", value)), tag(field(begin("Queue node", 1), "", value)))
-        }
+        TableKind::Queue => queue::tags(value),
     }
 }
 
