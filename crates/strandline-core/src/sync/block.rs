@@ -7,9 +7,10 @@
 //! header   word 0 magic, 1 version, 2-3 the pool's UUID, 4 the log's nonce, 5 N, 6 CRC-32C of words 0-5
 //!          word 8 the life that writes the log, 9 the life before it, 10 CRC-32C of words 8-9
 //! block    word 0      its number n
-//!          word 1      records in it (bits 0-7), the life that wrote it (bits 8-31), checksum (bits 32-63)
-//!          words 2..   records of two words each, as in `log/record.rs`; what follows them is undefined: of the last
-//!                      block of a flush only the sectors up to there are written
+//!          word 1      places used in it (bits 0-7), the life that wrote it (bits 8-31), checksum (bits 32-63)
+//!          words 2..   places of two words: records, as in `log/record.rs`, each with the pairs of words of its run
+//!                      (`runs.rs`) behind it; what follows them is undefined: of the last block of a flush only the
+//!                      sectors up to there are written
 //! ```
 //!
 //! The checksum is the CRC-32C of the log's identity (the pool's UUID and the log's nonce), the number, the low half of word 1 and the
@@ -40,7 +41,7 @@ pub const BLOCK_BYTES: u64 = 4096;
 pub(super) const BLOCK_WORDS: u64 = BLOCK_BYTES / WORD_BYTES;
 /// Words before the records of a block.
 pub(super) const HEADER_WORDS: u64 = 2;
-/// Records of two words that a block holds.
+/// Places of two words in a block: it holds so many records without runs.
 pub const RECORDS_PER_BLOCK: u64 = (BLOCK_WORDS - HEADER_WORDS) / 2;
 
 /// The number of the first block of a pool's life. Zeros are never a block.
@@ -122,14 +123,16 @@ impl LogIdentity {
     }
 }
 
-/// The two words of record `index` of a block.
-pub(super) fn record(block: &[u8], index: u64) -> [u64; 2] {
+/// The two words at place `index` of a block: a record, or a pair of a run.
+pub(super) fn place(block: &[u8], index: u64) -> [u64; 2] {
     let first = (HEADER_WORDS + 2 * index) as usize;
     [word(block, first), word(block, first + 1)]
 }
 
 const MAGIC: u64 = u64::from_le_bytes(*b"StrndLog");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
+/// Its logs have no runs; otherwise they are the same.
+const OLDEST_VERSION: u64 = 2;
 const HEADER_FIELDS: usize = 6;
 
 fn header_checksum(header: &[u8]) -> u64 {
@@ -184,7 +187,7 @@ pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64, Lives), St
         return Err("is not a Strandline log".into());
     }
     match word(header, 1) {
-        VERSION => {}
+        OLDEST_VERSION..=VERSION => {}
         newer if newer > VERSION => {
             return Err(format!(
                 "has format version {newer}, this library reads up to {VERSION}; a newer Strandline wrote it"
@@ -254,7 +257,7 @@ mod tests {
             damaged[at] ^= 1;
             assert!(read_header(&damaged).unwrap_err().contains("damaged"), "byte {at}");
         }
-        for (version, what) in [(1, "older"), (3, "newer")] {
+        for (version, what) in [(1, "older"), (4, "newer")] {
             let mut other = good.clone();
             other[8] = version;
             assert!(read_header(&other).unwrap_err().contains(what));

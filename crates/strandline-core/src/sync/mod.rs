@@ -10,6 +10,7 @@
 //! | `memory/device.rs` | [`Device`](crate::memory::Device), the few operations on files that everything else is written over |
 //! | `file_device.rs` | [`FileDevice`], the device of real files |
 //! | `block.rs` | the format of a block, and of the log file's header |
+//! | `runs.rs` | words that follow one another share a record |
 //! | `parameters.rs` | [`SyncParameters`], sizes that are no part of a pool's layout |
 //! | `slot.rs` | the format of a checkpoint slot |
 //! | `shared_log.rs` | reservation, append, group flush |
@@ -34,6 +35,7 @@ mod parameters;
 mod recovery;
 mod repair;
 mod ring;
+mod runs;
 mod shared_log;
 mod slot;
 #[cfg(test)]

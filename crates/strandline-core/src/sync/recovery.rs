@@ -40,6 +40,7 @@ use super::SyncParameters;
 use super::block::{self, BLOCK_BYTES, CREATION, FIRST_BLOCK, Lives, LogIdentity};
 use super::checkpoint::copy_page;
 use super::repair::highest_block;
+use super::runs::unpack;
 use super::shared_log::SharedLog;
 use super::slot::CheckpointSlot;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
@@ -395,10 +396,8 @@ impl SharedLog {
             let offset = block::offset(number, self.ring);
             device.read(DeviceFile::Log, offset, batch).map_err(cannot("read", DeviceFile::Log))?;
             for block in batch.chunks_exact(BLOCK_BYTES as usize) {
-                let Some(records) = block::check(block, number, slot.life, self.seed) else { break 'log };
-                for record in 0..records {
-                    replay.take(Record::decode(block::record(block, record)), &mut report)?;
-                }
+                let Some(places) = block::check(block, number, slot.life, self.seed) else { break 'log };
+                unpack(block, places, |record| replay.take(record, &mut report))?;
                 blocks.extend_from_slice(block);
                 number += 1;
             }

@@ -51,13 +51,14 @@ use crate::memory::{
 use super::SyncParameters;
 use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
 use super::pages::BITMAPS;
+use super::runs::pack;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile, Page};
 use crate::memory::latch::{load_in_order, lock, unlock};
 
 /// The most blocks in one write.
 const WRITE_BLOCKS: u64 = 256;
-/// Words copied at a time.
-const COPY_WORDS: usize = 64;
+/// Records copied at a time.
+const COPY_RECORDS: usize = 32;
 
 /// Where the shared log's words lie, and its sizes: all that a thread needs besides its view.
 #[derive(Clone, Copy, Debug)]
@@ -480,15 +481,16 @@ impl SharedLog {
         memory.store(slot.commit_state(), transaction + 2);
         let mut position = (memory.load(self.filling()), memory.load(self.filled()));
         let used_before = position.0 + u64::from(position.1 != 0);
-        let mut buffer = [0; COPY_WORDS];
+        let (mut buffer, mut packed) = ([[0; 2]; COPY_RECORDS], [[0; 2]; COPY_RECORDS]);
         let mut copied = 0;
         while copied < records {
-            let room = (RECORDS_PER_BLOCK - position.1).min(COPY_WORDS as u64 / RECORD_BLOCKS);
-            let now = room.min(records - copied);
-            let words = &mut buffer[..(now * RECORD_BLOCKS) as usize];
-            memory.load_range(from.word(copied * RECORD_BLOCKS), words);
-            self.put(memory, &mut position, words);
-            copied += now;
+            let now = (records - copied).min(COPY_RECORDS as u64);
+            let found = &mut buffer[..now as usize];
+            memory.load_range(from.word(copied * RECORD_BLOCKS), found.as_flattened_mut());
+            let room = (RECORDS_PER_BLOCK - position.1).min(now);
+            let (taken, used) = pack(found, &mut packed[..room as usize]);
+            self.put(memory, &mut position, packed[..used].as_flattened());
+            copied += taken as u64;
         }
         self.put(memory, &mut position, &Record::Commit { transaction }.encode(false));
         memory.store(self.filling(), position.0);
@@ -504,7 +506,7 @@ impl SharedLog {
         transaction
     }
 
-    /// Puts records that fit into the block being filled, and closes it when it is full.
+    /// Puts records and their runs, which fit, into the block being filled, and closes it when it is full.
     fn put<M: Memory>(&self, memory: &M, position: &mut (u64, u64), words: &[u64]) {
         let block = self.staged(position.0);
         memory.store_range(block.word(HEADER_WORDS + position.1 * RECORD_BLOCKS), words);
