@@ -211,6 +211,13 @@ pub unsafe extern "C" fn strandline_iterator_next(
         if !it.lives.get() {
             return Err(parameter("the transaction of this iterator has ended"));
         }
+        // SAFETY: as the caller promises. Before it moves over a pair that could not be told.
+        unsafe {
+            put(key, ptr::null())?;
+            put(key_length, 0)?;
+            put(value, ptr::null())?;
+            put(value_length, 0)?;
+        }
         let next = if it.backwards { it.range.next_back() } else { it.range.next() };
         it.pair = next.ok_or_else(|| not_found("there is no further key"))??;
         let (found_key, found_value) = &it.pair;

@@ -127,7 +127,7 @@ impl StrandlineObjects {
         std::iter::from_fn(move || {
             let first = at / PIECE * PIECE;
             let header = if first == begin(first) { HEADER } else { 0 };
-            let until = end.min(first + PIECE);
+            let until = end.min(first.saturating_add(PIECE));
             let part = header + (at - first) as usize..header + (until - first) as usize;
             let found = (at < end).then(|| (first, header, part, (at - offset) as usize));
             at = until;
@@ -243,6 +243,7 @@ pub unsafe extern "C" fn strandline_root(
         // SAFETY: as the caller promises.
         unsafe {
             let (running, objects) = (running(transaction)?, reference(objects, "objects")?);
+            put(offset, 0)?;
             put(offset, objects.root(running.view, running.writer(), size)?)
         }
     })
@@ -263,6 +264,8 @@ pub unsafe extern "C" fn strandline_allocate(
         // SAFETY: as the caller promises.
         unsafe {
             let tx = running(transaction)?.writer()?;
+            // Before there is an object that nobody could name.
+            put(offset, 0)?;
             put(offset, reference(objects, "objects")?.allocate(tx, size)?)
         }
     })

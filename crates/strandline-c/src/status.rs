@@ -209,13 +209,18 @@ pub(crate) fn run_body(body: impl FnOnce() -> c_int) -> Result<(), Stop> {
 
 const INTERNAL: &str = "an internal error; please report it";
 
-/// Keeps the message for `strandline_message`; an empty one takes it away.
+/// Keeps the message for `strandline_message`; an empty one takes it away. There is none in a thread that ends, whose destructors may call.
 fn remember(message: &str) {
-    MESSAGE.with_borrow_mut(|last| {
+    let _ = MESSAGE.try_with(|last| {
+        let mut last = last.borrow_mut();
         if !(message.is_empty() && last.is_empty()) {
             *last = CString::new(message.replace('\0', " ")).unwrap_or_default();
         }
     });
+}
+
+fn has_message() -> bool {
+    MESSAGE.try_with(|last| !last.borrow().is_empty()).unwrap_or(false)
 }
 
 /// Runs a call of the library: what C is told of how it ended. A panic must not run into C.
@@ -226,7 +231,7 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
         Ok(Err(Stop::Status(status, message))) => (status, message),
         Ok(Err(Stop::Code(code))) => {
             // The message of the call whose code the body has handed on is still there.
-            if code > 0 || MESSAGE.with_borrow(|last| last.is_empty()) {
+            if code > 0 || !has_message() {
                 remember(&format!("the transaction was given up by its body, with {code}"));
             }
             return code;
@@ -244,5 +249,5 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
 /// thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn strandline_message() -> *const c_char {
-    MESSAGE.with_borrow(|last| last.as_ptr())
+    MESSAGE.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }

@@ -59,6 +59,7 @@ static int step(StrandlineTransaction *tx, void *argument) {
         }
         list.head = list.count = 0;
     }
+    EXPECT(strandline_allocate(tx, nodes, 8, NULL), STRANDLINE_PARAMETER); /* Makes none. */
     TRY(strandline_allocate(tx, nodes, 1 + n % 3000 + sizeof node, &fresh));
     node.next = list.head;
     node.number = n;
@@ -77,6 +78,7 @@ static int verify(StrandlineTransaction *tx, void *argument) {
     const void *key, *value;
     size_t key_length, value_length, keys = 0;
     TRY(strandline_iterate(tx, rows, NULL, 0, NULL, 0, 0, &it));
+    EXPECT(strandline_iterator_next(it, &key, &key_length, &value, NULL), STRANDLINE_PARAMETER);
     while (strandline_iterator_next(it, &key, &key_length, &value, &value_length) == 0) {
         memcpy(&row, value, sizeof row);
         if (keys++ != 0)
