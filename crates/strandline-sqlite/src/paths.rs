@@ -15,8 +15,9 @@ use strandline_core::memory::Native;
 use strandline_core::transaction::{Read, Runner};
 
 use crate::cache::Cache;
-use crate::files::Files;
-use crate::shared::Shared;
+use crate::files::{Files, Storage};
+use crate::locks::Locks;
+use crate::shared::{Opened, Shared, State};
 use crate::{BUCKETS, Commit};
 
 /// The file of the database in its pool.
@@ -58,28 +59,15 @@ impl Paths {
     pub fn database(&self, name: &[u8], create: bool, read_only: bool) -> Result<(Arc<Shared>, u64)> {
         let mut open = locked(&self.open);
         if let Some(shared) = open.get(path(name)).and_then(Weak::upgrade) {
-            let number = shared.state().number(DATABASE)?;
+            let mut state = shared.state();
+            if !read_only && state.pool.as_ref().is_some_and(|pool| pool.read_only) {
+                write_too(&mut state, path(name))?;
+            }
+            let number = state.number(DATABASE)?;
+            drop(state);
             return Ok((shared, number));
         }
-        let mut options = Options { layout_name: "SQLite".into(), ..Options::default() };
-        // One connection writes at a time, and what it writes between two commits should fit its log: that is faster than to write it in
-        // place. The rest is for those that do what is done to any pool.
-        options.geometry.logs = 2;
-        options.geometry.log_bytes = 16 << 20;
-        options.sync.initial_ring_blocks = 8192;
-        let is_absent =
-            |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::NotFound);
-        let pool = match read_only {
-            true => Pool::open_read_only(path(name), &options)?,
-            false => match Pool::open(path(name), &options) {
-                Err(error) if create && is_absent(&error) => Pool::create(path(name), &options)?,
-                done => done?,
-            },
-        };
-        let mut worker = pool.worker()?;
-        let root = worker.view(|tx| Ok(tx.root(0)))?;
-        let files = Files::<Worker<Native, Stm>, Worker<Native, Stm>>::new(worker, root, BUCKETS)?;
-        let storage = Box::new(Cache::new(files));
+        let (storage, pool) = open_at(path(name), create, read_only)?;
         let shared = Arc::new(Shared::new(Commit::Buffered, Some(storage), Some(pool)));
         let number = shared.state().number(DATABASE)?;
         open.insert(path(name).to_owned(), Arc::downgrade(&shared));
@@ -93,4 +81,46 @@ impl Paths {
         drop(shared);
         open.retain(|_, shared| shared.strong_count() > 0);
     }
+}
+
+/// Opens the pool at `path` once more, to be written, while connections have it that only read and none of them does so now.
+fn write_too(state: &mut State, path: &Path) -> Result<()> {
+    if !state.locks.values().all(Locks::is_free) {
+        let by = Some("a connection of this process, which reads now".into());
+        return Err(Error::Locked { path: path.into(), held: "reading", by });
+    }
+    // It can be open only once.
+    (state.storage, state.pool) = (None, None);
+    let opened = open_at(path, false, false);
+    let (now, error) = match opened {
+        Ok(opened) => (Ok(opened), None),
+        Err(error) => (open_at(path, false, true), Some(error)),
+    };
+    if let Ok((storage, pool)) = now {
+        (state.storage, state.pool) = (Some(storage), Some(pool));
+    }
+    error.map_or(Ok(()), Err)
+}
+
+/// A database's pool, and what keeps its file.
+fn open_at(path: &Path, create: bool, read_only: bool) -> Result<(Box<dyn Storage + Send>, Opened)> {
+    let mut options = Options { layout_name: "SQLite".into(), ..Options::default() };
+    // One connection writes at a time, and what it writes between two commits should fit its log: that is faster than to write it in
+    // place. The rest is for those that do what is done to any pool.
+    options.geometry.logs = 2;
+    options.geometry.log_bytes = 16 << 20;
+    options.sync.initial_ring_blocks = 8192;
+    let is_absent =
+        |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::NotFound);
+    let pool = match read_only {
+        true => Pool::open_read_only(path, &options)?,
+        false => match Pool::open(path, &options) {
+            Err(error) if create && is_absent(&error) => Pool::create(path, &options)?,
+            done => done?,
+        },
+    };
+    let mut worker = pool.worker()?;
+    let root = worker.view(|tx| Ok(tx.root(0)))?;
+    let files = Files::<Worker<Native, Stm>, Worker<Native, Stm>>::new(worker, root, BUCKETS)?;
+    Ok((Box::new(Cache::new(files)), Opened { read_only, _pool: pool }))
 }

@@ -46,23 +46,34 @@ impl Home {
 pub(crate) struct Shared {
     pub(crate) commit: Commit,
     pub(crate) state: Mutex<State>,
-    /// The pool, where it is closed with the last connection: after the state.
-    _pool: Option<Pool>,
 }
 
 pub(crate) struct State {
     /// Nobody keeps files between two loans, and after the VFS was dropped.
     pub(crate) storage: Option<Box<dyn Storage + Send>>,
+    /// The pool, where it is closed with the last connection: after the storage.
+    pub(crate) pool: Option<Opened>,
     pub(crate) statistics: Statistics,
     /// What the last failed call failed with.
     pub(crate) error: Option<Error>,
     pub(crate) locks: HashMap<u64, Locks>,
 }
 
+/// A pool, and how it was opened.
+pub(crate) struct Opened {
+    pub(crate) read_only: bool,
+    pub(crate) _pool: Pool,
+}
+
 impl Shared {
-    pub(crate) fn new(commit: Commit, storage: Option<Box<dyn Storage + Send>>, pool: Option<Pool>) -> Self {
-        let state = State { storage, statistics: Statistics::default(), error: None, locks: HashMap::new() };
-        Self { commit, state: Mutex::new(state), _pool: pool }
+    pub(crate) fn new(
+        commit: Commit,
+        storage: Option<Box<dyn Storage + Send>>,
+        pool: Option<Opened>,
+    ) -> Self {
+        let state =
+            State { storage, pool, statistics: Statistics::default(), error: None, locks: HashMap::new() };
+        Self { commit, state: Mutex::new(state) }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -130,12 +141,14 @@ pub(crate) struct Stored {
     pub(crate) batch: Option<Vec<(u64, Vec<u8>)>>,
     /// [`Commit::Buffered`]: what was written since the last commit.
     buffer: Option<Buffer>,
+    /// The database's name.
+    name: Vec<u8>,
 }
 
 impl Stored {
-    pub(crate) fn new(shared: Arc<Shared>, number: u64) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, number: u64, name: &[u8]) -> Self {
         let buffer = (shared.commit == Commit::Buffered).then(Buffer::default);
-        Self { shared, number, batch: None, buffer }
+        Self { shared, number, batch: None, buffer, name: name.to_vec() }
     }
 
     /// Asks the storage about this file and its buffer.
@@ -146,6 +159,17 @@ impl Stored {
     ) -> Result<T, c_int> {
         let Self { shared, number, buffer, .. } = self;
         shared.state().ask(code, |files| question(files, *number, buffer))
+    }
+
+    /// What the connection does as it unlocks the file: what was written without `PRAGMA synchronous`, or after the commit, as when the file becomes
+    /// shorter, is committed. Where the journal is still hot SQLite could not roll back; nothing has reached the pool, and nothing does.
+    pub(crate) fn end(&mut self, journals: &Journals, code: c_int) -> Result<c_int, c_int> {
+        if let Some(buffer) = &mut self.buffer
+            && journals.is_hot(&self.name)
+        {
+            *buffer = Buffer::default();
+        }
+        self.commit_buffer(code)
     }
 
     /// Makes what is in the buffer one transaction of the pool.

@@ -173,13 +173,13 @@ unsafe extern "C" fn open(
                 Contents::Memory(journal.ok_or(ffi::SQLITE_CANTOPEN)?)
             }
             (Home::Pool(shared), Some(name)) => {
-                Contents::Pool(Stored::new(shared.clone(), file_in_pool(shared, name, flags)?))
+                Contents::Pool(Stored::new(shared.clone(), file_in_pool(shared, name, flags)?, name))
             }
             (Home::Paths(paths), Some(name)) => {
                 let (create, read_only) = (has(ffi::SQLITE_OPEN_CREATE), has(ffi::SQLITE_OPEN_READONLY));
                 let opened = paths.database(name, create, read_only);
                 let (shared, number) = opened.map_err(|error| told(&error, ffi::SQLITE_CANTOPEN))?;
-                Contents::Pool(Stored::new(shared, number))
+                Contents::Pool(Stored::new(shared, number, name))
             }
         };
         let delete_on_close = match name {
@@ -418,15 +418,10 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: ffi::sqlite3_i
 unsafe extern "C" fn synchronize(file: *mut ffi::sqlite3_file, _: c_int) -> c_int {
     // SAFETY: an open file.
     let open = unsafe { opened(file) };
-    guard(ffi::SQLITE_IOERR_FSYNC, || commit(open, ffi::SQLITE_IOERR_FSYNC))
-}
-
-/// Makes what is in the file's buffer one transaction of the pool.
-fn commit(open: &mut Open, code: c_int) -> Result<c_int, c_int> {
-    match &mut open.contents {
-        Contents::Pool(stored) => stored.commit_buffer(code),
+    guard(ffi::SQLITE_IOERR_FSYNC, || match &mut open.contents {
+        Contents::Pool(stored) => stored.commit_buffer(ffi::SQLITE_IOERR_FSYNC),
         Contents::Memory(_) => Ok(ffi::SQLITE_OK),
-    }
+    })
 }
 
 unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, out: *mut ffi::sqlite3_int64) -> c_int {
@@ -471,8 +466,10 @@ unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int
     // SAFETY: an open file.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_UNLOCK, || {
-        // What was written without `PRAGMA synchronous`, or after the commit, as when the file becomes shorter.
-        let committed = commit(open, ffi::SQLITE_IOERR_UNLOCK);
+        let committed = match &mut open.contents {
+            Contents::Pool(stored) => stored.end(&open.app.journals, ffi::SQLITE_IOERR_UNLOCK),
+            Contents::Memory(_) => Ok(ffi::SQLITE_OK),
+        };
         // SQLite takes it for unlocked either way.
         with_locks(open, (), |locks, now| locks.lower(now, Level::of(level)));
         committed.map(|_| ffi::SQLITE_OK)

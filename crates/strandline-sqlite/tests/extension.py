@@ -81,4 +81,20 @@ try:
     raise AssertionError("a reader has written")
 except sqlite3.OperationalError as error:
     assert "readonly" in str(error), error
+# Python has begun a transaction for it.
+readers[0].rollback()
+
+# One that writes comes to them, as soon as none reads.
+reading = readers[1].execute("SELECT * FROM account")
+reading.fetchone()
+try:
+    connect(OPEN)
+    raise AssertionError("opened to be written while it is read")
+except sqlite3.OperationalError as error:
+    assert "locked" in str(error), error
+reading.close()
+count = readers[0].execute("SELECT count(*) FROM account").fetchone()[0]
+with connect(OPEN) as writer:
+    writer.execute("DELETE FROM account WHERE rowid IN (SELECT rowid FROM account LIMIT 1)")
+assert readers[1].execute("SELECT count(*) FROM account").fetchone()[0] == count - 1
 print("all is well")

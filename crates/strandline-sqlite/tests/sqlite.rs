@@ -115,6 +115,40 @@ fn a_hot_journal_is_rolled_back() {
     assert!(is_sound(&database));
 }
 
+/// SQLite, after an error that keeps it from rolling back, unlocks the file and leaves the journal. What it had written before is nowhere.
+#[test]
+fn an_unlocked_file_with_a_hot_journal_has_nothing_of_the_transaction() {
+    use rusqlite::ffi;
+    let folder = tempfile::tempdir().unwrap();
+    let pool = pool(folder.path());
+    let vfs = Vfs::with_commit(pool.worker().unwrap(), 0, Commit::Buffered).unwrap();
+    let database = vfs.open("test").unwrap();
+    database.execute_batch("PRAGMA cache_size = 2; CREATE TABLE t (k INTEGER PRIMARY KEY, v BLOB)").unwrap();
+    for k in 0..200 {
+        database.execute("INSERT INTO t VALUES (?1, zeroblob(900))", [k]).unwrap();
+    }
+    database.execute_batch("BEGIN; UPDATE t SET v = randomblob(900)").unwrap();
+    let mut file: *mut ffi::sqlite3_file = std::ptr::null_mut();
+    // SAFETY: the connection is open; for this operation SQLite stores a pointer.
+    let found = unsafe {
+        let place = (&raw mut file).cast();
+        ffi::sqlite3_file_control(database.handle(), c"main".as_ptr(), ffi::SQLITE_FCNTL_FILE_POINTER, place)
+    };
+    assert_eq!(found, ffi::SQLITE_OK);
+    // SAFETY: the file that SQLite has open, and a function of its table.
+    let unlocked = unsafe { ((*(*file).pMethods).xUnlock.unwrap())(file, 0) };
+    assert_eq!(unlocked, ffi::SQLITE_OK);
+    // A journal of this VFS would take it back; another VFS has none.
+    drop(vfs);
+    std::mem::forget(database);
+    let vfs = Vfs::with_commit(pool.worker().unwrap(), 0, Commit::Buffered).unwrap();
+    let database = vfs.open("test").unwrap();
+    let changed: i64 =
+        database.query_row("SELECT count(*) FROM t WHERE v <> zeroblob(900)", [], |row| row.get(0)).unwrap();
+    assert_eq!(changed, 0);
+    assert!(is_sound(&database));
+}
+
 /// Where SQLite does not offer a commit as a batch there is a journal.
 #[test]
 fn what_cannot_be_one_transaction_goes_by_the_journal() {
