@@ -178,7 +178,7 @@ impl HardwareScheme for Battery {
         if caches.memory.region(line) != Region::Data {
             return Reply::Go(now);
         }
-        let mut contents = caches.first(core).data[entry];
+        let mut contents = caches.first(core).data[entry].0;
         contents[usize::from(word)] = value;
         let is_known = self.newest.contains_key(&line);
         let is_new = match &mut self.running[core] {
