@@ -292,7 +292,9 @@ where
             Some(Kind::Description) => ciborium::from_reader(&description[..])
                 .map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error.to_string())))?,
             _ => {
-                return Err(failed(io::Error::other("the snapshot's file does not begin with a description")));
+                return Err(failed(io::Error::other(
+                    "the snapshot's file does not begin with a description",
+                )));
             }
         };
         if meta.last_log_id < self.group.purged() {
