@@ -2,10 +2,13 @@
 //! was.
 
 mod page;
+mod plan;
+mod pools;
 mod store;
+mod table;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -17,9 +20,15 @@ use strandline_sim::scheme::Entry;
 use strandline_workloads::{Sizes, WorkloadKind};
 
 pub use page::page;
+pub use plan::{Merged, Plan, Shard, merge};
+pub use pools::Shelf;
 pub use store::Store;
+pub use table::{cells, csv};
+
+use pools::{Filled, Pools, Shared};
 
 /// One run of a sweep.
+#[derive(Clone, Debug)]
 pub struct Point {
     /// The keys that are swept, and their values here.
     pub keys: Vec<(String, String)>,
@@ -73,8 +82,6 @@ impl Point {
         (self.workload.name, self.sizes, self.pool, self.run.threads, own)
     }
 }
-
-type Filled = (&'static str, Sizes, PoolSizes, usize, bool);
 
 /// What a point's run found.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,7 +138,7 @@ pub struct Swept {
 }
 
 /// Runs what the store does not have yet, side by side, as many as there are processors; each goes into the store when it is done. When
-/// `stop` becomes true the sweep ends with what is known.
+/// `stop` becomes true the sweep ends with what is known. In the end the store has the points in their order.
 ///
 /// # Errors
 /// The store cannot be written.
@@ -167,7 +174,7 @@ pub fn run(
         {
             let point = &points[index];
             progress.set_message(format!("{} on {}", point.system(), point.workload.name));
-            let outcome = simulate(point, &pools, stop);
+            let outcome = simulate(point, &pools.take(&point.filled()), stop);
             progress.inc(1);
             match outcome {
                 // It ended before its transactions were done.
@@ -188,11 +195,19 @@ pub fn run(
     written.into_inner().unwrap_or_else(PoisonError::into_inner)?;
     let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort_unstable();
+    lock().arrange(points)?;
     Ok(Swept { rows: rows.into_iter().map(OnceLock::into_inner).collect(), failed, known })
 }
 
-fn simulate(point: &Point, pools: &Pools, stop: &'static AtomicBool) -> Result<Row, String> {
-    let shared = pools.take(&point.filled());
+/// Runs one point by itself; its filled pool stays on the shelf for the next ones. What it finds means nothing if `stop` became true.
+///
+/// # Errors
+/// It cannot be run, and why.
+pub fn run_one(point: &Point, shelf: &Shelf, stop: &'static AtomicBool) -> Result<Row, String> {
+    simulate(point, &shelf.take(&point.filled()), stop)
+}
+
+fn simulate(point: &Point, shared: &Shared, stop: &'static AtomicBool) -> Result<Row, String> {
     let filled = shared.get_or_init(|| {
         let Point { workload, sizes, pool, run, machine, .. } = point;
         Prepared::of_scope(workload, sizes, *pool, run.threads, run.scheme, machine)
@@ -206,65 +221,6 @@ fn simulate(point: &Point, pools: &Pools, stop: &'static AtomicBool) -> Result<R
     Ok(Row { result, too_short: finished.too_short })
 }
 
-type Shared = Arc<OnceLock<Result<Prepared, String>>>;
-
-/// Filled pools, each as long as points need it.
-struct Pools(Mutex<Vec<(Filled, usize, Shared)>>);
-
-impl Pools {
-    fn new(wanted: impl Iterator<Item = Filled>) -> Self {
-        let mut all: Vec<(Filled, usize, Shared)> = Vec::new();
-        for filled in wanted {
-            match all.iter_mut().find(|(other, ..)| *other == filled) {
-                Some((_, points, _)) => *points += 1,
-                None => all.push((filled, 1, Shared::default())),
-            }
-        }
-        Self(Mutex::new(all))
-    }
-
-    /// The pool of a point; the shelf lets go of it with the last one.
-    fn take(&self, filled: &Filled) -> Shared {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(at) = all.iter().position(|(other, ..)| other == filled) else { return Shared::default() };
-        all[at].1 -= 1;
-        if all[at].1 == 0 { all.remove(at).2 } else { all[at].2.clone() }
-    }
-}
-
-/// The rows as comma-separated values: a line of names, then a line for each point that was run.
-pub fn csv(points: &[Point], swept: &Swept) -> String {
-    let keys = points.first().map_or(&[][..], |point| &point.keys);
-    let mut names = vec!["workload", "scheme", "hardware", "machine", "threads"];
-    names.extend(keys.iter().map(|(key, _)| key.as_str()));
-    names.extend(QUANTITIES);
-    names.push("too_short");
-    let mut lines = vec![line(names.iter().map(|name| (*name).to_owned()))];
-    for (point, row) in points.iter().zip(&swept.rows) {
-        let Some(row) = row else { continue };
-        let mut cells = vec![
-            point.workload.name.to_owned(),
-            point.run.scheme.name().to_owned(),
-            point.hardware.name.to_owned(),
-            point.machine.name.clone(),
-            point.run.threads.to_string(),
-        ];
-        cells.extend(point.keys.iter().map(|(_, value)| value.clone()));
-        cells.extend(QUANTITIES.map(|name| row.quantity(name).to_string()));
-        cells.push(row.too_short.join("; "));
-        lines.push(line(cells.into_iter()));
-    }
-    lines.concat()
-}
-
-fn line(cells: impl Iterator<Item = String>) -> String {
-    let quoted = cells.map(|cell| match cell.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell,
-    });
-    quoted.collect::<Vec<_>>().join(",") + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use strandline_sim::{Registry, file};
@@ -273,7 +229,7 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    fn points(latencies: &[u32]) -> Vec<Point> {
+    pub fn points(latencies: &[u32]) -> Vec<Point> {
         let registry = Registry::default();
         let (scheme, hardware) = registry.pair(None, Some("loc-wal")).unwrap();
         let point = |latency: &u32| Point {
@@ -343,11 +299,5 @@ mod tests {
         let store = Mutex::new(Store::open(&folder.path().join("points.jsonl"), "").unwrap());
         let swept = run(&points(&[100]), &store, &ENDED, &ProgressBar::hidden()).unwrap();
         assert_eq!(swept.rows, [None]);
-    }
-
-    #[test]
-    fn cells_are_quoted_where_they_must_be() {
-        let cells = ["a", "b,c", "say \"x\""].map(str::to_owned);
-        assert_eq!(line(cells.into_iter()), "a,\"b,c\",\"say \"\"x\"\"\"\n");
     }
 }

@@ -1,0 +1,295 @@
+//! What a sweep is to run, as a file beside what it has found; its parts on several machines, and how they are put together.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde_json::{Value, json};
+use strandline_sim::Registry;
+use strandline_sim::run::{PoolSizes, Run};
+use strandline_workloads::Sizes;
+
+use super::store::{Known, line};
+use super::{Point, Row, Store, Swept};
+
+/// The form of the file.
+const SCHEMA: u32 = 1;
+/// Its name.
+const FILE: &str = "sweep.json";
+/// The name of the file with what was found.
+const POINTS: &str = "points.jsonl";
+
+/// A part of a sweep: of `of` parts the one of this number, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    number: usize,
+    of: usize,
+}
+
+impl Shard {
+    /// Whether it has the point with this index. Neighbours, which take about as long, are in different ones.
+    pub fn has(&self, index: usize) -> bool {
+        index % self.of == self.number - 1
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    /// `2/16`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('/').and_then(|(number, of)| {
+            Some(Self { number: number.trim().parse().ok()?, of: of.trim().parse().ok()? })
+        });
+        let is_possible = |shard: &Self| (1..=shard.of).contains(&shard.number);
+        parsed
+            .filter(is_possible)
+            .ok_or_else(|| "expected a shard's number from 1 and how many there are, such as 2/16".into())
+    }
+}
+
+impl Point {
+    /// All that [`Point::from_json`] needs. Sizes that `simulate` cannot set are not in it.
+    pub fn to_json(&self) -> Value {
+        json!({ "keys": self.keys, "run": self.identity(), "machine": self.machine })
+    }
+
+    /// The point of [`Point::to_json`].
+    ///
+    /// # Errors
+    /// It is none, or it names what the registry does not have.
+    pub fn from_json(value: &Value, registry: &Registry) -> Result<Self, String> {
+        let run = &value["run"];
+        let wrong = |name: &str| {
+            format!("a point of the sweep has no {name}: it was made by another version of Strandline")
+        };
+        let number = |name: &str| run[name].as_u64().ok_or_else(|| wrong(name));
+        let text = |name: &str| run[name].as_str().ok_or_else(|| wrong(name));
+        let unknown = |unknown: strandline_workloads::UnknownName| unknown.to_string();
+        Ok(Self {
+            keys: serde_json::from_value(value["keys"].clone()).map_err(|_| wrong("keys"))?,
+            workload: registry.workloads.of_name(text("workload")?).map_err(unknown)?,
+            sizes: Sizes {
+                value_bytes: number("value_bytes")?,
+                operations: number("operations")?,
+                ..Sizes::default()
+            },
+            pool: PoolSizes { log_bytes: number("log_bytes")?, ..PoolSizes::default() },
+            hardware: registry.hardware.of_name(text("hardware")?).map_err(unknown)?,
+            machine: serde_json::from_value(value["machine"].clone())
+                .map_err(|error| format!("a point's machine: {error}"))?,
+            run: Run {
+                scheme: registry.scheme(text("scheme")?).map_err(unknown)?,
+                threads: number("threads")? as usize,
+                transactions: number("transactions")?,
+                warm_up: number("warm_up")?,
+                idle_percent: number("idle_percent")?,
+                seed: number("seed")?,
+            },
+        })
+    }
+
+    /// What its run found as a line of `points.jsonl`, written by the build `program`.
+    pub fn line(&self, program: &str, row: &Row) -> String {
+        line(program, self, row).to_string()
+    }
+}
+
+/// What a sweep is to run, shards and all.
+pub struct Plan {
+    /// The build of the program that runs it.
+    pub program: String,
+    /// Every point, in order.
+    pub points: Vec<Point>,
+}
+
+impl Plan {
+    fn to_json(&self) -> Value {
+        let points: Vec<_> = self.points.iter().map(Point::to_json).collect();
+        json!({ "schema": SCHEMA, "program": self.program, "points": points })
+    }
+
+    /// Writes it into a sweep's folder.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        std::fs::write(folder.join(FILE), format!("{}\n", self.to_json()))
+    }
+
+    /// Opens the file with what this sweep has found in its folder.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn store(&self, folder: &Path) -> io::Result<Store> {
+        Store::open(&folder.join(POINTS), &self.program)
+    }
+}
+
+/// Shards that were put together.
+pub struct Merged {
+    /// The sweep.
+    pub plan: Plan,
+    /// What is known of it.
+    pub swept: Swept,
+}
+
+/// Puts together what shards of one sweep have found, into the folder `out`: all is as if one had run it, to the byte, once no point is missing.
+///
+/// # Errors
+/// A folder has no sweep, or another one; the sweep names what the registry does not have; a file cannot be read or written.
+pub fn merge(out: &Path, folders: &[PathBuf], registry: &Registry) -> Result<Merged, String> {
+    let failed = |what: &str, path: &Path| {
+        let text = format!("cannot {what} {}", path.display());
+        move |error: io::Error| format!("{text}: {error}")
+    };
+    let mut first: Option<(&PathBuf, Value)> = None;
+    for folder in folders {
+        let path = folder.join(FILE);
+        let text = std::fs::read_to_string(&path).map_err(failed("read", &path))?;
+        let plan: Value =
+            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        match &first {
+            None => first = Some((folder, plan)),
+            Some((_, other)) if *other == plan => {}
+            Some((other, of_other)) => {
+                let why = match of_other["program"] == plan["program"] {
+                    true => {
+                        "they are of different sweeps: the same command, apart from --shard and --out, makes shards of one"
+                    }
+                    false => {
+                        "they were run by different builds of the program: run the shards of one sweep by the same"
+                    }
+                };
+                return Err(format!("{} and {}: {why}", other.display(), folder.display()));
+            }
+        }
+    }
+    let (_, plan) = first.ok_or("there is nothing to merge: name the shards' folders")?;
+    if plan["schema"] != SCHEMA {
+        return Err("the sweep was made by another version of Strandline".into());
+    }
+    let program = plan["program"].as_str().unwrap_or_default().to_owned();
+    let points = plan["points"].as_array().into_iter().flatten();
+    let points = points.map(|point| Point::from_json(point, registry)).collect::<Result<_, _>>()?;
+    let plan = Plan { program, points };
+    let known = folders.iter().map(|folder| {
+        let path = folder.join(POINTS);
+        Known::read(&path, &plan.program).map_err(failed("read", &path))
+    });
+    let known = known.collect::<Result<Vec<_>, _>>()?;
+    std::fs::create_dir_all(out).map_err(failed("create", out))?;
+    plan.write(out).map_err(failed("write", &out.join(FILE)))?;
+    let written = failed("write", &out.join(POINTS));
+    let swept = add_all(&plan, &known, out).map_err(written)?;
+    Ok(Merged { plan, swept })
+}
+
+fn add_all(plan: &Plan, known: &[Known], out: &Path) -> io::Result<Swept> {
+    let mut store = plan.store(out)?;
+    let mut rows = Vec::new();
+    for point in &plan.points {
+        let there = store.find(point);
+        let found = known.iter().find_map(|known| known.find(point));
+        if let (None, Some(row)) = (&there, &found) {
+            store.add(point, row)?;
+        }
+        rows.push(there.or(found));
+    }
+    store.arrange(&plan.points)?;
+    let known = rows.iter().flatten().count();
+    Ok(Swept { rows, failed: Vec::new(), known })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
+
+    use indicatif::ProgressBar;
+    use strandline_sim::file;
+
+    use super::super::tests::points;
+    use super::*;
+    use crate::sweep::{Shelf, run, run_one};
+
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn shards_divide_the_points() {
+        let shard = |text: &str| text.parse::<Shard>();
+        let [first, second] = ["1/2", "2/2"].map(|text| shard(text).unwrap());
+        assert!((0..9).all(|index| first.has(index) != second.has(index)));
+        assert!((0..9).all(|index| shard("1/1").unwrap().has(index)));
+        for text in ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b"] {
+            assert!(shard(text).unwrap_err().contains("2/16"), "{text}");
+        }
+    }
+
+    /// What another process is told of a point is the point, with every machine that there is.
+    #[test]
+    fn a_point_is_made_again_from_its_text() {
+        let registry = Registry::default();
+        for machine in file::presets().unwrap() {
+            let mut point = points(&[100]).remove(0);
+            (point.sizes, point.pool, point.machine) = (Sizes::default(), PoolSizes::default(), machine);
+            let text = point.to_json().to_string();
+            let again = Point::from_json(&serde_json::from_str(&text).unwrap(), &registry).unwrap();
+            assert_eq!(format!("{again:?}"), format!("{point:?}"));
+        }
+        let refused = Point::from_json(&json!({"keys": [], "run": {}}), &registry).unwrap_err();
+        assert!(refused.contains("another version"), "{refused}");
+    }
+
+    /// Shards that were put together are what one process finds, to the byte; what is missing is missing.
+    #[test]
+    fn shards_make_the_sweep() {
+        let folder = tempfile::tempdir().unwrap();
+        let registry = Registry::default();
+        let mut points = points(&[100, 200, 400]);
+        for point in &mut points {
+            (point.sizes, point.workload) = (Sizes::default(), registry.workloads.of_name("queue").unwrap());
+            (point.pool, point.run.transactions) = (PoolSizes::default(), 20);
+        }
+        let plan = Plan { program: "this".into(), points };
+        let one = folder.path().join("one");
+        std::fs::create_dir(&one).unwrap();
+        let store = Mutex::new(plan.store(&one).unwrap());
+        run(&plan.points, &store, &NEVER, &ProgressBar::hidden()).unwrap();
+        drop(store);
+        let text = |folder: &Path| std::fs::read_to_string(folder.join(POINTS)).unwrap();
+        let whole = text(&one);
+        assert_eq!(whole.lines().count(), 3);
+
+        let shelf = Shelf::new();
+        let folders = ["1/2", "2/2"].map(|name| {
+            let path = folder.path().join(name.replace('/', "-"));
+            std::fs::create_dir(&path).unwrap();
+            plan.write(&path).unwrap();
+            let (shard, mut store) = (name.parse::<Shard>().unwrap(), plan.store(&path).unwrap());
+            for (index, point) in plan.points.iter().enumerate().rev().filter(|(index, _)| shard.has(*index))
+            {
+                let row = run_one(point, &shelf, &NEVER).unwrap();
+                assert_eq!(point.line("this", &row), whole.lines().nth(index).unwrap());
+                store.add(point, &row).unwrap();
+            }
+            path
+        });
+        let out = folder.path().join("out");
+        let part = merge(&out, &folders[..1], &registry).unwrap();
+        assert_eq!(part.swept.rows.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(merge(&out, &folders, &registry).unwrap().swept.known, 3);
+        assert_eq!(text(&out), whole);
+        assert_eq!(
+            merge(&out, &[], &registry).err().unwrap(),
+            "there is nothing to merge: name the shards' folders"
+        );
+
+        let less = Plan { program: "this".into(), points: plan.points[..1].to_vec() };
+        less.write(&folders[0]).unwrap();
+        assert!(merge(&out, &folders, &registry).err().unwrap().contains("different sweeps"));
+        Plan { program: "another".into(), points: plan.points.clone() }.write(&folders[0]).unwrap();
+        assert!(merge(&out, &folders, &registry).err().unwrap().contains("different builds"));
+        assert!(merge(&out, &[one], &registry).err().unwrap().contains("sweep.json"));
+    }
+}
