@@ -37,8 +37,15 @@ pub fn stop() {
     STOPPED.store(true, std::sync::atomic::Ordering::Relaxed);
 }
 
+/// Lets explorations go on again that begin from now on: for a program that goes on after one was ended.
 #[cfg(feature = "schemes")]
-fn is_stopped() -> bool {
+pub fn resume() {
+    STOPPED.store(false, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// Whether explorations are to end.
+#[cfg(feature = "schemes")]
+pub fn is_stopped() -> bool {
     STOPPED.load(std::sync::atomic::Ordering::Relaxed)
 }
 

@@ -92,8 +92,9 @@ pub fn option(parameter: Parameter) -> &'static str {
     }
 }
 
-/// Says which of the workloads have no use for options that were given.
-pub fn takes(workloads: &[WorkloadKind], given: &[Parameter]) {
+/// Which of the workloads have no use for options that were given, a note each.
+pub fn unused(workloads: &[WorkloadKind], given: &[Parameter]) -> Vec<String> {
+    let mut notes = Vec::new();
     for &parameter in given {
         let option = option(parameter);
         let lacks = |kind: &&WorkloadKind| {
@@ -103,9 +104,10 @@ pub fn takes(workloads: &[WorkloadKind], given: &[Parameter]) {
         };
         let names: Vec<_> = workloads.iter().filter(lacks).map(|kind| kind.name).collect();
         if !names.is_empty() {
-            eprintln!("note: no use for {option}: {}", names.join(", "));
+            notes.push(format!("no use for {option}: {}", names.join(", ")));
         }
     }
+    notes
 }
 
 #[cfg(test)]

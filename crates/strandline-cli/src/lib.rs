@@ -15,6 +15,7 @@
 #[macro_use]
 mod output;
 
+mod answer;
 mod arguments;
 mod bench;
 mod check;
@@ -22,6 +23,7 @@ mod failure;
 mod interrupt;
 mod list;
 mod manual;
+mod merge;
 mod pool;
 mod progress;
 mod reproduce;
@@ -29,11 +31,14 @@ mod rows;
 mod simulate;
 mod torture;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use failure::{Failure, Outcome};
+pub use answer::{answer, finish_sweep, is_in, parameters, points, program};
+pub use failure::Failure;
+use failure::Outcome;
 pub use strandline_sim::Registry;
 
 /// Durable transactions on persistent memory and ordinary files: benchmarks, crash tests and tools.
@@ -59,6 +64,7 @@ enum What {
     Completions(manual::CompletionsArguments),
     List(list::Arguments),
     Manual(manual::ManualArguments),
+    Merge(merge::Arguments),
     Pool(pool::Arguments),
     Reproduce(reproduce::Arguments),
     Simulate(simulate::Arguments),
@@ -70,14 +76,20 @@ enum What {
 /// Does what the program's arguments say, with these schemes and workloads: `simulate`, `list`, `check` and `reproduce compare` have all
 /// of them, `bench` the workloads.
 pub fn run(registry: Registry) -> ExitCode {
+    run_with(std::env::args_os(), registry)
+}
+
+/// As [`run`], with arguments of the caller's, of which the first is the program's name.
+pub fn run_with(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let workloads = registry.workloads;
-    let outcome = match Command::parse().what {
+    let outcome = match Command::parse_from(arguments).what {
         What::Bench(arguments) => bench::run(&arguments, workloads),
         What::BenchChild(arguments) => bench::run_child(&arguments, workloads),
         What::Check(arguments) => check::run(&arguments, registry),
         What::Completions(arguments) => manual::complete(&arguments),
         What::List(arguments) => list::run(&arguments, registry),
         What::Manual(arguments) => manual::write(&arguments),
+        What::Merge(arguments) => merge::run(&arguments, registry),
         What::Pool(arguments) => pool::run(&arguments),
         What::Reproduce(arguments) => reproduce::run(&arguments, registry),
         What::Simulate(arguments) => simulate::run(&arguments, registry),

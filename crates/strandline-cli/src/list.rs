@@ -77,6 +77,18 @@ impl<'a> From<&'a scheme::Entry> for Line<'a> {
 /// # Errors
 /// Nothing has the name; a machine that ships with the command is broken, which a test excludes.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
+    let object = answer(arguments, registry)?;
+    if arguments.json {
+        say!("{object:#}");
+    }
+    Ok(Outcome::Success)
+}
+
+/// As [`run`], for a program that is not the command: what `--json` prints. Tables are printed unless that is asked for.
+///
+/// # Errors
+/// As there.
+pub fn answer(arguments: &Arguments, registry: Registry) -> Result<serde_json::Value, Failure> {
     let schemes = schemes(registry.schemes);
     let workloads: Vec<_> = registry.workloads.iter().map(|kind| kind.entry()).collect();
     let machines = file::presets().map_err(|error| Failure::Other(error.to_string()))?;
@@ -94,12 +106,11 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     if let Some(name) = &arguments.name {
         return show(arguments, name, &kinds, registry);
     }
+    let mut object: serde_json::Map<_, _> =
+        kinds.iter().map(|(kind, entries)| ((*kind).into(), json!(entries))).collect();
+    object.insert("schema".into(), json!(SCHEMA));
     if arguments.json {
-        let mut object: serde_json::Map<_, _> =
-            kinds.iter().map(|(kind, entries)| ((*kind).into(), json!(entries))).collect();
-        object.insert("schema".into(), json!(SCHEMA));
-        say!("{:#}", serde_json::Value::Object(object));
-        return Ok(Outcome::Success);
+        return Ok(object.into());
     }
     for (kind, entries) in kinds {
         let mut table = Table::new();
@@ -112,7 +123,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     say!(
         "`strandline list NAME` says all of one: parameters, what runs beside it, rules that the checker leaves out."
     );
-    Ok(Outcome::Success)
+    Ok(object.into())
 }
 
 /// All that there is to say of what has this name: a scheme and hardware may have the same.
@@ -121,7 +132,7 @@ fn show(
     name: &str,
     kinds: &[(&str, Vec<Line<'_>>)],
     registry: Registry,
-) -> Result<Outcome, Failure> {
+) -> Result<serde_json::Value, Failure> {
     let found = |entries: &[Line<'_>]| entries.iter().position(|line| line.name == name);
     let found: Vec<_> =
         kinds.iter().filter_map(|(kind, entries)| Some((*kind, &entries[found(entries)?]))).collect();
@@ -202,10 +213,7 @@ fn show(
         }
         all.push(object);
     }
-    if arguments.json {
-        say!("{:#}", json!({"schema": SCHEMA, "found": all}));
-    }
-    Ok(Outcome::Success)
+    Ok(json!({"schema": SCHEMA, "found": all}))
 }
 
 fn parameter(of: &Parameter) -> serde_json::Value {

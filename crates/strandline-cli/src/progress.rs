@@ -2,9 +2,18 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+
+/// Whether nobody wants to see any.
+static IS_HIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Shows no progress from now on: in a program that is not the command.
+pub fn hide() {
+    IS_HIDDEN.store(true, Relaxed);
+}
 
 /// Between two lines.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -29,6 +38,9 @@ fn dressed(bar: ProgressBar, template: &str) -> ProgressBar {
 }
 
 fn target() -> ProgressDrawTarget {
+    if IS_HIDDEN.load(Relaxed) {
+        return ProgressDrawTarget::hidden();
+    }
     if io::stderr().is_terminal() {
         return ProgressDrawTarget::stderr();
     }

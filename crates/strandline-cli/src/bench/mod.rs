@@ -15,7 +15,7 @@ use strandline_workloads::{
     DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
 };
 
-use crate::arguments::{DomainName, InstructionName, bytes, seconds, takes};
+use crate::arguments::{DomainName, InstructionName, bytes, seconds, unused};
 use crate::failure::{Failure, Outcome};
 use crate::output::Numbered;
 use crate::{interrupt, progress};
@@ -132,7 +132,8 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
     }
     let plans = arguments.plans(&workloads)?;
     if let Some(plan) = plans.first() {
-        takes(&plan.workloads, &arguments.given());
+        let notes = unused(&plan.workloads, &arguments.given());
+        notes.iter().for_each(|note| eprintln!("note: {note}"));
     }
     let steps = plans.iter().map(Plan::steps).sum();
     let progress = progress::bar(steps, "{bar:30} {percent}% {msg}, {eta} to go");

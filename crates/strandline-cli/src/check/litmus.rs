@@ -56,11 +56,23 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let rows = rows(arguments)?;
     if arguments.json {
-        say!("{:#}", json!(rows.iter().map(Numbered::new).collect::<Vec<_>>()));
+        say!("{:#}", object(&rows));
     } else {
         say!("{}", table(&rows));
     }
     Ok(Outcome::Success)
+}
+
+/// As [`run`], for a program that is not the command: what `--json` prints.
+///
+/// # Errors
+/// As there.
+pub fn answer(arguments: &Arguments) -> Result<serde_json::Value, Failure> {
+    rows(arguments).map(|rows| object(&rows))
+}
+
+fn object(rows: &[Row]) -> serde_json::Value {
+    json!(rows.iter().map(Numbered::new).collect::<Vec<_>>())
 }
 
 /// By file and setting. All files are read before the first is explored, so that a malformed one shows at once.

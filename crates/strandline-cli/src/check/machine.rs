@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use comfy_table::{Table, presets};
 use serde_json::json;
 use strandline_check::explore::{Counts, Outcome as Explored, Workload};
+use strandline_check::is_stopped;
 use strandline_check::machine::{
     Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects, without_mutant,
 };
@@ -15,7 +16,6 @@ use strandline_sim::Registry;
 use super::Finished;
 use super::schemes::{Arguments, progress_bar};
 use crate::failure::{Failure, Outcome};
-use crate::interrupt;
 
 /// A case, and how much of it.
 #[derive(Clone, Copy)]
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
     let bar = progress_bar();
     let mut rows = Vec::new();
     for line in lines {
-        if interrupt::is_asked() {
+        if is_stopped() {
             break;
         }
         let row = one(arguments, &line, |case, counts, seconds| {

@@ -7,6 +7,7 @@ mod persist_order;
 mod schemes;
 
 use serde_json::json;
+use strandline_check::is_stopped;
 use strandline_sim::Registry;
 
 use crate::failure::{Failure, Outcome};
@@ -70,6 +71,27 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     if let Some(What::Litmus(arguments)) = &arguments.what {
         return litmus::run(arguments);
     }
+    interrupt::watch(interrupt::First::Ask)?;
+    let (outcome, object) = find(arguments, registry)?;
+    if arguments.schemes.json {
+        say!("{object:#}");
+    }
+    Ok(outcome)
+}
+
+/// As [`run`], for a program that is not the command: what `--json` prints.
+///
+/// # Errors
+/// As there.
+pub fn answer(arguments: &Arguments, registry: Registry) -> Result<serde_json::Value, Failure> {
+    match &arguments.what {
+        Some(What::Litmus(arguments)) => litmus::answer(arguments),
+        None => find(arguments, registry).map(|(_, object)| object),
+    }
+}
+
+/// Explores, and prints tables unless JSON is asked for.
+fn find(arguments: &Arguments, registry: Registry) -> Result<(Outcome, serde_json::Value), Failure> {
     if let Some(set) = arguments.schemes.set.first()
         && arguments.world.iter().any(|world| !matches!(world, World::Machine))
     {
@@ -77,9 +99,8 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
             "--set {set} is about hardware schemes, which --world machine alone has: leave it out"
         )));
     }
-    interrupt::watch(interrupt::First::Ask)?;
     let (mut rows, mut outcome) = (Vec::new(), Outcome::Success);
-    for world in arguments.world.iter().take_while(|_| !interrupt::is_asked()) {
+    for world in arguments.world.iter().take_while(|_| !is_stopped()) {
         let finished = match world {
             World::X86 => schemes::run(&arguments.schemes, registry),
             World::PersistOrder => persist_order::run(&arguments.schemes),
@@ -91,8 +112,5 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
             outcome = Outcome::Finding;
         }
     }
-    if arguments.schemes.json {
-        say!("{:#}", json!({ "schema": SCHEMA, "rows": rows, "seed": arguments.schemes.seed }));
-    }
-    Ok(outcome)
+    Ok((outcome, json!({ "schema": SCHEMA, "rows": rows, "seed": arguments.schemes.seed })))
 }

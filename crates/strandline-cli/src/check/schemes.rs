@@ -5,16 +5,15 @@ use std::time::{Duration, Instant};
 use comfy_table::{Table, presets};
 use indicatif::ProgressBar;
 use serde_json::json;
-use strandline_check::Setting;
 use strandline_check::explore::{
     Bounds, Case, CheckedScheme, Counts, Outcome as Explored, Sampling, Violation, Workload, exhaust,
     exhaust_histories, sample, schemes_of,
 };
+use strandline_check::{Setting, is_stopped};
 use strandline_sim::Registry;
 
 use super::Finished;
 use crate::failure::{Failure, Outcome};
-use crate::interrupt;
 
 #[derive(clap::Args)]
 #[group(skip)]
@@ -234,7 +233,7 @@ fn all(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>, Fai
                 for threads in arguments.threads() {
                     let case = Case { scheme, workload, threads, setting, omitted };
                     for bounds in arguments.ways(&case) {
-                        if interrupt::is_asked() {
+                        if is_stopped() {
                             break;
                         }
                         let mut explored = explore(arguments, case, bounds, &bar)?;
@@ -305,7 +304,7 @@ fn mutants(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>,
     for &scheme in schemes {
         for step in scheme.steps() {
             for &setting in settings {
-                if interrupt::is_asked() {
+                if is_stopped() {
                     break;
                 }
                 let case = Case { scheme, workload, threads, setting, omitted: Some(step) };

@@ -6,24 +6,27 @@ mod settings;
 mod sweep;
 mod tables;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
 use serde::Serialize;
 use strandline_lab::Interval;
+use strandline_lab::sweep::Shard;
 use strandline_sim::run::{Finished, Prepared};
 use strandline_sim::scheme::Entry;
 use strandline_sim::{Description, Registry, file, trace};
 use strandline_workloads::{Parameter, SchemeName, WorkloadKind};
 
-use crate::arguments::takes;
+use crate::arguments::unused;
 use crate::failure::{Failure, Outcome};
 use crate::output::SCHEMA;
 use crate::{interrupt, progress};
 use crashes::{CrashAt, CrashReport};
 use recording::Recording;
 use settings::Settings;
+pub use sweep::{finish, is_in, object, points, program, show};
 
 /// Run a scheme and a workload on a simulated machine.
 #[derive(clap::Args)]
@@ -32,6 +35,7 @@ use settings::Settings;
     strandline simulate --machine loc --hardware loc-wal --set scheme.speculation=4 --set nvm.write_ns=500 --json\n  \
     strandline simulate --crash-at 25%,50%,75%\n  \
     strandline simulate --machine loc --scheme bppm,loc-wal --workload sps,hash --sweep nvm.write_ns=100,200,400 --csv\n  \
+    strandline simulate --sweep nvm.write_ns=100,200,400 --shard 1/2 --out first\n  \
     valgrind --tool=lackey --trace-mem=yes --log-file=trace ls; strandline simulate --trace trace\n\n\
     Machines, schemes and workloads are those of `strandline list`, which shows a scheme's parameters by its name; docs/machines.md \
     says how to describe a machine.")]
@@ -61,6 +65,10 @@ pub struct Arguments {
     /// points.csv and index.html with plots
     #[arg(long, value_name = "FOLDER", default_value = "sweep")]
     out: PathBuf,
+    /// Makes this part of a sweep's runs alone, such as the second of sixteen by 2/16, for machines that share the work: each needs a folder of its own
+    /// (--out), and `strandline merge` puts them together
+    #[arg(long, value_name = "N/OF")]
+    shard: Option<Shard>,
     /// Print a sweep as comma-separated values
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -112,75 +120,136 @@ impl Host {
     }
 }
 
+/// What a run found.
+enum Found {
+    /// One of a workload.
+    Run { finished: Box<Finished>, crashes: Vec<CrashReport>, notes: Vec<String>, host: Host },
+    /// One of a trace.
+    Trace { outcome: Box<trace::Outcome>, host: Host },
+}
+
+impl Found {
+    /// What `--json` prints.
+    fn object(&self) -> serde_json::Value {
+        match self {
+            Self::Run { finished, crashes, notes, host } => serde_json::json!({
+                "schema": SCHEMA, "result": finished.outcome, "crashes": crashes, "notes": notes, "host": host,
+            }),
+            Self::Trace { outcome, host } => {
+                serde_json::json!({ "schema": SCHEMA, "result": outcome, "host": host })
+            }
+        }
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// There is no such machine, workload or scheme; scheme and hardware do not belong together; a size is impossible; the machine has too
 /// few cores.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
-    let is_sweep = !arguments.sweep.is_empty()
-        || [&arguments.scheme, &arguments.hardware, &arguments.workload].iter().any(|names| names.len() > 1);
-    if is_sweep {
+    if arguments.is_sweep() {
         return sweep::run(arguments, registry);
     }
-    if arguments.csv {
+    interrupt::watch(match arguments.trace {
+        Some(_) => interrupt::First::End("ended; a trace has no figures before its end".into()),
+        None => interrupt::First::Ask,
+    })?;
+    let progress = progress::spinner("{spinner} {elapsed} {msg}");
+    let found = arguments.find(registry, interrupt::flag(), &progress);
+    progress.finish_and_clear();
+    let found = found?;
+    if let Found::Run { notes, .. } = &found {
+        notes.iter().for_each(|note| eprintln!("note: {note}"));
+    }
+    if arguments.json {
+        say!("{:#}", found.object());
+    }
+    match found {
+        Found::Run { crashes, finished, host, .. } => {
+            if !arguments.json {
+                say!("{}", tables::run(&finished.outcome, arguments.banks));
+                if !crashes.is_empty() {
+                    say!("{}", tables::crashes(&crashes));
+                }
+                say!("{}", tables::host(&host));
+            }
+            let failed = crashes.iter().any(|crash| crash.error.is_some());
+            Ok(if failed { Outcome::Finding } else { Outcome::Success })
+        }
+        Found::Trace { outcome, host } => {
+            if !arguments.json {
+                say!("{}\n{}", tables::trace(&outcome, arguments.banks), tables::host(&host));
+            }
+            Ok(Outcome::Success)
+        }
+    }
+}
+
+/// As [`run`], for a program that is not the command: what `--json` prints. When `stop` becomes true a run of a workload ends.
+///
+/// # Errors
+/// As there; it is a sweep.
+pub fn answer(
+    arguments: &Arguments,
+    registry: Registry,
+    stop: &'static AtomicBool,
+) -> Result<serde_json::Value, Failure> {
+    if arguments.is_sweep() {
         return Err(Failure::Usage(
-            "--csv is for sweeps: give several values (--sweep), schemes or workloads".into(),
+            "this is a sweep, of several runs: choose one scheme, hardware and workload, and no --sweep"
+                .into(),
         ));
     }
-    let machine =
-        file::load(&arguments.machine, &arguments.set).map_err(|error| Failure::Usage(error.to_string()))?;
-    let (scheme, hardware) = match (arguments.scheme.first(), arguments.hardware.first()) {
-        (Some(name), None) => registry.system(name),
-        (scheme, hardware) => registry.pair(scheme.map(String::as_str), hardware.map(String::as_str)),
-    }
-    .map_err(Failure::Usage)?;
-    hardware.check_parameters(&machine.scheme).map_err(Failure::Usage)?;
-    if let Some(path) = &arguments.trace {
-        interrupt::watch(interrupt::First::End("ended; a trace has no figures before its end".into()))?;
-        return arguments.run_trace(path, &machine, hardware);
-    }
-    let name = arguments.workload.first().map_or("", String::as_str);
-    let workload = registry.workloads.of_name(name)?;
-    interrupt::watch(interrupt::First::Ask)?;
-    if arguments.settings.value_size != 8 {
-        takes(&[workload], &[Parameter::ValueBytes]);
-    }
-    if arguments.settings.ops_per_tx != 1 {
-        takes(&[workload], &[Parameter::Operations]);
-    }
-    let progress = progress::spinner("{spinner} {elapsed} {msg}");
-    let outcome = arguments.simulate((&machine, scheme, hardware), workload, &progress);
-    progress.finish_and_clear();
-    let (finished, crashes) = outcome?;
-    let host = Host::new(finished.accesses, finished.host_time);
-    let notes = arguments.notes(&finished, &crashes);
-    notes.iter().for_each(|note| eprintln!("note: {note}"));
-    if arguments.json {
-        let object = serde_json::json!({
-            "schema": SCHEMA, "result": finished.outcome, "crashes": crashes, "notes": notes, "host": host,
-        });
-        say!("{object:#}");
-    } else {
-        say!("{}", tables::run(&finished.outcome, arguments.banks));
-        if !crashes.is_empty() {
-            say!("{}", tables::crashes(&crashes));
-        }
-        say!("{}", tables::host(&host));
-    }
-    let failed = crashes.iter().any(|crash| crash.error.is_some());
-    Ok(if failed { Outcome::Finding } else { Outcome::Success })
+    arguments.find(registry, stop, &ProgressBar::hidden()).map(|found| found.object())
 }
 
 impl Arguments {
+    fn is_sweep(&self) -> bool {
+        !self.sweep.is_empty()
+            || [&self.scheme, &self.hardware, &self.workload].iter().any(|names| names.len() > 1)
+    }
+
+    /// Makes one run.
+    fn find(
+        &self,
+        registry: Registry,
+        stop: &'static AtomicBool,
+        progress: &ProgressBar,
+    ) -> Result<Found, Failure> {
+        let of_sweeps = [("--csv", self.csv), ("--shard", self.shard.is_some())];
+        if let Some((flag, _)) = of_sweeps.iter().find(|(_, given)| *given) {
+            return Err(Failure::Usage(format!(
+                "{flag} is for sweeps: give several values (--sweep), schemes or workloads"
+            )));
+        }
+        let machine =
+            file::load(&self.machine, &self.set).map_err(|error| Failure::Usage(error.to_string()))?;
+        let (scheme, hardware) = match (self.scheme.first(), self.hardware.first()) {
+            (Some(name), None) => registry.system(name),
+            (scheme, hardware) => registry.pair(scheme.map(String::as_str), hardware.map(String::as_str)),
+        }
+        .map_err(Failure::Usage)?;
+        hardware.check_parameters(&machine.scheme).map_err(Failure::Usage)?;
+        if let Some(path) = &self.trace {
+            return self.run_trace(path, &machine, hardware, progress);
+        }
+        let name = self.workload.first().map_or("", String::as_str);
+        let workload = registry.workloads.of_name(name)?;
+        let (finished, crashes) = self.simulate((&machine, scheme, hardware), workload, stop, progress)?;
+        let notes = self.notes(workload, &finished, &crashes, stop.load(Relaxed));
+        let host = Host::new(finished.accesses, finished.host_time);
+        Ok(Found::Run { finished: Box::new(finished), crashes, notes, host })
+    }
+
     /// Runs a trace.
     fn run_trace(
         &self,
-        path: &std::path::Path,
+        path: &Path,
         machine: &Description,
         hardware: &Entry,
-    ) -> Result<Outcome, Failure> {
-        let progress = progress::spinner("{spinner} {elapsed} {msg}");
+        progress: &ProgressBar,
+    ) -> Result<Found, Failure> {
         progress.set_message("running the trace");
         let recording = Recording::default();
         let finished = trace::run_with(path, machine, hardware, |machine, header| {
@@ -188,23 +257,17 @@ impl Arguments {
                 recording.begin(to, header, machine);
             }
         });
-        progress.finish_and_clear();
         let finished = finished.map_err(|error| Failure::Usage(error.to_string()))?;
         recording.finish()?;
         let host = Host::new(finished.accesses, finished.host_time);
-        if self.json {
-            let object = serde_json::json!({ "schema": SCHEMA, "result": finished.outcome, "host": host });
-            say!("{object:#}");
-        } else {
-            say!("{}\n{}", tables::trace(&finished.outcome, self.banks), tables::host(&host));
-        }
-        Ok(Outcome::Success)
+        Ok(Found::Trace { outcome: Box::new(finished.outcome), host })
     }
 
     fn simulate(
         &self,
         (machine, scheme, hardware): (&Description, SchemeName, &'static Entry),
         workload: WorkloadKind,
+        stop: &'static AtomicBool,
         progress: &ProgressBar,
     ) -> Result<(Finished, Vec<CrashReport>), Failure> {
         let run = self.settings.run(scheme);
@@ -220,8 +283,7 @@ impl Arguments {
         let prepared = Prepared::of_scope(workload, &sizes, pool, run.threads, run.scheme, machine)?;
         progress.set_message("simulating");
         let once = |crash_at| {
-            prepared
-                .run_with(machine, hardware, &run, crash_at, |machine| machine.stop_when(interrupt::flag()))
+            prepared.run_with(machine, hardware, &run, crash_at, |machine| machine.stop_when(stop))
         };
         let crash_at = if self.crash_at.iter().any(CrashAt::is_share) {
             let counted = once(Vec::new())?.counted;
@@ -235,6 +297,7 @@ impl Arguments {
                 let recording = Recording::default();
                 let header = prepared.header(machine.cores.count.min(run.threads + 1));
                 let finished = prepared.run_with(machine, hardware, &run, crash_at, |machine| {
+                    machine.stop_when(stop);
                     recording.begin(path, &header, machine);
                 })?;
                 recording.finish()?;
@@ -250,12 +313,26 @@ impl Arguments {
     }
 
     /// What whoever reads the figures should know: what the run was too short for, and power failures that showed nothing.
-    fn notes(&self, finished: &Finished, crashes: &[CrashReport]) -> Vec<String> {
-        let mut notes = finished.too_short.clone();
-        notes
-            .iter_mut()
-            .for_each(|note| *note += "; its cost is not in these figures (--transactions, --log-size)");
-        if interrupt::is_asked() {
+    fn notes(
+        &self,
+        workload: WorkloadKind,
+        finished: &Finished,
+        crashes: &[CrashReport],
+        is_stopped: bool,
+    ) -> Vec<String> {
+        let given = [
+            (Parameter::ValueBytes, self.settings.value_size != 8),
+            (Parameter::Operations, self.settings.ops_per_tx != 1),
+        ];
+        let given: Vec<_> = given.into_iter().filter(|(_, given)| *given).map(|(what, _)| what).collect();
+        let mut notes = unused(&[workload], &given);
+        notes.extend(
+            finished
+                .too_short
+                .iter()
+                .map(|note| format!("{note}; its cost is not in these figures (--transactions, --log-size)")),
+        );
+        if is_stopped {
             notes.push("the run was ended early: rates and counts are those of what was done".into());
         }
         let counted = &finished.counted;

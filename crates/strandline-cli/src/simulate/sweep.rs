@@ -1,13 +1,13 @@
 //! `simulate --sweep`: a run for every combination of values, systems and workloads.
 
 use std::hash::{DefaultHasher, Hasher};
-use std::path::Path;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use strandline_lab::machine::{self, Machine};
-use strandline_lab::sweep::{self, Point, Store, Swept};
+use strandline_lab::sweep::{self, Plan, Point, Swept};
 use strandline_sim::{Registry, file};
 use strandline_workloads::{SchemeName, WorkloadKind};
 
@@ -33,41 +33,28 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
             return Err(Failure::Usage(format!("{flag} is for one run: leave it out of a sweep")));
         }
     }
-    let points = points(arguments, registry)?;
+    let all = points(arguments, registry)?;
     let folder = &arguments.out;
     std::fs::create_dir_all(folder).map_err(Failure::io(format!("create {}", folder.display())))?;
-    let path = folder.join("points.jsonl");
-    let failed = |error| Failure::io(format!("write {}", path.display()))(error);
-    let store = Mutex::new(Store::open(&path, &program()?).map_err(failed)?);
+    let plan = Plan { program: program()?, points: all };
+    let failed = |error| Failure::io(format!("write what the sweep finds into {}", folder.display()))(error);
+    let store = Mutex::new(plan.store(folder).map_err(failed)?);
+    plan.write(folder).map_err(failed)?;
+    let of_shard = |index: &usize| arguments.shard.is_none_or(|shard| shard.has(*index));
+    let points: Vec<Point> =
+        (0..plan.points.len()).filter(of_shard).map(|at| plan.points[at].clone()).collect();
     interrupt::watch(interrupt::First::Ask)?;
-    let (here, date) = (Machine::here(), machine::now());
     let bar = progress::bar(points.len() as u64, "{bar:30} {pos}/{len} runs, {msg}, {eta} to go");
     let swept = sweep::run(&points, &store, interrupt::flag(), &bar).map_err(failed)?;
     bar.finish_and_clear();
     let command: Vec<_> = std::env::args().collect();
-    let commit = machine::commit();
-    let run = strandline_lab::Run {
-        machine: &here,
-        commit: commit.as_deref(),
-        command: &command.join(" "),
-        date: &date,
-    };
-    let csv = sweep::csv(&points, &swept);
-    write(&folder.join("points.csv"), &csv)?;
-    write(&folder.join("index.html"), &sweep::page(&points, &swept, &run))?;
+    let csv = finish(&points, &swept, folder, &command.join(" "))?;
     if arguments.json {
-        let rows = points.iter().zip(&swept.rows).filter_map(|(point, row)| {
-            let keys: serde_json::Map<_, _> =
-                point.keys.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-            let row = row.as_ref()?;
-            Some(json!({"keys": keys, "result": row.result, "notes": row.too_short}))
-        });
-        say!("{:#}", json!({"schema": SCHEMA, "rows": rows.collect::<Vec<_>>()}));
+        say!("{:#}", object(&points, &swept));
     } else if arguments.csv {
         csv.lines().for_each(|line| say!("{line}"));
     } else {
-        say!("{}", table(&points, &swept));
-        say!("The plots: {}", folder.join("index.html").display());
+        show(&points, &swept, folder);
     }
     tell(&points, &swept);
     match swept.failed.first() {
@@ -76,6 +63,41 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
         }
         None => Ok(Outcome::Success),
     }
+}
+
+/// Writes the table and the plots of a sweep into its folder; the table.
+///
+/// # Errors
+/// They cannot be written.
+pub fn finish(points: &[Point], swept: &Swept, folder: &Path, command: &str) -> Result<String, Failure> {
+    let commit = machine::commit();
+    let run = strandline_lab::Run {
+        machine: &Machine::here(),
+        commit: commit.as_deref(),
+        command,
+        date: &machine::now(),
+    };
+    let csv = sweep::csv(points, swept);
+    write(&folder.join("points.csv"), &csv)?;
+    write(&folder.join("index.html"), &sweep::page(points, swept, &run))?;
+    Ok(csv)
+}
+
+/// What `--json` prints.
+pub fn object(points: &[Point], swept: &Swept) -> serde_json::Value {
+    let rows = points.iter().zip(&swept.rows).filter_map(|(point, row)| {
+        let keys: serde_json::Map<_, _> =
+            point.keys.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+        let row = row.as_ref()?;
+        Some(json!({"keys": keys, "result": row.result, "notes": row.too_short}))
+    });
+    json!({"schema": SCHEMA, "rows": rows.collect::<Vec<_>>()})
+}
+
+/// Prints the table.
+pub fn show(points: &[Point], swept: &Swept, folder: &Path) {
+    say!("{}", table(points, swept));
+    say!("The plots: {}", folder.join("index.html").display());
 }
 
 /// What is not in the table.
@@ -109,12 +131,30 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(Failure::io(format!("write {}", path.display())))
 }
 
+/// The file that has this code, if it is not the program's.
+static CODE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says which file has this code, where it is a library's.
+pub fn is_in(file: PathBuf) {
+    let _ = CODE.set(file);
+}
+
 /// What tells this build of the program from others.
-fn program() -> Result<String, Failure> {
-    let path = std::env::current_exe().map_err(Failure::io("find this program"))?;
+///
+/// # Errors
+/// The file that has its code cannot be read.
+pub fn program() -> Result<String, Failure> {
+    static NAME: OnceLock<String> = OnceLock::new();
+    if let Some(name) = NAME.get() {
+        return Ok(name.clone());
+    }
+    let path = match CODE.get() {
+        Some(path) => path.clone(),
+        None => std::env::current_exe().map_err(Failure::io("find this program"))?,
+    };
     let mut hasher = DefaultHasher::new();
     hasher.write(&std::fs::read(path).map_err(Failure::io("read this program"))?);
-    Ok(format!("{} {:016x}", env!("CARGO_PKG_VERSION"), hasher.finish()))
+    Ok(NAME.get_or_init(|| format!("{} {:016x}", env!("CARGO_PKG_VERSION"), hasher.finish())).clone())
 }
 
 /// What runs, by the names that were given.
@@ -132,7 +172,10 @@ fn systems(arguments: &Arguments, registry: Registry) -> Result<Vec<System>, Fai
 }
 
 /// Every combination: workloads, then the values of the first key and so on, then systems.
-fn points(arguments: &Arguments, registry: Registry) -> Result<Vec<Point>, Failure> {
+///
+/// # Errors
+/// A name, a key or a value is none; scheme and hardware do not belong together.
+pub fn points(arguments: &Arguments, registry: Registry) -> Result<Vec<Point>, Failure> {
     let workloads: Result<Vec<WorkloadKind>, _> =
         arguments.workload.iter().map(|name| registry.workloads.of_name(name)).collect();
     let systems = systems(arguments, registry)?;

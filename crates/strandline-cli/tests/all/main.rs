@@ -9,5 +9,6 @@ mod manual;
 mod pool;
 mod reproduce;
 mod simulate;
+mod sweep;
 mod torture;
 mod tutorial;

@@ -48,6 +48,21 @@ impl Store {
         Ok(())
     }
 
+    /// Adds what somebody else has found, by [`Point::line`]; false if it is of another point, or of another build of the program.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add_line(&mut self, point: &Point, line: &str) -> io::Result<bool> {
+        let Ok(line) = serde_json::from_str::<Value>(line) else { return Ok(false) };
+        let machine = serde_json::to_value(&point.machine)?;
+        if !is_of(&line, &self.program, &point.identity(), &machine) {
+            return Ok(false);
+        }
+        self.file.write_all(format!("{line}\n").as_bytes())?;
+        self.lines.push(line);
+        Ok(true)
+    }
+
     /// Puts the lines of these points into their order, each once, and all others behind: so the file does not depend on what was run first, nor by
     /// whom. It is replaced as a whole.
     ///
@@ -211,6 +226,13 @@ mod tests {
         let refused = Store::open(&path, "").err().unwrap().to_string();
         assert!(refused.contains("--out"), "{refused}");
         drop(store);
-        assert!(Store::open(&path, "").is_ok());
+        let mut store = Store::open(&path, "").unwrap();
+        let all = points(&[100, 200]);
+        let found = all[0].line("", &of(&all[0], 1));
+        assert!(store.add_line(&all[0], &found).unwrap());
+        assert!(!store.add_line(&all[1], &found).unwrap(), "another point");
+        assert!(!store.add_line(&all[0], &all[0].line("another", &of(&all[0], 1))).unwrap());
+        assert!(!store.add_line(&all[0], "").unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), found + "\n");
     }
 }
