@@ -1,0 +1,246 @@
+"""Sweeps on any executor of ``concurrent.futures``."""
+
+import collections
+import concurrent.futures as futures
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+
+from . import _strandline
+from ._errors import PointError, SweepError, UsageError
+from ._flags import flag, flags, text
+from ._results import Sweep
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One run of a sweep, with all that decides what it finds. It can be pickled and sent to another machine."""
+
+    json: str
+
+    @property
+    def keys(self):
+        """The keys that are swept, and their values here."""
+        return dict(json.loads(self.json)["keys"])
+
+    @property
+    def run(self):
+        """What is run: workload, scheme, hardware, threads, sizes and seed."""
+        return json.loads(self.json)["run"]
+
+    @property
+    def machine(self):
+        """The machine's description."""
+        return json.loads(self.json)["machine"]
+
+    def __repr__(self):
+        run = self.run
+        keys = "".join(f", {key}={value}" for key, value in self.keys.items())
+        return f"<Point {run['scheme']} on {run['workload']}, machine {self.machine['name']}{keys}>"
+
+
+def points(
+    *,
+    machine=None,
+    set=None,
+    scheme=None,
+    hardware=None,
+    workload=None,
+    threads=None,
+    idle_percent=None,
+    transactions=None,
+    warm_up_transactions=None,
+    value_bytes=None,
+    operations_per_transaction=None,
+    log_bytes=None,
+    seed=None,
+    sweep=None,
+):
+    """The points of ``strandline simulate --sweep``: every combination.
+
+    ``scheme``, ``hardware`` and ``workload`` may be lists. ``sweep`` is a dictionary of lists, whose keys are those of the machine
+    (``"nvm.write_ns"``) or the numbers above (``"threads"``). All else is as in :func:`simulate`.
+    """
+    return [Point(one) for one in _strandline.points(flags("simulate", locals()))]
+
+
+def _points(given):
+    """Points of whatever was given: points, or the keywords of ``simulate`` as dictionaries."""
+    given = list(given)
+    if all(isinstance(one, Point) for one in given):
+        return given
+    if not all(isinstance(one, dict) for one in given):
+        raise UsageError("points are what strandline.points() returns, or a list of dictionaries of the keywords of simulate()")
+    # A machine's keys are as good as the others.
+    flat = [{**{k: v for k, v in one.items() if k != "set"}, **(one.get("set") or {})} for one in given]
+    names = list(dict.fromkeys(name for one in flat for name in one))
+    named = ("scheme", "hardware", "workload")
+    varied = [name for name in names if name not in named and len({text(one.get(name, "")) for one in flat}) > 1]
+    found = []
+    for one, values in zip(given, flat):
+        unknown = [name for name in one if name not in points.__kwdefaults__ or name == "sweep"]
+        if unknown:
+            raise UsageError(f"a point has no {unknown[0]!r}: its keys are the keywords of simulate()")
+        made = _strandline.points(flags("simulate", one))
+        if len(made) != 1:
+            raise UsageError(f"{one} is {len(made)} points: strandline.points() makes combinations")
+        point = json.loads(made[0])
+        point["keys"] = [[flag(name), text(values.get(name, ""))] for name in varied]
+        found.append(Point(json.dumps(point)))
+    return found
+
+
+def run_point(point):
+    """Runs one point, in a worker: the line of ``points.jsonl``, and None; or None, and why it cannot be run anywhere."""
+    try:
+        return _strandline.run_point(point), None
+    except PointError as error:
+        return None, str(error)
+
+
+class _Workers:
+    """An executor, and another one in its place when it breaks."""
+
+    def __init__(self, executor):
+        self._make = None if executor is None or isinstance(executor, futures.Executor) else executor
+        self._is_own = executor is None or self._make is not None
+        if executor is None:
+            self._executor = futures.ThreadPoolExecutor(os.cpu_count())
+        else:
+            self._executor = self._make() if self._make else executor
+
+    @property
+    def count(self):
+        return getattr(self._executor, "_max_workers", None) or os.cpu_count() or 1
+
+    def submit(self, point):
+        return self._executor.submit(run_point, point.json)
+
+    def replace(self, error):
+        """Takes another executor, since this one takes nothing any more."""
+        broken = self._executor
+        if self._make:
+            self._executor = self._make()
+        elif isinstance(broken, futures.ProcessPoolExecutor):
+            context = getattr(broken, "_mp_context", None)
+            self._executor = futures.ProcessPoolExecutor(self.count, mp_context=context)
+        else:
+            raise SweepError(
+                f"the executor is broken: {error}; what was run is kept. Give a function that makes executors, and the sweep makes another"
+            ) from error
+        if self._is_own:
+            broken.shutdown(wait=False, cancel_futures=True)
+        self._is_own = True
+
+    def end(self, cancel):
+        if self._is_own:
+            self._executor.shutdown(wait=not cancel, cancel_futures=cancel)
+
+
+def _run_all(store, all_points, executor, attempts, progress):
+    """Runs what is missing. Returns why points could not be run, by their place."""
+    waiting = collections.deque(store.missing())
+    total, done = len(store), len(store) - len(waiting)
+    failed, tried, running = {}, collections.Counter(), {}
+    if not waiting:
+        return failed
+    workers = _Workers(executor)
+    is_whole = False
+    try:
+        while waiting or running:
+            broken = None
+            # Few ahead: who is lost with a worker has been tried.
+            while waiting and len(running) < 2 * workers.count and broken is None:
+                index = waiting.popleft()
+                try:
+                    running[workers.submit(all_points[index])] = index
+                except futures.BrokenExecutor as error:
+                    waiting.appendleft(index)
+                    broken = error
+            finished, _ = futures.wait(running, return_when=futures.FIRST_COMPLETED)
+            for future in finished:
+                index = running.pop(future)
+                try:
+                    line, why = future.result()
+                except Exception as error:  # The worker was lost, whatever the executor calls it.
+                    tried[index] += 1
+                    if tried[index] >= attempts:
+                        raise SweepError(
+                            f"a point was lost {attempts} times, the last time with: {error!r}. What was run is kept, and the same sweep goes on: "
+                            f"{all_points[index]!r}"
+                        ) from error
+                    waiting.append(index)
+                    if isinstance(error, futures.BrokenExecutor):
+                        broken = error
+                    continue
+                if line is None:
+                    failed[index] = why
+                else:
+                    store.add(index, line)
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+            if broken is not None:
+                # All that ran on it is lost.
+                waiting.extend(running.values())
+                running.clear()
+                workers.replace(broken)
+        is_whole = True
+    finally:
+        if not is_whole:
+            for future in running:
+                future.cancel()
+            _strandline.stop()
+        workers.end(cancel=not is_whole)
+    return failed
+
+
+@contextlib.contextmanager
+def _folder(out):
+    if out is not None:
+        yield os.fspath(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="strandline-") as folder:
+        yield folder
+
+
+def sweep(points, executor=None, *, out=None, shard=None, attempts=5, progress=None):
+    """Runs points, and returns a :class:`Sweep`: what each found, in their order.
+
+    ``points``: what :func:`points` returns, or dictionaries of the keywords of :func:`simulate`.
+
+    ``executor``: any executor of ``concurrent.futures``, or a function that makes one. Without it all processors of this machine are used. A point that
+    was lost with its worker is run again; where the executor is broken by that, another one takes its place. What is found does not depend on who
+    ran what, to the byte.
+
+    ``out``: a folder as that of ``strandline simulate --out``, with ``points.jsonl``, ``points.csv`` and ``index.html``. What is in it is not run
+    again, so a sweep that was ended goes on where it was. Without it nothing is kept.
+
+    ``shard``: ``"2/16"`` runs the second of sixteen parts, each in a folder of its own, which :func:`merge` puts together.
+
+    ``attempts``: how often a point may be lost. ``progress`` is called with how many points are done, and how many there are.
+
+    Raises :class:`SweepError` when points cannot be run.
+    """
+    all_points = _points(points)
+    with _folder(out) as folder:
+        store = _strandline.Store(folder, [point.json for point in all_points], shard)
+        try:
+            failed = _run_all(store, all_points, executor, attempts, progress)
+        finally:
+            command = " ".join(map(str, sys.argv)) or "python"
+            found = Sweep(json.loads(store.finish(command)), out)
+        if failed:
+            first = next(iter(failed))
+            raise SweepError(
+                f"{len(failed)} of {len(store)} points could not be run: {all_points[first]!r}: {failed[first]}", found, failed
+            )
+    return found
+
+
+def merge(out, *shards):
+    """Puts what shards of one sweep have found into the folder ``out``, as ``strandline merge``: a :class:`Sweep`, with ``missing`` points."""
+    return Sweep(json.loads(_strandline.answer(["merge", "--", os.fspath(out), *map(os.fspath, shards)])), out)

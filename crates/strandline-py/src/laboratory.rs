@@ -1,0 +1,117 @@
+//! `simulate`, `check`, `litmus`, `list` and the command itself.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{ExitCode, Termination};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+
+use pyo3::prelude::*;
+use strandline_cli::{Failure, Registry};
+
+use crate::errors::{failed, raised};
+use crate::patience::{Stop, stop_all, wait_for};
+
+pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(answer, module)?)?;
+    module.add_function(wrap_pyfunction!(explore, module)?)?;
+    module.add_function(wrap_pyfunction!(parameters, module)?)?;
+    module.add_function(wrap_pyfunction!(program, module)?)?;
+    module.add_function(wrap_pyfunction!(stop, module)?)?;
+    module.add_function(wrap_pyfunction!(main, module)?)
+}
+
+/// The text of the object that the command prints with these flags and `--json`.
+#[pyfunction]
+fn answer(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
+    let stop = Stop::new();
+    let flag = stop.flag();
+    let found = wait_for(
+        py,
+        move || flag.store(true, SeqCst),
+        move || {
+            let found = strandline_cli::answer(&flags, Registry::default(), stop.flag());
+            if stop.flag().load(SeqCst) { None } else { Some(found) }
+        },
+    )?;
+    match found {
+        Some(found) => found.map(|found| found.to_string()).map_err(failed),
+        None => Err(stopped()),
+    }
+}
+
+/// What a run that somebody else has ended says.
+pub fn stopped() -> PyErr {
+    raised("Stopped", "the run was ended".into())
+}
+
+/// As `answer`, for the crash checker: explorations share what ends them, and so they take turns.
+#[pyfunction]
+fn explore(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
+    static TURN: Mutex<()> = Mutex::new(());
+    /// Of an exploration: whether it has its turn, and whether it was given up.
+    #[derive(Default)]
+    struct State {
+        has_turn: AtomicBool,
+        is_given_up: AtomicBool,
+    }
+    let state = Arc::new(State::default());
+    let own = state.clone();
+    let stop = move || {
+        own.is_given_up.store(true, SeqCst);
+        if own.has_turn.load(SeqCst) {
+            strandline_check::stop();
+        }
+    };
+    let found = wait_for(py, stop, move || {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        strandline_check::resume();
+        state.has_turn.store(true, SeqCst);
+        // Nobody looks at it: explorations have one of their own.
+        let run = Stop::new();
+        let found = match state.is_given_up.load(SeqCst) {
+            true => Err(Failure::Other("given up".into())),
+            false => strandline_cli::answer(&flags, Registry::default(), run.flag()),
+        };
+        state.has_turn.store(false, SeqCst);
+        found
+    })?;
+    found.map(|found| found.to_string()).map_err(failed)
+}
+
+/// The flags of a subcommand, as JSON: name, help, default.
+#[pyfunction]
+fn parameters(subcommand: &str) -> PyResult<String> {
+    strandline_cli::parameters(subcommand).map(|found| found.to_string()).map_err(failed)
+}
+
+/// Tells the library which file it is.
+pub fn find_itself(py: Python<'_>) -> PyResult<()> {
+    static FOUND: Once = Once::new();
+    let file: PathBuf = py.import("strandline._strandline")?.getattr("__file__")?.extract()?;
+    FOUND.call_once(|| strandline_cli::is_in(file));
+    Ok(())
+}
+
+/// What tells this build from others.
+#[pyfunction]
+fn program(py: Python<'_>) -> PyResult<String> {
+    find_itself(py)?;
+    strandline_cli::program().map_err(failed)
+}
+
+/// Ends all runs of this process that are under way.
+#[pyfunction]
+fn stop() {
+    stop_all();
+}
+
+/// The command, with the program's arguments; its exit code. It takes Ctrl-C itself.
+#[pyfunction]
+fn main(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
+    find_itself(py)?;
+    let code = py.detach(|| strandline_cli::run_with(arguments, Registry::default()));
+    let codes = [0, 1, 2, 3].into_iter();
+    let mut same = codes.filter(|&number| ExitCode::from(number).report() == code);
+    Ok(same.next().unwrap_or(3))
+}

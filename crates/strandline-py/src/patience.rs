@@ -1,0 +1,88 @@
+//! Work that takes long: the interpreter goes on meanwhile, and Ctrl-C ends it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+/// Between two looks at signals.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Does `work` on a thread of its own. A signal's exception, such as `KeyboardInterrupt`, calls `stop` and is raised at once; the
+/// thread ends by itself then.
+///
+/// # Errors
+/// The exception; the thread cannot be made; the work panicked.
+pub fn wait_for<T: Send + 'static>(
+    py: Python<'_>,
+    stop: impl FnOnce(),
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    let (done, doing) = sync_channel(1);
+    let work = move || drop(done.send(catch_unwind(AssertUnwindSafe(work))));
+    std::thread::Builder::new().name("strandline".into()).spawn(work)?;
+    let doing = Mutex::new(doing);
+    loop {
+        let waited = py.detach(|| doing.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(PAUSE));
+        match waited {
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(panic)) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+                return Err(PyRuntimeError::new_err(format!("this is a mistake in Strandline: {text}")));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(exception) = py.check_signals() {
+                    stop();
+                    return Err(exception);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err("this is a mistake in Strandline: its thread has gone"));
+            }
+        }
+    }
+}
+
+/// What ends a run that looks at it. They are used again, since those who look keep them for ever.
+pub struct Stop(&'static AtomicBool);
+
+static IDLE: Mutex<Vec<&'static AtomicBool>> = Mutex::new(Vec::new());
+static RUNNING: Mutex<Vec<&'static AtomicBool>> = Mutex::new(Vec::new());
+
+fn locked(
+    of: &'static Mutex<Vec<&'static AtomicBool>>,
+) -> std::sync::MutexGuard<'static, Vec<&'static AtomicBool>> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Stop {
+    /// One for a run that begins.
+    pub fn new() -> Self {
+        let flag = locked(&IDLE).pop().unwrap_or_else(|| Box::leak(Box::new(AtomicBool::new(false))));
+        flag.store(false, Relaxed);
+        locked(&RUNNING).push(flag);
+        Self(flag)
+    }
+
+    /// What is to be looked at.
+    pub fn flag(&self) -> &'static AtomicBool {
+        self.0
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        locked(&RUNNING).retain(|flag| !std::ptr::eq(*flag, self.0));
+        locked(&IDLE).push(self.0);
+    }
+}
+
+/// Ends all runs under way.
+pub fn stop_all() {
+    locked(&RUNNING).iter().for_each(|flag| flag.store(true, Relaxed));
+}

@@ -1,0 +1,128 @@
+//! Points of a sweep, one at a time, and where what they find is kept.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use strandline_cli::Registry;
+use strandline_lab::sweep::{Plan, Point, Shard, Shelf, run_one};
+
+use crate::errors::{failed, raised};
+use crate::laboratory::{find_itself, stopped};
+use crate::patience::{Stop, wait_for};
+
+pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(points, module)?)?;
+    module.add_function(wrap_pyfunction!(run_point, module)?)?;
+    module.add_class::<Store>()
+}
+
+fn usage(text: String) -> PyErr {
+    raised("UsageError", text)
+}
+
+/// The points that these flags of `simulate` ask for, each as JSON.
+#[pyfunction]
+fn points(flags: Vec<String>) -> PyResult<Vec<String>> {
+    let points = strandline_cli::points(&flags, Registry::default()).map_err(failed)?;
+    Ok(points.iter().map(|point| point.to_json().to_string()).collect())
+}
+
+fn point(text: &str) -> PyResult<Point> {
+    let value = serde_json::from_str(text).map_err(|error| usage(format!("this is no point: {error}")))?;
+    Point::from_json(&value, &Registry::default()).map_err(usage)
+}
+
+/// Runs a point; what it finds as a line of `points.jsonl`.
+#[pyfunction]
+fn run_point(py: Python<'_>, text: &str) -> PyResult<String> {
+    /// Filled pools, for the points to come.
+    static SHELF: Shelf = Shelf::new();
+    find_itself(py)?;
+    let (point, program) = (point(text)?, strandline_cli::program().map_err(failed)?);
+    let stop = Stop::new();
+    let flag = stop.flag();
+    let found = wait_for(
+        py,
+        move || flag.store(true, SeqCst),
+        move || {
+            let found = run_one(&point, &SHELF, stop.flag());
+            let found = found.map(|row| point.line(&program, &row));
+            if stop.flag().load(SeqCst) { None } else { Some(found) }
+        },
+    )?;
+    found.ok_or_else(stopped)?.map_err(|why| raised("PointError", why))
+}
+
+/// A sweep's folder: its plan, and what is known of its points.
+#[pyclass(frozen)]
+struct Store {
+    folder: PathBuf,
+    plan: Plan,
+    /// The points of this shard, by their place in the plan.
+    own: Vec<usize>,
+    store: Mutex<strandline_lab::sweep::Store>,
+}
+
+#[pymethods]
+impl Store {
+    /// Opens a folder for these points, or for the shard of them that is named.
+    #[new]
+    #[pyo3(signature = (folder, texts, shard = None))]
+    fn new(py: Python<'_>, folder: PathBuf, texts: Vec<String>, shard: Option<&str>) -> PyResult<Self> {
+        find_itself(py)?;
+        let shard: Option<Shard> = shard.map(str::parse).transpose().map_err(usage)?;
+        let points = texts.iter().map(|text| point(text)).collect::<PyResult<Vec<_>>>()?;
+        let plan = Plan { program: strandline_cli::program().map_err(failed)?, points };
+        std::fs::create_dir_all(&folder).map_err(|error| unwritten(&folder, &error))?;
+        let store = plan.store(&folder).map_err(|error| unwritten(&folder, &error))?;
+        plan.write(&folder).map_err(|error| unwritten(&folder, &error))?;
+        let own =
+            (0..plan.points.len()).filter(|&index| shard.is_none_or(|shard| shard.has(index))).collect();
+        Ok(Self { folder, plan, own, store: Mutex::new(store) })
+    }
+
+    /// The points that have not been run, those of one pool after one another.
+    fn missing(&self) -> Vec<usize> {
+        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let points = &self.plan.points;
+        let mut missing: Vec<_> =
+            self.own.iter().copied().filter(|&index| store.find(&points[index]).is_none()).collect();
+        missing.sort_by_key(|&index| {
+            let Point { workload, sizes, pool, run, .. } = &points[index];
+            (workload.name, sizes.value_bytes, pool.log_bytes, run.threads)
+        });
+        missing
+    }
+
+    /// Adds what the point of this place in the plan has found.
+    fn add(&self, index: usize, line: &str) -> PyResult<()> {
+        let point = self.plan.points.get(index).ok_or_else(|| PyIndexError::new_err(index))?;
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        match store.add_line(point, line).map_err(|error| unwritten(&self.folder, &error))? {
+            true => Ok(()),
+            false => Err(usage(
+                "a worker has another build of Strandline: install the same wheel wherever points are run"
+                    .into(),
+            )),
+        }
+    }
+
+    /// Puts the lines in order, and writes table and plots; what was found.
+    fn finish(&self, command: &str) -> PyResult<String> {
+        let points: Vec<_> = self.own.iter().map(|&index| self.plan.points[index].clone()).collect();
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = strandline_cli::finish_sweep(&points, &mut store, &self.folder, command);
+        found.map(|found| found.to_string()).map_err(failed)
+    }
+
+    fn __len__(&self) -> usize {
+        self.own.len()
+    }
+}
+
+fn unwritten(folder: &Path, error: &std::io::Error) -> PyErr {
+    raised("Error", format!("cannot write what the sweep finds into {}: {error}", folder.display()))
+}

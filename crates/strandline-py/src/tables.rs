@@ -1,0 +1,261 @@
+//! Tables whose types Python chooses when it opens them.
+
+use std::ops::Bound as End;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt, PyString};
+use strandline::{Database, Error, Key, KeyRef, Result, SingleWriter, Table, Tx, Value, View};
+
+use crate::errors::{of_database, raised};
+
+/// One transaction writes at a time: none begins anew, which a block of Python could not.
+pub type Control = SingleWriter;
+
+/// A key or a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    Bytes(Vec<u8>),
+    Text(String),
+    Signed(i64),
+    Unsigned(u64),
+}
+
+/// What keys or values are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    Bytes,
+    Text,
+    Signed,
+    Unsigned,
+    /// A text that is JSON.
+    Json,
+}
+
+impl Kind {
+    /// `bytes`, `str`, `int`, or a name.
+    pub fn of(what: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = what.py();
+        let is = |kind: &Bound<'_, pyo3::types::PyType>| what.is(kind);
+        if is(&py.get_type::<PyBytes>()) {
+            return Ok(Self::Bytes);
+        }
+        if is(&py.get_type::<PyString>()) {
+            return Ok(Self::Text);
+        }
+        if is(&py.get_type::<PyInt>()) {
+            return Ok(Self::Signed);
+        }
+        match what.extract::<String>().unwrap_or_default().as_str() {
+            "bytes" => Ok(Self::Bytes),
+            "str" => Ok(Self::Text),
+            "int" | "i64" => Ok(Self::Signed),
+            "u64" => Ok(Self::Unsigned),
+            "json" => Ok(Self::Json),
+            _ => Err(raised(
+                "UsageError",
+                format!(
+                    "a table cannot hold {what}: choose bytes, str, int (64 bits), \"u64\" or, for values, \"json\""
+                ),
+            )),
+        }
+    }
+
+    /// What Python gave as a cell of this kind.
+    pub fn cell(self, from: &Bound<'_, PyAny>) -> PyResult<Cell> {
+        let wrong = |expected: &str| {
+            let found = from.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+            PyTypeError::new_err(format!("expected {expected}, found {found}"))
+        };
+        let range = |error: PyErr, expected: &str| match error.is_instance_of::<PyOverflowError>(from.py()) {
+            true => PyOverflowError::new_err(format!("expected {expected}, found {from}")),
+            false => wrong("int"),
+        };
+        Ok(match self {
+            Self::Bytes => Cell::Bytes(from.extract().map_err(|_| wrong("bytes"))?),
+            Self::Text => Cell::Text(from.extract().map_err(|_| wrong("str"))?),
+            Self::Signed => Cell::Signed(from.extract().map_err(|error| range(error, "an int of 64 bits"))?),
+            Self::Unsigned => {
+                Cell::Unsigned(from.extract().map_err(|error| range(error, "an int from 0, of 64 bits"))?)
+            }
+            Self::Json => {
+                let json = from.py().import("json")?;
+                let keywords = pyo3::types::PyDict::new(from.py());
+                keywords.set_item("ensure_ascii", false)?;
+                keywords.set_item("separators", (",", ":"))?;
+                Cell::Text(json.call_method("dumps", (from,), Some(&keywords))?.extract()?)
+            }
+        })
+    }
+
+    /// What Python gets.
+    pub fn object<'py>(self, py: Python<'py>, cell: Cell) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match (self, cell) {
+            (Self::Json, Cell::Text(text)) => py.import("json")?.call_method1("loads", (text,))?,
+            (_, Cell::Bytes(bytes)) => PyBytes::new(py, &bytes).into_any(),
+            (_, Cell::Text(text)) => PyString::new(py, &text).into_any(),
+            (_, Cell::Signed(number)) => number.into_pyobject(py)?.into_any(),
+            (_, Cell::Unsigned(number)) => number.into_pyobject(py)?.into_any(),
+        })
+    }
+}
+
+/// What is done with a table.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Get(Cell),
+    Contains(Cell),
+    Count,
+    /// So many rows between the bounds, from the first or from the last on.
+    Rows {
+        from: End<Cell>,
+        to: End<Cell>,
+        backwards: bool,
+        limit: usize,
+    },
+    Insert(Cell, Cell),
+    InsertAll(Vec<(Cell, Cell)>),
+    Remove(Cell),
+    Clear,
+}
+
+impl Operation {
+    /// Whether it changes the table.
+    pub fn writes(&self) -> bool {
+        matches!(self, Self::Insert(..) | Self::InsertAll(_) | Self::Remove(_) | Self::Clear)
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Answer {
+    Cell(Option<Cell>),
+    Truth(bool),
+    Count(u64),
+    Rows(Vec<(Cell, Cell)>),
+    Done,
+}
+
+/// A table of any types.
+pub trait Erased: Send + Sync {
+    /// Does what reads.
+    fn read(&self, tx: &View<'_, Control>, operation: &Operation) -> Result<Answer>;
+    /// Does anything.
+    fn apply(&self, tx: &Tx<'_, Control>, operation: &Operation) -> Result<Answer>;
+}
+
+/// What a cell holds.
+trait Plain: Sized {
+    fn of(cell: &Cell) -> Option<Self>;
+    fn cell(self) -> Cell;
+}
+
+macro_rules! plain {
+    ($($of:ty, $variant:ident;)*) => {
+        $(impl Plain for $of {
+            fn of(cell: &Cell) -> Option<Self> {
+                match cell {
+                    Cell::$variant(inside) => Some(inside.clone()),
+                    _ => None,
+                }
+            }
+            fn cell(self) -> Cell {
+                Cell::$variant(self)
+            }
+        })*
+    };
+}
+
+plain! {
+    Vec<u8>, Bytes;
+    String, Text;
+    i64, Signed;
+    u64, Unsigned;
+}
+
+fn inside<T: Plain>(cell: &Cell) -> Result<T> {
+    T::of(cell).ok_or_else(|| Error::Parameter(format!("{cell:?} is of another type than the table's")))
+}
+
+fn bound<T: Plain>(bound: &End<Cell>) -> Result<End<T>> {
+    Ok(match bound {
+        End::Included(cell) => End::Included(inside(cell)?),
+        End::Excluded(cell) => End::Excluded(inside(cell)?),
+        End::Unbounded => End::Unbounded,
+    })
+}
+
+impl<K: Key + KeyRef + Plain, V: Value + Plain> Erased for Table<K, V> {
+    fn read(&self, tx: &View<'_, Control>, operation: &Operation) -> Result<Answer> {
+        Ok(match operation {
+            Operation::Get(key) => Answer::Cell(self.get(tx, &inside::<K>(key)?)?.map(V::cell)),
+            Operation::Contains(key) => Answer::Truth(self.contains_key(tx, &inside::<K>(key)?)?),
+            Operation::Count => Answer::Count(self.count(tx)?),
+            Operation::Rows { from, to, backwards, limit } => {
+                let (from, to) = (bound::<K>(from)?, bound::<K>(to)?);
+                let mut rows = self.range::<K, _>(tx, (from.as_ref(), to.as_ref()))?;
+                let next = || if *backwards { rows.next_back() } else { rows.next() };
+                let rows = std::iter::from_fn(next).take(*limit);
+                Answer::Rows(
+                    rows.map(|row| row.map(|(key, value)| (key.cell(), value.cell())))
+                        .collect::<Result<_>>()?,
+                )
+            }
+            _ => return Err(Error::ReadOnly),
+        })
+    }
+
+    fn apply(&self, tx: &Tx<'_, Control>, operation: &Operation) -> Result<Answer> {
+        Ok(match operation {
+            Operation::Insert(key, value) => {
+                Answer::Cell(self.insert(tx, &inside::<K>(key)?, &inside::<V>(value)?)?.map(V::cell))
+            }
+            Operation::InsertAll(rows) => {
+                for (key, value) in rows {
+                    self.insert(tx, &inside::<K>(key)?, &inside::<V>(value)?)?;
+                }
+                Answer::Done
+            }
+            Operation::Remove(key) => Answer::Cell(self.remove(tx, &inside::<K>(key)?)?.map(V::cell)),
+            Operation::Clear => {
+                self.clear(tx)?;
+                Answer::Done
+            }
+            other => return self.read(tx, other),
+        })
+    }
+}
+
+/// Opens the table of these types, or makes it.
+pub fn open(db: &Database<Control>, name: &str, key: Kind, value: Kind) -> PyResult<Arc<dyn Erased>> {
+    fn of<K: Key + KeyRef + Plain + 'static, V: Value + Plain>(
+        db: &Database<Control>,
+        name: &str,
+    ) -> Result<Arc<dyn Erased>> {
+        Ok(Arc::new(db.table::<K, V>(name)?))
+    }
+    fn with<K: Key + KeyRef + Plain + 'static>(
+        db: &Database<Control>,
+        name: &str,
+        value: Kind,
+    ) -> Result<Arc<dyn Erased>> {
+        match value {
+            Kind::Bytes => of::<K, Vec<u8>>(db, name),
+            Kind::Text | Kind::Json => of::<K, String>(db, name),
+            Kind::Signed => of::<K, i64>(db, name),
+            Kind::Unsigned => of::<K, u64>(db, name),
+        }
+    }
+    let opened = match key {
+        Kind::Bytes => with::<Vec<u8>>(db, name, value),
+        Kind::Text => with::<String>(db, name, value),
+        Kind::Signed => with::<i64>(db, name, value),
+        Kind::Unsigned => with::<u64>(db, name, value),
+        Kind::Json => {
+            let why = "JSON has no order: choose bytes, str or int for keys";
+            return Err(raised("UsageError", why.into()));
+        }
+    };
+    opened.map_err(of_database)
+}

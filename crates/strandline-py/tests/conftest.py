@@ -1,0 +1,29 @@
+import pytest
+
+import strandline
+
+# The smallest runs that there are.
+SHORT = dict(workload="queue", transactions=20, warm_up_transactions=0, log_bytes=65536)
+
+
+@pytest.fixture
+def short():
+    return dict(SHORT)
+
+
+@pytest.fixture
+def points():
+    """Six points, some milliseconds each."""
+    return strandline.points(scheme=["base", "bppm"], sweep={"nvm.write_ns": [100, 200, 400]}, **SHORT)
+
+
+@pytest.fixture
+def slow_points():
+    """Points that take long enough for somebody to be killed meanwhile."""
+    more = {**SHORT, "transactions": 3000}
+    return strandline.points(scheme=["base", "bppm"], sweep={"nvm.write_ns": list(range(100, 900, 100))}, **more)
+
+
+def files(folder):
+    """What a sweep has found, as bytes."""
+    return {name: (folder / name).read_bytes() for name in ("points.jsonl", "points.csv", "sweep.json")}

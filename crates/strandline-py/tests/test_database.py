@@ -1,0 +1,220 @@
+"""The database."""
+
+import asyncio
+import threading
+
+import pytest
+
+import strandline
+from strandline import Database
+
+
+@pytest.fixture
+def db():
+    with Database.in_memory() as db:
+        yield db
+
+
+def test_what_is_written_is_there_when_it_is_opened_again(tmp_path):
+    path = tmp_path / "pool"
+    with Database.open(path) as db:
+        books = db.table("books", int, "json")
+        books[4711] = {"title": "Persistence", "tags": ["systems", "é"], "pages": None}
+        assert str(db.path) == str(path.resolve())
+    with Database.open(path, read_only=True) as db:
+        assert db.table("books", int, "json")[4711] == {"title": "Persistence", "tags": ["systems", "é"], "pages": None}
+        assert db.tables() == [{"name": "books", "kind": "table", "key": "i64", "value": "String"}]
+        assert db.check() == []
+        with pytest.raises(strandline.DatabaseError):
+            db.table("books", int, "json")[1] = 1
+    with pytest.raises(strandline.DatabaseError, match="closed"):
+        db.tables()
+
+
+ROWS = {
+    bytes: [b"", b"\x00\xff", b"b"],
+    str: ["", "a", "ü"],
+    int: [-(2**63), -1, 0, 2**63 - 1],
+    "u64": [0, 7, 2**64 - 1],
+}
+
+
+@pytest.mark.parametrize("key", ROWS, ids=str)
+@pytest.mark.parametrize("value", [*ROWS, "json"], ids=str)
+def test_every_pair_of_types(db, key, value):
+    values = ROWS.get(value, [None, [1, {"a": "b"}], 0.1, "text"])
+    table = db.table("t", key, value)
+    for one in ROWS[key]:
+        for other in values:
+            table[one] = other
+            assert table[one] == other and one in table
+    assert list(table) == ROWS[key] == list(table.keys())
+    assert list(table.items(reverse=True)) == [(one, values[-1]) for one in reversed(ROWS[key])]
+    assert len(table) == len(ROWS[key])
+    assert table.remove(ROWS[key][0]) == values[-1] and ROWS[key][0] not in table
+
+
+def test_a_table_is_a_mapping(db):
+    ages = db.table("ages", str, int)
+    assert ages.insert("ann", 41) is None and ages.insert("ann", 42) == 41
+    ages.update({"bob": 29, "cyn": 3})
+    ages.update((name, 1) for name in ["dan", "eve"])
+    assert list(ages.items("b", "d")) == [("bob", 29), ("cyn", 3)]
+    assert list(ages.values("d")) == [1, 1] and list(ages.keys(None, "b")) == ["ann"]
+    assert list(ages.keys("b", "e", reverse=True)) == ["dan", "cyn", "bob"]
+    assert ages.get("fay") is None and ages.get("fay", 0) == 0
+    del ages["ann"]
+    for missing in (lambda: ages["ann"], lambda: ages.__delitem__("ann")):
+        with pytest.raises(KeyError, match="ann"):
+            missing()
+    ages.clear()
+    assert len(ages) == 0 and db.delete("ages") and not db.delete("ages")
+    with pytest.raises(strandline.DatabaseError):
+        ages["ann"]
+
+
+def test_what_is_of_another_type_is_refused(db):
+    ages = db.table("ages", str, int)
+    for wrong in (lambda: ages.insert(1, 1), lambda: ages.insert("a", "b"), lambda: ages.get(b"a")):
+        with pytest.raises(TypeError, match="expected"):
+            wrong()
+    with pytest.raises(OverflowError):
+        ages["a"] = 2**63
+    with pytest.raises(OverflowError):
+        db.table("counts", str, "u64")["a"] = -1
+    with pytest.raises(TypeError):
+        db.table("texts", str, "json")["a"] = object()
+    with pytest.raises(strandline.UsageError, match="u64"):
+        db.table("floats", str, float)
+    with pytest.raises(strandline.UsageError, match="no order"):
+        db.table("t", "json", str)
+    with pytest.raises(strandline.DatabaseError, match="value: i64"):
+        db.table("ages", str, bytes)
+
+
+def test_a_transaction_happens_as_a_whole_or_not_at_all(db):
+    accounts = db.table("accounts", str, int)
+    with db.write() as tx:
+        tx[accounts].update({"ann": 100, "bob": 0})
+        assert tx[accounts]["ann"] == 100 and "ann" not in accounts, "nobody else sees it yet"
+    with pytest.raises(ZeroDivisionError):
+        with db.write() as tx:
+            tx[accounts]["ann"] -= 50
+            tx[accounts]["bob"] += 50 // 0
+    assert dict(accounts.items()) == {"ann": 100, "bob": 0}
+    with db.write() as tx:
+        mine = tx[accounts]
+        mine["ann"] = 0
+        tx.roll_back()
+    assert accounts["ann"] == 100
+    with pytest.raises(strandline.Error, match="over"):
+        mine["ann"] = 1
+    with db.write() as tx:
+        assert list(tx[accounts].items()) == [("ann", 100), ("bob", 0)]
+        for name, _ in tx[accounts].items():
+            del tx[accounts][name]
+    assert len(accounts) == 0
+
+
+def test_many_rows_in_one_transaction(db):
+    squares = db.table("squares", int, int)
+    with db.write() as tx:
+        mine = tx[squares]
+        for n in range(3000):
+            mine[n] = n * n
+        assert len(mine) == 3000
+    assert list(squares.items()) == [(n, n * n) for n in range(3000)]
+
+
+def test_a_thread_does_not_wait_for_itself(db):
+    ages = db.table("ages", str, int)
+    with db.write() as tx:
+        for wrong in (lambda: ages.insert("a", 1), lambda: db.write().__enter__(), lambda: db.delete("ages"), db.close):
+            with pytest.raises(strandline.UsageError, match=r"tx\[table\]"):
+                wrong()
+        tx[ages]["a"] = 2
+        assert ages.get("a") is None
+    assert ages["a"] == 2
+
+
+def test_threads_write_one_after_another(db):
+    counts = db.table("counts", str, int)
+    counts["n"] = 0
+
+    def count():
+        for _ in range(50):
+            with db.write() as tx:
+                tx[counts]["n"] += 1
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert counts["n"] == 200
+
+
+def test_a_snapshot_stays_as_it_was(db):
+    squares = db.table("squares", int, int)
+    squares.update((n, n * n) for n in range(1000))
+    with db.snapshot() as snapshot:
+        old = snapshot[squares]
+        squares.clear()
+        squares[5000] = 1
+        assert len(old) == 1000 and old[7] == 49 and list(old) == list(range(1000))
+        with pytest.raises(strandline.DatabaseError):
+            old[1] = 1
+    with pytest.raises(strandline.UsageError, match="over"):
+        snapshot[squares]
+    assert list(squares) == [5000]
+
+
+def test_iterating_reads_one_state(db):
+    squares = db.table("squares", int, int)
+    squares.update((n, n) for n in range(1000))
+    seen = 0
+    for n, _ in squares.items():
+        del squares[n]
+        squares[n + 5000] = 0
+        seen += 1
+    assert seen == 1000
+
+
+def test_a_ticket_is_waited_for(tmp_path):
+    with Database.open(tmp_path / "pool") as db:
+        log = db.table("log", int, str)
+
+        async def work():
+            with db.write(later=True) as tx:
+                tx[log][1] = "begun"
+            await tx.ticket
+            assert tx.ticket.is_durable
+
+        asyncio.run(work())
+        with db.write(later=True) as tx:
+            tx[log][2] = "ended"
+        tx.ticket.wait()
+        assert list(log.values()) == ["begun", "ended"]
+        with db.write() as tx:
+            pass
+        with pytest.raises(strandline.UsageError, match="later=True"):
+            tx.ticket
+
+
+def test_it_is_copied_while_it_is_open(db, tmp_path):
+    db.table("t", str, str)["a"] = "b"
+    db.backup(tmp_path / "copy")
+    with Database.open(tmp_path / "copy") as copy:
+        assert copy.table("t", str, str)["a"] == "b"
+    with pytest.raises(strandline.DatabaseError):
+        Database.open(tmp_path)
+    with pytest.raises(strandline.UsageError, match="sync"):
+        Database.open(tmp_path / "new", domain="magic")
+
+
+def test_what_is_open_keeps_it_open(tmp_path):
+    db = Database.open(tmp_path / "pool")
+    snapshot = db.snapshot()
+    with pytest.raises(strandline.UsageError, match="snapshots"):
+        db.close()
+    snapshot.close()
+    db.close()
+    db.close()
