@@ -63,7 +63,15 @@ struct Store {
     plan: Plan,
     /// The points of this shard, by their place in the plan.
     own: Vec<usize>,
-    store: Mutex<strandline_lab::sweep::Store>,
+    /// None when the folder is left to others.
+    store: Mutex<Option<strandline_lab::sweep::Store>>,
+}
+
+impl Store {
+    fn with<T>(&self, body: impl FnOnce(&mut strandline_lab::sweep::Store) -> PyResult<T>) -> PyResult<T> {
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        body(store.as_mut().ok_or_else(|| usage("the sweep's folder is closed".into()))?)
+    }
 }
 
 #[pymethods]
@@ -81,27 +89,27 @@ impl Store {
         plan.write(&folder).map_err(|error| unwritten(&folder, &error))?;
         let own =
             (0..plan.points.len()).filter(|&index| shard.is_none_or(|shard| shard.has(index))).collect();
-        Ok(Self { folder, plan, own, store: Mutex::new(store) })
+        Ok(Self { folder, plan, own, store: Mutex::new(Some(store)) })
     }
 
     /// The points that have not been run, those of one pool after one another.
-    fn missing(&self) -> Vec<usize> {
-        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+    fn missing(&self) -> PyResult<Vec<usize>> {
         let points = &self.plan.points;
+        let own = self.own.iter().copied();
         let mut missing: Vec<_> =
-            self.own.iter().copied().filter(|&index| store.find(&points[index]).is_none()).collect();
+            self.with(|store| Ok(own.filter(|&index| store.find(&points[index]).is_none()).collect()))?;
         missing.sort_by_key(|&index| {
             let Point { workload, sizes, pool, run, .. } = &points[index];
             (workload.name, sizes.value_bytes, pool.log_bytes, run.threads)
         });
-        missing
+        Ok(missing)
     }
 
     /// Adds what the point of this place in the plan has found.
     fn add(&self, index: usize, line: &str) -> PyResult<()> {
         let point = self.plan.points.get(index).ok_or_else(|| PyIndexError::new_err(index))?;
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        match store.add_line(point, line).map_err(|error| unwritten(&self.folder, &error))? {
+        let failed = |error| unwritten(&self.folder, &error);
+        match self.with(|store| store.add_line(point, line).map_err(failed))? {
             true => Ok(()),
             false => Err(usage(
                 "a worker has another build of Strandline: install the same wheel wherever points are run"
@@ -113,9 +121,15 @@ impl Store {
     /// Puts the lines in order, and writes table and plots; what was found.
     fn finish(&self, command: &str) -> PyResult<String> {
         let points: Vec<_> = self.own.iter().map(|&index| self.plan.points[index].clone()).collect();
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = strandline_cli::finish_sweep(&points, &mut store, &self.folder, command);
-        found.map(|found| found.to_string()).map_err(failed)
+        self.with(|store| {
+            let found = strandline_cli::finish_sweep(&points, store, &self.folder, command);
+            found.map(|found| found.to_string()).map_err(failed)
+        })
+    }
+
+    /// Leaves the folder to others.
+    fn close(&self) {
+        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn __len__(&self) -> usize {

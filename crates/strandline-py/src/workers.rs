@@ -28,7 +28,20 @@ enum Request {
 
 /// What a thread is told through.
 #[derive(Clone)]
-pub struct Line(Sender<Request>);
+pub struct Line {
+    to: Sender<Request>,
+    /// After `to`, which ends the thread when nobody has it any more.
+    _thread: Option<Arc<Joined>>,
+}
+
+/// A thread that is waited for: the database is free then.
+struct Joined(Option<JoinHandle<()>>);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        let _ = self.0.take().map(JoinHandle::join);
+    }
+}
 
 impl Line {
     /// Does this.
@@ -38,7 +51,7 @@ impl Line {
     pub fn call(&self, table: &Arc<dyn Erased>, operation: Operation) -> Result<Answer> {
         let (answer, answered) = channel();
         let task = Task { table: table.clone(), operation, answer };
-        self.0.send(Request::Do(task)).map_err(|_| gone())?;
+        self.to.send(Request::Do(task)).map_err(|_| gone())?;
         answered.recv().unwrap_or_else(|_| Err(gone()))
     }
 }
@@ -72,7 +85,7 @@ impl Transaction {
             }
         };
         let thread = std::thread::Builder::new().name("strandline".into()).spawn(run)?;
-        Ok(Self { line: Line(to), thread })
+        Ok(Self { line: Line { to, _thread: None }, thread })
     }
 
     /// What it is told through.
@@ -85,7 +98,7 @@ impl Transaction {
     /// # Errors
     /// As [`Database::write`]; [`Error::Aborted`] if it was taken back.
     pub fn end(self, commit: bool) -> Result<Option<Ticket>> {
-        let _ = self.line.0.send(Request::End(commit));
+        let _ = self.line.to.send(Request::End(commit));
         self.thread.join().unwrap_or_else(|_| Err(gone()))
     }
 }
@@ -149,7 +162,7 @@ pub fn snapshot(db: Arc<Database<Control>>) -> Result<Line> {
         }
     };
     let spawned = std::thread::Builder::new().name("strandline".into()).spawn(run);
-    spawned.map_err(|source| Error::Io { what: "make a thread".into(), source })?;
+    let thread = spawned.map_err(|source| Error::Io { what: "make a thread".into(), source })?;
     has_begun.recv().unwrap_or_else(|_| Err(gone()))?;
-    Ok(Line(to))
+    Ok(Line { to, _thread: Some(Arc::new(Joined(Some(thread)))) })
 }

@@ -101,6 +101,13 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    /// A forked child may have the file open still.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
 /// What a file has, of which somebody may be writing still.
 pub(super) struct Known {
     lines: Vec<Value>,

@@ -17,8 +17,8 @@ NAMES = {
 
 
 def flag(name):
-    """The flag of a keyword, without its dashes."""
-    return NAMES.get(name, name.replace("_", "-"))
+    """The flag of a keyword, without its dashes. Keys of the machine, which have dots, are as they are."""
+    return name if "." in name else NAMES.get(name, name.replace("_", "-"))
 
 
 def text(value):

@@ -232,7 +232,10 @@ def sweep(points, executor=None, *, out=None, shard=None, attempts=5, progress=N
             failed = _run_all(store, all_points, executor, attempts, progress)
         finally:
             command = " ".join(map(str, sys.argv)) or "python"
-            found = Sweep(json.loads(store.finish(command)), out)
+            try:
+                found = Sweep(json.loads(store.finish(command)), out)
+            finally:
+                store.close()
         if failed:
             first = next(iter(failed))
             raise SweepError(
