@@ -108,7 +108,7 @@ pub fn finish_sweep(
     Ok(swept(points, &found))
 }
 
-/// The flags of a subcommand (`simulate`, or `check litmus`): name without dashes, help, default, and whether there may be several.
+/// The flags of a subcommand (`simulate`, or `check litmus`): name without dashes, help, and default.
 ///
 /// # Errors
 /// There is no such subcommand.
@@ -125,8 +125,6 @@ pub fn parameters(subcommand: &str) -> Result<Value, Failure> {
             "name": flag.get_long().unwrap_or(flag.get_id().as_str()),
             "help": flag.get_help().map(ToString::to_string),
             "default": if is_switch { "".into() } else { default.join(",") },
-            "switch": is_switch,
-            "several": matches!(flag.get_action(), clap::ArgAction::Append),
         })
     });
     Ok(flags.collect())

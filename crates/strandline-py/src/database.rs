@@ -8,7 +8,7 @@ use std::thread::ThreadId;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple, PyType};
 use strandline::{Domain, Options};
 
 use crate::errors::{of_database, raised};
@@ -409,6 +409,12 @@ impl Table {
     /// Removes all.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, Operation::Clear).map(drop)
+    }
+
+    /// `Table[str, int]`, for annotations.
+    #[classmethod]
+    fn __class_getitem__<'py>(cls: &Bound<'py, PyType>, _types: &Bound<'py, PyAny>) -> Bound<'py, PyType> {
+        cls.clone()
     }
 
     fn __repr__(&self) -> String {
