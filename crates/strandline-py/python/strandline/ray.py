@@ -14,7 +14,7 @@ class RayExecutor(futures.Executor):
 
     It connects to the cluster that ``ray.init`` or ``RAY_ADDRESS`` says, or begins one on this machine. ``workers``: how many tasks at a time;
     by default as many as the cluster has processors for. Other keywords are those of ``ray.remote``, such as ``num_cpus`` of each task or
-    ``runtime_env={"pip": ["strandline"]}``.
+    ``runtime_env={"pip": [wheel]}``.
     """
 
     def __init__(self, workers=None, **options):
