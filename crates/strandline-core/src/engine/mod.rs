@@ -507,12 +507,17 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Reads words of several lines.
     #[inline(never)]
-    fn read_lines(&mut self, mut at: PersistentAddress, mut into: &mut [u64]) -> Result<(), Abort> {
+    fn read_lines(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         if let Some(past) = self.past
             && versions::read_home_lines(&self.view, past, at, into)
         {
             return Ok(());
         }
+        self.read_each_line(at, into)
+    }
+
+    #[inline(never)]
+    fn read_each_line(&mut self, mut at: PersistentAddress, mut into: &mut [u64]) -> Result<(), Abort> {
         while !into.is_empty() {
             let here = into.len().min(LINE_WORDS as usize - LineEntry::word_of(at));
             let (now, rest) = into.split_at_mut(here);

@@ -4,8 +4,8 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 
 use super::groups::Group;
 use super::node::Node;
-use super::{BPlusTree, KIND, LINK, NODE_MAGIC, behind};
-use crate::memory::{LINE_BYTES, PersistentAddress};
+use super::{BPlusTree, GROUPS, KIND, LINK, NODE_MAGIC, behind};
+use crate::memory::PersistentAddress;
 use crate::structures::ordered::{is_before, is_behind};
 use crate::structures::value::Word;
 use crate::transaction::{Abort, Read};
@@ -93,7 +93,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         for position in (0..low).rev() {
             let [word, value] = node.pair(tx, position)?;
             let key = K::from_word(word);
-            if seen.last.is_some_and(|last| key >= last) {
+            if seen.last.map_or_else(|| is_behind(&key, keys), |last| key >= last) {
                 return Err(KIND.damaged(tx, node.at, "keys out of order"));
             }
             seen.last = Some(key);
@@ -104,7 +104,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Visits the pairs whose keys are in `keys`, in their order, until `visit` breaks.
+    /// Visits the pairs whose keys are in `keys`, in their order, until `visit` breaks. Whatever the pool holds, no other keys are
+    /// visited, and none twice.
     ///
     /// # Errors
     /// A conflict, damage, or what `visit` returns.
@@ -121,9 +122,14 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         let mut leaf = self.find_leaf(tx, |key| start.is_some_and(|start| key <= start), |_, _, _| {})?.at;
         let mut place = behind(self.search(tx, leaf, |key| is_before(&key, &keys))?);
         let mut last: Option<K> = None;
+        // The words of a leaf after the first: mostly it is gone through as a whole, and is read at once.
+        let mut whole = Vec::new();
         loop {
             for group in place.group.into()..self.groups {
-                let group = Group(tx.read(Self::group_at(leaf, group))?);
+                let group = Group(match whole.get((GROUPS + group) as usize) {
+                    Some(&word) => word,
+                    None => tx.read(Self::group_at(leaf, group))?,
+                });
                 if !group.is_possible() {
                     return Err(Self::impossible(tx, leaf));
                 }
@@ -136,9 +142,12 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
                         return Err(Self::impossible(tx, leaf));
                     }
                     let pair = self.pair_at(leaf, number);
-                    let [key, value] = tx.read_array(pair)?;
+                    let [key, value] = match whole[..].get((pair.offset() - leaf.offset()) as usize / 8..) {
+                        Some(&[key, value, ..]) => [key, value],
+                        _ => tx.read_array(pair)?,
+                    };
                     let key = K::from_word(key);
-                    if last.is_some_and(|last| key <= last) {
+                    if last.map_or_else(|| is_before(&key, &keys), |last| key <= last) {
                         return Err(KIND.damaged(tx, leaf, "keys out of order"));
                     }
                     if is_behind(&key, &keys) {
@@ -151,18 +160,16 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
                 }
                 place.offset = 0;
             }
-            leaf = PersistentAddress::new(tx.read(leaf.word(LINK))?);
+            leaf = PersistentAddress::new(match whole.get(LINK as usize) {
+                Some(&link) => link,
+                None => tx.read(leaf.word(LINK))?,
+            });
             if leaf.is_null() {
                 return Ok(());
             }
-            // A leaf after the first is mostly gone through as a whole.
-            let mut lines = [leaf; 8];
-            let count = (self.pairs + 16 * self.shape.pairs).div_ceil(LINE_BYTES).min(8) as usize;
-            for (line, number) in lines.iter_mut().zip(0..) {
-                *line = leaf.byte(number * LINE_BYTES);
-            }
-            tx.read_each(&lines[..count], &mut [0; 8])?;
-            if tx.read(leaf)? != NODE_MAGIC << 8 || Group(tx.read(Self::group_at(leaf, 0))?).count() == 0 {
+            whole.resize((self.pairs / 8 + 2 * self.shape.pairs) as usize, 0);
+            tx.read_range(leaf, &mut whole)?;
+            if whole[0] != NODE_MAGIC << 8 || Group(whole[GROUPS as usize]).count() == 0 {
                 return Err(KIND.damaged(tx, leaf, "no leaf, or an empty one, among its leaves"));
             }
             place = behind(None);
