@@ -21,6 +21,8 @@ pub(crate) const SHAPE: NodeShape = NodeShape::of_pairs(28);
 pub(crate) const LAYER: u64 = 1;
 /// Slots read at a time.
 pub(crate) const BATCH: usize = 128;
+/// Entries read at a time: fewer than the nearest cache has room for, and than pages of which the processor knows where they are.
+pub(crate) const NEAR: usize = 32;
 /// The longest key: its layers are freed by recursion.
 pub(crate) const MAX_KEY_BYTES: usize = 1 << 12;
 
@@ -67,7 +69,7 @@ impl Slot {
         if slot & LAYER == 0 {
             EntryBlock::load(tx, PersistentAddress::new(slot)).map(Self::Entry)
         } else {
-            Self::of(tx, slot, 0)
+            Ok(Self::Layer(Self::at(slot)))
         }
     }
 
@@ -76,18 +78,22 @@ impl Slot {
         PersistentAddress::new(slot & !LAYER)
     }
 
-    /// The words to which slots lead. All are read at once, and then the entries' second lines, which are needed soon:
+    /// The words to which up to [`NEAR`] slots lead. All are read at once, and then the entries' second lines, which are needed soon:
     /// the processor waits for several of them together.
-    pub(crate) fn heads(tx: &mut impl Read, slots: &[(u64, u64)]) -> Result<Vec<u64>, Abort> {
-        let mut places: Vec<_> = slots.iter().map(|&(_, slot)| Self::at(slot)).collect();
-        let mut heads = vec![0; slots.len()];
-        tx.read_each(&places, &mut heads)?;
-        for ((place, &(_, slot)), &head) in places.iter_mut().zip(slots).zip(&heads) {
+    pub(crate) fn heads(tx: &mut impl Read, slots: &[(u64, u64)]) -> Result<[u64; NEAR], Abort> {
+        let mut places = [PersistentAddress::NULL; NEAR];
+        let mut heads = [0; NEAR];
+        let (places, words) = (&mut places[..slots.len()], &mut heads[..slots.len()]);
+        for (place, &(_, slot)) in places.iter_mut().zip(slots) {
+            *place = Self::at(slot);
+        }
+        tx.read_each(places, words)?;
+        for ((place, &(_, slot)), &mut head) in places.iter_mut().zip(slots).zip(words) {
             if slot & LAYER == 0 && (head & 0xffff_ffff) > LINE_BYTES {
                 *place = place.byte(LINE_BYTES);
             }
         }
-        tx.read_each(&places, &mut vec![0; slots.len()])?;
+        tx.read_each(places, &mut [0; NEAR][..slots.len()])?;
         Ok(heads)
     }
 
@@ -165,12 +171,21 @@ impl EntryBlock {
         Ok(key)
     }
 
-    /// Appends the key and the value to `words`.
-    pub(crate) fn append(&self, tx: &mut impl Read, words: &mut Vec<u64>) -> Result<(), Abort> {
+    /// Reads the key and the value into `words` from `begin` on, which grow where they are too few. Returns where they end.
+    #[inline(always)]
+    pub(crate) fn read(
+        &self,
+        tx: &mut impl Read,
+        words: &mut Vec<u64>,
+        begin: usize,
+    ) -> Result<usize, Abort> {
+        let end = begin + self.words() - 1;
         check_length(tx, self.at, self.words() as u64)?;
-        let before = words.len();
-        words.resize(before + self.words() - 1, 0);
-        tx.read_range(self.at.word(1), &mut words[before..])
+        if words.len() < end {
+            words.resize(end, 0);
+        }
+        tx.read_range(self.at.word(1), &mut words[begin..end])?;
+        Ok(end)
     }
 
     pub(crate) fn load_value<'p, V: Persist<'p>>(&self, tx: &mut impl Read) -> Result<V, Abort> {

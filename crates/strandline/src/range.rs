@@ -3,11 +3,10 @@
 //! Pairs are fetched in batches, at first few, then more, as words one after the other in one buffer. Where the next batch
 //! begins is a key, so that it does not matter what becomes of the trees in the meantime.
 
-use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 
 use super::key::Key;
-use super::layers::{BATCH, MAX_KEY_BYTES, Slot, Tree, is_at, layer, word_of};
+use super::layers::{BATCH, EntryBlock, MAX_KEY_BYTES, NEAR, Slot, Tree, is_at, layer, word_of};
 use super::ordered_map::OrderedMap;
 use super::persist::{Invalid, Persist, Readable, Stored};
 use super::transaction::{Control, View, debug_as_name};
@@ -51,8 +50,12 @@ const FULL: usize = 1 << 16;
 /// Pairs that were fetched.
 #[derive(Default)]
 pub(crate) struct Batch {
+    /// The pairs' words, and room for more behind `used` of them.
     words: Vec<u64>,
-    pairs: VecDeque<Pair>,
+    used: usize,
+    pairs: Vec<Pair>,
+    /// Pairs that were taken from the front.
+    taken: usize,
 }
 
 /// Where a pair is among the words of its batch: the key's bytes in whole words, the value behind them.
@@ -76,8 +79,30 @@ impl Batch {
     }
 
     fn clear(&mut self) {
-        self.words.clear();
+        (self.used, self.taken) = (0, 0);
         self.pairs.clear();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.taken == self.pairs.len()
+    }
+
+    #[inline(always)]
+    fn take_first(&mut self) -> Option<Pair> {
+        let pair = self.pairs.get(self.taken).copied()?;
+        self.taken += 1;
+        Some(pair)
+    }
+
+    fn take_last(&mut self) -> Option<Pair> {
+        if self.is_empty() { None } else { self.pairs.pop() }
+    }
+
+    /// Keeps the pair of which the words behind `used`, up to `end`, are.
+    #[inline(always)]
+    fn keep(&mut self, pair: Pair, end: usize) {
+        self.pairs.push(pair);
+        self.used = end;
     }
 }
 
@@ -108,7 +133,7 @@ impl Fetch<'_> {
     }
 
     fn is_full(&self) -> bool {
-        self.found.pairs.len() >= self.limit || self.found.words.len() >= FULL
+        self.found.pairs.len() >= self.limit || self.found.used >= FULL
     }
 
     /// The word of a bound in a layer whose keys have the same words before as the bound, if they have.
@@ -135,9 +160,11 @@ impl Fetch<'_> {
         if depth > MAX_KEY_BYTES / 8 {
             return Err(tx.fail(Error::Damaged("an ordered map has too many layers".into())));
         }
+        // Where this goes on behind a pair, its word is met again.
+        let again = usize::from(if self.ascending { low.is_some() } else { high.is_some() });
         let mut slots = Vec::new();
         loop {
-            let most = (self.limit - self.found.pairs.len()).min(BATCH);
+            let most = self.limit - self.found.pairs.len() + again;
             slots.clear();
             let visit = |word, slot| {
                 slots.push((word, slot));
@@ -151,40 +178,32 @@ impl Fetch<'_> {
             if slots.is_empty() && depth > 0 && low.is_none() && high.is_none() {
                 return Err(tx.fail(Error::Damaged("an ordered map has an empty layer".into())));
             }
-            let heads = if inline { vec![0; slots.len()] } else { Slot::heads(tx, &slots)? };
-            for (&(word, slot), head) in slots.iter().zip(heads) {
-                let at = self.found.words.len();
-                if inline {
-                    // The key's bytes, most significant first.
-                    self.found.words.extend([u64::from_le_bytes(word.to_be_bytes()), slot]);
-                    self.keep(Pair { at, key_bytes: 8, value_bytes: 8 });
-                } else {
-                    match Slot::of(tx, slot, head)? {
-                        Slot::Entry(entry) => {
-                            entry.append(tx, &mut self.found.words)?;
-                            let pair = Pair {
-                                at,
-                                key_bytes: entry.key_bytes as usize,
-                                value_bytes: entry.value_bytes,
-                            };
-                            // So that each is fetched once, however layers may lead to one another.
-                            if !is_at(self.found.key(pair), &self.path, word) {
-                                return Err(tx.fail(Error::Damaged("an ordered map has a key astray".into())));
+            if inline {
+                for &(word, value) in &slots {
+                    self.pair(word, value, (low == Some(word), high == Some(word)));
+                }
+            } else {
+                for near in slots.chunks(NEAR) {
+                    let heads = Slot::heads(tx, near)?;
+                    for (&(word, slot), &head) in near.iter().zip(&heads) {
+                        let edges = (low == Some(word), high == Some(word));
+                        match Slot::of(tx, slot, head)? {
+                            Slot::Entry(entry) => self.entry(tx, entry, word, edges)?,
+                            Slot::Layer(next) => {
+                                let next = layer(tx, next)?;
+                                self.path.push(word);
+                                self.layer(tx, next, depth + 1, edges, false)?;
+                                self.path.pop();
                             }
-                            self.keep(pair);
                         }
-                        Slot::Layer(next) => {
-                            let next = layer(tx, next)?;
-                            let edges = (low == Some(word), high == Some(word));
-                            self.path.push(word);
-                            self.layer(tx, next, depth + 1, edges, false)?;
-                            self.path.pop();
+                        if self.is_full() {
+                            return Ok(());
                         }
                     }
                 }
-                if self.is_full() {
-                    return Ok(());
-                }
+            }
+            if self.is_full() {
+                return Ok(());
             }
             match slots.last() {
                 Some(&(word, _)) if slots.len() == most && self.ascending => from = Bound::Excluded(word),
@@ -194,14 +213,42 @@ impl Fetch<'_> {
         }
     }
 
-    /// Keeps a pair whose words were appended last, if its key lies between the bounds. Each is compared, also where only one on an edge
-    /// can be outside: in a damaged tree the bounds are what makes an iteration end.
+    /// Keeps a pair that is one of the tree's.
+    fn pair(&mut self, word: u64, value: u64, edges: (bool, bool)) {
+        let at = self.found.used;
+        self.found.words.truncate(at);
+        // The key's bytes, most significant first.
+        self.found.words.extend([u64::from_le_bytes(word.to_be_bytes()), value]);
+        self.keep(Pair { at, key_bytes: 8, value_bytes: 8 }, at + 2, edges);
+    }
+
+    /// Keeps the pair in an entry to which `word` has led.
     #[inline(always)]
-    fn keep(&mut self, pair: Pair) {
-        if self.contains(self.found.key(pair)) {
-            self.found.pairs.push_back(pair);
-        } else {
-            self.found.words.truncate(pair.at);
+    fn entry(
+        &mut self,
+        tx: &mut impl Read,
+        entry: EntryBlock,
+        word: u64,
+        edges: (bool, bool),
+    ) -> Result<(), Abort> {
+        let at = self.found.used;
+        let end = entry.read(tx, &mut self.found.words, at)?;
+        let pair = Pair { at, key_bytes: entry.key_bytes as usize, value_bytes: entry.value_bytes };
+        // So that each is fetched once, however layers may lead to one another.
+        if !is_at(self.found.key(pair), &self.path, word) {
+            return Err(tx.fail(Error::Damaged("an ordered map has a key astray".into())));
+        }
+        self.keep(pair, end, edges);
+        Ok(())
+    }
+
+    /// Keeps a pair whose words were read last, up to `end`, if its key lies between the bounds. The key begins with the words that led to it,
+    /// which lie between those of the bounds: so only one whose words are a bound's so far can be outside.
+    #[inline(always)]
+    fn keep(&mut self, pair: Pair, end: usize, edges: (bool, bool)) {
+        let is_on_edge = edges.0 || edges.1;
+        if !is_on_edge || self.contains(self.found.key(pair)) {
+            self.found.keep(pair, end);
         }
     }
 }
@@ -219,7 +266,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
             fetch.layer(tx, tree, 0, (true, true), OrderedMap::<K, V>::INLINE)
         })?;
         self.batch = (2 * self.batch).min(BATCH);
-        match found.pairs.back().map(|&last| Bound::Excluded(found.key(last).to_vec())) {
+        match found.pairs.last().map(|&last| Bound::Excluded(found.key(last).to_vec())) {
             Some(last) if ascending => self.from = last,
             Some(last) => self.to = last,
             None => self.is_over = true,
@@ -228,40 +275,49 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
     }
 
     /// The next pair at one end: what `read` makes of it.
+    #[inline]
     fn pull<R>(
         &mut self,
         ascending: bool,
         read: impl FnOnce(&Batch, Pair) -> Result<R, Invalid>,
     ) -> Option<Result<R>> {
-        let own_is_empty = if ascending { &self.front } else { &self.back }.pairs.is_empty();
-        if own_is_empty
-            && !self.is_over
+        let own = if ascending { &mut self.front } else { &mut self.back };
+        let (is_front, pair) = match own.take_first() {
+            Some(pair) => (ascending, pair),
+            None => match self.more(ascending) {
+                Ok(found) => found?,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        match read(if is_front { &self.front } else { &self.back }, pair) {
+            Ok(pair) => Some(Ok(pair)),
+            Err(Invalid) => Some(Err(self.invalid())),
+        }
+    }
+
+    /// Fetches where no pair is left at one end: the next one, and whether it was fetched from the front.
+    #[inline(never)]
+    fn more(&mut self, ascending: bool) -> Result<Option<(bool, Pair)>> {
+        if !self.is_over
             && let Err(error) = self.fetch(ascending)
         {
-            return Some(Err(self.end(error)));
+            return Err(self.end(error));
         }
         let (own, other) =
             if ascending { (&mut self.front, &mut self.back) } else { (&mut self.back, &mut self.front) };
         // The last ones may have been fetched from the other end.
-        let (batch, pair) = match own.pairs.pop_front() {
-            Some(pair) => (own, pair),
-            None => {
-                let pair = other.pairs.pop_back()?;
-                (other, pair)
-            }
-        };
-        match read(batch, pair) {
-            Ok(pair) => Some(Ok(pair)),
-            Err(Invalid) => {
-                let at = self.map.address().offset();
-                let damaged = format!(
-                    "an ordered map at {at:#x} has an impossible key, or no value of type {}",
-                    V::NAME
-                );
-                let error = self.tx.words(|tx| Err::<(), _>(tx.fail(Error::Damaged(damaged))));
-                Some(error.map_err(|error| self.end(error)).map(|()| unreachable!("it has failed")))
-            }
-        }
+        let found = own.take_first().map(|pair| (ascending, pair));
+        Ok(found.or_else(|| other.take_last().map(|pair| (!ascending, pair))))
+    }
+
+    #[cold]
+    fn invalid(&mut self) -> Error {
+        let at = self.map.address().offset();
+        let damaged =
+            format!("an ordered map at {at:#x} has an impossible key, or no value of type {}", V::NAME);
+        let error = self.tx.words(|tx| Err::<(), _>(tx.fail(Error::Damaged(damaged))));
+        let error = error.expect_err("it has failed");
+        self.end(error)
     }
 
     /// Nothing comes after an error.
