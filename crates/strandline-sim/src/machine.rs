@@ -118,6 +118,8 @@ struct State {
     /// From when on a spinning thread sees what is done now: among equals store queues and engines go first, then those
     /// that spin.
     seen_from: u64,
+    /// The line that each core's postponed operation misses, if it does.
+    missing: Vec<Option<u32>>,
     /// Up to here the current thread may go on by itself.
     horizon: u64,
     crashes_at: std::collections::VecDeque<u64>,
@@ -180,6 +182,7 @@ impl Machine {
             scheduler: None,
             issues_at: Earliest::new(description.cores.count),
             seen_from: 0,
+            missing: vec![None; description.cores.count],
             horizon: 0,
             crashes_at: Default::default(),
             crashes: Vec::new(),
@@ -478,8 +481,12 @@ impl State {
         let (_, thread) = self.clocks.first();
         self.current = thread;
         self.clocks.set(thread, u64::MAX);
-        self.others = self.clocks.first().0;
+        let (others, next) = self.clocks.first();
+        self.others = others;
         self.horizon = 0;
+        if let Some(line) = self.missing[next].take() {
+            self.caches.prefetch_entries(next, line);
+        }
         // Mostly all still run.
         if running.get(thread) == Some(&thread) {
             return thread;
@@ -505,9 +512,10 @@ impl State {
 
     /// Has the host fetch what a postponed operation will look at, while other threads run.
     #[inline]
-    fn prefetch(&self, core: usize, operation: Operation) {
+    fn prefetch(&mut self, core: usize, operation: Operation) {
         if let Operation::Load(space, offset) | Operation::Store(space, offset, _) = operation {
-            self.caches.prefetch(core, self.place(space, offset).0);
+            let (line, _) = self.place(space, offset);
+            self.missing[core] = self.caches.prefetch(core, line).then_some(line);
         }
     }
 

@@ -327,7 +327,8 @@ impl Prepared {
                 run.threads, self.layout.geometry.logs
             )));
         }
-        let machine = Rc::new(self.machine(description, hardware, self.image.clone())?);
+        let image = crate::host::copy(&self.image, (self.shared.bytes() / 8) as usize);
+        let machine = Rc::new(self.machine(description, hardware, image)?);
         if run.threads > cores && !machine.shares_cores() {
             return Err(Error::Parameter(format!(
                 "{} has a core for each thread, and here are more threads than cores: choose at most {cores} threads",

@@ -5,7 +5,7 @@
 
 use crate::controller::Line;
 use crate::description::{CacheLevel, LINE_BYTES};
-use crate::host::prefetch;
+use crate::host::{list, prefetch};
 use crate::statistics::CacheStatistics;
 
 /// No line.
@@ -56,7 +56,7 @@ pub struct CacheArray {
     bank_shift: u32,
     /// The ways of a set as places: a power of two, so that a place tells its set.
     places: usize,
-    /// For each set the lines in its places, and then when each was used last.
+    /// For each set the lines in its places, and then when each was used last: 0 without a line, and never 0 with one.
     tags: Vec<u32>,
     /// Where they begin, so that a set's lie in as few lines of the host's as can be.
     origin: usize,
@@ -72,9 +72,36 @@ pub struct CacheArray {
 /// The place in `tags` of `line`.
 #[inline(always)]
 fn position<const WAYS: usize>(tags: &[u32], line: u32) -> Option<usize> {
-    let tags = tags.first_chunk::<WAYS>()?;
-    let found = tags.iter().zip(0..).fold(0u32, |found, (&tag, way)| found | u32::from(tag == line) << way);
+    let found = equal(tags.first_chunk::<WAYS>()?, line);
     (found != 0).then(|| found.trailing_zeros() as usize)
+}
+
+/// A bit for each of the tags that is `line`.
+#[inline(always)]
+fn equal<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if WAYS.is_multiple_of(4) {
+        use std::arch::x86_64::{
+            _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_ps, _mm_set1_epi32,
+        };
+        let (fours, _) = tags.as_chunks::<4>();
+        return fours.iter().zip(0..).fold(0, |found, (four, number)| {
+            // SAFETY: every x86-64 processor has SSE2; the load is of the four tags.
+            let mask = unsafe {
+                let tags = _mm_loadu_si128(four.as_ptr().cast());
+                _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(tags, _mm_set1_epi32(line as i32))))
+            };
+            found | (mask as u32) << (4 * number)
+        });
+    }
+    tags.iter().zip(0..).fold(0, |found, (&tag, way)| found | u32::from(tag == line) << way)
+}
+
+/// The place in `used` of the least of the times; the first, if several are as small.
+#[inline(always)]
+fn oldest<const WAYS: usize>(used: &[u32]) -> Option<usize> {
+    let least = used.first_chunk::<WAYS>()?.iter().copied().fold(u32::MAX, u32::min);
+    position::<WAYS>(used, least)
 }
 
 impl CacheArray {
@@ -85,7 +112,7 @@ impl CacheArray {
         let places = level.ways.next_power_of_two();
         let entries = places * sets_per_bank * level.banks;
         let line = LINE_BYTES as usize / size_of::<u32>();
-        let tags = vec![0; 2 * entries + line];
+        let tags = list(0, 2 * entries + line);
         // `usize::MAX` where that cannot be known.
         let origin = tags.as_ptr().align_offset(LINE_BYTES as usize).min(line);
         let mut cache = Self {
@@ -97,8 +124,8 @@ impl CacheArray {
             tags,
             origin,
             clock: 0,
-            states: vec![LineState::default(); entries],
-            data: vec![Words([0; 8]); entries],
+            states: list(LineState::default(), entries),
+            data: list(Words([0; 8]), entries),
             statistics: CacheStatistics::default(),
         };
         for entry in 0..entries {
@@ -160,21 +187,44 @@ impl CacheArray {
         way.map(|way| first + way)
     }
 
-    /// Has the host fetch what [`find`](Self::find) and [`insert`](Self::insert) look at.
+    /// Has the host fetch what [`find`](Self::find) looks at.
     #[inline]
-    pub fn prefetch(&self, line: u32) {
+    pub fn prefetch_set(&self, line: u32) {
         let first = self.set(line);
-        prefetch(&self.tags[self.tag(first)]);
+        prefetch(&self.tags, self.tag(first));
         if self.places > 8 {
-            prefetch(&self.tags[self.used(first)]);
+            prefetch(&self.tags, self.used(first));
         }
-        prefetch(&self.states[first]);
     }
 
-    /// Has the host fetch the words of an entry.
+    /// Has the host fetch the entry of a line.
     #[inline]
-    pub fn prefetch_words(&self, entry: Entry) {
-        prefetch(&self.data[entry]);
+    pub fn prefetch_entry(&self, entry: Entry) {
+        prefetch(&self.states, entry);
+        prefetch(&self.data, entry);
+    }
+
+    /// Has the host fetch the entry that a line takes which is not there; the entry, and the line in it. The number of no line is one too.
+    #[inline]
+    pub fn prefetch_replaced(&self, line: u32) -> (Entry, u32) {
+        let entry = self.replaced(self.set(line));
+        self.prefetch_entry(entry);
+        (entry, self.tags[self.tag(entry)])
+    }
+
+    /// The entry of the set that begins at `first` which the next line takes: an empty one, or the least recently used.
+    #[inline]
+    fn replaced(&self, first: Entry) -> Entry {
+        let used = self.used(first);
+        let used = &self.tags[used..used + self.ways];
+        let way = match self.ways {
+            2 => oldest::<2>(used),
+            4 => oldest::<4>(used),
+            8 => oldest::<8>(used),
+            16 => oldest::<16>(used),
+            _ => (0..self.ways).min_by_key(|&way| used[way]),
+        };
+        first + way.unwrap_or(0)
     }
 
     /// The line in an entry.
@@ -202,6 +252,8 @@ impl CacheArray {
             let used = self.used(first);
             let times = &mut self.tags[used..used + self.places];
             let mut order = times.to_vec();
+            // That of an empty place stays what it is.
+            order.push(0);
             order.sort_unstable();
             order.dedup();
             for time in times {
@@ -219,20 +271,7 @@ impl CacheArray {
 
     /// Puts a line, which is not there yet, in place of an empty or the least recently used one.
     pub fn insert(&mut self, line: u32, flags: u8, data: &Line, ready: u64) -> (Entry, Option<Victim>) {
-        let first = self.set(line);
-        let tag = self.tag(first);
-        let (tags, used) = self.tags[tag..tag + 2 * self.places].split_at(self.places);
-        let mut way = 0;
-        for (candidate, (&line, time)) in tags.iter().zip(used).take(self.ways).enumerate() {
-            if line == EMPTY {
-                way = candidate;
-                break;
-            }
-            if *time < used[way] {
-                way = candidate;
-            }
-        }
-        let entry = first + way;
+        let entry = self.replaced(self.set(line));
         let state = self.states[entry];
         let is_dirty = state.flags & DIRTY != 0;
         let victim = self.line(entry).map(|line| Victim {
@@ -245,7 +284,8 @@ impl CacheArray {
             self.statistics.evictions += 1;
             self.statistics.dirty_evictions += u64::from(is_dirty);
         }
-        self.tags[tag + way] = line;
+        let tag = self.tag(entry);
+        self.tags[tag] = line;
         self.states[entry] = LineState { ready, tag: 0, flags };
         self.data[entry].0 = *data;
         self.touch(entry);
@@ -289,8 +329,27 @@ mod tests {
     }
 
     #[test]
+    fn tags_are_compared_and_the_first_of_the_least_is_the_oldest() {
+        fn same<const WAYS: usize>(random: &mut fastrand::Rng) {
+            let tags: [u32; WAYS] = std::array::from_fn(|_| random.u32(..6) << 29);
+            let wanted = random.u32(..6) << 29;
+            let one_by_one = (0..WAYS).filter(|&way| tags[way] == wanted).map(|way| 1 << way).sum::<u32>();
+            assert_eq!(equal(&tags, wanted), one_by_one, "{tags:?}");
+            assert_eq!(position::<WAYS>(&tags, wanted), tags.iter().position(|&tag| tag == wanted));
+            assert_eq!(oldest::<WAYS>(&tags), (0..WAYS).min_by_key(|&way| tags[way]));
+        }
+        let random = &mut fastrand::Rng::with_seed(1);
+        for _ in 0..1000 {
+            same::<2>(random);
+            same::<4>(random);
+            same::<8>(random);
+            same::<16>(random);
+        }
+    }
+
+    #[test]
     fn the_order_of_use_outlives_the_clock() {
-        for ways in [2, 3, 8, 16] {
+        for ways in [2, 3, 4, 8, 16] {
             let level = CacheLevel {
                 name: "L1".into(),
                 bytes: 2 * ways as u64 * 64,
@@ -314,6 +373,18 @@ mod tests {
                 cache.touch(entry);
             }
             assert!(cache.clock < 1 << 10, "it began anew");
+            // An empty place is taken before any that was ever used.
+            let last = cache.find(line(ways - 1)).unwrap();
+            cache.remove(last);
+            assert_eq!(
+                (cache.find(line(ways - 1)), cache.prefetch_replaced(line(ways - 1))),
+                (None, (last, EMPTY))
+            );
+            assert!(cache.insert(line(ways - 1), 0, &[0; 8], 0).1.is_none());
+            for number in (0..ways - 1).rev() {
+                let entry = cache.find(line(number)).unwrap();
+                cache.touch(entry);
+            }
             for number in (0..ways).rev() {
                 let (_, victim) = cache.insert(line(ways + number), 0, &[0; 8], 0);
                 assert_eq!(victim.map(|victim| victim.line), Some(line(number)));

@@ -10,7 +10,7 @@
 
 use crate::controller::{Line, MemorySide};
 use crate::description::{Description, Inclusion};
-use crate::host::prefetch;
+use crate::host::{list, prefetch};
 use crate::network::{Message, Network, Node};
 use crate::scheme::HardwareScheme;
 use crate::statistics::{CacheStatistics, LevelStatistics};
@@ -77,7 +77,6 @@ impl Hierarchy {
         let cores = machine.cores.count;
         let private_levels = machine.private_levels();
         let (private, shared) = machine.caches.split_at(private_levels);
-        let nobody = Directory { sharers: 0, owner: NOBODY };
         Self {
             private: private
                 .iter()
@@ -89,7 +88,7 @@ impl Hierarchy {
             banks: machine.caches.iter().map(|level| level.banks).collect(),
             match_latency: machine.controllers.match_latency,
             names: machine.caches.iter().map(|level| level.name.clone()).collect(),
-            directory: vec![nobody; memory.lines()],
+            directory: list(Directory { sharers: 0, owner: NOBODY }, memory.lines()),
             network: Network::new(machine),
             memory,
             scheme: None,
@@ -159,7 +158,8 @@ impl Hierarchy {
             return Access { entry, done };
         }
         first.statistics.misses += 1;
-        self.prefetch_below(core, line);
+        self.prefetch_sets(core, line);
+        self.prefetch_entries(core, line);
         let mut access = self.miss(core, line, exclusive, after);
         // A victim may have pushed the line itself out of a direct-mapped shared level, and so out of this one.
         while self.private[0][core].line(access.entry) != Some(line) {
@@ -168,26 +168,76 @@ impl Hierarchy {
         access
     }
 
-    /// Has the host fetch what an access to a line will look at, some time before.
+    /// Has the host fetch what an access to a line will look at, some time before; whether it misses in the first level. Then
+    /// [`prefetch_entries`](Self::prefetch_entries) fetches more, once this has come.
     #[inline]
-    pub fn prefetch(&self, core: usize, line: u32) {
-        match self.private[0][core].find(line) {
-            Some(entry) => self.private[0][core].prefetch_words(entry),
-            None => self.prefetch_below(core, line),
+    pub fn prefetch(&self, core: usize, line: u32) -> bool {
+        let first = &self.private[0][core];
+        let entry = first.find(line);
+        match entry {
+            Some(entry) => first.prefetch_entry(entry),
+            None => self.prefetch_sets(core, line),
+        }
+        entry.is_none()
+    }
+
+    /// What is where the line's number says, for a line that the first level has not, and what is known of the line that leaves it:
+    /// the host waits for all of it together.
+    #[inline]
+    fn prefetch_sets(&self, core: usize, line: u32) {
+        for level in &self.private[1..] {
+            level[core].prefetch_set(line);
+        }
+        for cache in &self.shared {
+            cache.prefetch_set(line);
+        }
+        prefetch(&self.directory, line as usize);
+        self.memory.prefetch(line);
+        let (_, victim) = self.private[0][core].prefetch_replaced(line);
+        self.prefetch_way_out(core, 0, victim);
+    }
+
+    /// What is found there, for a line that the first level has not: in each level the line's entry or the one that it takes, and what is
+    /// known of the line that leaves it.
+    #[inline]
+    pub fn prefetch_entries(&self, core: usize, line: u32) {
+        let first = &self.private[0][core];
+        let (entry, victim) = first.prefetch_replaced(line);
+        if first.is_dirty(entry)
+            && let Some(below) = self.level(core, 1)
+            && let Some(entry) = below.find(victim)
+        {
+            below.prefetch_entry(entry);
+        }
+        let mut level = 1;
+        while let Some(cache) = self.level(core, level) {
+            if let Some(entry) = cache.find(line) {
+                cache.prefetch_entry(entry);
+                return;
+            }
+            let (_, victim) = cache.prefetch_replaced(line);
+            self.prefetch_way_out(core, level, victim);
+            level += 1;
         }
     }
 
-    /// What a miss in the first level will look at: the host waits for all of it together.
+    /// What is known of a line that leaves `level`.
     #[inline]
-    fn prefetch_below(&self, core: usize, line: u32) {
-        for level in &self.private[1..] {
-            level[core].prefetch(line);
+    fn prefetch_way_out(&self, core: usize, level: usize, victim: u32) {
+        prefetch(&self.directory, victim as usize);
+        match self.level(core, level + 1) {
+            Some(below) => below.prefetch_set(victim),
+            None => self.memory.prefetch_held(victim),
         }
-        for cache in &self.shared {
-            cache.prefetch(line);
+    }
+
+    /// A level of cache as `core` sees it, the first being 0.
+    #[inline]
+    fn level(&self, core: usize, level: usize) -> Option<&CacheArray> {
+        match self.private.get(level) {
+            Some(caches) => Some(&caches[core]),
+            None => self.shared.get(level - self.private.len()),
         }
-        prefetch(&self.directory[line as usize]);
-        self.memory.prefetch(line);
     }
 
     /// Puts a line, which no private cache has, into all shared levels. Only while nothing is modified in any.

@@ -1,7 +1,7 @@
 //! The memory side: which channel holds which line, and what lies there.
 
 use crate::description::{Controllers, Description, FenceKind, LINE_BYTES, Pages, PersistenceDomain};
-use crate::host::prefetch;
+use crate::host::{list, prefetch};
 use crate::nvm::Banks;
 use crate::statistics::{Origin, Region, Traffic};
 
@@ -102,7 +102,7 @@ impl MemorySide {
         words.resize(lines as usize * 8, 0);
         Self {
             channels,
-            medium: Medium { words, held: vec![NOT_HELD; lines as usize] },
+            medium: Medium { words, held: list(NOT_HELD, lines as usize) },
             nvm_channels: controllers.count * controllers.channels,
             per_controller: controllers.channels,
             interleave_shift: (controllers.interleave_bytes / LINE_BYTES).trailing_zeros(),
@@ -360,10 +360,14 @@ impl MemorySide {
     /// Has the host fetch what is known of a line here.
     #[inline]
     pub fn prefetch(&self, line: u32) {
-        let first = line as usize * 8;
-        prefetch(&self.medium.words[first]);
-        prefetch(&self.medium.words[first + 7]);
-        prefetch(&self.medium.held[line as usize]);
+        self.medium.prefetch(line);
+        self.prefetch_held(line);
+    }
+
+    /// Has the host fetch which write of a line is held.
+    #[inline]
+    pub fn prefetch_held(&self, line: u32) {
+        prefetch(&self.medium.held, line as usize);
     }
 
     /// Loads a word past all timing, as the medium holds it.

@@ -12,7 +12,10 @@ mod memory;
 
 pub use memory::{MemorySide, NOT_HELD, Regions, Running, Wait};
 
+use std::collections::VecDeque;
+
 use crate::description::Controllers;
+use crate::host::prefetch;
 use crate::nvm::Banks;
 use crate::statistics::ChannelStatistics;
 
@@ -99,8 +102,8 @@ pub struct Channel {
     high: usize,
     low: usize,
     match_latency: u64,
-    /// When each read slot is free.
-    reads: Vec<u64>,
+    /// When each read slot is free, the first first.
+    reads: VecDeque<u64>,
     held: Vec<Held>,
     free: Vec<u16>,
     queues: Vec<BankQueue>,
@@ -135,6 +138,14 @@ impl Medium {
         std::array::from_fn(|i| self.words[first + i])
     }
 
+    /// Has the host fetch the words of a line, which may lie in two of its own.
+    #[inline]
+    fn prefetch(&self, line: u32) {
+        let first = line as usize * 8;
+        prefetch(&self.words, first);
+        prefetch(&self.words, first + 7);
+    }
+
     fn apply(&mut self, line: u32, data: &Line, mask: u8) {
         let words = &mut self.words[line as usize * 8..][..8];
         merge(words, data, mask);
@@ -159,7 +170,7 @@ impl Channel {
             high: controllers.high_watermark,
             low: controllers.low_watermark,
             match_latency: controllers.match_latency,
-            reads: vec![0; controllers.read_queue],
+            reads: vec![0; controllers.read_queue].into(),
             held: Vec::with_capacity(controllers.write_queue + 64),
             free: Vec::new(),
             queues: vec![BankQueue { first: NONE, last: NONE }; banks.count()],
@@ -306,19 +317,12 @@ impl Channel {
                 return (at, data);
             }
         }
-        let mut place = 0;
-        let mut outstanding = 0;
-        for (i, &end) in self.reads.iter().enumerate() {
-            outstanding += u64::from(end > at);
-            if end < self.reads[place] {
-                place = i;
-            }
-        }
         debug_assert_eq!(self.reads.len(), self.read_queue);
-        self.statistics.read_occupancy.add(outstanding);
-        let begin = at.max(self.reads[place]);
+        let later = |reads: &VecDeque<u64>, than| reads.iter().rev().take_while(|&&end| end > than).count();
+        self.statistics.read_occupancy.add(later(&self.reads, at) as u64);
+        let begin = at.max(self.reads.pop_front().unwrap_or(0));
         let done = self.banks.read(local, begin);
-        self.reads[place] = done;
+        self.reads.insert(self.reads.len() - later(&self.reads, done), done);
         self.statistics.read_cycles += done - at + self.match_latency;
         (done, data)
     }
@@ -339,6 +343,8 @@ impl Channel {
         self.advance(at, medium);
         self.statistics.writes += 1;
         self.statistics.write_occupancy.add(self.held() as u64);
+        // What is written will be applied.
+        medium.prefetch(line);
         let older = medium.held[line as usize];
         let (mut data, mut mask) = (*data, mask);
         if older != NOT_HELD {

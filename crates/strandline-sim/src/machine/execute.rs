@@ -205,6 +205,10 @@ impl State {
             Reply::Wait(until) => stores.delay(until.max(at + 1)),
         }
         let next = stores.next_issue();
+        let line = stores.next().line;
+        if next != u64::MAX && self.caches.first(core).find(line).is_none() {
+            self.caches.prefetch_entries(core, line);
+        }
         self.issues_at.set(core, next);
     }
 

@@ -18,7 +18,7 @@ const BUCKETS: usize = 1024;
 pub struct Calendars {
     resources: usize,
     /// The number of each bucket: its first cycle by its width.
-    numbers: Box<[u64]>,
+    numbers: Box<[u64; BUCKETS]>,
     /// How many cycles of each bucket each resource has taken.
     used: Box<[u8]>,
 }
@@ -26,7 +26,7 @@ pub struct Calendars {
 impl Calendars {
     /// So many resources, all free.
     pub fn new(resources: usize) -> Self {
-        Self { resources, numbers: vec![0; BUCKETS].into(), used: vec![0; resources * BUCKETS].into() }
+        Self { resources, numbers: Box::new([0; BUCKETS]), used: vec![0; resources * BUCKETS].into() }
     }
 
     /// How many cycles of a resource's bucket `number` are taken; `None` if the ring has gone past it.
