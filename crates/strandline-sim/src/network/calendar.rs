@@ -47,12 +47,16 @@ impl Calendars {
     #[inline]
     pub fn reserve(&mut self, resource: usize, at: u64, length: u64) -> u64 {
         let number = at / WIDTH;
-        // Mostly there is room in the bucket itself.
+        // Mostly there is room in the bucket itself, and it is free: then the host need not have seen that to go on with `at`.
         if let Some(used) = self.used(resource, number) {
-            let first = (at % WIDTH).max(u64::from(*used));
-            if length != 0 && first + length <= WIDTH {
-                *used = (first + length) as u8;
-                return number * WIDTH + first;
+            let (taken, wanted) = (u64::from(*used), at % WIDTH);
+            if taken <= wanted && length != 0 && wanted + length <= WIDTH {
+                *used = (wanted + length) as u8;
+                return at;
+            }
+            if taken > wanted && length != 0 && taken + length <= WIDTH {
+                *used = (taken + length) as u8;
+                return number * WIDTH + taken;
             }
         }
         self.reserve_beyond(resource, at, length)
