@@ -7,6 +7,7 @@ use std::fmt;
 
 use strandline_core::Result;
 use strandline_core::error::Error;
+use strandline_structures::model::Structure;
 
 use crate::names::Entry;
 use crate::typed::CreateTyped;
@@ -52,6 +53,20 @@ pub struct WorkloadDescriptor {
     /// The same operations on the collections of the typed interface, where they have them: values of 8 bytes, and
     /// [`Mix::Toggle`](crate::Mix::Toggle).
     pub by_types: Option<CreateTyped>,
+    /// What the crash checker does with it. It has histories of its own for the workloads of [`ALL`](crate::ALL) that it knows; with this
+    /// it knows a workload of another crate too.
+    pub checked: Option<Checked>,
+}
+
+/// A workload's structure for the crash checker, which explores small histories of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked {
+    /// The structure, with the reference model that says what is right.
+    pub structure: &'static dyn Structure,
+    /// Heap chunks of 4 KB that a small one needs.
+    pub chunks: u64,
+    /// Those that each thread needs beside them.
+    pub chunks_per_thread: u64,
 }
 
 impl WorkloadDescriptor {

@@ -20,6 +20,7 @@ pub static HASH: WorkloadDescriptor = WorkloadDescriptor {
         _ => Ok(Box::new(HashWorkload::of_vectors(sizes))),
     },
     by_types: Some(typed::create::<Typed>),
+    checked: None,
 };
 
 /// The table, with values of type `V`: words, or vectors of them for other value sizes.

@@ -16,6 +16,7 @@ pub static KVSTORE: WorkloadDescriptor = WorkloadDescriptor {
     takes: &[Parameter::ValueBytes, Parameter::Operations, Parameter::ReadShare],
     make: |sizes| Ok(Box::new(KvStoreWorkload::new(sizes))),
     by_types: Some(typed::create::<Typed>),
+    checked: None,
 };
 
 /// Bytes in a key.

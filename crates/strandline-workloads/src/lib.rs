@@ -37,7 +37,7 @@ mod trees;
 mod typed;
 
 pub use any::{AnyTransactions, AnyWorkload, Client, InlinedWorkload, Product};
-pub use descriptor::{Parameter, WorkloadDescriptor, WorkloadKind, Workloads};
+pub use descriptor::{Checked, Parameter, WorkloadDescriptor, WorkloadKind, Workloads};
 pub use dictionary::Mix;
 pub use driver::{Length, Run};
 pub use hash::HASH;

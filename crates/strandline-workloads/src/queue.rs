@@ -20,6 +20,7 @@ pub static QUEUE: WorkloadDescriptor = WorkloadDescriptor {
     takes: &[Parameter::ValueWords, Parameter::Operations],
     make: |sizes| Ok(Box::new(QueueWorkload::new(sizes))),
     by_types: Some(typed::create::<Typed>),
+    checked: None,
 };
 
 /// The queue, half full at first.

@@ -22,6 +22,7 @@ pub static SDG: WorkloadDescriptor = WorkloadDescriptor {
     takes: &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare],
     make: |sizes| Ok(Box::new(SdgWorkload::new(sizes))),
     by_types: None,
+    checked: None,
 };
 
 /// Chances in a hundred of the first three quadrants (SSCA#2, version 2.2: 0.55, 0.1, 0.1, 0.25).

@@ -22,6 +22,7 @@ pub static SPS: WorkloadDescriptor = WorkloadDescriptor {
     takes: &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare],
     make: |sizes| Ok(Box::new(SpsWorkload::new(sizes))),
     by_types: Some(typed::create::<Typed>),
+    checked: None,
 };
 
 /// The array: as many entries as its words allow.

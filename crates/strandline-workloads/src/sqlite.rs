@@ -24,6 +24,7 @@ pub static SQLITE: WorkloadDescriptor = WorkloadDescriptor {
         Ok(Box::new(SqliteWorkload::new(sizes, Storing { pages: Pages::Changes, page_bytes: PAGE_BYTES })))
     },
     by_types: None,
+    checked: None,
 };
 
 /// SQLite on the pool, as it was in 2013: pages of 1 KB, its default before version 3.12, written whole as its pager hands them over.

@@ -15,4 +15,4 @@ pub use campaign::{Bounds, Outcome, Sampling, exhaust, exhaust_histories, sample
 pub use explorer::{Counts, Violation};
 pub use life::Case;
 pub use scheme::{CheckedScheme, schemes, schemes_of};
-pub use workload::{Plan, Workload};
+pub use workload::{Plan, Registered, Workload};

@@ -2,7 +2,7 @@
 //!
 //! Every value written is unique, so that an old version is never taken for a new one.
 
-use std::str::FromStr;
+use std::hash::{Hash, Hasher};
 
 use fastrand::Rng;
 use strandline_core::memory::PersistentAddress;
@@ -15,6 +15,7 @@ use strandline_structures::model::{
     BPlusTree, Blocks, Choices, Contents, HashTable, Invariant, KeyValueStore, Operation, Outcome,
     RedBlackTree, SortedTree, Structure, Words,
 };
+use strandline_workloads::{Checked, UnknownName, WorkloadKind, Workloads};
 
 use super::worker::{AnyWorker, CheckedTx};
 
@@ -46,10 +47,41 @@ pub enum Workload {
     Allocator,
     /// The typed interface: every collection, and values behind pointers.
     Typed,
+    /// One of a registry.
+    Registered(Registered),
+}
+
+/// A workload that says itself how it is checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Registered {
+    name: &'static str,
+    checked: Checked,
+}
+
+impl Registered {
+    /// The workload, if it does.
+    pub fn new(kind: WorkloadKind) -> Option<Self> {
+        kind.checked.map(|checked| Self { name: kind.name, checked })
+    }
+}
+
+impl PartialEq for Registered {
+    /// Names are unique in a registry.
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Registered {}
+
+impl Hash for Registered {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
 }
 
 impl Workload {
-    /// All workloads.
+    /// All that the checker has of its own.
     pub const ALL: [Self; 9] = [
         Self::Sps,
         Self::Hash,
@@ -74,7 +106,25 @@ impl Workload {
             Self::KvStore => "kvstore",
             Self::Allocator => "allocator",
             Self::Typed => "typed",
+            Self::Registered(registered) => registered.name,
         }
+    }
+
+    /// All: those of the checker's own, and then those of a registry that say how they are checked.
+    pub fn all_of(workloads: Workloads) -> impl Iterator<Item = Self> {
+        let registered = workloads.iter().filter_map(Registered::new).map(Self::Registered);
+        Self::ALL.into_iter().chain(registered)
+    }
+
+    /// The one of this name among [`Workload::all_of`].
+    ///
+    /// # Errors
+    /// There is none; it says which there are.
+    pub fn of_name(workloads: Workloads, name: &str) -> Result<Self, UnknownName> {
+        let found = Self::all_of(workloads).find(|workload| workload.name() == name);
+        found.ok_or_else(|| {
+            UnknownName::new("workload that is checked", name, Self::all_of(workloads).map(Self::name))
+        })
     }
 
     /// Heap chunks of 4 KB that it needs.
@@ -85,18 +135,10 @@ impl Workload {
             Self::BPlusTree | Self::BPlusTreeSorted | Self::BTreeSorted | Self::KvStore => 4 + 4 * threads,
             Self::Allocator => 6 + 7 * threads,
             Self::Typed => 12 + 8 * threads,
+            Self::Registered(Registered { checked, .. }) => {
+                checked.chunks + checked.chunks_per_thread * threads
+            }
         }
-    }
-}
-
-impl FromStr for Workload {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|workload| workload.name() == name).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|workload| workload.name()).collect();
-            format!("there is no workload {name:?}; choose from {}", names.join(", "))
-        })
     }
 }
 
@@ -203,6 +245,7 @@ impl Workload {
             Self::KvStore => &KeyValueStore { buckets: 3 },
             Self::Allocator => &Blocks { slots: SLOTS },
             Self::Typed => return None,
+            Self::Registered(registered) => registered.checked.structure,
         })
     }
 

@@ -12,5 +12,5 @@ mod schemes;
 mod survivors;
 
 pub use explore::{Counts, Outcome, Program, Sampling, Violation, explore};
-pub use schemes::{OrderedScheme, schemes};
+pub use schemes::{OrderedScheme, schemes, schemes_of};
 pub use survivors::Survivors;

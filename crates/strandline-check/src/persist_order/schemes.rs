@@ -8,7 +8,7 @@ use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, PersistentAddress, Step, World};
-use strandline_core::scheme::{Barrier, Persistency, SchemeKind, recover};
+use strandline_core::scheme::{Barrier, Persistency, SchemeKind, Schemes, recover};
 use strandline_core::transaction::Concurrency;
 use strandline_core::{Lock, Result, Runner, Transaction};
 use strandline_persistency::Model;
@@ -22,6 +22,8 @@ pub struct OrderedScheme {
     pub kind: SchemeKind,
     /// The persistency model that orders its persists.
     pub model: Model,
+    /// The schemes whose pools its program recovers.
+    pub known: Schemes,
 }
 
 /// Bytes whose words share a lock.
@@ -110,8 +112,13 @@ fn thread(ground: &Ground, kind: SchemeKind, number: usize, seed: u64, memory: &
     Ok(())
 }
 
-/// The designs under each model.
+/// The papers' designs, under each model.
 pub fn schemes() -> Vec<OrderedScheme> {
+    schemes_of(strandline_schemes::ALL)
+}
+
+/// Those of another registry's schemes that are written for a persistency model.
+pub fn schemes_of(known: Schemes) -> Vec<OrderedScheme> {
     let ordered = |kind: SchemeKind| {
         let model = match kind.persistency? {
             Persistency::Strict => Model::Strict,
@@ -120,9 +127,9 @@ pub fn schemes() -> Vec<OrderedScheme> {
             // The barriers of epoch persistency, on the transaction's own strand.
             Persistency::Strand => Model::Strand { strands: None },
         };
-        Some(OrderedScheme { kind, model })
+        Some(OrderedScheme { kind, model, known })
     };
-    strandline_schemes::ALL.iter().filter_map(ordered).collect()
+    known.iter().filter_map(ordered).collect()
 }
 
 impl OrderedScheme {
@@ -151,7 +158,7 @@ impl OrderedScheme {
         let recovery = |memory: &Hosted| {
             // The view is lent: what stands behind it is this crash's memory.
             let view = View { memory, layout: ground.layout, shared: ground.shared };
-            recover(&view, strandline_schemes::ALL, |_| ()).map(|_| ()).map_err(|error| error.to_string())
+            recover(&view, self.known, |_| ()).map(|_| ()).map_err(|error| error.to_string())
         };
         let program = Program {
             model: self.model,

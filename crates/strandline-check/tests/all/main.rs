@@ -9,6 +9,7 @@ mod large;
 mod leavings;
 mod machine;
 mod persist_order;
+mod registry;
 mod snapshots;
 mod wrap;
 

@@ -24,6 +24,7 @@ pub static TATP_UPDATE_LOCATION_ARRAYS: WorkloadDescriptor = WorkloadDescriptor 
     takes: &[],
     make: |sizes| Ok(Box::new(TatpUpdateLocationArraysWorkload::new(sizes)?)),
     by_types: None,
+    checked: None,
 };
 
 const POPULATED: u64 = 0;

@@ -26,6 +26,7 @@ pub static TATP_UPDATE_LOCATION: WorkloadDescriptor = WorkloadDescriptor {
     takes: &[Parameter::Operations],
     make: |sizes| Ok(Box::new(TatpUpdateLocationWorkload::new(sizes)?)),
     by_types: None,
+    checked: None,
 };
 
 table! {

@@ -33,6 +33,7 @@ pub static TPCC_NEW_ORDER_ARRAYS: WorkloadDescriptor = WorkloadDescriptor {
     takes: &[],
     make: |sizes| Ok(Box::new(TpccNewOrderArraysWorkload::new(sizes)?)),
     by_types: None,
+    checked: None,
 };
 
 /// Orders that a district keeps.

@@ -35,6 +35,7 @@ pub static TPCC_NEW_ORDER: WorkloadDescriptor = WorkloadDescriptor {
     takes: &[Parameter::Operations],
     make: |sizes| Ok(Box::new(TpccNewOrderWorkload::new(sizes)?)),
     by_types: None,
+    checked: None,
 };
 
 /// The database and its terminals.

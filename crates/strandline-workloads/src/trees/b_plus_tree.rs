@@ -17,6 +17,7 @@ pub static BPLUSTREE: WorkloadDescriptor = WorkloadDescriptor {
     takes: MAP,
     make: |sizes| Ok(Box::new(TreeWorkload::<BPlusTree<u64, u64>>::new(sizes, sizes.bplustree_keys))),
     by_types: Some(typed::create::<Typed>),
+    checked: None,
 };
 
 // An insertion splits a node now and then, which takes some 300 words. Nodes may be a quarter full.

@@ -15,6 +15,7 @@ pub static BTREE: WorkloadDescriptor = WorkloadDescriptor {
     takes: MAP,
     make: |sizes| Ok(Box::new(TreeWorkload::<BTree<u64, u64>>::new(sizes, sizes.bplustree_keys))),
     by_types: None,
+    checked: None,
 };
 
 /// Keys in a node: as many as it may have, and 23 words of a leaf take three lines.

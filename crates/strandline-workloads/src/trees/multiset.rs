@@ -15,6 +15,7 @@ pub static MULTISET: WorkloadDescriptor = WorkloadDescriptor {
     takes: SETS,
     make: |sizes| Ok(Box::new(TreeWorkload::<MultiSet<u64>>::new(sizes, sizes.rbtree_keys))),
     by_types: None,
+    checked: None,
 };
 
 // Equal keys are elements of their own, so every insertion makes one more.

@@ -18,6 +18,7 @@ pub static RBTREE: WorkloadDescriptor = WorkloadDescriptor {
     takes: MAP,
     make: |sizes| Ok(Box::new(TreeWorkload::<RedBlackTree<u64, u64>>::new(sizes, sizes.rbtree_keys))),
     by_types: Some(typed::create::<Typed>),
+    checked: None,
 };
 
 // A node of four words.

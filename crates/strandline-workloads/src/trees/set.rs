@@ -15,6 +15,7 @@ pub static SET: WorkloadDescriptor = WorkloadDescriptor {
     takes: SETS,
     make: |sizes| Ok(Box::new(TreeWorkload::<Set<u64>>::new(sizes, sizes.rbtree_keys))),
     by_types: None,
+    checked: None,
 };
 
 set_of_words!(Set, Set::contains, Set::insert, |set: &Set<u64>, tx, keys: &mut Vec<u64>| {

@@ -19,6 +19,7 @@ pub static BPLUSTREE_SORTED: WorkloadDescriptor = WorkloadDescriptor {
     takes: SETS,
     make: |sizes| Ok(Box::new(TreeWorkload::<Sorted<LARGE>>::new(sizes, sizes.bplustree_keys))),
     by_types: None,
+    checked: None,
 };
 
 /// As [`BPLUSTREE_SORTED`], with values of 8 bytes.
@@ -29,6 +30,7 @@ pub static BPLUSTREE_SORTED_WORDS: WorkloadDescriptor = WorkloadDescriptor {
     takes: SETS,
     make: |sizes| Ok(Box::new(TreeWorkload::<Sorted<LARGE_OF_WORDS, u64>>::new(sizes, sizes.bplustree_keys))),
     by_types: None,
+    checked: None,
 };
 
 /// As [`BPLUSTREE_SORTED`], with nodes as small as [`BTREE_SORTED`]'s.
@@ -39,6 +41,7 @@ pub static BPLUSTREE_SORTED_11: WorkloadDescriptor = WorkloadDescriptor {
     takes: SETS,
     make: |sizes| Ok(Box::new(TreeWorkload::<Sorted<IN_LEAVES>>::new(sizes, sizes.bplustree_keys))),
     by_types: None,
+    checked: None,
 };
 
 /// Deletes or inserts random keys of a B-tree with nodes that are sorted arrays.
@@ -49,6 +52,7 @@ pub static BTREE_SORTED: WorkloadDescriptor = WorkloadDescriptor {
     takes: SETS,
     make: |sizes| Ok(Box::new(TreeWorkload::<Sorted<IN_ALL_NODES>>::new(sizes, sizes.bplustree_keys))),
     by_types: None,
+    checked: None,
 };
 
 /// The nodes that the workloads have.
