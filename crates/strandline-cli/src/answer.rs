@@ -103,7 +103,7 @@ pub fn finish_sweep(
     store.arrange(points).map_err(failed)?;
     let rows: Vec<_> = points.iter().map(|point| store.find(point)).collect();
     let known = rows.iter().flatten().count();
-    let found = Swept { rows, failed: Vec::new(), known };
+    let found = Swept { rows, failed: Vec::new(), known, effort: None };
     simulate::finish(points, &found, folder, command)?;
     Ok(swept(points, &found))
 }

@@ -116,6 +116,9 @@ fn tell(points: &[Point], swept: &Swept) {
     if swept.known > 0 {
         eprintln!("note: {} runs were known already", swept.known);
     }
+    if let Some(effort) = swept.effort.filter(|effort| effort.points > 0) {
+        eprintln!("note: {effort}");
+    }
     let there = swept.rows.iter().flatten().count();
     if there + swept.failed.len() < points.len() {
         eprintln!("note: {there} of {} runs were made; the same command goes on", points.len());

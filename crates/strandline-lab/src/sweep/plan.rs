@@ -198,7 +198,7 @@ fn add_all(plan: &Plan, known: &[Known], out: &Path) -> io::Result<Swept> {
     }
     store.arrange(&plan.points)?;
     let known = rows.iter().flatten().count();
-    Ok(Swept { rows, failed: Vec::new(), known })
+    Ok(Swept { rows, failed: Vec::new(), known, effort: None })
 }
 
 #[cfg(test)]
