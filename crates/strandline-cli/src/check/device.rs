@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use comfy_table::{Table, presets};
 use serde_json::json;
 use strandline_check::device::{
     Bounds, Case, Counts, Outcome as Explored, SCHEMES, Sampling, Size, exhaust, sample,
 };
 use strandline_check::explore::Workload;
 use strandline_core::memory::Step;
+use strandline_sim::Registry;
 
 use super::Finished;
-use super::schemes::{Arguments, progress_bar};
+use super::rows::Rows;
+use super::schemes::{Arguments, progress_bar, wide};
 use crate::failure::{Failure, Outcome};
 
 /// One line of the summary.
@@ -25,12 +26,32 @@ struct Row {
 ///
 /// # Errors
 /// A flag names what there is not here.
-pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
-    let cases = cases(arguments)?;
+pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failure> {
+    let cases = cases(arguments, registry)?;
     // Panics of mutants are caught and reported as what they are.
     std::panic::set_hook(Box::new(|_| ()));
     let bar = progress_bar();
     let mut rows = Vec::new();
+    let names: Vec<_> = cases.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let workloads: Vec<_> = cases.iter().map(|(_, case)| workload(case).to_owned()).collect();
+    let without: Vec<_> = cases.iter().map(|(_, case)| without(case)).collect();
+    let columns = [
+        ("scheme", &names[..]),
+        ("workload", &workloads),
+        ("without", &without),
+        ("pools", &[]),
+        ("lives", &wide()),
+        ("power failures", &[]),
+        ("kills", &wide()),
+        ("failed recoveries", &[]),
+        ("states", &wide()),
+        ("cut short", &[]),
+        ("lives/s", &[]),
+        ("states/s", &[]),
+        ("verdict", &["NOT FOUND".into()]),
+        ("what is wrong", &[]),
+    ];
+    let mut table = Rows::new(&columns, arguments.json, &bar);
     for (scheme, case) in cases {
         let started = Instant::now();
         let progress = |counts: &Counts| {
@@ -50,19 +71,21 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
             bar.set_message("making the violation smaller");
             explored = smaller(&case, explored);
         }
-        rows.push(Row { scheme, case, explored });
+        let row = Row { scheme, case, explored };
+        table.add(&cells(arguments, &row), &told(arguments, &row));
+        rows.push(row);
     }
     bar.finish_and_clear();
     let _ = std::panic::take_hook();
     let wrong = |row: &Row| row.explored.violation.is_some() != arguments.mutants;
     let outcome = if rows.iter().any(wrong) { Outcome::Finding } else { Outcome::Success };
     if !arguments.json {
-        show(arguments, &rows);
+        sum_up(arguments, &rows);
     }
     Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
 }
 
-fn cases(arguments: &Arguments) -> Result<Vec<(&'static str, Case)>, Failure> {
+fn cases(arguments: &Arguments, registry: Registry) -> Result<Vec<(&'static str, Case)>, Failure> {
     let names = || SCHEMES.map(|(name, _)| name).join(", ");
     if let Some(other) = arguments.scheme.iter().find(|name| SCHEMES.iter().all(|(known, _)| known != name)) {
         return Err(Failure::Usage(format!(
@@ -86,9 +109,10 @@ fn cases(arguments: &Arguments) -> Result<Vec<(&'static str, Case)>, Failure> {
         }
     };
     let omitted = if arguments.mutants { Step::SYNC.map(Some).to_vec() } else { vec![omitted] };
-    let workloads: Vec<Option<Workload>> = match arguments.workload[..] {
+    let workloads = arguments.workloads(registry)?;
+    let workloads: Vec<Option<Workload>> = match workloads[..] {
         [] => vec![None],
-        _ => arguments.workload.iter().copied().map(Some).collect(),
+        _ => workloads.into_iter().map(Some).collect(),
     };
     let wanted =
         |name: &str| arguments.scheme.is_empty() || arguments.scheme.iter().any(|other| other == name);
@@ -165,62 +189,51 @@ fn replay(arguments: &Arguments, row: &Row) -> String {
     command + &format!(" --seed {} --samples 1", row.explored.seed)
 }
 
-fn show(arguments: &Arguments, rows: &[Row]) {
-    for row in rows {
-        // Of a mutant the table says what is wrong.
-        if let (Some(violation), false) = (&row.explored.violation, arguments.mutants) {
-            say!("VIOLATION: {}", violation.what);
-            say!("\nhistory:");
-            violation.history.iter().for_each(|line| say!("  {line}"));
-            say!("\nreplay: {}\n", replay(arguments, row));
-        }
-    }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
-        "scheme",
-        "workload",
-        "without",
-        "pools",
-        "lives",
-        "power failures",
-        "kills",
-        "failed recoveries",
-        "states",
-        "cut short",
-        "lives/s",
-        "states/s",
-        "verdict",
-        "what is wrong",
-    ]);
-    for row in rows {
-        let Row { scheme, case, explored } = row;
-        let counts = &explored.counts;
-        let verdict = match (explored.violation.is_some(), arguments.mutants) {
-            (true, true) => "found",
-            (false, true) => "NOT FOUND",
-            (true, false) => "VIOLATED",
-            (false, false) => "ok",
-        };
-        let what = explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
-        table.add_row([
-            (*scheme).to_owned(),
-            workload(case).to_owned(),
-            case.omitted.map_or(String::new(), |step| format!("{step:?}")),
-            counts.histories.to_string(),
-            counts.lives.to_string(),
-            counts.power_failures.to_string(),
-            counts.kills.to_string(),
-            counts.failed_recoveries.to_string(),
-            counts.states.to_string(),
-            counts.cut_short.to_string(),
-            format!("{:.0}", counts.lives as f64 / explored.seconds.max(1e-9)),
-            format!("{:.0}", explored.states_per_second()),
-            verdict.to_owned(),
-            what.chars().take(70).collect(),
-        ]);
-    }
-    say!("{table}");
+fn without(case: &Case) -> String {
+    case.omitted.map_or(String::new(), |step| format!("{step:?}"))
+}
+
+/// A violation, as it stands below its row. Of a mutant the row says what is wrong.
+fn told(arguments: &Arguments, row: &Row) -> Vec<String> {
+    let Some(violation) = row.explored.violation.as_ref().filter(|_| !arguments.mutants) else {
+        return Vec::new();
+    };
+    let history = violation.history.iter().map(|line| format!("  {line}"));
+    let mut lines = vec![format!("VIOLATION: {}", violation.what), "\nhistory:".into()];
+    lines.extend(history);
+    lines.push(format!("\nreplay: {}\n", replay(arguments, row)));
+    lines
+}
+
+fn cells(arguments: &Arguments, row: &Row) -> [String; 14] {
+    let Row { scheme, case, explored } = row;
+    let counts = &explored.counts;
+    let verdict = match (explored.violation.is_some(), arguments.mutants) {
+        (true, true) => "found",
+        (false, true) => "NOT FOUND",
+        (true, false) => "VIOLATED",
+        (false, false) => "ok",
+    };
+    let what = explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
+    [
+        (*scheme).to_owned(),
+        workload(case).to_owned(),
+        without(case),
+        counts.histories.to_string(),
+        counts.lives.to_string(),
+        counts.power_failures.to_string(),
+        counts.kills.to_string(),
+        counts.failed_recoveries.to_string(),
+        counts.states.to_string(),
+        counts.cut_short.to_string(),
+        format!("{:.0}", counts.lives as f64 / explored.seconds.max(1e-9)),
+        format!("{:.0}", explored.states_per_second()),
+        verdict.to_owned(),
+        what.chars().take(70).collect(),
+    ]
+}
+
+fn sum_up(arguments: &Arguments, rows: &[Row]) {
     let states: u64 = rows.iter().map(|row| row.explored.counts.states).sum();
     let seconds: f64 = rows.iter().map(|row| row.explored.seconds).sum();
     say!("\n{states} states judged on the device in {seconds:.1} s; seed {}", arguments.seed);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use comfy_table::{Table, presets};
 use serde_json::json;
 use strandline_check::explore::{Counts, Outcome as Explored, Workload};
 use strandline_check::is_stopped;
@@ -14,7 +13,8 @@ use strandline_core::Error;
 use strandline_sim::Registry;
 
 use super::Finished;
-use super::schemes::{Arguments, progress_bar};
+use super::rows::Rows;
+use super::schemes::{Arguments, progress_bar, wide};
 use crate::failure::{Failure, Outcome};
 
 /// A case, and how much of it.
@@ -43,8 +43,12 @@ impl Row {
     }
 
     fn without(&self) -> String {
-        self.case.omitted.map_or(String::new(), Omitted::name)
+        without(&self.case)
     }
+}
+
+fn without(case: &Case) -> String {
+    case.omitted.map_or(String::new(), Omitted::name)
 }
 
 /// Runs it.
@@ -57,6 +61,28 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
     std::panic::set_hook(Box::new(|_| ()));
     let bar = progress_bar();
     let mut rows = Vec::new();
+    let cases: Vec<Case> = lines.iter().flatten().map(|attempt| attempt.case).collect();
+    let all = |text: fn(&Case) -> String| cases.iter().map(text).collect::<Vec<_>>();
+    let names = all(|case| case.subject.name());
+    let workloads = all(|case| case.workload.name().to_owned());
+    let without = all(without);
+    let columns = [
+        ("scheme", &names[..]),
+        ("workload", &workloads),
+        ("threads", &[]),
+        ("without", &without),
+        ("histories", &[]),
+        ("crash points", &[]),
+        ("equal", &wide()),
+        ("in recovery", &[]),
+        ("states", &wide()),
+        ("cut short", &[]),
+        ("seconds", &[]),
+        ("states/s", &[]),
+        ("verdict", &["NOT FOUND".into()]),
+        ("what is wrong", &[]),
+    ];
+    let mut table = Rows::new(&columns, arguments.json, &bar);
     for line in lines {
         if is_stopped() {
             break;
@@ -76,7 +102,11 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
             bar.tick();
         });
         match row {
-            Ok(row) => rows.extend(row),
+            Ok(Some(row)) => {
+                table.add(&cells(arguments, &row), &told(arguments, &row));
+                rows.push(row);
+            }
+            Ok(None) => {}
             Err(error) => {
                 let _ = std::panic::take_hook();
                 return Err(error.into());
@@ -94,7 +124,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
     };
     let outcome = if rows.iter().any(wrong) { Outcome::Finding } else { Outcome::Success };
     if !arguments.json {
-        show(arguments, &rows);
+        sum_up(arguments, &rows);
     }
     Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
 }
@@ -153,17 +183,18 @@ fn lines(arguments: &Arguments, registry: Registry) -> Result<Vec<Vec<Attempt>>,
         )));
     }
     let subjects = wanted(arguments, registry)?;
+    let workloads = arguments.workloads(registry)?;
     let shaped = arguments.mutants
         && !arguments.exhaustive
-        && arguments.workload.is_empty()
+        && workloads.is_empty()
         && arguments.threads.is_empty()
         && arguments.transactions.is_none();
     if shaped {
         return Ok(of_shapes(&subjects));
     }
-    let workloads: Vec<Workload> = match (&arguments.workload[..], arguments.mutants) {
+    let workloads: Vec<Workload> = match (&workloads[..], arguments.mutants) {
         ([], true) => vec![Workload::Sps],
-        ([], false) => Workload::ALL.to_vec(),
+        ([], false) => Workload::all_of(registry.workloads).collect(),
         (chosen, _) => chosen.to_vec(),
     };
     let transactions = arguments.transactions.unwrap_or(if arguments.exhaustive { 2 } else { 12 });
@@ -313,60 +344,47 @@ fn verdict(arguments: &Arguments, row: &Row) -> String {
     }
 }
 
-fn show(arguments: &Arguments, rows: &[Row]) {
-    for row in rows {
-        // Of a mutant the table says what is wrong.
-        let is_mutant = arguments.mutants && row.case.omitted.is_some();
-        if let (Some(violation), Ok(explored), false) = (row.violation(), &row.explored, is_mutant) {
-            say!("VIOLATION: {}", violation.what);
-            say!("\nhistory up to the crash:");
-            violation.history.iter().for_each(|line| say!("  {line}"));
-            say!("\nstored, but lost:");
-            violation.lost.iter().for_each(|line| say!("  {line}"));
-            say!("\nreplay: {}\n", replay(arguments, row, explored));
-        }
-    }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
-        "scheme",
-        "workload",
-        "threads",
-        "without",
-        "histories",
-        "crash points",
-        "equal",
-        "in recovery",
-        "states",
-        "cut short",
-        "seconds",
-        "states/s",
-        "verdict",
-        "what is wrong",
-    ]);
-    for row in rows {
-        let counts = row.explored.as_ref().map(|explored| explored.counts).unwrap_or_default();
-        let seconds = row.explored.as_ref().map_or(0.0, |explored| explored.seconds);
-        let speed = row.explored.as_ref().map_or(0.0, Explored::states_per_second);
-        let what = row.violation().map_or("", |violation| violation.what.as_str());
-        table.add_row([
-            row.case.subject.name(),
-            row.case.workload.name().to_owned(),
-            row.case.threads.to_string(),
-            row.without(),
-            counts.histories.to_string(),
-            counts.points.to_string(),
-            counts.equal_points.to_string(),
-            counts.recovery_points.to_string(),
-            counts.states.to_string(),
-            counts.cut_short.to_string(),
-            format!("{seconds:.2}"),
-            format!("{speed:.0}"),
-            verdict(arguments, row),
-            what.chars().take(90).collect(),
-        ]);
-    }
-    say!("{table}");
+/// A violation, as it stands below its row. Of a mutant the row says what is wrong.
+fn told(arguments: &Arguments, row: &Row) -> Vec<String> {
+    let is_mutant = arguments.mutants && row.case.omitted.is_some();
+    let (Some(violation), Ok(explored), false) = (row.violation(), &row.explored, is_mutant) else {
+        return Vec::new();
+    };
+    let indented = |lines: &[String]| lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>();
+    [
+        vec![format!("VIOLATION: {}", violation.what), "\nhistory up to the crash:".into()],
+        indented(&violation.history),
+        vec!["\nstored, but lost:".into()],
+        indented(&violation.lost),
+        vec![format!("\nreplay: {}\n", replay(arguments, row, explored))],
+    ]
+    .concat()
+}
+
+fn cells(arguments: &Arguments, row: &Row) -> [String; 14] {
+    let counts = row.explored.as_ref().map(|explored| explored.counts).unwrap_or_default();
+    let seconds = row.explored.as_ref().map_or(0.0, |explored| explored.seconds);
+    let speed = row.explored.as_ref().map_or(0.0, Explored::states_per_second);
+    let what = row.violation().map_or("", |violation| violation.what.as_str());
+    [
+        row.case.subject.name(),
+        row.case.workload.name().to_owned(),
+        row.case.threads.to_string(),
+        row.without(),
+        counts.histories.to_string(),
+        counts.points.to_string(),
+        counts.equal_points.to_string(),
+        counts.recovery_points.to_string(),
+        counts.states.to_string(),
+        counts.cut_short.to_string(),
+        format!("{seconds:.2}"),
+        format!("{speed:.0}"),
+        verdict(arguments, row),
+        what.chars().take(90).collect(),
+    ]
+}
+
+fn sum_up(arguments: &Arguments, rows: &[Row]) {
     let explored = || rows.iter().filter_map(|row| row.explored.as_ref().ok());
     let states: u64 = explored().map(|explored| explored.counts.states).sum();
     let seconds: f64 = explored().map(|explored| explored.seconds).sum();

@@ -4,6 +4,7 @@ mod device;
 mod litmus;
 mod machine;
 mod persist_order;
+mod rows;
 mod schemes;
 
 use serde_json::json;
@@ -56,7 +57,7 @@ enum World {
     Device,
 }
 
-/// A world's exploration, its tables printed unless JSON was asked for.
+/// A world's exploration, its rows printed as they came unless JSON was asked for.
 struct Finished {
     outcome: Outcome,
     /// For JSON.
@@ -90,7 +91,7 @@ pub fn answer(arguments: &Arguments, registry: Registry) -> Result<serde_json::V
     }
 }
 
-/// Explores, and prints tables unless JSON is asked for.
+/// Explores, and prints what it finds unless JSON is asked for.
 fn find(arguments: &Arguments, registry: Registry) -> Result<(Outcome, serde_json::Value), Failure> {
     if let Some(set) = arguments.schemes.set.first()
         && arguments.world.iter().any(|world| !matches!(world, World::Machine))
@@ -103,9 +104,9 @@ fn find(arguments: &Arguments, registry: Registry) -> Result<(Outcome, serde_jso
     for world in arguments.world.iter().take_while(|_| !is_stopped()) {
         let finished = match world {
             World::X86 => schemes::run(&arguments.schemes, registry),
-            World::PersistOrder => persist_order::run(&arguments.schemes),
+            World::PersistOrder => persist_order::run(&arguments.schemes, registry),
             World::Machine => machine::run(&arguments.schemes, registry),
-            World::Device => device::run(&arguments.schemes),
+            World::Device => device::run(&arguments.schemes, registry),
         }?;
         rows.extend(finished.rows);
         if finished.outcome == Outcome::Finding {

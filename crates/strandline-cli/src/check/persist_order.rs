@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use comfy_table::{Table, presets};
 use serde_json::json;
-use strandline_check::persist_order::{OrderedScheme, Outcome as Explored, Sampling, schemes};
+use strandline_check::persist_order::{OrderedScheme, Outcome as Explored, Sampling, schemes_of};
 use strandline_core::scheme::Barrier;
+use strandline_sim::Registry;
 
 use super::Finished;
-use super::schemes::{Arguments, progress_bar};
+use super::rows::Rows;
+use super::schemes::{Arguments, progress_bar, wide};
 use crate::failure::{Failure, Outcome};
 
 /// States searched at one crash point before the rest is sampled.
@@ -41,9 +42,9 @@ impl Row {
 ///
 /// # Errors
 /// A flag names what there is not.
-pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
+pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failure> {
     let unused = [
-        ("--workload", !arguments.workload.is_empty()),
+        ("--workload", !arguments.workloads(registry)?.is_empty()),
         ("--setting", !arguments.setting.is_empty()),
         ("--threads", !arguments.threads.is_empty()),
         ("--transactions", arguments.transactions.is_some()),
@@ -53,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     if let Some((flag, _)) = unused.iter().find(|(_, given)| *given) {
         return Err(Failure::Usage(format!("the world persist-order knows no {flag}: leave it out")));
     }
-    let schemes = wanted(&arguments.scheme)?;
+    let schemes = wanted(&arguments.scheme, registry)?;
     let sampling = Sampling {
         histories: arguments.samples(),
         seed: arguments.seed,
@@ -66,14 +67,14 @@ pub fn run(arguments: &Arguments) -> Result<Finished, Failure> {
     let _ = std::panic::take_hook();
     let rows = rows?;
     if !arguments.json {
-        show(arguments, &rows);
+        sum_up(arguments, &rows);
     }
     let outcome = if rows.iter().all(Row::is_right) { Outcome::Success } else { Outcome::Finding };
     Ok(Finished { outcome, rows: rows.iter().map(json_row).collect() })
 }
 
-fn wanted(names: &[String]) -> Result<Vec<OrderedScheme>, Failure> {
-    let all = schemes();
+fn wanted(names: &[String], registry: Registry) -> Result<Vec<OrderedScheme>, Failure> {
+    let all = schemes_of(registry.schemes);
     for name in names {
         if !all.iter().any(|scheme| scheme.name() == name) {
             let all: Vec<_> = all.iter().map(OrderedScheme::name).collect();
@@ -90,6 +91,22 @@ fn wanted(names: &[String]) -> Result<Vec<OrderedScheme>, Failure> {
 fn rows(arguments: &Arguments, schemes: &[OrderedScheme], sampling: Sampling) -> Result<Vec<Row>, Failure> {
     let bar = progress_bar();
     let mut rows = Vec::new();
+    let names: Vec<_> = schemes.iter().map(|scheme| scheme.name().to_owned()).collect();
+    let steps = schemes.iter().flat_map(|scheme| scheme.barriers()).filter(|_| arguments.mutants);
+    let steps: Vec<_> = steps.map(|barrier| format!("{:?}", barrier.step)).collect();
+    let columns = [
+        ("scheme", &names[..]),
+        ("without", &[]),
+        ("step", &steps),
+        ("histories", &[]),
+        ("crash points", &[]),
+        ("states", &wide()),
+        ("cut short", &[]),
+        ("seconds", &[]),
+        ("verdict", &["sufficient".into()]),
+        ("what is wrong then", &[]),
+    ];
+    let mut table = Rows::new(&columns, arguments.json, &bar);
     for &scheme in schemes {
         let barriers = scheme.barriers().iter().copied().map(Some).filter(|_| arguments.mutants);
         for without in std::iter::once(None).chain(barriers) {
@@ -105,55 +122,51 @@ fn rows(arguments: &Arguments, schemes: &[OrderedScheme], sampling: Sampling) ->
                     bar.tick();
                 },
             )?;
-            rows.push(Row { scheme, without, explored });
+            let row = Row { scheme, without, explored };
+            table.add(&cells(&row), &told(arguments, &row));
+            rows.push(row);
         }
     }
     bar.finish_and_clear();
     Ok(rows)
 }
 
-fn show(arguments: &Arguments, rows: &[Row]) {
-    for row in rows.iter().filter(|row| !row.is_right() || arguments.samples == Some(1)) {
-        if let Some(violation) = &row.explored.violation {
-            say!("{}: {}", row.scheme.name(), violation.what);
-            say!("\nhistory up to the crash (seed {}):", violation.seed);
-            violation.history.iter().for_each(|line| say!("  {line}"));
-            say!("\nstored, but lost:");
-            violation.lost.iter().for_each(|line| say!("  {line}"));
-            say!("");
-        }
-    }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
-        "scheme",
-        "without",
-        "step",
-        "histories",
-        "crash points",
-        "states",
-        "cut short",
-        "seconds",
-        "verdict",
-        "what is wrong then",
-    ]);
-    for row in rows {
-        let counts = &row.explored.counts;
-        let what = row.explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
-        table.add_row([
-            row.scheme.name().to_owned(),
-            row.without.map_or("–", |barrier| barrier.name).to_owned(),
-            row.without.map_or(String::new(), |barrier| format!("{:?}", barrier.step)),
-            counts.histories.to_string(),
-            counts.points.to_string(),
-            counts.states.to_string(),
-            counts.cut_short.to_string(),
-            format!("{:.2}", row.explored.seconds),
-            row.verdict().to_owned(),
-            what.chars().take(80).collect(),
-        ]);
-    }
-    say!("{table}");
+/// A violation that nobody expects or that somebody asks for, as it stands below its row.
+fn told(arguments: &Arguments, row: &Row) -> Vec<String> {
+    let asked = !row.is_right() || arguments.samples == Some(1);
+    let Some(violation) = row.explored.violation.as_ref().filter(|_| asked) else { return Vec::new() };
+    let indented = |lines: &[String]| lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>();
+    [
+        vec![
+            format!("{}: {}", row.scheme.name(), violation.what),
+            format!("\nhistory up to the crash (seed {}):", violation.seed),
+        ],
+        indented(&violation.history),
+        vec!["\nstored, but lost:".into()],
+        indented(&violation.lost),
+        vec![String::new()],
+    ]
+    .concat()
+}
+
+fn cells(row: &Row) -> [String; 10] {
+    let counts = &row.explored.counts;
+    let what = row.explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
+    [
+        row.scheme.name().to_owned(),
+        row.without.map_or("–", |barrier| barrier.name).to_owned(),
+        row.without.map_or(String::new(), |barrier| format!("{:?}", barrier.step)),
+        counts.histories.to_string(),
+        counts.points.to_string(),
+        counts.states.to_string(),
+        counts.cut_short.to_string(),
+        format!("{:.2}", row.explored.seconds),
+        row.verdict().to_owned(),
+        what.chars().take(80).collect(),
+    ]
+}
+
+fn sum_up(arguments: &Arguments, rows: &[Row]) {
     let states: u64 = rows.iter().map(|row| row.explored.counts.states).sum();
     say!("\n{states} crash states judged; seed {}", arguments.seed);
 }

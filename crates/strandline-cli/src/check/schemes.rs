@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use comfy_table::{Table, presets};
 use indicatif::ProgressBar;
 use serde_json::json;
 use strandline_check::explore::{
@@ -13,6 +12,7 @@ use strandline_check::{Setting, is_stopped};
 use strandline_sim::Registry;
 
 use super::Finished;
+use super::rows::Rows;
 use crate::failure::{Failure, Outcome};
 
 #[derive(clap::Args)]
@@ -21,9 +21,9 @@ pub struct Arguments {
     /// Schemes, by the names of `strandline list`; all that promise durability by default
     #[arg(long, value_delimiter = ',')]
     pub(super) scheme: Vec<String>,
-    /// sps, hash, rbtree, bplustree, bplustree-sorted, btree-sorted, kvstore, allocator, typed; all by default (with --mutants sps, or on the machine several)
+    /// sps, hash, rbtree, bplustree, bplustree-sorted, btree-sorted, kvstore, allocator, typed, or a registered one; all by default (with --mutants sps, or on the machine several)
     #[arg(long, value_delimiter = ',')]
-    pub(super) workload: Vec<Workload>,
+    workload: Vec<String>,
     /// line, word, flush-on-fail; all that the scheme claims to survive by default
     #[arg(long, value_delimiter = ',')]
     pub(super) setting: Vec<Setting>,
@@ -88,9 +88,16 @@ struct Row {
 /// A flag names what there is not.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failure> {
     let schemes = arguments.schemes(registry)?;
+    let workloads = arguments.workloads(registry)?;
     // Panics of mutants and of recoveries on impossible states are caught and reported as what they are.
     std::panic::set_hook(Box::new(|_| ()));
-    let rows = if arguments.mutants { mutants(arguments, &schemes) } else { all(arguments, &schemes) };
+    let rows = match (arguments.mutants, &workloads[..]) {
+        (true, workloads) => {
+            mutants(arguments, &schemes, workloads.first().copied().unwrap_or(Workload::Sps))
+        }
+        (false, []) => all(arguments, &schemes, &Workload::all_of(registry.workloads).collect::<Vec<_>>()),
+        (false, workloads) => all(arguments, &schemes, workloads),
+    };
     let _ = std::panic::take_hook();
     let rows = rows?;
     let wrong = |row: &Row| {
@@ -104,9 +111,9 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
     if arguments.json {
         // Printed with those of other worlds.
     } else if arguments.mutants {
-        show_mutants(arguments, &rows);
+        sum_up_mutants(arguments, &rows);
     } else {
-        show(arguments, &rows);
+        sum_up(arguments, &rows);
     }
     Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
 }
@@ -162,6 +169,13 @@ pub(super) fn progress_bar() -> ProgressBar {
 }
 
 impl Arguments {
+    /// The workloads asked for, among those of the checker and of a registry.
+    pub(super) fn workloads(&self, registry: Registry) -> Result<Vec<Workload>, Failure> {
+        let found: Result<_, _> =
+            self.workload.iter().map(|name| Workload::of_name(registry.workloads, name)).collect();
+        found.map_err(|unknown| Failure::Usage(unknown.to_string()))
+    }
+
     /// Histories to sample.
     pub(super) fn samples(&self) -> u64 {
         self.samples.unwrap_or(100)
@@ -222,13 +236,34 @@ fn explore(
     })
 }
 
-fn all(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>, Failure> {
-    let workloads =
-        if arguments.workload.is_empty() { Workload::ALL.to_vec() } else { arguments.workload.clone() };
+fn all(
+    arguments: &Arguments,
+    schemes: &[CheckedScheme],
+    workloads: &[Workload],
+) -> Result<Vec<Row>, Failure> {
     let omitted = arguments.omitted(schemes)?;
     let (bar, mut rows) = (progress_bar(), Vec::new());
+    let names = names(schemes);
+    let workload_names: Vec<_> = workloads.iter().map(|workload| workload.name().to_owned()).collect();
+    let columns = [
+        ("scheme", &names[..]),
+        ("workload", &workload_names),
+        ("setting", &[Setting::FlushOnFail.to_string()]),
+        ("threads", &[]),
+        ("mode", &["exhaustive".into()]),
+        ("histories", &[]),
+        ("crash points", &[]),
+        ("equal", &wide()),
+        ("in recovery", &[]),
+        ("states", &wide()),
+        ("nested", &wide()),
+        ("cut short", &[]),
+        ("states/s", &[]),
+        ("verdict", &[]),
+    ];
+    let mut table = Rows::new(&columns, arguments.json, &bar);
     for &scheme in schemes {
-        for &workload in &workloads {
+        for &workload in workloads {
             for setting in arguments.settings() {
                 for threads in arguments.threads() {
                     let case = Case { scheme, workload, threads, setting, omitted };
@@ -240,7 +275,11 @@ fn all(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>, Fai
                         if explored.violation.is_some() && bounds.is_none() {
                             explored = smaller(arguments, case, explored, &bar)?;
                         }
-                        rows.push(Row { case, explored, bounds });
+                        let row = Row { case, explored, bounds };
+                        let violation = row.explored.violation.as_ref();
+                        let below = violation.map(|violation| told(arguments, &row, violation));
+                        table.add(&cells(&row), &below.unwrap_or_default());
+                        rows.push(row);
                     }
                 }
             }
@@ -296,9 +335,25 @@ fn smaller(
 }
 
 /// Each mutant, until it is found out or its time is up; in the setting `word`, then `line`.
-fn mutants(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>, Failure> {
+fn mutants(
+    arguments: &Arguments,
+    schemes: &[CheckedScheme],
+    workload: Workload,
+) -> Result<Vec<Row>, Failure> {
     let (bar, mut rows) = (progress_bar(), Vec::new());
-    let workload = arguments.workload.first().copied().unwrap_or(Workload::Sps);
+    let names = names(schemes);
+    let steps = schemes.iter().flat_map(CheckedScheme::steps).map(|step| format!("{step:?}"));
+    let steps: Vec<_> = steps.collect();
+    let columns = [
+        ("scheme", &names[..]),
+        ("without", &steps),
+        ("setting", &[]),
+        ("seconds", &[]),
+        ("states", &wide()),
+        ("verdict", &["NOT FOUND".into()]),
+        ("what is wrong then", &[]),
+    ];
+    let mut table = Rows::new(&columns, arguments.json, &bar);
     let settings = if arguments.setting.is_empty() { &[Setting::Word][..] } else { &arguments.setting };
     let threads = arguments.threads.first().map_or(2, |&threads| threads.into());
     for &scheme in schemes {
@@ -318,7 +373,9 @@ fn mutants(arguments: &Arguments, schemes: &[CheckedScheme]) -> Result<Vec<Row>,
                     ..arguments.sampling()
                 };
                 let explored = sample(case, sampling, |_| bar.tick())?;
-                rows.push(Row { case, explored, bounds: None });
+                let row = Row { case, explored, bounds: None };
+                table.add(&mutant_cells(&row), &[]);
+                rows.push(row);
             }
         }
     }
@@ -357,62 +414,51 @@ fn replay(arguments: &Arguments, row: &Row) -> String {
     }
 }
 
-fn show_violation(arguments: &Arguments, row: &Row, violation: &Violation) {
-    say!("VIOLATION: {}", violation.what);
-    say!("\nhistory up to the crash:");
-    violation.history.iter().for_each(|line| say!("  {line}"));
-    say!("\nstored, but lost:");
-    violation.lost.iter().for_each(|line| say!("  {line}"));
-    say!("\nmissing in effect: {}", violation.missing);
-    say!("\nrecovery:");
-    violation.recovery.iter().for_each(|line| say!("  {line}"));
-    say!("\nreplay: {}\n", replay(arguments, row));
+/// A violation, as it stands below its row.
+fn told(arguments: &Arguments, row: &Row, violation: &Violation) -> Vec<String> {
+    let indented = |lines: &[String]| lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>();
+    [
+        vec![format!("VIOLATION: {}", violation.what), "\nhistory up to the crash:".into()],
+        indented(&violation.history),
+        vec!["\nstored, but lost:".into()],
+        indented(&violation.lost),
+        vec![format!("\nmissing in effect: {}", violation.missing), "\nrecovery:".into()],
+        indented(&violation.recovery),
+        vec![format!("\nreplay: {}\n", replay(arguments, row))],
+    ]
+    .concat()
 }
 
-fn show(arguments: &Arguments, rows: &[Row]) {
-    for row in rows {
-        if let Some(violation) = &row.explored.violation {
-            show_violation(arguments, row, violation);
-        }
-    }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
-        "scheme",
-        "workload",
-        "setting",
-        "threads",
-        "mode",
-        "histories",
-        "crash points",
-        "equal",
-        "in recovery",
-        "states",
-        "nested",
-        "cut short",
-        "states/s",
-        "verdict",
-    ]);
-    for Row { case, explored, bounds } in rows {
-        let counts = &explored.counts;
-        table.add_row([
-            case.scheme.name.to_owned(),
-            case.workload.name().to_owned(),
-            case.setting.to_string(),
-            case.threads.to_string(),
-            if bounds.is_some() { "exhaustive" } else { "sampled" }.to_owned(),
-            counts.histories.to_string(),
-            counts.points.to_string(),
-            counts.equal_points.to_string(),
-            counts.recovery_points.to_string(),
-            counts.states.to_string(),
-            counts.nested.to_string(),
-            counts.cut_short.to_string(),
-            format!("{:.0}", explored.states_per_second()),
-            if explored.violation.is_some() { "VIOLATED" } else { "ok" }.to_owned(),
-        ]);
-    }
-    say!("{table}");
+fn names(schemes: &[CheckedScheme]) -> Vec<String> {
+    schemes.iter().map(|scheme| scheme.name.to_owned()).collect()
+}
+
+/// A count that is not unusual.
+pub(super) fn wide() -> [String; 1] {
+    ["00000000".into()]
+}
+
+fn cells(Row { case, explored, bounds }: &Row) -> [String; 14] {
+    let counts = &explored.counts;
+    [
+        case.scheme.name.to_owned(),
+        case.workload.name().to_owned(),
+        case.setting.to_string(),
+        case.threads.to_string(),
+        if bounds.is_some() { "exhaustive" } else { "sampled" }.to_owned(),
+        counts.histories.to_string(),
+        counts.points.to_string(),
+        counts.equal_points.to_string(),
+        counts.recovery_points.to_string(),
+        counts.states.to_string(),
+        counts.nested.to_string(),
+        counts.cut_short.to_string(),
+        format!("{:.0}", explored.states_per_second()),
+        if explored.violation.is_some() { "VIOLATED" } else { "ok" }.to_owned(),
+    ]
+}
+
+fn sum_up(arguments: &Arguments, rows: &[Row]) {
     let states: u64 = rows.iter().map(|row| row.explored.counts.states).sum();
     let seconds: f64 = rows.iter().map(|row| row.explored.seconds).sum();
     let processor: f64 = rows.iter().map(|row| row.explored.cpu_seconds).sum();
@@ -431,23 +477,20 @@ fn mutant_verdict(row: &Row) -> String {
     }
 }
 
-fn show_mutants(arguments: &Arguments, rows: &[Row]) {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["scheme", "without", "setting", "seconds", "states", "verdict", "what is wrong then"]);
-    for row in rows {
-        let what = row.explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
-        table.add_row([
-            row.case.scheme.name.to_owned(),
-            row.case.omitted.map_or(String::new(), |step| format!("{step:?}")),
-            row.case.setting.to_string(),
-            format!("{:.2}", row.explored.seconds),
-            row.explored.counts.states.to_string(),
-            mutant_verdict(row),
-            what.chars().take(90).collect(),
-        ]);
-    }
-    say!("{table}");
+fn mutant_cells(row: &Row) -> [String; 7] {
+    let what = row.explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
+    [
+        row.case.scheme.name.to_owned(),
+        row.case.omitted.map_or(String::new(), |step| format!("{step:?}")),
+        row.case.setting.to_string(),
+        format!("{:.2}", row.explored.seconds),
+        row.explored.counts.states.to_string(),
+        mutant_verdict(row),
+        what.chars().take(90).collect(),
+    ]
+}
+
+fn sum_up_mutants(arguments: &Arguments, rows: &[Row]) {
     let found = rows.iter().filter(|row| row.explored.violation.is_some()).count();
     let redundant =
         rows.iter().filter(|row| row.explored.violation.is_none() && redundant(&row.case).is_some());

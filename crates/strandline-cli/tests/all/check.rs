@@ -113,6 +113,39 @@ fn a_violation_on_the_device_is_a_finding_and_can_be_replayed() {
     assert_eq!(violation(&again), violation(&out));
 }
 
+/// Whoever watches sees a row when its case is done, off a terminal too.
+#[test]
+fn rows_come_as_they_are_found() {
+    use std::io::{BufRead, BufReader, Read};
+    let flags = ["--world", "device", "--scheme", "bppm,bppm+single-writer", "--samples", "100000000"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_strandline"))
+        .arg("check")
+        .args(flags)
+        .args(["--seconds", "2"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = || {
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        line
+    };
+    let (header, first) = (line(), line());
+    // The other case takes two seconds.
+    let is_running = child.try_wait().unwrap().is_none();
+    assert!(header.starts_with("scheme") && header.contains("states/s"), "{header}");
+    assert!(first.starts_with("bppm ") && first.contains("ok") && is_running, "{first}");
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert!(rest.starts_with("bppm+single-writer") && rest.contains("states judged on the device"), "{rest}");
+    assert!(child.wait().unwrap().success());
+    // Columns stand below one another.
+    let column = |line: &str, text: &str| line.find(text).unwrap();
+    assert_eq!(column(&header, "verdict"), column(&first, "ok"), "{header}{first}");
+}
+
 #[test]
 fn the_persist_order_world() {
     let scheme = ["--scheme", "dct-epoch", "--samples", "20", "--json"];
