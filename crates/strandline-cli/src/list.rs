@@ -10,6 +10,7 @@ use strandline_workloads::{Entry, REFERENCES, schemes};
 use crate::arguments::option;
 use crate::failure::{Failure, Outcome};
 use crate::output::SCHEMA;
+use crate::simulate::LOG_SIZE;
 
 /// List every scheme, workload, domain and machine, with its source.
 #[derive(clap::Args)]
@@ -171,12 +172,18 @@ fn show(
                 let beside =
                     registry.hardware.iter().filter(|entry| entry.make.is_some() && entry.takes(scheme));
                 let beside: Vec<_> = beside.map(|entry| entry.name).collect();
+                let parameters: &[Parameter] = if scheme.is_durable() { &[LOG_SIZE] } else { &[] };
+                object["parameters"] = json!(parameters.iter().map(parameter).collect::<Vec<_>>());
                 object["native"] = json!(scheme.is_native());
                 object["steps"] = json!(steps);
                 object["hardware"] = json!(beside);
                 let native =
                     if scheme.is_native() { "on real memory, too" } else { "on the simulated machine alone" };
                 details.push(("runs", vec![vec![native.to_owned()]]));
+                details.push((
+                    "parameters (--NAME VALUE, --sweep NAME=VALUE,…)",
+                    parameters.iter().map(row).collect(),
+                ));
                 details.push((
                     "hardware that it runs beside",
                     beside.iter().map(|&name| vec![name.into()]).collect(),

@@ -25,6 +25,7 @@ use crate::output::SCHEMA;
 use crate::{interrupt, progress};
 use crashes::{CrashAt, CrashReport};
 use recording::Recording;
+pub use settings::LOG_SIZE;
 use settings::Settings;
 pub use sweep::{finish, is_in, object, points, program, show};
 

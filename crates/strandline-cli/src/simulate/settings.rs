@@ -1,10 +1,20 @@
 //! How much a run does: the flags that are numbers, each of which can be swept.
 
 use strandline_sim::run::{PoolSizes, Run};
+use strandline_sim::scheme::Parameter;
 use strandline_workloads::{SchemeName, Sizes};
 
 use crate::arguments::bytes;
 use crate::failure::Failure;
+
+/// What can be set of a software scheme that keeps logs. All else that its pools depend on is the form of what lies in them.
+pub const LOG_SIZE: Parameter = Parameter {
+    name: "log-size",
+    unit: "bytes",
+    range: 4096..=1 << 30,
+    default: 1 << 20,
+    description: "each thread's log, a multiple of 4096: how much is logged before a bulk persistence, or before the log begins anew",
+};
 
 /// The flags of a run that are numbers.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -48,7 +58,7 @@ impl Settings {
             "warm-up" => (&mut self.warm_up, 0..=1_000_000_000),
             "value-size" => (&mut self.value_size, 1..=u64::MAX),
             "ops-per-tx" => (&mut self.ops_per_tx, 1..=100_000),
-            "log-size" => (&mut self.log_size, 1..=u64::MAX),
+            "log-size" => (&mut self.log_size, LOG_SIZE.range),
             "seed" => (&mut self.seed, 0..=u64::MAX),
             _ => return Ok(false),
         };
@@ -80,6 +90,32 @@ impl Settings {
             warm_up: self.warm_up,
             idle_percent: self.idle,
             seed: self.seed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        settings: Settings,
+    }
+
+    /// What the flag does is what is said of the parameter.
+    #[test]
+    fn the_size_of_logs_is_described_as_it_is() {
+        let mut settings = Command::parse_from(["simulate"]).settings;
+        assert_eq!((settings.log_size, PoolSizes::default().log_bytes), (LOG_SIZE.default, LOG_SIZE.default));
+        assert!(settings.set(LOG_SIZE.name, "64K").unwrap());
+        assert_eq!(settings.pool().log_bytes, 64 << 10);
+        for wrong in ["0", "4095", "2000M"] {
+            let refused = settings.set(LOG_SIZE.name, wrong).unwrap_err().to_string();
+            assert!(refused.contains("4096 to 1073741824"), "{refused}");
         }
     }
 }

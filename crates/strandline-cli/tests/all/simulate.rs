@@ -99,6 +99,13 @@ fn parameters_of_hardware_are_keys_of_the_machine() {
     let text = String::from_utf8(strandline(&["list", "loc-wal"]).stdout).unwrap();
     assert!(text.contains("2 to 64 transactions") && text.contains("tx-count"), "{text}");
     assert_eq!(strandline(&["list", "magic"]).status.code(), Some(2));
+    // Software that keeps logs has one parameter, software that keeps none has none.
+    let parameters = |name: &str| json(&["list", name, "--json"])["found"][0]["parameters"].clone();
+    assert_eq!(
+        (&parameters("bppm")[0]["name"], &parameters("bppm")[0]["default"]),
+        (&"log-size".into(), &1_048_576.into())
+    );
+    assert_eq!(parameters("volatile"), Value::Array(Vec::new()));
 }
 
 /// What a run is too short for is said, and no longer when it is long enough.
