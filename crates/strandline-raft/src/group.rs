@@ -94,6 +94,12 @@ where
         self.progress().pending
     }
 
+    /// A purge that waits until this is applied.
+    pub fn pending_up_to(&self, index: Option<u64>) -> Option<LogId<C::NodeId>> {
+        let progress = self.progress();
+        progress.purged.clone().filter(|purged| progress.pending && Some(purged.index) <= index)
+    }
+
     pub fn has_ended(&self) -> bool {
         self.progress().ended
     }
@@ -129,13 +135,8 @@ where
     }
 
     fn settle(&self) -> Result<()> {
-        let up_to = {
-            let progress = self.progress();
-            match &progress.purged {
-                Some(purged) if progress.pending && Some(purged.index) <= progress.applied => purged.clone(),
-                _ => return Ok(()),
-            }
-        };
+        let applied = self.progress().applied;
+        let Some(up_to) = self.pending_up_to(applied) else { return Ok(()) };
         let ((), ticket) = self.db.later().write(|tx| self.store_in(tx, Field::Purged, &up_to))?;
         drop(ticket);
         self.remove_up_to(up_to.index)?;

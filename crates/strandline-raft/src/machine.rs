@@ -325,6 +325,10 @@ where
                     catalogue.rename(tx, &format!("{data}{name}"), &format!("{old}{name}"))?;
                     catalogue.rename(tx, &format!("{new}{name}"), &format!("{data}{name}"))?;
                 }
+                // The log that ended before the snapshot continues behind it from the same moment on.
+                if let Some(purged) = group.pending_up_to(meta.last_log_id.as_ref().map(|last| last.index)) {
+                    group.store_in(tx, Field::Purged, &purged)?;
+                }
                 group.store_in(tx, Field::Applied, &(&meta.last_log_id, &meta.last_membership))
             })?;
             *opened = Opened { tables, named };

@@ -1,4 +1,9 @@
 //! A small application: numbers by name.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+#[cfg(target_os = "linux")]
+pub mod disk;
+pub mod model;
 
 use std::path::Path;
 use std::sync::Arc;

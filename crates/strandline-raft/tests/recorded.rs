@@ -1,0 +1,84 @@
+//! A run whose writes are recorded, and which the power failure ends before every flush, leaving what it may.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use support::disk::{self, Disk, Event, Survives};
+use support::model::{check, work};
+use support::open;
+
+/// Steps of the run. Each appends, and some do more.
+const STEPS: u64 = 150;
+
+/// A folder for many files that are read once.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+#[test]
+fn what_was_reported_as_durable_survives_a_power_failure() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    disk::record(folder.path());
+    let (log, machine) = open(&folder.path().join("node.db"));
+    runtime.block_on(work(log, machine, STEPS, disk::said));
+    let events = disk::recorded();
+    let cuts: Vec<usize> = (0..events.len())
+        .filter(|event| disk::makes_durable(&events[*event]))
+        .chain([events.len()])
+        .collect();
+    let said = |kind: &str| {
+        events.iter().filter(|event| matches!(event, Event::Said { what, .. } if *what == kind)).count()
+    };
+    let said = ["log", "vote", "applied", "snapshot"].map(said);
+    assert!(
+        cuts.len() as u64 > STEPS && said.iter().all(|count| *count > 0),
+        "too little was tried: {said:?}"
+    );
+
+    // Each thread goes through all of it, and cuts at its share of the places.
+    let events = Arc::new(events);
+    let states = Arc::new(AtomicUsize::new(0));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = |thread: usize| {
+        let (events, cuts, states) = (events.clone(), cuts.clone(), states.clone());
+        move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let mut random = fastrand::Rng::with_seed(thread as u64);
+            let mut disk = Disk::default();
+            let mut number = 0;
+            for at in 0..=events.len() {
+                if let Some(event) = events.get(at) {
+                    disk.begin(event);
+                }
+                if cuts.get(number) == Some(&at) {
+                    number += 1;
+                    let kinds: &[Survives] = match disk.is_settled() {
+                        true => &[Survives::Flushed],
+                        false => &[Survives::Flushed, Survives::Everything, Survives::Some],
+                    };
+                    if number % threads == thread {
+                        for survives in kinds {
+                            let folder = in_memory();
+                            disk.leave(*survives, &mut random, folder.path());
+                            println!("cut at event {at} of {}, {survives:?}: {:?}", events.len(), disk.said);
+                            runtime.block_on(check(&folder.path().join("node.db"), &disk.said));
+                            states.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+                if let Some(event) = events.get(at) {
+                    disk.end(event);
+                }
+            }
+        }
+    };
+    let running: Vec<_> = (0..threads).map(|thread| std::thread::spawn(share(thread))).collect();
+    running.into_iter().for_each(|thread| thread.join().expect("every state is as it must be"));
+    let states = states.load(Ordering::Relaxed);
+    println!("{} flushes, {states} states", cuts.len() - 1);
+    assert!(states > cuts.len(), "nothing was ever on its way to the disk");
+}
