@@ -1,6 +1,8 @@
 //! What log and state machine of one Raft group share.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use openraft::{LogId, RaftTypeConfig};
 use serde::Serialize;
@@ -21,6 +23,7 @@ pub(crate) enum Field {
 }
 
 pub(crate) struct Group<C: RaftTypeConfig> {
+    _claim: Claim,
     pub db: Arc<Database>,
     pub number: u64,
     pub log: Table<u64, Serde<C::Entry>>,
@@ -28,8 +31,8 @@ pub(crate) struct Group<C: RaftTypeConfig> {
     progress: Mutex<Progress<C>>,
     /// A purge that had to wait is done, or never will be.
     pub settled: Notify,
-    /// Held while entries are removed, so that two removals do not conflict for ever.
-    removing: Mutex<()>,
+    /// Threads that remove what is not needed any more.
+    behind: Mutex<Vec<JoinHandle<()>>>,
 }
 
 struct Progress<C: RaftTypeConfig> {
@@ -37,8 +40,40 @@ struct Progress<C: RaftTypeConfig> {
     applied: Option<u64>,
     /// `purged` goes beyond what is applied, and is not stored yet.
     pending: bool,
-    /// The state machine is gone, and nothing will be applied any more.
+    /// Entries up to this index are to be removed.
+    superfluous: Option<u64>,
+    /// A thread removes entries, one at a time.
+    removing: bool,
+    /// Log or state machine is gone: nothing will be applied any more.
     ended: bool,
+}
+
+/// The groups that are open in this process: the addresses of their databases, and their numbers.
+static OPEN: Mutex<BTreeSet<(usize, u64)>> = Mutex::new(BTreeSet::new());
+
+/// This group is open, for as long as it exists.
+struct Claim(usize, u64);
+
+impl Claim {
+    fn new(db: &Arc<Database>, number: u64) -> Result<Self> {
+        let (at, mut open) = (Arc::as_ptr(db).addr(), lock(&OPEN));
+        if !open.insert((at, number)) {
+            return Err(Error::Parameter(format!(
+                "the Raft group {number} is open: drop its log, its state machine and what reads them first"
+            )));
+        }
+        Ok(Self(at, number))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        lock(&OPEN).remove(&(self.0, self.1));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<C: RaftTypeConfig> Group<C>
@@ -46,28 +81,37 @@ where
     C::Entry: Serialize + DeserializeOwned,
 {
     pub fn open(db: Arc<Database>, number: u64) -> Result<Self> {
+        let claim = Claim::new(&db, number)?;
         let log = db.table(&format!("raft {number} log"))?;
         let fields = db.table(&format!("raft {number} fields"))?;
-        let progress = Progress { purged: None, applied: None, pending: false, ended: false };
+        let progress = Progress {
+            purged: None,
+            applied: None,
+            pending: false,
+            superfluous: None,
+            removing: false,
+            ended: false,
+        };
         let group = Self {
+            _claim: claim,
             db,
             number,
             log,
             fields,
             progress: Mutex::new(progress),
             settled: Notify::new(),
-            removing: Mutex::default(),
+            behind: Mutex::default(),
         };
         let purged: Option<LogId<C::NodeId>> = group.load(Field::Purged)?;
         if let Some(purged) = &purged {
-            group.remove_up_to(purged.index)?;
+            while group.remove_some_up_to(purged.index)? {}
         }
         group.progress().purged = purged;
         Ok(group)
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress<C>> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.progress)
     }
 
     /// What is stored in `field`, without waiting until it is durable.
@@ -104,15 +148,28 @@ where
         self.progress().ended
     }
 
-    /// The state machine is dropped: whoever waits for it is told.
+    /// Log or state machine is dropped: whoever waits for it is told, and threads come to an end.
     pub fn end(&self) {
         self.progress().ended = true;
         self.settled.notify_waiters();
+        for thread in std::mem::take(&mut *lock(&self.behind)) {
+            // A panic of its own has been reported.
+            let _ = thread.join();
+        }
+    }
+
+    /// Runs what takes long and can be left undone on a thread of its own. It returns soon after the group has ended.
+    pub fn behind(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let mut threads = lock(&self.behind);
+        threads.retain(|thread| !thread.is_finished());
+        let thread = std::thread::Builder::new().name("strandline-raft".into()).spawn(work);
+        threads.push(thread.map_err(|source| Error::Io { what: "start a thread".into(), source })?);
+        Ok(())
     }
 
     /// Purges the log as soon as all of that is applied: openraft asks before it has installed the snapshot that makes the
     /// entries superfluous, and a crash in between must find them.
-    pub fn purge(&self, up_to: LogId<C::NodeId>) -> Result<()> {
+    pub fn purge(self: &Arc<Self>, up_to: LogId<C::NodeId>) -> Result<()> {
         {
             let mut progress = self.progress();
             if progress.purged.as_ref() >= Some(&up_to) {
@@ -125,7 +182,7 @@ where
     }
 
     /// Everything up to this index is applied.
-    pub fn applied(&self, index: Option<u64>) -> Result<()> {
+    pub fn applied(self: &Arc<Self>, index: Option<u64>) -> Result<()> {
         let pending = {
             let mut progress = self.progress();
             progress.applied = progress.applied.max(index);
@@ -134,39 +191,55 @@ where
         if pending { self.settle() } else { Ok(()) }
     }
 
-    fn settle(&self) -> Result<()> {
+    fn settle(self: &Arc<Self>) -> Result<()> {
         let applied = self.progress().applied;
         let Some(up_to) = self.pending_up_to(applied) else { return Ok(()) };
         let ((), ticket) = self.db.later().write(|tx| self.store_in(tx, Field::Purged, &up_to))?;
         drop(ticket);
-        self.remove_up_to(up_to.index)?;
-        {
+        let begins = {
             let mut progress = self.progress();
             if progress.purged.as_ref() == Some(&up_to) {
                 progress.pending = false;
             }
-        }
+            progress.superfluous = progress.superfluous.max(Some(up_to.index));
+            !std::mem::replace(&mut progress.removing, true)
+        };
         self.settled.notify_waiters();
+        // Nobody sees the entries any more.
+        if begins {
+            let group = self.clone();
+            self.behind(move || group.remove_superfluous())?;
+        }
         Ok(())
     }
 
-    fn remove_up_to(&self, index: u64) -> Result<()> {
-        let _one = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
+    fn remove_superfluous(&self) {
         loop {
-            let (removed, ticket) = self.db.later().write(|tx| {
-                for removed in 0..REMOVED_AT_ONCE {
-                    match self.log.range(tx, ..=index)?.next() {
-                        Some(row) => self.log.remove(tx, &row?.0)?,
-                        None => return Ok(removed),
-                    };
-                }
-                Ok(REMOVED_AT_ONCE)
-            })?;
-            drop(ticket);
-            if removed < REMOVED_AT_ONCE {
-                return Ok(());
-            }
+            let up_to = {
+                let mut progress = self.progress();
+                let up_to = progress.superfluous.take().filter(|_| !progress.ended);
+                progress.removing = up_to.is_some();
+                up_to
+            };
+            let Some(up_to) = up_to else { return };
+            // What an error leaves the next purge or opening removes.
+            while !self.has_ended() && self.remove_some_up_to(up_to).unwrap_or(false) {}
         }
+    }
+
+    /// Removes some entries; whether there may be more.
+    fn remove_some_up_to(&self, index: u64) -> Result<bool> {
+        let (removed, ticket) = self.db.later().write(|tx| {
+            for removed in 0..REMOVED_AT_ONCE {
+                match self.log.range(tx, ..=index)?.next() {
+                    Some(row) => self.log.remove(tx, &row?.0)?,
+                    None => return Ok(removed),
+                };
+            }
+            Ok(REMOVED_AT_ONCE)
+        })?;
+        drop(ticket);
+        Ok(removed == REMOVED_AT_ONCE)
     }
 
     /// Removes the entries from `index` on, the last ones first: a crash in between leaves no hole.
@@ -193,6 +266,20 @@ where
         let (last, ticket) = self.db.later().write(|tx| self.log.last(tx))?;
         drop(ticket);
         Ok(last.map(|(index, _)| index))
+    }
+}
+
+/// Ends the group when one of its halves is dropped.
+pub(crate) struct End<C: RaftTypeConfig>(pub Arc<Group<C>>)
+where
+    C::Entry: Serialize + DeserializeOwned;
+
+impl<C: RaftTypeConfig> Drop for End<C>
+where
+    C::Entry: Serialize + DeserializeOwned,
+{
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

@@ -14,14 +14,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use strandline::{Serde, Ticket};
 
-use crate::group::{Field, Group, ended};
+use crate::group::{End, Field, Group, ended};
 
 /// Bytes of entries that one transaction appends, about: far below what makes a transaction run alone.
 const APPENDED_AT_ONCE: usize = 128 << 10;
 
 /// The log of a Raft group, with its vote: [`open`](crate::open).
-pub struct LogStore<C: RaftTypeConfig> {
+pub struct LogStore<C: RaftTypeConfig>
+where
+    C::Entry: Serialize + DeserializeOwned,
+{
     pub(crate) group: Arc<Group<C>>,
+    pub(crate) _end: End<C>,
 }
 
 /// Reads a group's log, while it is written.

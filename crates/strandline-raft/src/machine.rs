@@ -16,7 +16,7 @@ use strandline::{Database, Error, Result, View};
 use tempfile::NamedTempFile;
 
 use crate::application::{Application, Named, Opener};
-use crate::group::{Field, Group};
+use crate::group::{End, Field, Group};
 use crate::log::LogStore;
 use crate::snapshot::{Kind, Reader, SnapshotData, Writer, verify};
 
@@ -59,20 +59,6 @@ where
     _end: End<C>,
 }
 
-/// Tells the log when there is no state machine any more.
-struct End<C: RaftTypeConfig>(Arc<Group<C>>)
-where
-    C::Entry: Serialize + DeserializeOwned;
-
-impl<C: RaftTypeConfig> Drop for End<C>
-where
-    C::Entry: Serialize + DeserializeOwned,
-{
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
 /// Builds a snapshot, while commands are applied.
 pub struct SnapshotBuilder<C: RaftTypeConfig, A: Application<C>>(Arc<Shared<C, A>>);
 
@@ -86,12 +72,12 @@ impl<C: RaftTypeConfig, A: Application<C>> Clone for State<C, A> {
 }
 
 /// Opens the storage of the Raft group `group` in `db`, or makes it: the log and the state machine, for `openraft::Raft::new`. Groups are
-/// numbered by the caller. A group must be open once at most.
+/// numbered by the caller.
 ///
 /// What a crash has interrupted is brought to an end: log entries that were purged, and tables of snapshots, are removed.
 ///
 /// # Errors
-/// [`Error::TableTypes`]: a table holds other types; as [`Database::write`].
+/// [`Error::Parameter`]: the group is open in this process; [`Error::TableTypes`]: a table holds other types; as [`Database::write`].
 pub fn open<C, A>(db: Arc<Database>, group: u64, application: A) -> Result<(LogStore<C>, StateMachine<C, A>)>
 where
     C: RaftTypeConfig<SnapshotData = SnapshotData, Entry = Entry<C>>,
@@ -110,12 +96,15 @@ where
         applying: tokio::sync::RwLock::default(),
         removing: std::sync::Mutex::default(),
     });
-    shared.discard("new")?;
-    shared.discard("old")?;
+    shared.discard("new", || false)?;
+    shared.discard("old", || false)?;
     shared.remove_parts().map_err(|error| io_error("remove what is left of snapshots", error))?;
     let applied: Option<Applied<C>> = group.load(Field::Applied)?;
     group.applied(applied.and_then(|(last, _)| last).map(|last| last.index))?;
-    Ok((LogStore { group: group.clone() }, StateMachine { shared, _end: End(group) }))
+    Ok((
+        LogStore { group: group.clone(), _end: End(group.clone()) },
+        StateMachine { shared, _end: End(group) },
+    ))
 }
 
 fn prefix<C: RaftTypeConfig>(group: &Group<C>, what: &str) -> String {
@@ -174,8 +163,8 @@ where
         Ok(())
     }
 
-    /// Removes tables, in small transactions.
-    fn discard(&self, what: &str) -> Result<()> {
+    /// Removes tables, in small transactions, unless it is to stop before the last one.
+    fn discard(&self, what: &str, stop: impl Fn() -> bool) -> Result<()> {
         let _one = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
         let db = &self.group.db;
         let prefix = prefix(&self.group, what);
@@ -192,6 +181,9 @@ where
             loop {
                 let (removed, ticket) = db.later().write(|tx| table.remove_some(tx, REMOVED_AT_ONCE))?;
                 drop(ticket);
+                if stop() {
+                    return Ok(());
+                }
                 if removed < REMOVED_AT_ONCE {
                     break;
                 }
@@ -308,8 +300,8 @@ where
     fn install(&self, meta: &Meta<C>, data: SnapshotData) -> Result<()> {
         let failed = |error| io_error("read a snapshot", error);
         verify(&data.file).map_err(failed)?;
-        self.discard("new")?;
-        self.discard("old")?;
+        self.discard("new", || false)?;
+        self.discard("old", || false)?;
 
         let group = &self.group;
         let mut opener = Opener::new(&group.db, prefix(group, "new"));
@@ -493,10 +485,8 @@ where
         aside(move || {
             shared.install(&described, *snapshot)?;
             // What it replaces takes a while to remove. If that fails, the next installation or opening tries again.
-            let removed = std::thread::Builder::new().name("strandline-raft".into()).spawn(move || {
-                let _ = shared.discard("old");
-            });
-            removed.map(drop).map_err(|error| io_error("start a thread", error))
+            let group = shared.group.clone();
+            group.behind(move || drop(shared.discard("old", || shared.group.has_ended())))
         })
         .await
         .map_err(|error| StorageIOError::write_snapshot(Some(meta.signature()), &error).into())

@@ -1,0 +1,115 @@
+//! What a group does beside openraft's own tests of it.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openraft::storage::{RaftLogStorage, RaftLogStorageExt, RaftStateMachine, Snapshot};
+use openraft::{Entry, RaftLogReader, RaftSnapshotBuilder};
+use strandline::{Database, Error, Serde};
+use support::model::{entry, log_id};
+use support::{Numbers, Types, open};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+
+#[test]
+fn a_group_is_open_once() {
+    let db = Arc::new(Database::in_memory().unwrap());
+    let first = strandline_raft::open::<Types, _>(db.clone(), 1, Numbers).unwrap();
+    let second = strandline_raft::open::<Types, _>(db.clone(), 1, Numbers);
+    assert!(matches!(second, Err(Error::Parameter(text)) if text.contains("group 1 is open")));
+    let _another = strandline_raft::open::<Types, _>(db.clone(), 2, Numbers).unwrap();
+    let elsewhere = Arc::new(Database::in_memory().unwrap());
+    let _same_number = strandline_raft::open::<Types, _>(elsewhere, 1, Numbers).unwrap();
+    drop(first);
+    strandline_raft::open::<Types, _>(db, 1, Numbers).unwrap();
+}
+
+#[tokio::test]
+async fn a_purge_gives_space_back_and_waits_for_nothing() {
+    const ENTRIES: u64 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("node.db");
+    let (mut log, mut machine) = open(&path);
+    log.blocking_append((0..ENTRIES).map(entry)).await.unwrap();
+    machine.apply((0..ENTRIES).map(entry)).await.unwrap();
+    let begun = Instant::now();
+    for index in [ENTRIES / 2, ENTRIES - 2] {
+        log.purge(log_id(index)).await.unwrap();
+        assert_eq!(log.get_log_state().await.unwrap().last_purged_log_id, Some(log_id(index)));
+        let left = log.try_get_log_entries(..).await.unwrap();
+        assert_eq!(left.first().unwrap().log_id, log_id(index + 1));
+    }
+    println!("purged in {:?}", begun.elapsed());
+    // Dropping stops the removal; opening goes on with it.
+    drop((log, machine));
+    let (mut log, machine) = open(&path);
+    assert_eq!(log.try_get_log_entries(..).await.unwrap().len(), 1);
+    drop((log, machine));
+    let db = Database::open(&path).unwrap();
+    let stored = db.table::<u64, Serde<Entry<Types>>>("raft 1 log").unwrap();
+    assert_eq!(db.read(|tx| stored.count(tx)).unwrap(), 1, "purged entries are still stored");
+}
+
+#[tokio::test]
+async fn a_follower_goes_on_behind_a_snapshot_that_is_ahead_of_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, mut leader) = open(&folder.path().join("leader.db"));
+    leader.apply((0..100).map(entry)).await.unwrap();
+    let Snapshot { meta, mut snapshot } = leader.get_snapshot_builder().await.build_snapshot().await.unwrap();
+    let mut bytes = vec![];
+    snapshot.rewind().await.unwrap();
+    snapshot.read_to_end(&mut bytes).await.unwrap();
+
+    let path = folder.path().join("follower.db");
+    let (mut log, mut machine) = open(&path);
+    log.blocking_append((0..10).map(entry)).await.unwrap();
+    // openraft purges, and appends, without waiting for the installation.
+    log.purge(log_id(99)).await.unwrap();
+    assert_eq!(log.get_log_state().await.unwrap().last_log_id, Some(log_id(99)));
+    let appended = tokio::spawn(async move {
+        log.blocking_append([entry(100)]).await.unwrap();
+        log
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!appended.is_finished(), "a crash would find a hole");
+    let mut received = machine.begin_receiving_snapshot().await.unwrap();
+    received.write_all(&bytes).await.unwrap();
+    machine.install_snapshot(&meta, received).await.unwrap();
+    drop((appended.await.unwrap(), machine));
+
+    let (mut log, mut machine) = open(&path);
+    let state = log.get_log_state().await.unwrap();
+    assert_eq!((state.last_purged_log_id, state.last_log_id), (Some(log_id(99)), Some(log_id(100))));
+    assert_eq!(machine.applied_state().await.unwrap().0, Some(log_id(99)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_is_of_one_moment_while_commands_are_applied() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_log, mut machine) = open(&folder.path().join("node.db"));
+    let state = machine.state();
+    machine.apply((0..2000).map(entry)).await.unwrap();
+    let mut next = 2000;
+    let mut during = 0;
+    for _ in 0..10 {
+        let mut builder = machine.get_snapshot_builder().await;
+        let built = tokio::spawn(async move { builder.build_snapshot().await.unwrap() });
+        while !built.is_finished() {
+            machine.apply([entry(next)]).await.unwrap();
+            next += 1;
+            during += 1;
+        }
+        let Snapshot { meta, snapshot } = built.await.unwrap();
+        // Installed, it is what its last command left.
+        let last = meta.last_log_id.unwrap().index;
+        machine.install_snapshot(&meta, snapshot).await.unwrap();
+        let expected: BTreeMap<String, u64> =
+            (0..=last).map(|index| (format!("key {}", index % 50), index)).collect();
+        let found = state.read(|tx, numbers| numbers.iter(tx)?.collect::<strandline::Result<_>>()).unwrap();
+        assert_eq!(expected, found, "the snapshot is not of command {last}");
+        machine.apply((last + 1..next).map(entry)).await.unwrap();
+    }
+    assert!(during > 10, "nothing was applied meanwhile");
+}
