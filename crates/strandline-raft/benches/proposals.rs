@@ -1,0 +1,63 @@
+//! Proposals to a group of one node: each is acknowledged when its log entry is durable and it is applied.
+//!
+//! `cargo bench --bench proposals -- FOLDER [SECONDS]` measures on the disk of that folder, with 1, 8 and 64 proposals at a time; then as
+//! many groups as there were proposals, which share flushes.
+
+#[path = "../tests/support/alone.rs"]
+mod alone;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use alone::{Put, Raft, alone};
+use strandline::Database;
+
+/// What is done at a time.
+const WIDTHS: [usize; 3] = [1, 8, 64];
+
+async fn propose(raft: Raft, number: usize, until: Instant) -> u64 {
+    let mut count = 0;
+    while Instant::now() < until {
+        let put = Put { key: format!("key {number} {}", count % 1000), value: "v".repeat(100) };
+        raft.client_write(put).await.expect("the node leads");
+        count += 1;
+    }
+    count
+}
+
+async fn measure(folder: &PathBuf, seconds: f64, groups: usize, proposals: usize) {
+    let folder = tempfile::tempdir_in(folder).expect("the folder takes files");
+    let db = Arc::new(Database::open(folder.path().join("node.db")).expect("the database opens"));
+    let mut rafts = vec![];
+    for group in 0..groups {
+        rafts.push(alone(db.clone(), group as u64).await);
+    }
+    let begun = Instant::now();
+    let until = begun + Duration::from_secs_f64(seconds);
+    let tasks: Vec<_> = (0..proposals)
+        .map(|number| tokio::spawn(propose(rafts[number % groups].clone(), number, until)))
+        .collect();
+    let mut count = 0;
+    for task in tasks {
+        count += task.await.expect("it does not panic");
+    }
+    let rate = count as f64 / begun.elapsed().as_secs_f64();
+    println!("{groups:3} groups, {proposals:3} proposals at a time: {rate:8.0}/s");
+    for raft in rafts {
+        raft.shutdown().await.expect("it ends");
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let folder = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let seconds = arguments.next().map_or(3.0, |seconds| seconds.parse().expect("seconds are a number"));
+    for proposals in WIDTHS {
+        measure(&folder, seconds, 1, proposals).await;
+    }
+    for groups in &WIDTHS[1..] {
+        measure(&folder, seconds, *groups, *groups).await;
+    }
+}
