@@ -158,6 +158,12 @@ impl Hierarchy {
             return Access { entry, done };
         }
         first.statistics.misses += 1;
+        self.bring(core, line, exclusive, after)
+    }
+
+    /// Brings a line that is not there. By itself, so that hits carry nothing of it.
+    #[inline(never)]
+    fn bring(&mut self, core: usize, line: u32, exclusive: bool, after: u64) -> Access {
         self.prefetch_sets(core, line);
         self.prefetch_entries(core, line);
         let mut access = self.miss(core, line, exclusive, after);
