@@ -1,50 +1,71 @@
 //! Proposals to a group of one node: each is acknowledged when its log entry is durable and it is applied.
 //!
-//! `cargo bench --bench proposals -- FOLDER [SECONDS]` measures on the disk of that folder, with 1, 8 and 64 proposals at a time; then as
-//! many groups as there were proposals, which share flushes.
+//! `cargo bench --bench proposals -- FOLDER [SECONDS]` measures on the disk of that folder, with 1, 8 and 64 proposals at a time: each as
+//! an entry of its own; those that come at a time as one; and each in a group of its own, as groups share flushes.
 
 #[path = "../tests/support/alone.rs"]
 mod alone;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use alone::{Put, Raft, alone};
+use alone::{Put, Raft, Types, alone};
 use strandline::Database;
+use strandline_raft::Proposals;
 
 /// What is done at a time.
 const WIDTHS: [usize; 3] = [1, 8, 64];
 
-async fn propose(raft: Raft, number: usize, until: Instant) -> u64 {
+/// How proposals become entries.
+#[derive(Clone, Copy, Debug)]
+enum Entries {
+    Single,
+    Shared,
+}
+
+async fn propose(
+    raft: Raft,
+    proposals: Proposals<Types, Put, Option<String>>,
+    entries: Entries,
+    number: usize,
+    until: Instant,
+) -> u64 {
     let mut count = 0;
     while Instant::now() < until {
         let put = Put { key: format!("key {number} {}", count % 1000), value: "v".repeat(100) };
-        raft.client_write(put).await.expect("the node leads");
+        match entries {
+            Entries::Single => drop(raft.client_write(vec![put]).await.expect("the node leads")),
+            Entries::Shared => drop(proposals.propose(put).await.expect("the node leads")),
+        }
         count += 1;
     }
     count
 }
 
-async fn measure(folder: &PathBuf, seconds: f64, groups: usize, proposals: usize) {
+async fn measure(folder: &Path, seconds: f64, groups: usize, proposals: usize, entries: Entries) {
     let folder = tempfile::tempdir_in(folder).expect("the folder takes files");
     let db = Arc::new(Database::open(folder.path().join("node.db")).expect("the database opens"));
     let mut rafts = vec![];
     for group in 0..groups {
-        rafts.push(alone(db.clone(), group as u64).await);
+        let raft = alone(db.clone(), group as u64).await;
+        rafts.push((raft.clone(), Proposals::new(raft)));
     }
     let begun = Instant::now();
     let until = begun + Duration::from_secs_f64(seconds);
     let tasks: Vec<_> = (0..proposals)
-        .map(|number| tokio::spawn(propose(rafts[number % groups].clone(), number, until)))
+        .map(|number| {
+            let (raft, proposals) = rafts[number % groups].clone();
+            tokio::spawn(propose(raft, proposals, entries, number, until))
+        })
         .collect();
     let mut count = 0;
     for task in tasks {
         count += task.await.expect("it does not panic");
     }
     let rate = count as f64 / begun.elapsed().as_secs_f64();
-    println!("{groups:3} groups, {proposals:3} proposals at a time: {rate:8.0}/s");
-    for raft in rafts {
+    println!("{groups:3} groups, {proposals:3} proposals at a time, {entries:?} entries: {rate:8.0}/s");
+    for (raft, _) in rafts {
         raft.shutdown().await.expect("it ends");
     }
 }
@@ -55,9 +76,11 @@ async fn main() {
     let folder = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let seconds = arguments.next().map_or(3.0, |seconds| seconds.parse().expect("seconds are a number"));
     for proposals in WIDTHS {
-        measure(&folder, seconds, 1, proposals).await;
+        for entries in [Entries::Single, Entries::Shared] {
+            measure(&folder, seconds, 1, proposals, entries).await;
+        }
     }
     for groups in &WIDTHS[1..] {
-        measure(&folder, seconds, *groups, *groups).await;
+        measure(&folder, seconds, *groups, *groups, Entries::Single).await;
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use openraft::{LogId, RaftTypeConfig};
+use openraft::{LogId, RaftTypeConfig, Vote};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use strandline::{Database, Error, Key, Result, Serde, Table, Tx, View};
@@ -107,11 +107,27 @@ where
             while group.remove_some_up_to(purged.index)? {}
         }
         group.progress().purged = purged;
+        group.resign()?;
         Ok(group)
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress<C>> {
         lock(&self.progress)
+    }
+
+    /// A vote that a majority has granted becomes one that was only given. openraft would have a leader that restarts go on leading, and
+    /// let it read its state as soon as it has applied what it knows to be committed; but that, as its state, may be behind what it
+    /// acknowledged before. Elected anew it learns first what is committed. A follower accepts its leader with either.
+    fn resign(&self) -> Result<()> {
+        if let Some(vote) = self.load::<Vote<C::NodeId>>(Field::Vote)?
+            && vote.committed
+        {
+            let vote = Vote { committed: false, ..vote };
+            let ((), ticket) = self.db.later().write(|tx| self.store_in(tx, Field::Vote, &vote))?;
+            // After a crash it is done again.
+            drop(ticket);
+        }
+        Ok(())
     }
 
     /// What is stored in `field`, without waiting until it is durable.

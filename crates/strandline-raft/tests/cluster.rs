@@ -29,7 +29,7 @@ fn node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_nodes_go_on_without_one_of_them() {
     let folder = tempfile::tempdir().unwrap();
-    let mut cluster = Cluster::start(folder.path()).await;
+    let mut cluster = Cluster::start(folder.path(), 300).await;
     let (client, members) = (client(), cluster.members.clone());
     // A node that is neither killed nor paused answers, or says who leads.
     let put = async |at: u64, key: &str, value: &str| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt, RaftStateMachine, Snapshot};
-use openraft::{Entry, RaftLogReader, RaftSnapshotBuilder};
+use openraft::{Entry, RaftLogReader, RaftSnapshotBuilder, Vote};
 use strandline::{Database, Error, Serde};
 use support::model::{entry, log_id};
 use support::{Numbers, Types, open};
@@ -24,6 +24,19 @@ fn a_group_is_open_once() {
     let _same_number = strandline_raft::open::<Types, _>(elsewhere, 1, Numbers).unwrap();
     drop(first);
     strandline_raft::open::<Types, _>(db, 1, Numbers).unwrap();
+}
+
+#[tokio::test]
+async fn a_leader_is_none_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("node.db");
+    let (mut log, machine) = open(&path);
+    log.save_vote(&Vote::new_committed(3, 1)).await.unwrap();
+    assert_eq!(log.read_vote().await.unwrap(), Some(Vote::new_committed(3, 1)));
+    drop((log, machine));
+    let (mut log, _machine) = open(&path);
+    // It could read a state that is behind what it acknowledged.
+    assert_eq!(log.read_vote().await.unwrap(), Some(Vote::new(3, 1)));
 }
 
 #[tokio::test]

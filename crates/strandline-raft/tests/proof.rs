@@ -20,10 +20,10 @@ mod support {
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use node::Exchange;
+use node::{Exchange, Status};
 use reqwest::{RequestBuilder, StatusCode};
 use store::Answer;
 use support::cluster::{Cluster, client, eventually, node_if_told};
@@ -158,7 +158,7 @@ async fn histories_under_faults_are_linearizable() {
     let folder = tempfile::tempdir().unwrap().keep();
     println!("everything is in {}", folder.display());
     let checker = history::checker(&folder);
-    let mut cluster = Cluster::start(&folder).await;
+    let mut cluster = Cluster::start(&folder, 300).await;
     let members = Arc::new(cluster.members.clone());
     let mut troubles: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut operations, mut unknown) = (0, 0);
@@ -202,4 +202,80 @@ async fn histories_under_faults_are_linearizable() {
     println!("{histories} histories; {troubles:?}");
     history::check(&checker, &folder);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Writes small values with four clients until `done`; how many in a second.
+async fn rate(members: &BTreeMap<u64, String>, at: u64, mut done: impl AsyncFnMut(Duration) -> bool) -> f64 {
+    let (begun, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+    let clients: Vec<_> = (0..4)
+        .map(|number| {
+            let (stop, url) = (stop.clone(), format!("http://{}/texts/small-{number}", members[&at]));
+            tokio::spawn(async move {
+                let (client, mut written) = (client(), 0_u64);
+                while !stop.load(Ordering::Relaxed) {
+                    let answer = client.put(&url).body("small").send().await;
+                    written += u64::from(answer.is_ok_and(|answer| answer.status().is_success()));
+                }
+                written
+            })
+        })
+        .collect();
+    while !done(begun.elapsed()).await {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut written = 0;
+    for client in clients {
+        written += client.await.unwrap();
+    }
+    written as f64 / begun.elapsed().as_secs_f64()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "writes some gigabytes"]
+async fn a_follower_catches_up_by_snapshot_while_writes_go_on() {
+    const BYTES: u64 = 50_000;
+    let values = std::env::var("STRANDLINE_RAFT_MEGABYTES")
+        .map_or(1000, |megabytes| megabytes.parse().unwrap())
+        * 1_000_000
+        / BYTES;
+    let folder = tempfile::tempdir().unwrap();
+    // One, when almost all is there.
+    let mut cluster = Cluster::start(folder.path(), values * 95 / 100).await;
+    let (asks, members) = (client(), cluster.members.clone());
+    let status = async |at: u64| -> Option<Status> {
+        asks.get(format!("http://{}/status", members[&at])).send().await.ok()?.json().await.ok()
+    };
+    let leader = eventually("a leader", async || status(1).await?.leader).await;
+    let behind = leader % 3 + 1;
+    cluster.kill(behind);
+    let value = "v".repeat(BYTES as usize);
+    for number in 0..values {
+        eventually("a leader", async || {
+            let put = asks.put(format!("http://{}/texts/large-{number}", members[&leader]));
+            put.body(value.clone()).send().await.ok()?.status().is_success().then_some(())
+        })
+        .await;
+    }
+    eventually("a purge", async || status(leader).await?.purged).await;
+    let before = rate(&members, leader, async |elapsed| elapsed > Duration::from_secs(5)).await;
+    cluster.restart(behind);
+    let begun = Instant::now();
+    let meanwhile = rate(&members, leader, async |elapsed| {
+        assert!(elapsed < Duration::from_secs(600), "it does not catch up");
+        let (Some(leads), Some(follows)) = (status(leader).await, status(behind).await) else { return false };
+        follows.applied >= leads.applied.map(|applied| applied.saturating_sub(1000))
+    })
+    .await;
+    println!(
+        "{} MB: caught up in {:?}; {before:.0} writes per second before, {meanwhile:.0} meanwhile: {:.2}",
+        values * BYTES / 1_000_000,
+        begun.elapsed(),
+        meanwhile / before
+    );
+    assert_eq!(
+        eventually("a leader", async || status(leader).await?.leader).await,
+        leader,
+        "the leader has changed"
+    );
 }

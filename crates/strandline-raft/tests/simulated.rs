@@ -28,8 +28,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 const CLIENTS: u64 = 4;
 const KEYS: u64 = 3;
-/// Operations of a client, at most.
-const OPERATIONS: u64 = 30;
+/// Operations of a client, at most, and how long it tries.
+const OPERATIONS: u64 = 50;
+const LASTS: Duration = Duration::from_secs(60);
 
 /// A choice from a seed, for whoever asks next.
 type Random = Rc<RefCell<fastrand::Rng>>;
@@ -57,14 +58,19 @@ async fn work(client: u64, world: Rc<World>, random: Random, begun: Instant) -> 
     let mut done: Vec<Operation> = vec![];
     let mut seen: BTreeMap<String, Option<String>> = BTreeMap::new();
     let now = || u64::try_from(begun.elapsed().as_micros()).expect("it does not take so long");
-    for number in 0..OPERATIONS {
+    let mut number = 0;
+    // There may be no leader for a while.
+    while number < OPERATIONS && begun.elapsed() < LASTS {
         sleep(Duration::from_millis(below(&random, 40))).await;
-        // Whoever believes to lead, if anybody does.
-        let at = 1 + below(&random, 3);
-        let Some(raft) = world.raft(at).filter(|raft| raft.metrics().borrow().current_leader == Some(at))
-        else {
-            continue;
-        };
+        // One that believes to lead, if any does.
+        let first = below(&random, 3);
+        let leads = |raft: &Raft, at| raft.metrics().borrow().current_leader == Some(at);
+        let leader = (first..first + 3).find_map(|at| {
+            let at = 1 + at % 3;
+            world.raft(at).filter(|raft| leads(raft, at)).map(|raft| (at, raft))
+        });
+        let Some((at, raft)) = leader else { continue };
+        number += 1;
         let key = below(&random, KEYS).to_string();
         let mut operation = Operation {
             client,

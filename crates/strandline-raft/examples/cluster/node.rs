@@ -80,6 +80,9 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn std::error::Error + S
         election_timeout_max: 600,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(settings.snapshot_every),
         max_in_snapshot_log_to_keep: settings.snapshot_every / 10,
+        // A part's answer comes when it is stored, and the last one's when all of the snapshot is installed. Whoever gives up before
+        // begins anew, and does so for ever.
+        install_snapshot_timeout: 300_000,
         ..Config::default()
     };
     let network = Network { client: reqwest::Client::new(), routes: Arc::new(settings.routes) };

@@ -23,8 +23,8 @@ pub struct Put {
 
 openraft::declare_raft_types!(
     pub Types:
-        D = Put,
-        R = Option<String>,
+        D = Vec<Put>,
+        R = Vec<Option<String>>,
         NodeId = u64,
         Node = BasicNode,
         Entry = Entry<Types>,
@@ -48,10 +48,9 @@ impl Application<Types> for Texts {
         tx: &Tx<'_>,
         texts: &Self::Tables,
         _: &LogId<u64>,
-        put: &Put,
-    ) -> strandline::Result<Option<String>> {
-        texts.insert(tx, &put.key, &put.value)?;
-        Ok(None)
+        puts: &Vec<Put>,
+    ) -> strandline::Result<Vec<Option<String>>> {
+        puts.iter().map(|put| texts.insert(tx, &put.key, &put.value)).collect()
     }
 }
 

@@ -17,16 +17,14 @@ use tokio::sync::watch;
 use super::disk;
 use crate::node::{Settings, run};
 
-/// What a child is told: its number, its folder, the addresses of all, the addresses of the proxies to all.
+/// What a child is told: its number, its folder, the addresses of all, the addresses of the proxies to all, the commands between snapshots.
 const CHILD: &str = "STRANDLINE_RAFT_NODE";
-
-/// Commands between snapshots: few, so that there are many.
-const SNAPSHOT_EVERY: u64 = 300;
 
 /// Runs a node, if this process was started as one, and never returns then.
 pub fn node_if_told() {
     let Ok(told) = std::env::var(CHILD) else { return };
-    let (id, folder, members, routes) = serde_json::from_str(&told).expect("the parent says it");
+    let (id, folder, members, routes, snapshot_every) =
+        serde_json::from_str(&told).expect("the parent says it");
     // Orders to the disk.
     std::thread::spawn(|| {
         for line in std::io::stdin().lines().map_while(Result::ok) {
@@ -39,7 +37,7 @@ pub fn node_if_told() {
         // The parent is gone.
         std::process::exit(0);
     });
-    let settings = Settings { id, folder, members, routes, snapshot_every: SNAPSHOT_EVERY };
+    let settings = Settings { id, folder, members, routes, snapshot_every };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let ended = runtime.block_on(run(settings));
     eprintln!("node {id}: {ended:?}");
@@ -54,6 +52,7 @@ pub struct Cluster {
     /// From, to: where a node reaches another one.
     links: BTreeMap<(u64, u64), Link>,
     nodes: BTreeMap<u64, Child>,
+    snapshot_every: u64,
 }
 
 /// A proxy between two nodes.
@@ -98,8 +97,8 @@ async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut open: watc
 }
 
 impl Cluster {
-    /// Starts three nodes.
-    pub async fn start(folder: &Path) -> Self {
+    /// Starts three nodes, which build a snapshot after so many commands each.
+    pub async fn start(folder: &Path, snapshot_every: u64) -> Self {
         let mut members = BTreeMap::new();
         for id in 1..=3 {
             // Free now, and nobody else's a moment later, unless somebody is very quick.
@@ -112,7 +111,8 @@ impl Cluster {
                 links.insert((from, to), Link::new(members[&to].clone()).await);
             }
         }
-        let mut cluster = Self { folder: folder.to_owned(), members, links, nodes: BTreeMap::new() };
+        let mut cluster =
+            Self { folder: folder.to_owned(), members, links, nodes: BTreeMap::new(), snapshot_every };
         for id in 1..=3 {
             cluster.restart(id);
         }
@@ -125,7 +125,8 @@ impl Cluster {
         let routes: BTreeMap<u64, &str> =
             of_this.map(|((_, to), link)| (*to, link.address.as_str())).collect();
         let folder = self.folder.join(id.to_string());
-        let told = serde_json::to_string(&(id, folder, &self.members, routes)).expect("it can be written");
+        let told = serde_json::to_string(&(id, folder, &self.members, routes, self.snapshot_every))
+            .expect("it can be written");
         let child = Command::new(std::env::current_exe().expect("this program has a name"))
             .args(["--exact", "node", "--nocapture", "--include-ignored"])
             .env(CHILD, told)

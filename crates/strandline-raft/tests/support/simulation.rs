@@ -20,7 +20,7 @@ use openraft::{
     BasicNode, Config, Entry, LogId, OptionalSend, RaftLogReader, RaftSnapshotBuilder, SnapshotMeta,
     SnapshotPolicy, StorageError, StoredMembership, Vote,
 };
-use strandline::{Database, Options, SyncParameters, Table};
+use strandline::{Database, Geometry, Options, SyncParameters, Table};
 use strandline_raft::{LogReader, LogStore, SnapshotBuilder, SnapshotData, State, StateMachine};
 use tokio::time::sleep;
 
@@ -316,6 +316,7 @@ impl World {
             // Only who waits flushes, so that a crash takes much.
             flush_interval: Duration::from_secs(3600),
             lock_bits: 12,
+            geometry: Geometry { size: 4 << 20, logs: 8, log_bytes: 1 << 16, chunk_bytes: 1 << 14 },
             sync: SyncParameters { initial_ring_blocks: 64, ..SyncParameters::default() },
             ..Options::default()
         };
@@ -371,7 +372,9 @@ impl World {
             *number
         };
         let next = self.path(id, number);
-        for end in ["", ".log", ".raft-1.snapshot"] {
+        // A thread may be at a checkpoint. It makes a part of the log superfluous when the database has what is in it: so what is copied
+        // last must be the database, or the log could lack what the copy of the database does not have yet.
+        for end in [".log", "", ".raft-1.snapshot"] {
             let named = |path: &Path| PathBuf::from(format!("{}{end}", path.display()));
             if named(&life.path).exists() {
                 std::fs::copy(named(&life.path), named(&next)).expect("there is space");
