@@ -3,6 +3,7 @@
 //! A worker is had by taking an idle one or by leasing a log, and is given back by making it idle or by dropping it, whoever
 //! does so. Both notify [`SharedLayout::RETURNS`], where those wait that found neither.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::pool::Pool;
@@ -15,36 +16,71 @@ use crate::memory::{Memory, Native, latch};
 pub type BoxedWorker<C = Stm> = Box<Worker<Native, C>>;
 
 /// Workers that nobody uses and that keep their logs for whoever asks next.
-pub(super) struct IdleWorkers<C: Control<Native>>(Mutex<Vec<BoxedWorker<C>>>);
+///
+/// A thread gets the worker back that it had, as long as there are enough: what that one remembers is near this processor, and
+/// threads that read do not write what others read.
+pub(super) struct IdleWorkers<C: Control<Native>>(Box<[Place<C>]>);
 
-impl<C: Control<Native>> Default for IdleWorkers<C> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
+/// A place for one, which shares no line with others.
+#[repr(align(128))]
+struct Place<C: Control<Native>>(Mutex<Option<BoxedWorker<C>>>);
 
-impl<C: Control<Native>> IdleWorkers<C> {
-    fn lock(&self) -> MutexGuard<'_, Vec<BoxedWorker<C>>> {
+impl<C: Control<Native>> Place<C> {
+    fn lock(&self) -> MutexGuard<'_, Option<BoxedWorker<C>>> {
         // What is in there is whole whoever panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A number of the thread's own: threads that come after one another begin at different places.
+fn number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    // A thread that is ending has none.
+    NUMBER.try_with(|number| *number).unwrap_or(0)
+}
+
+impl<C: Control<Native>> IdleWorkers<C> {
+    /// Places for so many workers as there are logs: a power of two.
+    pub fn new(logs: u64) -> Self {
+        Self((0..logs.next_power_of_two()).map(|_| Place(Mutex::default())).collect())
+    }
+
+    /// All places, the thread's own first.
+    fn places(&self) -> impl Iterator<Item = &Place<C>> {
+        let first = number();
+        (0..self.0.len()).map(move |next| &self.0[(first + next) & (self.0.len() - 1)])
+    }
 
     pub fn take(&self) -> Option<BoxedWorker<C>> {
-        self.lock().pop()
+        self.places().find_map(|place| place.lock().take())
     }
 
     fn put(&self, worker: BoxedWorker<C>) {
-        let mut idle = self.lock();
-        idle.push(worker);
-        // Still locked, so that the worker is there.
-        if let Some(worker) = idle.last() {
-            worker.memory().notify(SharedLayout::RETURNS);
+        // There are as many places as workers, so that one is free, although others may be faster to it.
+        loop {
+            for place in self.places() {
+                let mut place = place.lock();
+                if place.is_none() {
+                    let memory = place.insert(worker).memory();
+                    // Whoever waits said so before it looked here. If it looked before this place was locked that is seen now, and
+                    // otherwise it finds the worker.
+                    if memory.load(SharedLayout::RETURNS.word(1)) != 0 {
+                        memory.notify(SharedLayout::RETURNS);
+                    }
+                    return;
+                }
+            }
         }
     }
 
     /// Gives all their logs back.
     pub fn clear(&mut self) {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        for place in &mut self.0 {
+            place.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        }
     }
 }
 

@@ -298,7 +298,7 @@ impl<C: Control<Native>> Pool<C> {
             read_only,
             sync,
             helper: Mutex::new(None),
-            idle: IdleWorkers::default(),
+            idle: IdleWorkers::new(layout.geometry.logs),
             compaction: Mutex::default(),
             recovery: Recovery { log_remade, ..Recovery::default() },
             path,
