@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use pyo3::prelude::*;
 use strandline_cli::{Failure, Registry};
 
-use crate::errors::{failed, raised};
-use crate::patience::{Stop, stop_all, wait_for};
+use crate::errors::failed;
+use crate::patience::{Stop, run, stop_all, wait_for};
 
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(answer, module)?)?;
@@ -24,25 +24,8 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// The text of the object that the command prints with these flags and `--json`.
 #[pyfunction]
 fn answer(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
-    let stop = Stop::new();
-    let flag = stop.flag();
-    let found = wait_for(
-        py,
-        move || flag.store(true, SeqCst),
-        move || {
-            let found = strandline_cli::answer(&flags, Registry::default(), stop.flag());
-            if stop.flag().load(SeqCst) { None } else { Some(found) }
-        },
-    )?;
-    match found {
-        Some(found) => found.map(|found| found.to_string()).map_err(failed),
-        None => Err(stopped()),
-    }
-}
-
-/// What a run that somebody else has ended says.
-pub fn stopped() -> PyErr {
-    raised("Stopped", "the run was ended".into())
+    let found = run(py, move |stop| strandline_cli::answer(&flags, Registry::default(), stop))?;
+    found.map(|found| found.to_string()).map_err(failed)
 }
 
 /// As `answer`, for the crash checker: explorations share what ends them, and so they take turns.

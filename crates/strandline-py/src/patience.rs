@@ -9,6 +9,8 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+use crate::errors::raised;
+
 /// Between two looks at signals.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -80,6 +82,28 @@ impl Drop for Stop {
         locked(&RUNNING).retain(|flag| !std::ptr::eq(*flag, self.0));
         locked(&IDLE).push(self.0);
     }
+}
+
+/// Does `work`, which looks at the flag that it is given, as [`wait_for`] does.
+///
+/// # Errors
+/// As [`wait_for`]; `Stopped`: [`stop_all`] ended it.
+pub fn run<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce(&'static AtomicBool) -> T + Send + 'static,
+) -> PyResult<T> {
+    let stop = Stop::new();
+    let flag = stop.flag();
+    let work = move || {
+        let found = work(stop.flag());
+        (!stop.flag().load(Relaxed)).then_some(found)
+    };
+    wait_for(py, move || flag.store(true, Relaxed), work)?.ok_or_else(stopped)
+}
+
+/// What a run that somebody else has ended says.
+fn stopped() -> PyErr {
+    raised("Stopped", "the run was ended".into())
 }
 
 /// Ends all runs under way.

@@ -1,7 +1,6 @@
 //! Points of a sweep, one at a time, and where what they find is kept.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyIndexError;
@@ -10,8 +9,8 @@ use strandline_cli::Registry;
 use strandline_lab::sweep::{Plan, Point, Shard, Shelf, run_one};
 
 use crate::errors::{failed, raised};
-use crate::laboratory::{find_itself, stopped};
-use crate::patience::{Stop, wait_for};
+use crate::laboratory::find_itself;
+use crate::patience::run;
 
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(points, module)?)?;
@@ -42,18 +41,8 @@ fn run_point(py: Python<'_>, text: &str) -> PyResult<String> {
     static SHELF: Shelf = Shelf::new();
     find_itself(py)?;
     let (point, program) = (point(text)?, strandline_cli::program().map_err(failed)?);
-    let stop = Stop::new();
-    let flag = stop.flag();
-    let found = wait_for(
-        py,
-        move || flag.store(true, SeqCst),
-        move || {
-            let found = run_one(&point, &SHELF, stop.flag());
-            let found = found.map(|row| point.line(&program, &row));
-            if stop.flag().load(SeqCst) { None } else { Some(found) }
-        },
-    )?;
-    found.ok_or_else(stopped)?.map_err(|why| raised("PointError", why))
+    let found = run(py, move |stop| run_one(&point, &SHELF, stop).map(|row| point.line(&program, &row)))?;
+    found.map_err(|why| raised("PointError", why))
 }
 
 /// A sweep's folder: its plan, and what is known of its points.
