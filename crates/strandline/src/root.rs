@@ -311,6 +311,10 @@ pub(crate) fn check<R: Root, C: Control>(
     })?;
     let is_described = !found.schema.is_null();
     if found.root_type.layout == layout_of::<R>() && (!is_described || is.is_same(&expected)) {
+        // The layout says it already: another number is damage, which a walk without the type would meet.
+        if found.root_type.words != <R::At<'static> as Fixed<'static>>::WORDS as u64 {
+            return Err(Error::Damaged(found.root_type.contradiction()));
+        }
         return Ok(found.value);
     }
     let Some((_, step)) = migrations.steps.iter().find(|(from, _)| from.is_same(&is)) else {

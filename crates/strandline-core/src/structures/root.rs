@@ -41,6 +41,13 @@ impl fmt::Display for RootType {
     }
 }
 
+impl RootType {
+    /// What is said of damage: its parts do not agree.
+    pub fn contradiction(&self) -> String {
+        format!("the description of the root contradicts itself: {self}")
+    }
+}
+
 /// A pool's root, as found in it.
 #[derive(Clone, Debug)]
 pub struct RootDescription {

@@ -343,7 +343,7 @@ pub(crate) fn reach_root(
         return Ok(());
     };
     if form.tag != layout::tag(root_type.layout) || form.words != root_type.words.saturating_add(1) {
-        checker.damaged(format!("the description of the root contradicts itself: {root_type}"));
+        checker.damaged(root_type.contradiction());
         return Ok(());
     }
     Described { world, form: Rc::new(form) }.reach(checker, at)

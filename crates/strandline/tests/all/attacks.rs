@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use strandline::{Domain, DynamicStore, Error, Geometry, Options, Result, Stm, Store, SyncParameters};
 use strandline_core::scheme::Schemes;
+use strandline_core::structures::root::DESCRIPTION_WORDS;
 use strandline_structures::model::typed::{All, Shelf, name};
 use strandline_structures::model::{Contents, Operation};
 
@@ -242,16 +243,41 @@ fn in_use(heap: &[u8]) -> Vec<usize> {
     (begin..heap.len() / 8).filter(|&number| (number - 1..number + 2).any(word)).collect()
 }
 
+/// The places in a closed pool's heap whose words are in use.
+static WORDS: LazyLock<Vec<usize>> = LazyLock::new(|| {
+    in_use(&image(Domain::Process, true)[0].1).into_iter().map(|number| 8 * number).collect()
+});
+
 /// As `open_damaged`, with the damage where structures are: tags, links, lengths, keys, bitmaps and the chunk table.
 pub fn open_aimed(damage: &[Aimed]) {
-    static WORDS: LazyLock<Vec<usize>> =
-        LazyLock::new(|| in_use(&image(Domain::Process, true).into_iter().next().unwrap().1));
+    let damage = damage.iter().map(|&Aimed { word, change }| (place(word), change));
+    open_changed(&damage.collect::<Vec<_>>());
+}
+
+/// Changes each word of the root's description, one at a time.
+pub fn open_with_another_description(change: Change) {
+    let heap = &image(Domain::Process, true)[0].1;
+    let layout = strandline_core::layout::Layout::new(options(Domain::Process).geometry).unwrap();
+    let description = word_at(heap, layout.root(0).offset() as usize) as usize;
+    for word in 0..DESCRIPTION_WORDS {
+        open_changed(&[(description + 8 * word, change)]);
+    }
+}
+
+fn place(number: u32) -> usize {
+    WORDS[number as usize % WORDS.len()]
+}
+
+fn word_at(heap: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(heap[at..at + 8].try_into().unwrap())
+}
+
+/// Opens a pool with changed words at these places of its heap, and uses it.
+fn open_changed(changes: &[(usize, Change)]) {
     let mut files = image(Domain::Process, true);
     let heap = &mut files[0].1;
-    let place = |number: u32| WORDS[number as usize % WORDS.len()] * 8;
-    for &Aimed { word, change } in damage {
-        let at = place(word);
-        let read = |at: usize| u64::from_le_bytes(heap[at..at + 8].try_into().unwrap());
+    for &(at, change) in changes {
+        let read = |at: usize| word_at(heap, at);
         let new = match change {
             Change::FromTheEnd(less) => u64::MAX - u64::from(less),
             Change::By(eighths) => read(at).wrapping_add_signed(8 * i64::from(eighths)),

@@ -59,6 +59,14 @@ proptest! {
     }
 }
 
+#[test]
+fn damage_to_the_roots_description_is_found_with_and_without_its_type() {
+    let bits = (0..64).step_by(7).map(Change::Bit);
+    for change in bits.chain([Change::Value(0), Change::Value(213_200), Change::FromTheEnd(0)]) {
+        attacks::open_with_another_description(change);
+    }
+}
+
 proptest! {
     #![proptest_config(cases(25))]
 
