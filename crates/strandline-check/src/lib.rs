@@ -1,6 +1,7 @@
 //! The crash checker: every state that a power failure can leave.
 //!
-//! [`check`] tears programs of your own apart, [`litmus`] small tests in a file. The rest checks Strandline itself: its
+//! [`check`] tears programs of your own apart, [`litmus`] small tests in a file. What is written against Strandline's
+//! [`Memory`](strandline_core::memory::Memory) runs in an [`X86World`](x86::X86World), or in [`x86::check`]. The rest checks Strandline itself: its
 //! schemes ([`explore`]), under persistency models ([`persist_order`]), on simulated machines ([`machine`]) and on faulty
 //! disks ([`device`]).
 //!
@@ -15,39 +16,65 @@
 //! ```toml
 //! strandline-check = { version = "0.1", default-features = false }
 //! ```
+//!
+//! ```
+//! use strandline_check::check;
+//!
+//! // The value is durable before what makes it valid is stored.
+//! let program = check(|pmem| {
+//!     pmem.store(0, 42);
+//!     pmem.persist(0, 8);
+//!     pmem.store(64, 1);
+//! });
+//! program
+//!     .invariant(|pmem, _| match (pmem.load(64), pmem.load(0)) {
+//!         (1, value) if value != 42 => Err(format!("the valid value is {value}")),
+//!         _ => Ok(()),
+//!     })
+//!     .exhaustive()
+//!     .assert_clean();
+//! ```
 
+mod check;
 #[cfg(feature = "schemes")]
 pub mod device;
 #[cfg(feature = "schemes")]
 pub mod explore;
+mod finding;
 pub mod litmus;
 #[cfg(feature = "schemes")]
 pub mod machine;
 #[cfg(feature = "schemes")]
 pub mod persist_order;
+mod pmem;
+mod replay;
 mod setting;
 pub mod x86;
 
-#[cfg(feature = "schemes")]
 static STOPPED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// Ends all explorations of schemes of this program, those under way and those to come, as if their time were up.
-#[cfg(feature = "schemes")]
+/// Ends all explorations of this program, those under way and those to come, as if their time were up.
 pub fn stop() {
     STOPPED.store(true, std::sync::atomic::Ordering::Relaxed);
 }
 
 /// Lets explorations go on again that begin from now on: for a program that goes on after one was ended.
-#[cfg(feature = "schemes")]
 pub fn resume() {
     STOPPED.store(false, std::sync::atomic::Ordering::Relaxed);
 }
 
 /// Whether explorations are to end.
-#[cfg(feature = "schemes")]
 pub fn is_stopped() -> bool {
     STOPPED.load(std::sync::atomic::Ordering::Relaxed)
 }
 
+pub use check::{BadReplay, Check, Outcome, check};
+pub use finding::{Advice, Finding, FindingKind, PerformanceFinding};
+pub use pmem::Pmem;
 pub use setting::Setting;
-pub use x86::{Crashed, Options, Refused, Report, check};
+pub use x86::{Counts, Crashed, Site, Waste};
+
+/// The page about checking programs, whose examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/checking-programs.md")]
+struct CheckingPrograms;

@@ -1,7 +1,6 @@
 //! Whole explorations: exhaustive within bounds, and sampled.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -9,10 +8,13 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use strandline_core::Result;
 
-use super::explorer::{Counts, Depth, Explorer, Violation};
+use super::judge::SchemeJudge;
 use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, between_lives, in_recovery, style};
 use super::workload::Plan;
 use crate::Setting;
+use crate::x86::exhaustion;
+pub use crate::x86::exhaustion::Bounds;
+use crate::x86::explorer::{Broken, Counts, Explorer, Violation};
 use crate::x86::panic_text;
 use crate::x86::schedule::Policy;
 
@@ -59,24 +61,6 @@ pub struct Sampling {
     pub limit: Duration,
 }
 
-/// How far an exhaustive exploration goes.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Preemptions in a schedule, at most.
-    pub preemptions: u32,
-    /// Transactions of each thread.
-    pub transactions: u32,
-    /// States judged at one crash point, at most.
-    pub states: u64,
-    /// Power failures in recovery, one in the recovery after the other, at most.
-    pub recovery_crashes: usize,
-    /// Whether a schedule that comes to a known state is cut off there; otherwise every schedule is run to its
-    /// end, which checks the reduction.
-    pub reduced: bool,
-    /// Stop after this time.
-    pub limit: Duration,
-}
-
 fn failure(what: String) -> Box<Violation> {
     Box::new(Violation { what, ..Violation::default() })
 }
@@ -96,7 +80,8 @@ fn live(ground: &Ground, recipe: Recipe) -> Result<Life, Box<Violation>> {
 /// The workload does not fit its pool.
 pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
     let grounds = Ground::of_sizes(case)?;
-    let mut explorers: Vec<_> = grounds.iter().map(Explorer::new).collect();
+    let mut explorers: Vec<_> =
+        grounds.iter().map(|ground| Explorer::new(SchemeJudge::new(ground))).collect();
     let started = Instant::now();
     let mut outcome = Outcome {
         counts: Counts::default(),
@@ -140,7 +125,11 @@ const TORN_WORDS: usize = 3;
 
 /// Lives that end after a few transactions, and leave torn records behind: each begins where the one before did, with the
 /// same numbers and in the same places, so that what it stores meets what the other has left.
-fn short_lives(ground: &Ground, explorer: &mut Explorer<'_>, random: &mut Rng) -> Result<(), Box<Violation>> {
+fn short_lives(
+    ground: &Ground,
+    explorer: &mut Explorer<SchemeJudge<'_>>,
+    random: &mut Rng,
+) -> Result<(), Box<Violation>> {
     let mut image = ground.first_image(false, random);
     explorer.forget();
     let transactions = [1, 1, 1, 2, 3][random.usize(..5)];
@@ -179,7 +168,7 @@ fn short_lives(ground: &Ground, explorer: &mut Explorer<'_>, random: &mut Rng) -
 /// Some lives of one pool.
 fn sample_one(
     ground: &Ground,
-    explorer: &mut Explorer<'_>,
+    explorer: &mut Explorer<SchemeJudge<'_>>,
     random: &mut Rng,
     transactions: u32,
 ) -> Result<(), Box<Violation>> {
@@ -251,7 +240,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
     let ground = Ground::new(case)?;
     let plans = Plan::conflicting(case.workload, case.threads, bounds.transactions);
     let (started, cpu) = (Instant::now(), cpu_seconds());
-    let mut explorer = Explorer::new(&ground);
+    let mut explorer = Explorer::new(SchemeJudge::new(&ground));
     let mut shared = BTreeSet::new();
     let violation = exhaust_script(
         &ground,
@@ -279,7 +268,7 @@ pub fn exhaust_histories(
     let mut ground = Ground::with_logs(case, Ground::SHORT_LOG)?;
     ground.make_new();
     let (started, cpu) = (Instant::now(), cpu_seconds());
-    let mut explorer = Explorer::new(&ground);
+    let mut explorer = Explorer::new(SchemeJudge::new(&ground));
     let mut shared = BTreeSet::new();
     let mut violation = None;
     let kinds = 2 * words.len() as u64;
@@ -307,7 +296,7 @@ pub fn exhaust_histories(
 }
 
 fn exhausted(
-    explorer: &Explorer<'_>,
+    explorer: &Explorer<SchemeJudge<'_>>,
     violation: Option<Box<Violation>>,
     bounds: Bounds,
     started: Instant,
@@ -318,153 +307,27 @@ fn exhausted(
     Outcome { counts, violation, seed: 0, transactions: bounds.transactions, seconds, cpu_seconds }
 }
 
-/// Explores one script: again and again, until no further lines turn out to be shared.
-fn exhaust_script<'g>(
-    ground: &'g Ground,
-    explorer: &mut Explorer<'g>,
+/// Explores one script.
+fn exhaust_script(
+    ground: &Ground,
+    explorer: &mut Explorer<SchemeJudge<'_>>,
     plans: Vec<Vec<Plan>>,
-    (bounds, until): (Bounds, Instant),
+    limits: (Bounds, Instant),
     shared: &mut BTreeSet<u32>,
     progress: &mut impl FnMut(&Counts),
 ) -> Option<Box<Violation>> {
     let script = Rc::new(Script::Fixed(plans));
-    let before = explorer.counts;
-    loop {
-        let mut exhaustion = Exhaustion {
-            script: &script,
-            ground,
-            explorer: &mut *explorer,
-            bounds,
-            until,
-            shared: &*shared,
-            found_shared: BTreeSet::new(),
-            visited: HashMap::new(),
-        };
-        let explored = exhaustion.explore(progress);
-        let (found, states) = (exhaustion.found_shared, exhaustion.visited.len() as u64);
-        explorer.counts.schedule_states += states;
-        match explored {
-            Err(violation) => return Some(violation),
-            Ok(false) => {
-                explorer.counts.cut_short += 1;
-                return None;
-            }
-            Ok(true) if found.is_empty() => return None,
-            Ok(true) => {}
-        }
-        shared.extend(found);
-        explorer.counts = before;
-        explorer.forget();
-    }
-}
-
-/// One exhaustive exploration, under one list of shared lines.
-struct Exhaustion<'a, 'g> {
-    script: &'a Rc<Script>,
-    ground: &'g Ground,
-    explorer: &'a mut Explorer<'g>,
-    bounds: Bounds,
-    /// Stop then.
-    until: Instant,
-    shared: &'a BTreeSet<u32>,
-    found_shared: BTreeSet<u32>,
-    /// For each state, and who goes on in it, the most preemptions that were left there.
-    visited: HashMap<(u64, usize), u32>,
-}
-
-/// A schedule to be run: its choices, and when the last of them was made.
-struct Schedule {
-    choices: Vec<(u32, usize)>,
-    from: u32,
-}
-
-impl Exhaustion<'_, '_> {
-    /// Whether `thread` has not yet gone on in `state` with `left` preemptions or more.
-    fn is_new(&mut self, state: u64, thread: usize, left: u32) -> bool {
-        if !self.bounds.reduced {
-            return true;
-        }
-        match self.visited.entry((state, thread)) {
-            Entry::Occupied(mut before) if *before.get() < left => {
-                before.insert(left);
-                true
-            }
-            Entry::Occupied(_) => false,
-            Entry::Vacant(none) => {
-                none.insert(left);
-                true
-            }
-        }
-    }
-
-    /// Explores all schedules, those with fewer preemptions first, so that a state is first come to with as many
-    /// left as possible; `false`: time is up.
-    fn explore(&mut self, progress: &mut impl FnMut(&Counts)) -> Result<bool, Box<Violation>> {
-        let begin =
-            (0..self.ground.case.threads).map(|first| Schedule { choices: vec![(0, first)], from: 0 });
-        let mut waiting: Vec<Vec<Schedule>> = vec![begin.collect()];
-        waiting.resize_with(self.bounds.preemptions as usize + 1, Vec::new);
-        for used in 0..waiting.len() {
-            while let Some(schedule) = waiting[used].pop() {
-                if crate::is_stopped() || Instant::now() > self.until {
-                    return Ok(false);
-                }
-                self.run(&schedule, used, &mut waiting)?;
-                progress(&self.explorer.counts);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Runs a schedule to its end or to a state that was there before, judges the crashes of what is new, and
-    /// notes the schedules that branch off.
-    fn run(
-        &mut self,
-        schedule: &Schedule,
-        used: usize,
-        waiting: &mut [Vec<Schedule>],
-    ) -> Result<(), Box<Violation>> {
+    let lives = |choices: &[(u32, usize)], shared: &BTreeSet<u32>| {
         let recipe = Recipe {
-            image: self.ground.image.clone(),
-            script: self.script.clone(),
-            policy: Policy::Guided(schedule.choices.clone()),
-            shared: Some(self.shared.clone()),
+            image: ground.image.clone(),
+            script: script.clone(),
+            policy: Policy::Guided(choices.to_vec()),
+            shared: Some(shared.clone()),
             delays: false,
             random: Rng::with_seed(1),
         };
-        let life = live(self.ground, recipe)?;
-        self.explorer.turn_to();
-        self.found_shared.extend(&life.found_shared);
-        let left = self.bounds.preemptions - used as u32;
-        let mut until = u32::MAX;
-        for choice in &life.choices {
-            if !self.is_new(choice.state, choice.chosen, left) {
-                until = choice.time;
-                break;
-            }
-            let cost = u32::from(choice.preempts);
-            if cost > left {
-                continue;
-            }
-            for &other in &choice.others {
-                if self.is_new(choice.state, other, left - cost) {
-                    let mut choices = schedule.choices.clone();
-                    choices.push((choice.number, other));
-                    waiting[used + cost as usize].push(Schedule { choices, from: choice.time });
-                }
-            }
-        }
-        // What came before the last choice belongs to the schedule from which this one branches off, and what
-        // comes after a known state to the schedule that was there first.
-        let depth = Depth {
-            states: self.bounds.states,
-            recovery_crashes: self.bounds.recovery_crashes,
-            until: self.until,
-        };
-        let from = schedule.from.max(life.began);
-        for &point in life.trace.points.iter().filter(|&&point| (from..=until).contains(&point)) {
-            self.explorer.all_states(&life, point, depth)?;
-        }
-        Ok(())
-    }
+        live(ground, recipe)
+            .map_err(|violation| Box::new(Broken { violation: *violation, ..Broken::default() }))
+    };
+    exhaustion::exhaust(explorer, ground.case.threads, lives, limits, shared, progress).map(Into::into)
 }

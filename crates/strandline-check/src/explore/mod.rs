@@ -4,7 +4,7 @@
 //! leave.
 
 pub(crate) mod campaign;
-pub(crate) mod explorer;
+pub(crate) mod judge;
 pub(crate) mod life;
 pub(crate) mod oracle;
 pub(crate) mod scheme;
@@ -12,7 +12,8 @@ pub(crate) mod worker;
 pub(crate) mod workload;
 
 pub use campaign::{Bounds, Outcome, Sampling, exhaust, exhaust_histories, sample};
-pub use explorer::{Counts, Violation};
+
+pub use crate::x86::explorer::{Counts, Violation};
 pub use life::Case;
 pub use scheme::{CheckedScheme, schemes, schemes_of};
 pub use workload::{Plan, Registered, Workload};

@@ -25,7 +25,7 @@ pub(super) fn trace(image: Vec<u64>, notes: &[Note], data: &Range<usize>, thread
                 }
             }
             Noted::Store { word, value } => {
-                let store = Store { time: 0, word, value, thread: note.thread, source: None };
+                let store = Store { time: 0, word, value, thread: note.thread, source: None, is_part: false };
                 let time = trace.store(store, false);
                 if data.contains(&(word as usize)) {
                     let before = newest.insert(word, time).unwrap_or(0);

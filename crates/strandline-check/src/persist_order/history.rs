@@ -43,8 +43,10 @@ pub fn trace(initial: Vec<u64>, stream: &[Recorded], threads: usize, data: impl 
         let thread = recorded.thread;
         let present = &mut running[thread];
         if let Some((word, value)) = persist(recorded) {
-            let time =
-                trace.store(Store { thread: thread as u32, word, value, source: None, time: 0 }, false);
+            let time = trace.store(
+                Store { thread: thread as u32, word, value, source: None, is_part: false, time: 0 },
+                false,
+            );
             if data(word) {
                 let before = latest.insert(word, time).unwrap_or(0);
                 present.before.entry(word).or_insert(before);

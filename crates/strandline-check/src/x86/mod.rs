@@ -4,14 +4,19 @@
 //! survive, and recovery and a judge run on it once for each that they can tell apart. `docs/crash-checking.md` says what is
 //! explored and what is not.
 
-// Crashes inside recovery are for schemes so far.
+// Sampling of crash points, and other worlds that leave traces, are for schemes.
 #![cfg_attr(not(feature = "schemes"), allow(dead_code))]
 
+pub(crate) mod caught;
 pub(crate) mod crash;
+pub(crate) mod exhaustion;
+pub(crate) mod explorer;
 pub(crate) mod missing;
+pub(crate) mod own;
 mod program;
 pub(crate) mod running;
 pub(crate) mod schedule;
+pub(crate) mod site;
 mod state;
 pub(crate) mod story;
 pub(crate) mod trace;
@@ -20,9 +25,11 @@ pub(crate) mod world;
 use std::any::Any;
 
 pub use crash::{CrashMemory, Decision};
+pub use explorer::Counts;
 pub use program::{Crashed, Options, Refused, Report, check};
 pub use schedule::Policy;
-pub use trace::{Trace, Update};
+pub use site::Site;
+pub use trace::{Trace, Update, Waste};
 pub use world::X86World;
 
 /// A memory that recovery has run on.

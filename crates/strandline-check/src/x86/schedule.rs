@@ -66,6 +66,10 @@ pub(crate) struct Scheduler {
     last: usize,
     /// Those that run.
     running: Vec<usize>,
+    /// The choice point at which a thread gives way, until another is chosen.
+    giving_way: Option<u32>,
+    /// Who went on where, so that a guided run can repeat it.
+    pub taken: Vec<(u32, usize)>,
     /// Choice points after the listed ones.
     pub points: Vec<ChoicePoint>,
 }
@@ -88,6 +92,8 @@ impl Scheduler {
             target: None,
             last: usize::MAX,
             running: (0..threads).collect(),
+            giving_way: None,
+            taken: Vec::new(),
             points: Vec::new(),
         }
     }
@@ -102,6 +108,17 @@ impl Scheduler {
         if self.running.len() < 2 {
             return false;
         }
+        let gives_way = self.gives_way(thread, critical_point, state);
+        if !matches!(self.policy, Policy::Guided(_)) {
+            if gives_way {
+                self.giving_way = Some(self.choices);
+            }
+            self.choices += 1;
+        }
+        gives_way
+    }
+
+    fn gives_way(&mut self, thread: usize, critical_point: bool, state: impl FnOnce() -> (u32, u64)) -> bool {
         match &self.policy {
             Policy::Random { every } => self.random.u32(..(*every).max(1)) == 0,
             Policy::Priorities { .. } if self.stalled == Some(thread) => true,
@@ -156,6 +173,11 @@ impl Scheduler {
     /// The running thread leaves a step out.
     pub fn leaves_out(&mut self) {
         self.left_out = true;
+    }
+
+    /// The threads that run.
+    pub fn running(&self) -> &[usize] {
+        &self.running
     }
 
     /// What `thread` has asked for is complete.
@@ -222,6 +244,13 @@ impl Scheduler {
             }
         };
         self.last = running[position];
+        if !matches!(self.policy, Policy::Guided(_)) {
+            let number = self.giving_way.take().unwrap_or_else(|| {
+                self.choices += 1;
+                self.choices - 1
+            });
+            self.taken.push((number, self.last));
+        }
         position
     }
 }

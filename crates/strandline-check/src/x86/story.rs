@@ -4,7 +4,7 @@ use strandline_core::memory::{Event, Operation};
 
 use super::crash::Decision;
 use super::missing::Missing;
-use super::trace::{Store, Trace};
+use super::trace::{Mark, Store, Trace};
 
 /// Lines of a history that are told.
 const LONGEST: usize = 60;
@@ -29,6 +29,13 @@ pub(crate) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u3
     for mark in trace.marks.iter().filter(|mark| (began + 1..=time).contains(&mark.time)) {
         let thread = mark.thread;
         let what = match mark.operation {
+            Operation::WriteBack(at, _) if mark.site.is_some() => {
+                format!("flush the line of {}{}", describe((at / 8) as u32), place(mark))
+            }
+            Operation::Fence(_) if mark.site.is_some() => format!("fence{}", place(mark)),
+            Operation::Event(Event::Acknowledged(number)) if mark.site.is_some() => {
+                format!("acknowledges {number}{}", place(mark))
+            }
             Operation::WriteBack(at, step) => {
                 let step = format!("{step:?}");
                 match &mut last {
@@ -63,6 +70,11 @@ pub(crate) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u3
     }
     text.extend(lines.drain(left_out..).map(|(time, line)| format!("{time:>6} {line}")));
     text
+}
+
+/// The source line of `mark` in brackets, and its step.
+fn place(mark: &Mark) -> String {
+    mark.site.map_or_else(String::new, |site| format!(" ({site})"))
 }
 
 /// What `missing` says, in words.

@@ -18,6 +18,8 @@ use std::panic::Location;
 
 use strandline_core::memory::{Event, Operation};
 
+use super::site::Site;
+
 /// A store to a word of the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
@@ -31,6 +33,8 @@ pub struct Store {
     pub thread: u32,
     /// By which code, if that is known.
     pub source: Option<&'static Location<'static>>,
+    /// Whether it is a part of a store of several words.
+    pub is_part: bool,
 }
 
 impl Store {
@@ -98,6 +102,32 @@ pub struct Mark {
     pub thread: u32,
     /// What.
     pub operation: Operation,
+    /// By which code, where a program of one's own asks for it.
+    pub site: Option<Site>,
+    /// Why it is for nothing, if it is; known for programs of one's own.
+    pub waste: Option<Waste>,
+}
+
+/// Why a write-back or a fence makes nothing durable that would not be without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Waste {
+    /// The thread has written the line back already since the last store to it.
+    Redundant,
+    /// All of the line is durable.
+    Clean,
+    /// Nothing has been written back since the thread's last fence.
+    NothingPending,
+}
+
+/// A load that sees another thread's store.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// The time of what came before it.
+    pub time: u32,
+    /// When the store was made.
+    pub store: u32,
+    /// Who loads.
+    pub site: Site,
 }
 
 /// All that happened in a life that a crash can depend on.
@@ -120,6 +150,8 @@ pub struct Trace {
     pub home: Vec<(u32, u32)>,
     /// Write-backs, fences and events.
     pub marks: Vec<Mark>,
+    /// Loads of programs of one's own that were the first of their threads to see another's store.
+    pub seen: Vec<Seen>,
     /// What must not happen whatever survives: a lock released over an unfenced non-temporal store.
     pub faults: Vec<String>,
     /// The last time.
@@ -208,8 +240,18 @@ impl Trace {
     }
 
     pub(crate) fn mark(&mut self, thread: u32, operation: Operation) {
+        self.mark_site(thread, operation, None, None);
+    }
+
+    pub(crate) fn mark_site(
+        &mut self,
+        thread: u32,
+        operation: Operation,
+        site: Option<Site>,
+        waste: Option<Waste>,
+    ) {
         let time = self.time;
-        self.marks.push(Mark { time, thread, operation });
+        self.marks.push(Mark { time, thread, operation, site, waste });
     }
 
     /// The last time at which thread `thread` was told of an acknowledgement, up to `time`: how many there

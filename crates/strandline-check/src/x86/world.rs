@@ -13,15 +13,21 @@ use fastrand::Rng;
 use strandline_core::memory::coroutines::{self, Thread};
 use strandline_core::memory::{Event, Operation, Space, Step, World};
 
+use super::caught::Stopped;
 use super::mix;
 use super::running::RunningTransaction;
 use super::schedule::{ChoicePoint, Policy, Scheduler};
+use super::site::{self, Site};
 use super::state::State;
-use super::trace::{Store, Trace};
+use super::trace::{Seen, Store, Trace, Waste};
 use crate::Setting;
 
 /// After so many operations a run is taken to go on for ever.
 const PATIENCE: u64 = 20_000_000;
+/// The same of a program of one's own.
+const OWN_PATIENCE: u64 = 1_000_000;
+/// Pauses of a thread while nothing changes, after which it waits for ever if all others do.
+const IDLE_PAUSES: u32 = 500;
 /// Preemption is more likely within so many candidates after a persistence step.
 const CRITICAL_CANDIDATES: u32 = 4;
 
@@ -42,6 +48,8 @@ struct View {
     transaction: RunningTransaction,
     /// Candidates until preemption is ordinary again.
     critical: u32,
+    /// Pauses since something has changed.
+    idle: u32,
 }
 
 /// A store that a thread issues.
@@ -51,6 +59,7 @@ struct IssuedStore {
     at: u64,
     value: u64,
     source: &'static Location<'static>,
+    is_part: bool,
 }
 
 /// The store buffers of total store order: each thread's stores reach memory in their order, some time later.
@@ -62,7 +71,7 @@ struct Delayed {
 impl IssuedStore {
     /// By the code whose operation is being performed.
     fn now(space: Space, at: u64, value: u64) -> Self {
-        Self { space, at, value, source: strandline_core::memory::hosted::caller() }
+        Self { space, at, value, source: strandline_core::memory::hosted::caller(), is_part: site::is_part() }
     }
 }
 
@@ -85,6 +94,8 @@ pub struct X86World {
     delayed: RefCell<Option<Delayed>>,
     switch: Cell<bool>,
     patience: Cell<u64>,
+    /// Whether the program is one's own: threads may switch at every access, and one that hangs is stopped.
+    is_own: Cell<bool>,
 }
 
 fn cells(words: &[u64]) -> Box<[Cell<u64>]> {
@@ -113,6 +124,7 @@ impl X86World {
             unfenced_non_temporal: false,
             transaction: RunningTransaction::default(),
             critical: 0,
+            idle: 0,
         };
         Self {
             persistent: cells(&image),
@@ -129,7 +141,64 @@ impl X86World {
             delayed: RefCell::default(),
             switch: Cell::new(false),
             patience: Cell::new(PATIENCE),
+            is_own: Cell::new(false),
         }
+    }
+
+    /// What runs is a program of one's own: threads may switch at every access to either memory, and a program that
+    /// hangs is stopped soon.
+    pub(crate) fn run_own(&self) {
+        self.is_own.set(true);
+        self.patience.set(OWN_PATIENCE);
+    }
+
+    /// `thread` has paused. If nothing has changed for long and all that run have done nothing but pause, they wait for ever.
+    fn pauses(&self, thread: usize) {
+        let views = &mut *self.views.borrow_mut();
+        views[thread].idle += 1;
+        let scheduler = self.scheduler.borrow();
+        if scheduler.running().iter().all(|&thread| views[thread].idle >= IDLE_PAUSES) {
+            let waiting: Vec<String> = scheduler.running().iter().map(usize::to_string).collect();
+            let what = match &waiting[..] {
+                [one] => format!("deadlock: thread {one} waits, and no other is left"),
+                _ => format!("deadlock: the threads {} wait for one another", waiting.join(", ")),
+            };
+            Stopped::Deadlock(what).raise();
+        }
+    }
+
+    /// What a write-back of the line at `offset` by `thread` is for.
+    fn waste_of_write_back(&self, thread: usize, offset: u64) -> Option<Waste> {
+        let (trace, views) = (self.trace.borrow(), self.views.borrow());
+        let line = (offset / 64) as u32;
+        let Some(history) = trace.line(line) else { return Some(Waste::Clean) };
+        let (durable, made) = history.cuts(trace.time);
+        if durable == made {
+            return Some(Waste::Clean);
+        }
+        let asked = views[thread].asked.iter().find(|&&(asked, _)| asked == line);
+        let is_covered = asked.is_some_and(|&(_, upto)| history.stores[made - 1].time <= upto);
+        is_covered.then_some(Waste::Redundant)
+    }
+
+    /// Notes a load that is about to see another thread's store.
+    fn note_load(&self, thread: usize, at: u64, site: Site) {
+        let (_, latest, index) = self.cell(Space::Persistent, at);
+        let store = latest.get();
+        if store > self.views.borrow()[thread].persistent[index] {
+            let trace = &mut *self.trace.borrow_mut();
+            trace.seen.push(Seen { time: trace.time, store, site });
+        }
+    }
+
+    /// Notes an operation of a program of one's own, if it is one.
+    fn note(&self, thread: usize, operation: Operation, site: Option<Site>) {
+        let waste = match operation {
+            _ if site.is_none() => None,
+            Operation::WriteBack(at, _) => self.waste_of_write_back(thread, at),
+            _ => None,
+        };
+        self.trace.borrow_mut().mark_site(thread as u32, operation, site, waste);
     }
 
     /// The pool as the threads see it.
@@ -156,6 +225,11 @@ impl X86World {
         (0..threads).for_each(|thread| self.drain(thread));
         *self.delayed.borrow_mut() = None;
         std::mem::take(&mut self.scheduler.borrow_mut().points)
+    }
+
+    /// The choices of the last run, if it was not guided: a guided run that is given them repeats it.
+    pub(crate) fn schedule(&self) -> Vec<(u32, usize)> {
+        std::mem::take(&mut self.scheduler.borrow_mut().taken)
     }
 
     /// During the next [`run`](Self::run) stores wait in store buffers for a while, at random. Atomic operations,
@@ -307,8 +381,11 @@ impl X86World {
     }
 
     fn store(&self, thread: usize, store: IssuedStore) -> u32 {
-        let IssuedStore { space, at, value, source } = store;
+        let IssuedStore { space, at, value, source, is_part } = store;
         let (word, latest, index) = self.cell(space, at);
+        if self.is_own.get() {
+            self.views.borrow_mut().iter_mut().for_each(|view| view.idle = 0);
+        }
         let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
         if let Some(state) = &mut *self.state.borrow_mut() {
             match space {
@@ -321,7 +398,14 @@ impl X86World {
             Space::Persistent => {
                 let every = self.setting == Setting::FlushOnFail;
                 let time = trace.store(
-                    Store { thread: thread as u32, word: index as u32, value, source: Some(source), time: 0 },
+                    Store {
+                        thread: thread as u32,
+                        word: index as u32,
+                        value,
+                        source: Some(source),
+                        is_part,
+                        time: 0,
+                    },
                     every,
                 );
                 if self.data.contains(&index) {
@@ -380,19 +464,19 @@ impl X86World {
     }
 
     fn exchange(&self, thread: usize, space: Space, offset: u64, value: u64) {
+        // Both at once, so that no crash falls between them: what was asked for is durable before the new value can be.
+        self.complete(thread, &mut self.views.borrow_mut()[thread], &mut self.trace.borrow_mut());
         let time = self.store(thread, IssuedStore::now(space, offset, value));
-        let view = &mut self.views.borrow_mut()[thread];
-        view.ordered = time;
-        self.complete(thread, view, &mut self.trace.borrow_mut());
+        self.views.borrow_mut()[thread].ordered = time;
     }
 
-    fn event(&self, thread: usize, event: Event) {
+    fn event(&self, thread: usize, event: Event, site: Option<Site>) {
         let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
         if matches!(event, Event::Commit(_) | Event::Acknowledged(_)) {
             trace.point();
         }
         trace.tick();
-        trace.mark(thread as u32, Operation::Event(event));
+        trace.mark_site(thread as u32, Operation::Event(event), site, None);
         let newest = |word: u32| self.persistent_latest[word as usize].get();
         view.transaction.event(trace, thread as u32, event, newest);
         if let Event::Unlock(word) = event
@@ -408,8 +492,21 @@ impl X86World {
 
 impl World for X86World {
     fn perform(&self, thread: usize, operation: Operation) -> u64 {
+        let own = self.is_own.get();
+        let site = if own { site::take() } else { None };
         self.patience.set(self.patience.get().saturating_sub(1));
+        if self.patience.get() == 0 && own {
+            let what = format!(
+                "thread {thread} runs for ever: more than {OWN_PATIENCE} operations (a loop that waits must pause)"
+            );
+            Stopped::Deadlock(what).raise();
+        }
         assert!(self.patience.get() > 0, "the program runs for ever");
+        if own
+            && !matches!(operation, Operation::Load(..) | Operation::Pause | Operation::CompareExchange(..))
+        {
+            self.views.borrow_mut()[thread].idle = 0;
+        }
         // Whether another thread may run next, and whether that is likely to tell something.
         let (mut candidate, mut critical) = (false, false);
         let mut paused = false;
@@ -422,12 +519,15 @@ impl World for X86World {
         }
         let value = match operation {
             Operation::Load(space, at) => {
-                candidate = space == Space::Volatile;
+                candidate = own || space == Space::Volatile;
                 let forwarded = if delays { self.forwarded(thread, space, at) } else { None };
+                if let (None, Space::Persistent, Some(site)) = (forwarded, space, site) {
+                    self.note_load(thread, at, site);
+                }
                 forwarded.unwrap_or_else(|| self.load(thread, space, at))
             }
             Operation::Store(space, at, value) => {
-                candidate = space == Space::Volatile || self.data.contains(&((at / 8) as usize));
+                candidate = own || space == Space::Volatile || self.data.contains(&((at / 8) as usize));
                 let store = IssuedStore::now(space, at, value);
                 match &mut *self.delayed.borrow_mut() {
                     Some(delayed) => delayed.buffers[thread].push_back(store),
@@ -436,8 +536,12 @@ impl World for X86World {
                 0
             }
             Operation::StoreNonTemporal(at, value) => {
+                candidate = own;
                 self.store(thread, IssuedStore::now(Space::Persistent, at, value));
                 self.write_back(thread, at);
+                if site.is_some() {
+                    self.note(thread, operation, site);
+                }
                 self.views.borrow_mut()[thread].unfenced_non_temporal = true;
                 0
             }
@@ -447,6 +551,9 @@ impl World for X86World {
                 if old == current {
                     self.load(thread, space, at);
                     self.exchange(thread, space, at, new);
+                    if site.is_some() {
+                        self.note(thread, operation, site);
+                    }
                     old
                 } else {
                     self.load(thread, space, at)
@@ -456,30 +563,38 @@ impl World for X86World {
                 candidate = true;
                 let old = self.load(thread, space, at);
                 self.exchange(thread, space, at, old.wrapping_add(by));
+                if site.is_some() {
+                    self.note(thread, operation, site);
+                }
                 old
             }
             Operation::WriteBack(at, _) => {
-                self.trace.borrow_mut().mark(thread as u32, operation);
+                self.note(thread, operation, site);
                 self.write_back(thread, at);
                 0
             }
             Operation::Fence(_) => {
                 (candidate, critical) = (true, true);
+                let nothing = site.is_some() && self.views.borrow()[thread].asked.is_empty();
+                let waste = nothing.then_some(Waste::NothingPending);
                 let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
                 view.ordered = view.ordered.max(view.newest);
                 self.complete(thread, view, trace);
-                trace.mark(thread as u32, operation);
+                trace.mark_site(thread as u32, operation, site, waste);
                 0
             }
             Operation::Pause => {
                 paused = true;
+                if own {
+                    self.pauses(thread);
+                }
                 self.scheduler.borrow_mut().pause(thread);
                 0
             }
             Operation::Event(event) => {
                 candidate = true;
                 critical = matches!(event, Event::Commit(_) | Event::Acknowledged(_));
-                self.event(thread, event);
+                self.event(thread, event, site);
                 0
             }
             Operation::WriteBackAll(_) | Operation::Work(_) => 0,

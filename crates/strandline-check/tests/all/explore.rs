@@ -1,10 +1,11 @@
 //! A bounded run of the crash checker; `strandline check` is the long one.
 
 use super::{HANG, campaigns};
+use strandline_check::Setting;
 use strandline_check::explore::{
     Bounds, Case, CheckedScheme, Outcome, Sampling, Workload, exhaust, sample, schemes,
 };
-use strandline_check::{Options, Setting, check};
+use strandline_check::x86::{Options, check};
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 
 /// What applications get, on their own path.

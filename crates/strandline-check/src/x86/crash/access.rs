@@ -21,16 +21,16 @@ impl CrashMemory {
     fn compare_exchange(&self, space: Space, offset: u64, current: u64, new: u64) -> u64 {
         let old = self.load(space, offset);
         if old == current {
-            self.store(space, offset, new);
             self.complete();
+            self.store(space, offset, new);
         }
         old
     }
 
     fn fetch_add(&self, space: Space, offset: u64, by: u64) -> u64 {
         let old = self.load(space, offset);
-        self.store(space, offset, old.wrapping_add(by));
         self.complete();
+        self.store(space, offset, old.wrapping_add(by));
         old
     }
 

@@ -25,7 +25,7 @@ pub use self::choice::Decision;
 use self::choice::{Chooser, Mood, Path};
 use self::open_line::{OpenLine, certain, push_new, push_newest};
 use self::recovery_crash::Recorder;
-use self::recovery_crash::RecoveryCrash;
+pub(crate) use self::recovery_crash::RecoveryCrash;
 use super::trace::{Store, Trace};
 use crate::Setting;
 use crate::x86::Recovered;

@@ -1,25 +1,87 @@
 //! Judging the crashes of a life, counting them, and telling a violation so that it can be understood.
 
-use std::collections::{HashMap, HashSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Instant;
 
 use fastrand::Rng;
-use strandline_core::layout::Layout;
-use strandline_core::log::RECORD_BLOCKS;
-use strandline_core::memory::{Hosted, World};
-use strandline_core::scheme::recover;
-use strandline_structures::model::Contents;
+use strandline_core::memory::{Step, World};
 
-use super::life::{Ground, Life, contents, in_recovery};
-use super::oracle::Expectation;
-use super::workload::apply;
-use crate::x86::crash::{CrashMemory, Decision};
-use crate::x86::missing::{Trial, missing};
-use crate::x86::story;
-use crate::x86::trace::Trace;
-use crate::x86::{mix, panic_text};
+use super::caught::Stopped;
+use super::crash::{CrashMemory, Decision, RecoveryCrash};
+use super::missing::{Missing, Trial, missing};
+use super::mix;
+use super::schedule::ChoicePoint;
+use super::story;
+use super::trace::Trace;
+use crate::Setting;
+
+/// A run that crashes are explored of.
+pub(crate) trait Lived {
+    /// What it left.
+    fn trace(&self) -> &Trace;
+    /// When the threads began.
+    fn began(&self) -> u32;
+    /// Choice points of a guided run.
+    fn choices(&self) -> &[ChoicePoint];
+    /// Lines that turned out to be shared (`state.rs`).
+    fn found_shared(&self) -> &BTreeSet<u32>;
+}
+
+/// What recovers after a crash, and says whether the result is right: a scheme with its oracle, or a program of one's own.
+pub(crate) trait Judge {
+    /// Its runs.
+    type Life: Lived;
+    /// What is right after a crash at one point.
+    type Expected;
+
+    /// Memory for crashes of its runs.
+    fn memory(&self) -> CrashMemory;
+
+    /// What of a line may survive.
+    fn setting(&self) -> Setting;
+
+    /// The step that its recovery leaves out.
+    fn omitted(&self) -> Option<Step>;
+
+    /// How much is sampled at one crash.
+    fn tries(&self) -> &'static Tries;
+
+    /// Another run follows.
+    fn turn_to(&mut self);
+
+    /// What is right after a crash of `life` at `time`.
+    fn expected(&mut self, life: &Self::Life, time: u32) -> Rc<Self::Expected>;
+
+    /// The same for a changed history of `life`.
+    fn expected_of(&self, life: &Self::Life, trace: &Trace, time: u32) -> Self::Expected;
+
+    /// A number for what is expected.
+    fn fingerprint(expected: &Self::Expected) -> u64;
+
+    /// Recovery on `world`.
+    ///
+    /// # Errors
+    /// It fails, or panics.
+    fn recover(&self, world: &Rc<dyn World>) -> Result<(), String>;
+
+    /// Whether what recovery has left is right.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn verdict(
+        &mut self,
+        memory: &(Rc<CrashMemory>, Rc<dyn World>),
+        life: &Self::Life,
+        expected: &Self::Expected,
+    ) -> Result<(), String>;
+
+    /// What a word of the pool is.
+    fn describe(&self, word: u32) -> String;
+
+    /// A judge that has judged nothing, for histories that are changed to find out what is missing.
+    fn anew(&self) -> Self;
+}
 
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -76,23 +138,43 @@ pub struct Violation {
     pub length: usize,
 }
 
-/// Judges crashes on one ground.
-pub struct Explorer<'a> {
-    ground: &'a Ground,
+/// A violation, and the crash that shows it.
+#[derive(Default)]
+pub(crate) struct Broken {
+    /// As it is told.
+    pub violation: Violation,
+    /// When power failed first.
+    pub time: u32,
+    /// What each power failure left: of the last one, only what must be lost; and after how many operations of recovery the
+    /// next one came.
+    pub crashes: Vec<(Vec<Decision>, usize)>,
+    /// What is missing, if that was looked for and found.
+    pub missing: Option<Missing>,
+    /// The choices of its schedule, where runs are guided or can be.
+    pub schedule: Vec<(u32, usize)>,
+    /// Why the run ended before its end, if that is what is wrong.
+    pub stopped: Option<Stopped>,
+    /// Whether it is recovery that fails.
+    pub recovery_stopped: bool,
+}
+
+impl From<Box<Broken>> for Box<Violation> {
+    fn from(broken: Box<Broken>) -> Self {
+        Box::new(broken.violation)
+    }
+}
+
+/// Explores crashes of runs of one judge.
+pub(crate) struct Explorer<J: Judge> {
+    pub judge: J,
     /// The memory after the first power failure, after one in its recovery, and so on.
     memories: Vec<(Rc<CrashMemory>, Rc<dyn World>)>,
     /// Of each further power failure under way, how many operations of recovery came before it.
     crashes: Vec<usize>,
-    /// Sets S for which the structure has been checked.
-    checked: HashSet<u64>,
-    /// The structure's contents when threads began, and a number for the memory in which they are.
-    began_with: Option<(u64, Contents)>,
     /// Crash points already explored, by everything that matters, with the number of further power failures
     /// that were allowed there.
     seen: HashMap<u64, usize>,
     fresh: bool,
-    /// What is expected, while no transaction enters commit and nothing is acknowledged.
-    expected: Option<([usize; 3], Rc<Expectation>)>,
     /// Sampled runs: their crashes and decisions.
     judged: HashSet<u64>,
     /// How often power might have failed in the last recovery in which it was to.
@@ -102,18 +184,16 @@ pub struct Explorer<'a> {
 }
 
 /// How much is sampled at one crash.
-struct Tries {
+pub(crate) struct Tries {
     /// Runs that begin with the oldest values, depth first.
-    first: usize,
+    pub first: usize,
     /// Runs at random behind these, until [`REPEATED_RUNS`] of them have been there before.
-    random: usize,
+    pub random: usize,
     /// Where power fails again: recoveries in which it does.
-    recoveries: usize,
+    pub recoveries: usize,
 }
 
-const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2 };
-/// What recovery leaves out shows where power fails in it.
-const RECOVERY_TRIES: Tries = Tries { first: 16, random: 16, recoveries: 9 };
+pub(crate) const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2 };
 const REPEATED_RUNS: usize = 4;
 /// Runs at a crash in which something is torn.
 const TORN_RUNS: usize = 12;
@@ -125,7 +205,7 @@ const RECOVERY_CRASHES_GUESS: u32 = 4;
 
 /// How far the exploration of one crash point goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Depth {
+pub(crate) struct Depth {
     /// States judged, at most, for each power failure.
     pub states: u64,
     /// Power failures in recovery, one in the recovery after the other, at most.
@@ -134,18 +214,15 @@ pub struct Depth {
     pub until: Instant,
 }
 
-impl<'a> Explorer<'a> {
+impl<J: Judge> Explorer<J> {
     /// An explorer that has explored nothing yet.
-    pub fn new(ground: &'a Ground) -> Self {
+    pub fn new(judge: J) -> Self {
         Self {
-            ground,
+            judge,
             memories: Vec::new(),
             crashes: Vec::new(),
-            checked: HashSet::new(),
-            began_with: None,
             seen: HashMap::new(),
             fresh: true,
-            expected: None,
             judged: HashSet::new(),
             recovery_crashes: RECOVERY_CRASHES_GUESS,
             counts: Counts::default(),
@@ -160,38 +237,16 @@ impl<'a> Explorer<'a> {
         self.recovery_crashes = RECOVERY_CRASHES_GUESS;
     }
 
-    fn expected(&mut self, life: &Life, time: u32) -> Rc<Expectation> {
-        let trace = &life.trace;
-        let changes = [
-            trace.updates.iter().filter(|update| update.entered <= time).count(),
-            trace.updates.iter().filter(|update| update.acknowledged <= time).count(),
-            trace.readers.iter().filter(|reader| reader.acknowledged <= time).count(),
-        ];
-        match &self.expected {
-            Some((same, expected)) if *same == changes => expected.clone(),
-            _ => {
-                let expected = Rc::new(Expectation::at(trace, &life.home, &life.effects, time));
-                self.expected = Some((changes, expected.clone()));
-                expected
-            }
-        }
-    }
-
     /// Turns to another life.
     pub fn turn_to(&mut self) {
-        if self.checked.len() > 1 << 16 {
-            self.checked.clear();
-        }
+        self.judge.turn_to();
         self.fresh = true;
-        self.expected = None;
         self.counts.histories += 1;
     }
 
     fn memory(&mut self, level: usize) -> Rc<CrashMemory> {
         while self.memories.len() <= level {
-            let ground = self.ground;
-            let memory =
-                Rc::new(CrashMemory::new(ground.image.len(), ground.shared.bytes(), ground.data.clone()));
+            let memory = Rc::new(self.judge.memory());
             self.memories.push((memory.clone(), memory));
         }
         self.memories[level].0.clone()
@@ -199,78 +254,26 @@ impl<'a> Explorer<'a> {
 
     /// Recovery on the memory of `level` as it decides.
     fn recover(&self, level: usize) -> Result<(), String> {
-        let view = self.ground.view(Hosted::new(self.memories[level].1.clone(), 0));
-        match catch_unwind(AssertUnwindSafe(|| recover(&view, self.ground.case.scheme.known, |_| ()))) {
-            Err(panic) => Err(format!("recovery panics: {}", panic_text(&*panic))),
-            Ok(Err(error)) => Err(format!("recovery fails: {error}")),
-            Ok(Ok(_)) => Ok(()),
-        }
+        self.judge.recover(&self.memories[level].1)
     }
 
     /// The oracle on what recovery has left.
-    fn verdict(&mut self, level: usize, life: &Life, expected: &Expectation) -> Result<(), String> {
-        let set = expected.judge(&life.home, &*self.memories[level].0)?;
+    fn verdict(&mut self, level: usize, life: &J::Life, expected: &J::Expected) -> Result<(), String> {
+        self.judge.verdict(&self.memories[level], life, expected)?;
         self.counts.states += 1;
         self.counts.nested += u64::from(level > 0);
-        // A TxID made up from what an old record holds may be near 2^64, and the ones after it begin at 0 again.
-        let watermark = self.memories[level].0.load_word((Layout::WATERMARK.offset() / 8) as u32);
-        if let Some(clock) = life.clock.filter(|&clock| watermark > clock) {
-            return Err(format!(
-                "recovery leaves the watermark {watermark:#x}, but TxIDs went up to {clock:#x} only"
-            ));
-        }
-        // The words are those of S, so the structure is the same for each state that gives this S.
-        if self.checked.insert(mix(expected.key(set), life.home.settled_key())) {
-            self.check_structure(level, life, &expected.members(set))?;
-        }
         Ok(())
     }
 
     /// One run: recovery, and the oracle.
-    fn judge(&mut self, level: usize, life: &Life, expected: &Expectation) -> Result<(), String> {
+    fn judge_run(&mut self, level: usize, life: &J::Life, expected: &J::Expected) -> Result<(), String> {
         self.recover(level)?;
         self.verdict(level, life, expected)
     }
 
-    /// The structure's own check, and its sequential model.
-    fn check_structure(&mut self, level: usize, life: &Life, members: &[usize]) -> Result<(), String> {
-        let found = self.contents(self.memories[level].1.clone())?;
-        if self.began_with.as_ref().is_none_or(|(key, _)| *key != life.home.settled_key()) {
-            // The set of no transaction: what the threads found.
-            let before = Rc::new(CrashMemory::new(
-                self.ground.image.len(),
-                self.ground.shared.bytes(),
-                self.ground.data.clone(),
-            ));
-            let settled = Trace::new(life.home.settled().to_vec());
-            before.crash(&settled, 0, self.ground.case.setting, None, true);
-            before.search();
-            self.began_with = Some((life.home.settled_key(), self.contents(before)?));
-        }
-        let mut model = self.began_with.as_ref().map(|(_, model)| model.clone()).unwrap_or_default();
-        let mut members: Vec<_> = members.to_vec();
-        members.sort_by_key(|&index| life.trace.updates[index].id);
-        for index in members {
-            let id = life.trace.updates[index].id;
-            apply(&mut model, &life.effects[index]).map_err(|what| format!("transaction {id}: {what}"))?;
-        }
-        if found != model {
-            return Err(format!("the structure holds {found:x?} instead of {model:x?}"));
-        }
-        Ok(())
-    }
-
-    fn contents(&self, world: Rc<dyn World>) -> Result<Contents, String> {
-        let view = Hosted::new(world, 0);
-        catch_unwind(AssertUnwindSafe(|| contents(self.ground, &view)))
-            .map_err(|panic| format!("the structure's check panics: {}", panic_text(&*panic)))?
-            .map_err(|error| format!("the structure's check: {error}"))
-    }
-
     fn crash(&mut self, trace: &Trace, time: u32) -> Rc<CrashMemory> {
-        let case = &self.ground.case;
         let memory = self.memory(0);
-        memory.crash(trace, time, case.setting, case.omitted, self.fresh);
+        memory.crash(trace, time, self.judge.setting(), self.judge.omitted(), self.fresh);
         self.fresh = false;
         self.counts.points += 1;
         memory
@@ -280,9 +283,9 @@ impl<'a> Explorer<'a> {
     ///
     /// # Errors
     /// A violation.
-    pub fn all_states(&mut self, life: &Life, time: u32, depth: Depth) -> Result<(), Box<Violation>> {
-        let expected = self.expected(life, time);
-        let memory = self.crash(&life.trace, time);
+    pub fn all_states(&mut self, life: &J::Life, time: u32, depth: Depth) -> Result<(), Box<Broken>> {
+        let expected = self.judge.expected(life, time);
+        let memory = self.crash(life.trace(), time);
         if !self.is_new(memory.fingerprint(), &expected, depth.recovery_crashes) {
             self.counts.points -= 1;
             self.counts.equal_points += 1;
@@ -293,8 +296,8 @@ impl<'a> Explorer<'a> {
     }
 
     /// Whether this crash has not been explored yet with `left` further ones or more.
-    fn is_new(&mut self, fingerprint: u64, expected: &Expectation, left: usize) -> bool {
-        let before = self.seen.entry(mix(fingerprint, expected.fingerprint())).or_insert(0);
+    fn is_new(&mut self, fingerprint: u64, expected: &J::Expected, left: usize) -> bool {
+        let before = self.seen.entry(mix(fingerprint, J::fingerprint(expected))).or_insert(0);
         let new = *before < left + 1;
         *before = (*before).max(left + 1);
         new
@@ -304,11 +307,11 @@ impl<'a> Explorer<'a> {
     fn search(
         &mut self,
         level: usize,
-        life: &Life,
-        expected: &Expectation,
+        life: &J::Life,
+        expected: &J::Expected,
         time: u32,
         depth: Depth,
-    ) -> Result<(), Box<Violation>> {
+    ) -> Result<(), Box<Broken>> {
         let memory = self.memory(level);
         memory.search();
         let mut judged = 0;
@@ -355,14 +358,14 @@ impl<'a> Explorer<'a> {
     /// A violation.
     pub fn some_states(
         &mut self,
-        life: &Life,
+        life: &J::Life,
         time: u32,
         nested: usize,
         next: bool,
         random: &mut Rng,
-    ) -> Result<Option<Vec<u64>>, Box<Violation>> {
-        let expected = self.expected(life, time);
-        let mut memory = self.crash(&life.trace, time);
+    ) -> Result<Option<Vec<u64>>, Box<Broken>> {
+        let expected = self.judge.expected(life, time);
+        let mut memory = self.crash(life.trace(), time);
         self.crashes.clear();
         if self.is_new(memory.fingerprint(), &expected, 0) {
             self.different_states(life, &expected, time, random)?;
@@ -373,7 +376,7 @@ impl<'a> Explorer<'a> {
         for level in 0..nested {
             let deeper = self.memory(level + 1);
             let mut last = 0;
-            for _ in 0..self.tries().recoveries {
+            for _ in 0..self.judge.tries().recoveries {
                 memory.random(random);
                 // How often the last recovery might have failed is a guess of how often this one might.
                 let wanted = (0..RECOVERY_CRASHES).map(|_| random.u32(..self.recovery_crashes));
@@ -402,6 +405,39 @@ impl<'a> Explorer<'a> {
         Ok(next.then(|| memory.survivors(random)))
     }
 
+    /// The state that `crashes` leave of `life`, the first of them at `time` ([`Broken::crashes`]). Nothing, if the program does
+    /// not come to them any more.
+    ///
+    /// # Errors
+    /// A violation.
+    pub fn replay(
+        &mut self,
+        life: &J::Life,
+        time: u32,
+        crashes: &[(Vec<Decision>, usize)],
+    ) -> Result<(), Box<Broken>> {
+        let expected = self.judge.expected(life, time);
+        let mut memory = self.crash(life.trace(), time);
+        self.crashes.clear();
+        for (level, (decisions, operations)) in crashes.iter().enumerate() {
+            memory.given(decisions.clone());
+            if level + 1 == crashes.len() {
+                return self
+                    .judge_run(level, life, &expected)
+                    .map_err(|what| self.violation(level, life, &expected, time, what));
+            }
+            memory.record();
+            self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
+            let here = |crash: &RecoveryCrash| crash.operations == *operations;
+            let Some(crash) = memory.recorded().into_iter().find(here) else { break };
+            self.crashes.push(*operations);
+            let deeper = self.memory(level + 1);
+            deeper.crash_again(&memory, crash);
+            memory = deeper;
+        }
+        Ok(())
+    }
+
     /// Some states of a crash of `life` at `time` in which a record is torn, if there are `least` words that records can have
     /// lost. Returns what memory may hold then before recovery, for the next life.
     ///
@@ -409,13 +445,13 @@ impl<'a> Explorer<'a> {
     /// A violation.
     pub fn torn_states(
         &mut self,
-        life: &Life,
+        life: &J::Life,
         time: u32,
         least: usize,
         random: &mut Rng,
-    ) -> Result<Option<Vec<u64>>, Box<Violation>> {
-        let expected = self.expected(life, time);
-        let memory = self.crash(&life.trace, time);
+    ) -> Result<Option<Vec<u64>>, Box<Broken>> {
+        let expected = self.judge.expected(life, time);
+        let memory = self.crash(life.trace(), time);
         self.crashes.clear();
         let logged = memory.logged_lately();
         if logged.len() < least {
@@ -430,22 +466,18 @@ impl<'a> Explorer<'a> {
         Ok(Some(memory.all_words()))
     }
 
-    fn tries(&self) -> &'static Tries {
-        if self.ground.case.omitted.is_some_and(in_recovery) { &RECOVERY_TRIES } else { &TRIES }
-    }
-
     /// One run, which counts unless it has decided as another one on an equal crash; returns whether it does.
     fn judge_once(
         &mut self,
         level: usize,
-        life: &Life,
-        expected: &Expectation,
+        life: &J::Life,
+        expected: &J::Expected,
         time: u32,
-    ) -> Result<bool, Box<Violation>> {
-        self.judge(level, life, expected)
+    ) -> Result<bool, Box<Broken>> {
+        self.judge_run(level, life, expected)
             .map_err(|what| self.violation(level, life, expected, time, what))?;
         let memory = &self.memories[level].0;
-        let crash = mix(memory.fingerprint(), expected.fingerprint());
+        let crash = mix(memory.fingerprint(), J::fingerprint(expected));
         let new = self.judged.insert(mix(mix(crash, memory.path()), level as u64));
         if !new {
             self.counts.states -= 1;
@@ -457,21 +489,21 @@ impl<'a> Explorer<'a> {
     /// All states of the crash at hand, or some; each once.
     fn different_states(
         &mut self,
-        life: &Life,
-        expected: &Expectation,
+        life: &J::Life,
+        expected: &J::Expected,
         time: u32,
         random: &mut Rng,
-    ) -> Result<(), Box<Violation>> {
+    ) -> Result<(), Box<Broken>> {
         let memory = self.memory(0);
         memory.search();
-        for _ in 0..self.tries().first {
+        for _ in 0..self.judge.tries().first {
             self.judge_once(0, life, expected, time)?;
             if !memory.next() {
                 return Ok(());
             }
         }
         let mut repeated = 0;
-        for _ in 0..self.tries().random {
+        for _ in 0..self.judge.tries().random {
             memory.random(random);
             repeated += usize::from(!self.judge_once(0, life, expected, time)?);
             if repeated > REPEATED_RUNS {
@@ -486,11 +518,11 @@ impl<'a> Explorer<'a> {
     fn violation(
         &mut self,
         level: usize,
-        life: &Life,
-        expected: &Expectation,
+        life: &J::Life,
+        expected: &J::Expected,
         time: u32,
         what: String,
-    ) -> Box<Violation> {
+    ) -> Box<Broken> {
         let counts = self.counts;
         let memory = self.memory(level);
         let mut kept: Vec<Decision> = memory.decisions().into_iter().filter(Decision::is_loss).collect();
@@ -500,64 +532,50 @@ impl<'a> Explorer<'a> {
             let mut fewer = kept.clone();
             fewer.remove(at);
             memory.given(fewer.clone());
-            match self.judge(level, life, expected) {
+            match self.judge_run(level, life, expected) {
                 Err(still) => (kept, what) = (fewer, still),
                 Ok(()) => at += 1,
             }
         }
+        memory.given(kept.clone());
+        let recovery_stopped = self.recover(level).is_err();
         memory.given(kept);
-        if let Err(last) = self.judge(level, life, expected) {
+        if let Err(last) = self.judge_run(level, life, expected) {
             what = last;
         }
         let lost_words = memory.decisions();
         let lost_words: Vec<Decision> = lost_words.into_iter().filter(Decision::is_loss).collect();
-        let mut history = story::history(&life.trace, life.began, time, |word| self.describe(word));
+        let mut history = story::history(life.trace(), life.began(), time, |word| self.judge.describe(word));
         let mut lost = Vec::new();
         let recovered = self.recovery_story(level);
-        let mut told = story::lost(&memory.decisions(), |word| self.describe(word));
-        let missing = if level == 0 {
-            let mut trial = Trying { explorer: Explorer::new(self.ground), life };
-            let missing = missing(&life.trace, time, &lost_words, &mut trial);
-            story::missing(&life.trace, missing.as_ref(), |word| self.describe(word))
+        let mut told = story::lost(&memory.decisions(), |word| self.judge.describe(word));
+        let mut trial = Trying { explorer: Explorer::new(self.judge.anew()), life };
+        let missing = if level == 0 { missing(life.trace(), time, &lost_words, &mut trial) } else { None };
+        let advice = if level == 0 {
+            story::missing(life.trace(), missing.as_ref(), |word| self.judge.describe(word))
         } else {
             "not looked for where power fails in recovery".to_owned()
         };
         self.counts = counts;
+        let mut crashes = Vec::new();
         for (level, &operations) in self.crashes.iter().enumerate().take(level) {
             let memory = &self.memories[level].0;
-            lost.extend(story::lost(&memory.decisions(), |word| self.describe(word)));
+            crashes.push((memory.decisions(), operations));
+            lost.extend(story::lost(&memory.decisions(), |word| self.judge.describe(word)));
             history.push(format!("power fails; recovery number {} begins", level + 1));
             history.extend(story::recovery(&memory.recorded_operations()[..operations], |word| {
-                self.describe(word)
+                self.judge.describe(word)
             }));
         }
+        crashes.push((lost_words, 0));
         if level > 0 {
             what += &format!(" (power failed {level} times more, in recovery)");
             lost.push("lost in recovery:".into());
         }
         lost.append(&mut told);
-        Box::new(Violation { what, lost, missing, recovery: recovered, length: history.len(), history })
-    }
-
-    /// What a word of the pool is.
-    fn describe(&self, word: u32) -> String {
-        let (layout, at) = (&self.ground.layout, 8 * u64::from(word));
-        if at == Layout::WATERMARK.offset() {
-            return "watermark".into();
-        }
-        let directory = Layout::LOG_DIRECTORY.offset();
-        if (directory..directory + 8 * layout.geometry.logs).contains(&at) {
-            return format!("log directory [{}]", (at - directory) / 8);
-        }
-        if let Some(within) = at.checked_sub(layout.logs.offset()).filter(|_| at < layout.data.offset()) {
-            let (log, record) = (
-                within / layout.geometry.log_bytes,
-                within % layout.geometry.log_bytes / (8 * RECORD_BLOCKS),
-            );
-            let part = if within / 8 % RECORD_BLOCKS == 0 { "data" } else { "meta" };
-            return format!("log {log} record {record} {part}");
-        }
-        format!("home {at:#x}")
+        let length = history.len();
+        let violation = Violation { what, lost, missing: advice, recovery: recovered, length, history };
+        Box::new(Broken { violation, time, crashes, missing, recovery_stopped, ..Broken::default() })
     }
 
     /// What recovery did in the present run: the words of transactions that it stored.
@@ -567,7 +585,7 @@ impl<'a> Explorer<'a> {
             .stored()
             .filter(|&word| memory.load_word(word) != memory.before(word))
             .take(30)
-            .map(|word| format!("stored {} = {:#x}", self.describe(word), memory.load_word(word)))
+            .map(|word| format!("stored {} = {:#x}", self.judge.describe(word), memory.load_word(word)))
             .collect();
         if story.is_empty() {
             story.push("replayed nothing".into());
@@ -577,24 +595,24 @@ impl<'a> Explorer<'a> {
 }
 
 /// Tries out what a violation lacks.
-struct Trying<'a> {
-    explorer: Explorer<'a>,
-    life: &'a Life,
+struct Trying<'a, J: Judge> {
+    explorer: Explorer<J>,
+    life: &'a J::Life,
 }
 
-impl Trying<'_> {
-    fn crash(&mut self, trace: &Trace, time: u32) -> (Rc<CrashMemory>, Expectation) {
+impl<J: Judge> Trying<'_, J> {
+    fn crash(&mut self, trace: &Trace, time: u32) -> (Rc<CrashMemory>, J::Expected) {
         self.explorer.fresh = true;
-        let expected = Expectation::at(trace, &self.life.home, &self.life.effects, time);
+        let expected = self.explorer.judge.expected_of(self.life, trace, time);
         (self.explorer.crash(trace, time), expected)
     }
 }
 
-impl Trial for Trying<'_> {
+impl<J: Judge> Trial for Trying<'_, J> {
     fn violates(&mut self, trace: &Trace, time: u32, lost: &[Decision]) -> bool {
         let (memory, expected) = self.crash(trace, time);
         memory.given(lost.to_vec());
-        self.explorer.judge(0, self.life, &expected).is_err()
+        self.explorer.judge_run(0, self.life, &expected).is_err()
     }
 
     fn any_violates(&mut self, trace: &Trace, time: u32) -> bool {
@@ -605,7 +623,7 @@ impl Trial for Trying<'_> {
             if run >= 2000 {
                 memory.random(&mut random);
             }
-            if self.explorer.judge(0, self.life, &expected).is_err() {
+            if self.explorer.judge_run(0, self.life, &expected).is_err() {
                 return true;
             }
             if run < 2000 && !memory.next() {

@@ -1,0 +1,287 @@
+//! What a check finds, as testers of persistent memory know it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::Location;
+
+use strandline_core::memory::Operation;
+
+use crate::Setting;
+use crate::pmem::Repair;
+use crate::x86::caught::Stopped;
+use crate::x86::crash::Decision;
+use crate::x86::explorer::Broken;
+use crate::x86::trace::{Mark, Store, Trace};
+use crate::x86::{Site, Waste};
+
+/// What is wrong with a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// A line that must be durable before something else is not flushed.
+    MissingFlush,
+    /// A line is flushed, and nothing waits for that.
+    MissingFence,
+    /// What must be durable first is stored, or made durable, only afterwards.
+    WrongOrder,
+    /// Of a store of several words some survive and some do not.
+    TornWord,
+    /// An access outside the memory, or to what is not a word.
+    StoreOutside,
+    /// Power fails in recovery, and recovery does not repair what that leaves.
+    NonIdempotentRecovery,
+    /// Recovery panics, or runs for ever.
+    FailingRecovery,
+    /// All threads that are left wait, or one runs for ever.
+    Deadlock,
+    /// Threads get into one another's way in persistent words: nothing is lost, and nothing is wrong if they run one after the other.
+    Race,
+    /// The program panics.
+    Panic,
+    /// A lock is released over a non-temporal store that no fence has followed.
+    UnfencedRelease,
+}
+
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MissingFlush => "missing flush",
+            Self::MissingFence => "missing fence",
+            Self::WrongOrder => "wrong order",
+            Self::TornWord => "torn word",
+            Self::StoreOutside => "store outside",
+            Self::NonIdempotentRecovery => "non-idempotent recovery",
+            Self::FailingRecovery => "failing recovery",
+            Self::Deadlock => "deadlock",
+            Self::Race => "race on persistent words",
+            Self::Panic => "panic",
+            Self::UnfencedRelease => "lock released before a fence",
+        })
+    }
+}
+
+/// The least that repairs a finding, as far as flushes and fences do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// Behind what this source line does.
+    pub behind: &'static Location<'static>,
+    /// Flush the line that it stores to, or loads from.
+    pub flush: bool,
+    /// Fence, behind that flush if there is one.
+    pub fence: bool,
+    /// Whether the program with that flush and fence was explored again, as far as before, and nothing was found; otherwise
+    /// something else is missing, too.
+    pub repairs: bool,
+}
+
+impl Advice {
+    pub(crate) fn repair(&self) -> Repair {
+        Repair { behind: self.behind, flush: self.flush, fence: self.fence }
+    }
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match (self.flush, self.fence) {
+            (true, true) => "flush its line and fence",
+            (true, false) => "flush its line (a fence that follows is there)",
+            _ => "fence",
+        };
+        write!(f, "behind {}:{}: {what}", self.behind.file(), self.behind.line())?;
+        if self.repairs { Ok(()) } else { write!(f, " (something else is missing, too)") }
+    }
+}
+
+/// A history that goes wrong.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What is wrong with it.
+    pub kind: FindingKind,
+    /// What the invariant says, or the panic.
+    pub what: String,
+    /// The history up to the crash or the end, an operation a line.
+    pub history: Vec<String>,
+    /// What was stored and did not survive: as little as suffices.
+    pub lost: Vec<String>,
+    /// What recovery stored.
+    pub recovery: Vec<String>,
+    /// What repairs it, if a flush or a fence does.
+    pub advice: Option<Advice>,
+    /// The line that shows it again: [`Check::replay`](crate::Check::replay).
+    pub replay: String,
+    /// The seed of the sampled history in which it was found first.
+    pub seed: Option<u64>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.kind, self.what)?;
+        let mut part = |title: &str, lines: &[String]| {
+            if lines.is_empty() {
+                return Ok(());
+            }
+            writeln!(f, "{title}:")?;
+            lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
+        };
+        part("history", &self.history)?;
+        part("stored, but lost", &self.lost)?;
+        part("recovery", &self.recovery)?;
+        if let Some(advice) = &self.advice {
+            writeln!(f, "advice: {advice}")?;
+        }
+        if let Some(seed) = self.seed {
+            writeln!(f, "seed: {seed}")?;
+        }
+        write!(f, "replay: .replay({:?})", self.replay)
+    }
+}
+
+impl std::error::Error for Finding {}
+
+/// A flush or a fence that made nothing durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PerformanceFinding {
+    /// Where it stands, in which step.
+    pub site: Site,
+    /// Why it was for nothing.
+    pub waste: Waste,
+    /// How often it was, in all runs.
+    pub wasted: u64,
+    /// How often it was carried out, in all runs.
+    pub performed: u64,
+}
+
+impl PerformanceFinding {
+    /// Whether it was for nothing each time: the program may do without it, as far as was explored.
+    pub fn is_always(&self) -> bool {
+        self.wasted == self.performed
+    }
+}
+
+impl fmt::Display for PerformanceFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.waste {
+            Waste::Redundant => "redundant flush: the line is flushed already",
+            Waste::Clean => "flush of a clean line",
+            Waste::NothingPending => "fence with nothing pending",
+        };
+        write!(f, "{what} ({}), {} times of {}", self.site, self.wasted, self.performed)
+    }
+}
+
+/// Flushes and fences of all runs, by place.
+#[derive(Default)]
+pub(crate) struct Performance {
+    performed: BTreeMap<Site, u64>,
+    wasted: BTreeMap<(Site, Waste), u64>,
+}
+
+impl Performance {
+    /// Takes in the flushes and fences of one run.
+    pub fn add(&mut self, trace: &Trace) {
+        for mark in &trace.marks {
+            if let (Some(site), Operation::WriteBack(..) | Operation::Fence(_)) = (mark.site, mark.operation)
+            {
+                *self.performed.entry(site).or_default() += 1;
+                if let Some(waste) = mark.waste {
+                    *self.wasted.entry((site, waste)).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// Those that were for nothing.
+    pub fn findings(&self) -> Vec<PerformanceFinding> {
+        let found = self.wasted.iter().map(|(&(site, waste), &wasted)| PerformanceFinding {
+            site,
+            waste,
+            wasted,
+            performed: self.performed[&site],
+        });
+        found.collect()
+    }
+}
+
+/// What is wrong in `trace`, and what may repair it, the least first. `is_clean_by_line` says whether the same schedule shows nothing where
+/// lines persist in order, `is_clean_in_turn` whether threads that run one after the other do.
+pub(crate) fn classify(
+    broken: &Broken,
+    trace: &Trace,
+    setting: Setting,
+    is_clean_by_line: impl FnOnce() -> bool,
+    is_clean_in_turn: impl FnOnce() -> bool,
+) -> (FindingKind, Vec<Advice>) {
+    let kind = match &broken.stopped {
+        Some(Stopped::Panic(_)) => Some(FindingKind::Panic),
+        Some(Stopped::Outside(_)) => Some(FindingKind::StoreOutside),
+        Some(Stopped::Deadlock(_)) => Some(FindingKind::Deadlock),
+        None if broken.crashes.is_empty() => Some(FindingKind::UnfencedRelease),
+        None if broken.crashes.len() > 1 => Some(FindingKind::NonIdempotentRecovery),
+        None => None,
+    };
+    if let Some(kind) = kind {
+        return (kind, Vec::new());
+    }
+    let stores = |word: u32| trace.line(word / 8).map_or(&[][..], |line| &line.stores);
+    let Some(missing) = &broken.missing else {
+        let kind = match broken.recovery_stopped {
+            true => FindingKind::FailingRecovery,
+            false if is_clean_in_turn() => FindingKind::Race,
+            false => FindingKind::WrongOrder,
+        };
+        return (kind, Vec::new());
+    };
+    let made = stores(missing.word).iter().find(|store| store.time == missing.store);
+    let Some(store) = made else { return (FindingKind::WrongOrder, Vec::new()) };
+    let lost: &[Decision] = broken.crashes.last().map_or(&[], |(lost, _)| lost);
+    if is_torn(trace, store, lost, broken.time) || (setting == Setting::Word && is_clean_by_line()) {
+        return (FindingKind::TornWord, Vec::new());
+    }
+    let line = |at: u64| (at / 64) as u32 == store.word / 8;
+    let asks = |operation: Operation| match operation {
+        Operation::WriteBack(at, _) | Operation::StoreNonTemporal(at, _) => line(at),
+        _ => false,
+    };
+    // What an atomic operation completes is durable before the value that it stores can be.
+    let fences = |mark: &Mark| match mark.operation {
+        Operation::Fence(_) => mark.time < missing.before,
+        Operation::CompareExchange(..) | Operation::FetchAdd(..) => mark.time <= missing.before,
+        _ => false,
+    };
+    let later = trace.marks.iter().filter(|mark| mark.time >= store.time);
+    let (mut asked, mut fenced, mut asked_late) = (None, false, false);
+    for mark in later {
+        let in_time = mark.time < missing.before;
+        if asks(mark.operation) {
+            asked_late |= !in_time;
+            asked = if in_time { mark.site } else { asked };
+        }
+        fenced |= mark.thread == store.thread && fences(mark);
+    }
+    let advice = |behind, flush, fence| Advice { behind, flush, fence, repairs: false };
+    let both = store.source.map(|source| advice(source, true, true));
+    let (kind, least) = match asked {
+        Some(site) => (FindingKind::MissingFence, Some(advice(site.at, false, true))),
+        None if fenced => (FindingKind::MissingFlush, store.source.map(|source| advice(source, true, false))),
+        None if asked_late => (FindingKind::WrongOrder, None),
+        None => (FindingKind::MissingFlush, None),
+    };
+    // Who acts upon what another thread has stored may have to make it durable first.
+    let seen = trace.seen.iter().find(|seen| seen.store == store.time && seen.time < missing.before);
+    let reader = seen.map(|seen| advice(seen.site.at, true, true));
+    let kind = if broken.recovery_stopped { FindingKind::FailingRecovery } else { kind };
+    (kind, least.into_iter().chain(both).chain(reader).collect())
+}
+
+/// Whether `store` is a part of one of which another part has survived, or has been lost alone.
+fn is_torn(trace: &Trace, store: &Store, lost: &[Decision], time: u32) -> bool {
+    if !store.is_part {
+        return false;
+    }
+    let all = trace.lines.iter().flat_map(|line| &line.stores);
+    let mut others = all.filter(|other| {
+        let is_same = other.is_part && other.thread == store.thread && other.source == store.source;
+        is_same && other.word != store.word && other.word.abs_diff(store.word) == 1 && other.time <= time
+    });
+    others.any(|other| lost.iter().all(|lost| lost.word != other.word))
+}

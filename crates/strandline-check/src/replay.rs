@@ -1,0 +1,120 @@
+//! The line from which a failing history is run again.
+
+use std::fmt::Write;
+
+use crate::Setting;
+use crate::x86::crash::Decision;
+
+/// Everything that such a history follows from, besides the program.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Replay {
+    pub setting: Setting,
+    pub threads: usize,
+    /// The seed by which stores are delayed.
+    pub delays: Option<u64>,
+    /// Which thread goes on at which choice point.
+    pub schedule: Vec<(u32, usize)>,
+    /// When power failed, if it did.
+    pub time: Option<u32>,
+    /// What each power failure left, and after how many operations of recovery the next one came.
+    pub crashes: Vec<(Vec<Decision>, usize)>,
+}
+
+impl Replay {
+    /// `line 2 delays=7 schedule=0:1,5:0 crash=17 0x8=0x2,0x9=0x0@4 0x1=0x0@0`: setting, threads, and what else there is.
+    pub fn to_line(&self) -> String {
+        let mut text = format!("{} {}", self.setting, self.threads);
+        if let Some(delays) = self.delays {
+            let _ = write!(text, " delays={delays}");
+        }
+        let schedule: Vec<String> =
+            self.schedule.iter().map(|(number, thread)| format!("{number}:{thread}")).collect();
+        let _ = write!(text, " schedule={}", schedule.join(","));
+        if let Some(time) = self.time {
+            let _ = write!(text, " crash={time}");
+            for (decisions, operations) in &self.crashes {
+                let words: Vec<String> = decisions
+                    .iter()
+                    .map(|decision| format!("{:#x}={:#x}", decision.word, decision.value))
+                    .collect();
+                let _ = write!(text, " {}@{operations}", words.join(","));
+            }
+        }
+        text
+    }
+
+    /// Reads [`Replay::to_line`].
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut parts = line.split_whitespace().peekable();
+        let setting = parts.next()?.parse().ok()?;
+        let threads = parts.next()?.parse().ok()?;
+        let mut take = |key: &str| parts.next_if(|part| part.starts_with(key)).map(|part| &part[key.len()..]);
+        let delays = match take("delays=") {
+            Some(seed) => Some(seed.parse().ok()?),
+            None => None,
+        };
+        let pair = |pair: &str| {
+            let (number, thread) = pair.split_once(':')?;
+            Some((number.parse().ok()?, thread.parse().ok()?))
+        };
+        let schedule = list(take("schedule=")?).map(pair).collect::<Option<_>>()?;
+        let time = match take("crash=") {
+            Some(time) => Some(time.parse().ok()?),
+            None => None,
+        };
+        let crash = |part: &str| {
+            let (words, operations) = part.split_once('@')?;
+            let decisions = list(words).map(decision).collect::<Option<_>>()?;
+            Some((decisions, operations.parse().ok()?))
+        };
+        let crashes: Vec<_> = parts.map(crash).collect::<Option<_>>()?;
+        let is_whole = time.is_some() != crashes.is_empty() && threads > 0;
+        is_whole.then_some(Self { setting, threads, delays, schedule, time, crashes })
+    }
+}
+
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').filter(|part| !part.is_empty())
+}
+
+fn decision(text: &str) -> Option<Decision> {
+    let number = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+    let (word, value) = text.split_once('=')?;
+    let (word, value) = (u32::try_from(number(word)?).ok()?, number(value)?);
+    Some(Decision { word, chosen: 0, of: 0, value, newest: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_everything() {
+        let decision = |word, value| Decision { word, chosen: 0, of: 0, value, newest: 0 };
+        let replay = Replay {
+            setting: Setting::Word,
+            threads: 2,
+            delays: Some(7),
+            schedule: vec![(0, 1), (5, 0)],
+            time: Some(17),
+            crashes: vec![(vec![decision(8, 2), decision(9, u64::MAX)], 4), (vec![], 0)],
+        };
+        let line = replay.to_line();
+        assert_eq!(line, "word 2 delays=7 schedule=0:1,5:0 crash=17 0x8=0x2,0x9=0xffffffffffffffff@4 @0");
+        assert_eq!(Replay::parse(&line), Some(replay.clone()));
+        let stopped = Replay { delays: None, schedule: vec![], time: None, crashes: vec![], ..replay };
+        assert_eq!(Replay::parse(&stopped.to_line()), Some(stopped));
+    }
+
+    #[test]
+    fn what_is_no_such_line_is_refused() {
+        for line in ["", "line", "line 0 schedule=", "line 1", "line 1 schedule=0", "page 1 schedule="] {
+            assert_eq!(Replay::parse(line), None, "{line}");
+        }
+        for line in
+            ["line 1 schedule= crash=3", "line 1 schedule= crash=3 8=1@0", "line 1 schedule= 0x8=0x1@0"]
+        {
+            assert_eq!(Replay::parse(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Panics of programs that are checked: caught, and told by the report, not on the way.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+use super::panic_text;
+
+/// What ended a run before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// The program panics: what it says, and where.
+    Panic(String),
+    /// It accesses what is outside its memory.
+    Outside(String),
+    /// All threads that are left wait, or one runs for ever.
+    Deadlock(String),
+}
+
+impl Stopped {
+    /// What it says.
+    pub fn text(&self) -> &str {
+        let (Self::Panic(text) | Self::Outside(text) | Self::Deadlock(text)) = self;
+        text
+    }
+
+    /// Ends the run for this reason.
+    pub fn raise(self) -> ! {
+        std::panic::panic_any(self)
+    }
+}
+
+thread_local! {
+    static IS_CHECKED: Cell<bool> = const { Cell::new(false) };
+    static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs `body`; a panic in it prints nothing.
+///
+/// # Errors
+/// It panicked.
+pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Result<R, Stopped> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !IS_CHECKED.get() {
+                return before(panic);
+            }
+            let place = panic.location().map(|at| format!(" ({}:{})", at.file(), at.line()));
+            PLACE.with(|kept| *kept.borrow_mut() = place.unwrap_or_default());
+        }));
+    });
+    let outer = IS_CHECKED.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(body));
+    IS_CHECKED.set(outer);
+    result.map_err(|panic| match panic.downcast::<Stopped>() {
+        Ok(stopped) => *stopped,
+        Err(panic) => Stopped::Panic(format!("{}{}", panic_text(&*panic), PLACE.with(RefCell::take))),
+    })
+}

@@ -1,0 +1,172 @@
+//! Exhaustive exploration: every schedule within bounds, and every crash of each.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use super::explorer::{Broken, Counts, Depth, Explorer, Judge, Lived};
+
+/// How far an exhaustive exploration goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Preemptions in a schedule, at most.
+    pub preemptions: u32,
+    /// Transactions of each thread.
+    pub transactions: u32,
+    /// States judged at one crash point, at most.
+    pub states: u64,
+    /// Power failures in recovery, one in the recovery after the other, at most.
+    pub recovery_crashes: usize,
+    /// Whether a schedule that comes to a known state is cut off there; otherwise every schedule is run to its
+    /// end, which checks the reduction.
+    pub reduced: bool,
+    /// Stop after this time.
+    pub limit: Duration,
+}
+
+/// Explores all schedules of `threads` threads, again and again until no further lines turn out to be shared. `lives` runs the
+/// threads with these choices, telling states apart under this list of shared lines.
+pub(crate) fn exhaust<J: Judge>(
+    explorer: &mut Explorer<J>,
+    threads: usize,
+    mut lives: impl FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<Broken>>,
+    (bounds, until): (Bounds, Instant),
+    shared: &mut BTreeSet<u32>,
+    progress: &mut impl FnMut(&Counts),
+) -> Option<Box<Broken>> {
+    let before = explorer.counts;
+    loop {
+        let mut exhaustion = Exhaustion {
+            threads,
+            lives: &mut lives,
+            explorer: &mut *explorer,
+            bounds,
+            until,
+            shared: &*shared,
+            found_shared: BTreeSet::new(),
+            visited: HashMap::new(),
+        };
+        let explored = exhaustion.explore(progress);
+        let (found, states) = (exhaustion.found_shared, exhaustion.visited.len() as u64);
+        explorer.counts.schedule_states += states;
+        match explored {
+            Err(broken) => return Some(broken),
+            Ok(false) => {
+                explorer.counts.cut_short += 1;
+                return None;
+            }
+            Ok(true) if found.is_empty() => return None,
+            Ok(true) => {}
+        }
+        shared.extend(found);
+        explorer.counts = before;
+        explorer.forget();
+    }
+}
+
+/// One exhaustive exploration, under one list of shared lines.
+struct Exhaustion<'a, J: Judge, L> {
+    threads: usize,
+    lives: &'a mut L,
+    explorer: &'a mut Explorer<J>,
+    bounds: Bounds,
+    /// Stop then.
+    until: Instant,
+    shared: &'a BTreeSet<u32>,
+    found_shared: BTreeSet<u32>,
+    /// For each state, and who goes on in it, the most preemptions that were left there.
+    visited: HashMap<(u64, usize), u32>,
+}
+
+/// A schedule to be run: its choices, and when the last of them was made.
+struct Schedule {
+    choices: Vec<(u32, usize)>,
+    from: u32,
+}
+
+impl<J: Judge, L: FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<Broken>>>
+    Exhaustion<'_, J, L>
+{
+    /// Whether `thread` has not yet gone on in `state` with `left` preemptions or more.
+    fn is_new(&mut self, state: u64, thread: usize, left: u32) -> bool {
+        if !self.bounds.reduced {
+            return true;
+        }
+        match self.visited.entry((state, thread)) {
+            Entry::Occupied(mut before) if *before.get() < left => {
+                before.insert(left);
+                true
+            }
+            Entry::Occupied(_) => false,
+            Entry::Vacant(none) => {
+                none.insert(left);
+                true
+            }
+        }
+    }
+
+    /// Explores all schedules, those with fewer preemptions first, so that a state is first come to with as many
+    /// left as possible; `false`: time is up.
+    fn explore(&mut self, progress: &mut impl FnMut(&Counts)) -> Result<bool, Box<Broken>> {
+        let begin = (0..self.threads).map(|first| Schedule { choices: vec![(0, first)], from: 0 });
+        let mut waiting: Vec<Vec<Schedule>> = vec![begin.collect()];
+        waiting.resize_with(self.bounds.preemptions as usize + 1, Vec::new);
+        for used in 0..waiting.len() {
+            while let Some(schedule) = waiting[used].pop() {
+                if crate::is_stopped() || Instant::now() > self.until {
+                    return Ok(false);
+                }
+                self.run(&schedule, used, &mut waiting).map_err(|mut broken| {
+                    broken.schedule = schedule.choices;
+                    broken
+                })?;
+                progress(&self.explorer.counts);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs a schedule to its end or to a state that was there before, judges the crashes of what is new, and
+    /// notes the schedules that branch off.
+    fn run(
+        &mut self,
+        schedule: &Schedule,
+        used: usize,
+        waiting: &mut [Vec<Schedule>],
+    ) -> Result<(), Box<Broken>> {
+        let life = (self.lives)(&schedule.choices, self.shared)?;
+        self.explorer.turn_to();
+        self.found_shared.extend(life.found_shared());
+        let left = self.bounds.preemptions - used as u32;
+        let mut until = u32::MAX;
+        for choice in life.choices() {
+            if !self.is_new(choice.state, choice.chosen, left) {
+                until = choice.time;
+                break;
+            }
+            let cost = u32::from(choice.preempts);
+            if cost > left {
+                continue;
+            }
+            for &other in &choice.others {
+                if self.is_new(choice.state, other, left - cost) {
+                    let mut choices = schedule.choices.clone();
+                    choices.push((choice.number, other));
+                    waiting[used + cost as usize].push(Schedule { choices, from: choice.time });
+                }
+            }
+        }
+        // What came before the last choice belongs to the schedule from which this one branches off, and what
+        // comes after a known state to the schedule that was there first.
+        let depth = Depth {
+            states: self.bounds.states,
+            recovery_crashes: self.bounds.recovery_crashes,
+            until: self.until,
+        };
+        let from = schedule.from.max(life.began());
+        for &point in life.trace().points.iter().filter(|&&point| (from..=until).contains(&point)) {
+            self.explorer.all_states(&life, point, depth)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,348 @@
+//! Programs that are not schemes: how they run, and what judges their crashes.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use strandline_core::memory::coroutines::Thread;
+use strandline_core::memory::{Hosted, Step, World};
+
+use super::caught::{Stopped, caught};
+use super::crash::CrashMemory;
+use super::exhaustion::{self, Bounds};
+use super::explorer::{Broken, Counts, Depth, Explorer, Judge, Lived, TRIES, Tries, Violation};
+use super::schedule::{ChoicePoint, Policy};
+use super::trace::Trace;
+use super::world::X86World;
+use super::{Crashed, mix, story};
+use crate::Setting;
+
+/// A program, its recovery and what must hold after it.
+pub(crate) struct Own<'p> {
+    /// Persistent memory at the beginning.
+    pub image: Vec<u64>,
+    pub volatile_bytes: u64,
+    pub setting: Setting,
+    pub threads: usize,
+    /// What the thread of this number does.
+    pub program: &'p dyn Fn(usize, &Hosted),
+    pub recovery: &'p dyn Fn(&Hosted),
+    pub invariant: &'p dyn Fn(&Hosted, &Crashed) -> Result<(), String>,
+    /// What a word is called.
+    pub name: &'p dyn Fn(u32) -> String,
+    /// Whether threads may switch at every access.
+    pub every_access: bool,
+}
+
+/// How the threads of a run are interleaved.
+#[derive(Clone, Debug)]
+pub(crate) struct Interleaving {
+    pub policy: Policy,
+    pub seed: u64,
+    /// The seed by which stores are delayed, if they are.
+    pub delays: Option<u64>,
+    /// Where states are told apart: the lines that are known to be shared.
+    pub shared: Option<BTreeSet<u32>>,
+}
+
+impl Interleaving {
+    /// These choices.
+    pub fn guided(choices: &[(u32, usize)], delays: Option<u64>) -> Self {
+        Self { policy: Policy::Guided(choices.to_vec()), seed: 0, delays, shared: None }
+    }
+
+    /// What follows from `seed` for so many threads: every other pair of seeds with store buffers; either policy.
+    pub fn of_seed(seed: u64, threads: usize) -> Self {
+        let policy = match seed % 2 {
+            1 => Policy::Priorities { every: 40, critical: 4, stalls: (seed / 4).is_multiple_of(4) },
+            _ => Policy::Random { every: 5 },
+        };
+        let delays = (threads > 1 && seed / 2 % 2 == 1).then_some(seed);
+        Self { policy, seed, delays, shared: None }
+    }
+}
+
+/// A finished run.
+pub(crate) struct Run {
+    pub trace: Trace,
+    pub choices: Vec<ChoicePoint>,
+    pub found_shared: BTreeSet<u32>,
+    /// The choices by which a guided run repeats it.
+    pub schedule: Vec<(u32, usize)>,
+    /// Why it ended before its end.
+    pub stopped: Option<Stopped>,
+}
+
+impl Lived for Run {
+    fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    fn began(&self) -> u32 {
+        0
+    }
+
+    fn choices(&self) -> &[ChoicePoint] {
+        &self.choices
+    }
+
+    fn found_shared(&self) -> &BTreeSet<u32> {
+        &self.found_shared
+    }
+}
+
+impl Own<'_> {
+    /// Runs the threads, to their end or until one of them stops the run.
+    pub fn run(&self, how: Interleaving) -> Run {
+        let (image, setting) = (self.image.clone(), self.setting);
+        let world = X86World::new(image, self.volatile_bytes, 0..0, self.threads, setting, None);
+        let world = Rc::new(world);
+        if self.every_access {
+            world.run_own();
+        }
+        if let Some(shared) = how.shared {
+            world.tell_states(shared);
+        }
+        if let Some(seed) = how.delays {
+            world.delay_stores(seed);
+        }
+        let guided = match &how.policy {
+            Policy::Guided(choices) => Some(choices.clone()),
+            _ => None,
+        };
+        let body = |thread| Box::new(move |memory: &Hosted| (self.program)(thread, memory)) as Thread<'_>;
+        let bodies = (0..self.threads).map(body).collect();
+        let ran = caught(|| world.run(bodies, how.policy, how.seed));
+        let (choices, stopped) = match ran {
+            Ok(choices) => (choices, None),
+            Err(stopped) => (Vec::new(), Some(stopped)),
+        };
+        let schedule = guided.unwrap_or_else(|| world.schedule());
+        let found_shared = world.found_shared();
+        Run { trace: world.finish(), choices, found_shared, schedule, stopped }
+    }
+
+    /// The run, if it came to its end without a fault.
+    ///
+    /// # Errors
+    /// What went wrong, with the history.
+    pub fn live(&self, how: Interleaving) -> Result<Run, Box<Broken>> {
+        let run = self.run(how);
+        let what = match &run.stopped {
+            Some(stopped) => stopped.text().to_owned(),
+            None => match run.trace.faults.first() {
+                Some(fault) => fault.clone(),
+                None => return Ok(run),
+            },
+        };
+        let history = story::history(&run.trace, 0, run.trace.time, |word| (self.name)(word));
+        let violation = Violation { what, length: history.len(), history, ..Violation::default() };
+        let (schedule, stopped) = (run.schedule, run.stopped);
+        Err(Box::new(Broken { violation, schedule, stopped, time: u32::MAX, ..Broken::default() }))
+    }
+}
+
+/// Judges the crashes of a program.
+pub(crate) struct OwnJudge<'a, 'p>(pub &'a Own<'p>);
+
+impl Judge for OwnJudge<'_, '_> {
+    type Life = Run;
+    type Expected = Crashed;
+
+    fn memory(&self) -> CrashMemory {
+        let words = self.0.image.len();
+        CrashMemory::new(words, self.0.volatile_bytes, 0..words)
+    }
+
+    fn setting(&self) -> Setting {
+        self.0.setting
+    }
+
+    fn omitted(&self) -> Option<Step> {
+        None
+    }
+
+    fn tries(&self) -> &'static Tries {
+        &TRIES
+    }
+
+    fn turn_to(&mut self) {}
+
+    fn expected(&mut self, life: &Run, time: u32) -> Rc<Crashed> {
+        Rc::new(self.expected_of(life, &life.trace, time))
+    }
+
+    fn expected_of(&self, _: &Run, trace: &Trace, time: u32) -> Crashed {
+        let mut acknowledged = trace.acknowledged(time);
+        // Equal states of a schedule may have come about in different orders.
+        if self.0.every_access {
+            acknowledged.sort_unstable();
+        }
+        Crashed { acknowledged }
+    }
+
+    fn fingerprint(expected: &Crashed) -> u64 {
+        expected.acknowledged.iter().copied().fold(12, mix)
+    }
+
+    fn recover(&self, world: &Rc<dyn World>) -> Result<(), String> {
+        let view = Hosted::new(world.clone(), 0);
+        caught(|| (self.0.recovery)(&view)).map_err(|stopped| format!("recovery stops: {}", stopped.text()))
+    }
+
+    fn verdict(
+        &mut self,
+        (_, world): &(Rc<CrashMemory>, Rc<dyn World>),
+        _: &Run,
+        crashed: &Crashed,
+    ) -> Result<(), String> {
+        let view = Hosted::new(world.clone(), 0);
+        caught(|| (self.0.invariant)(&view, crashed))
+            .unwrap_or_else(|stopped| Err(format!("the judge panics: {}", stopped.text())))
+    }
+
+    fn describe(&self, word: u32) -> String {
+        (self.0.name)(word)
+    }
+
+    fn anew(&self) -> Self {
+        Self(self.0)
+    }
+}
+
+/// How far programs are explored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    /// States judged at one crash point, at most.
+    pub states: u64,
+    /// Power failures in recovery, one in the recovery after the other, at most.
+    pub recovery_crashes: usize,
+    /// How long it may take.
+    pub limit: Duration,
+}
+
+/// What was explored, and what was found first.
+pub(crate) struct Explored {
+    pub counts: Counts,
+    pub broken: Option<Box<Broken>>,
+    /// The seed of the history that shows it, where histories have seeds.
+    pub seed: Option<u64>,
+    /// By which its stores are delayed.
+    pub delays: Option<u64>,
+}
+
+/// So long from now on; as good as never, if that cannot be said.
+fn deadline(limit: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(limit).unwrap_or(now + Duration::from_secs(1 << 32))
+}
+
+/// Every schedule with at most so many preemptions, and every crash of each; `each` is shown the runs.
+pub(crate) fn exhaust(own: &Own<'_>, reach: Reach, preemptions: u32, mut each: impl FnMut(&Run)) -> Explored {
+    let Reach { states, recovery_crashes, limit } = reach;
+    let bounds = Bounds { preemptions, transactions: 0, states, recovery_crashes, reduced: true, limit };
+    let mut explorer = Explorer::new(OwnJudge(own));
+    let lives = |choices: &[(u32, usize)], shared: &BTreeSet<u32>| {
+        let how = Interleaving { shared: Some(shared.clone()), ..Interleaving::guided(choices, None) };
+        own.live(how).inspect(|run| each(run))
+    };
+    let until = deadline(limit);
+    let shared = &mut BTreeSet::new();
+    let broken = exhaustion::exhaust(&mut explorer, own.threads, lives, (bounds, until), shared, &mut |_| ());
+    Explored { counts: explorer.counts, broken, seed: None, delays: None }
+}
+
+/// So many runs from `seed` on, and every crash of each.
+pub(crate) fn sample(
+    own: &Own<'_>,
+    reach: Reach,
+    (seed, histories): (u64, u64),
+    mut each: impl FnMut(&Run),
+) -> Explored {
+    let mut explorer = Explorer::new(OwnJudge(own));
+    let until = deadline(reach.limit);
+    for number in 0..histories {
+        let seed = seed.wrapping_add(number);
+        let how = Interleaving::of_seed(seed, own.threads);
+        let delays = how.delays;
+        if let Err(broken) = crashes_of(own, &mut explorer, how, (reach, until), &mut each) {
+            let (seed, broken) = (Some(seed), Some(broken));
+            return Explored { counts: explorer.counts, broken, seed, delays };
+        }
+        if crate::is_stopped() || (Instant::now() > until && number + 1 < histories) {
+            explorer.counts.cut_short += 1;
+            break;
+        }
+    }
+    Explored { counts: explorer.counts, broken: None, seed: None, delays: None }
+}
+
+/// Every crash of one run.
+fn crashes_of(
+    own: &Own<'_>,
+    explorer: &mut Explorer<OwnJudge<'_, '_>>,
+    how: Interleaving,
+    (reach, until): (Reach, Instant),
+    each: &mut impl FnMut(&Run),
+) -> Result<(), Box<Broken>> {
+    let run = own.live(how)?;
+    each(&run);
+    explorer.turn_to();
+    let depth = Depth { states: reach.states, recovery_crashes: reach.recovery_crashes, until };
+    for &point in &run.trace.points {
+        explorer.all_states(&run, point, depth).map_err(|mut broken| {
+            broken.schedule.clone_from(&run.schedule);
+            broken
+        })?;
+    }
+    Ok(())
+}
+
+/// Every crash of the run by these choices.
+///
+/// # Errors
+/// A violation.
+pub(crate) fn one_schedule(
+    own: &Own<'_>,
+    reach: Reach,
+    choices: &[(u32, usize)],
+    delays: Option<u64>,
+) -> Result<(), Box<Broken>> {
+    let mut explorer = Explorer::new(OwnJudge(own));
+    let until = deadline(reach.limit);
+    crashes_of(own, &mut explorer, Interleaving::guided(choices, delays), (reach, until), &mut |_| ())
+}
+
+/// Runs tried to make a history smaller, and for how long.
+const SHRINKING_RUNS: usize = 400;
+const SHRINKING_TIME: Duration = Duration::from_secs(10);
+
+/// Makes the history of a violation smaller: no delays of stores if it does without, and as few switches of threads as it needs.
+pub(crate) fn shrink(own: &Own<'_>, reach: Reach, explored: &mut Explored) {
+    let Some(mut broken) = explored.broken.take() else { return };
+    let reach = Reach { limit: SHRINKING_TIME, ..reach };
+    let until = Instant::now() + SHRINKING_TIME;
+    let mut runs = 0;
+    let mut retry = |choices: &[(u32, usize)], delays| {
+        runs += 1;
+        let tired = runs > SHRINKING_RUNS || Instant::now() > until;
+        if tired { None } else { one_schedule(own, reach, choices, delays).err() }
+    };
+    let mut delays = explored.delays;
+    if delays.is_some()
+        && let Some(without) = retry(&broken.schedule, None)
+    {
+        (broken, delays) = (without, None);
+    }
+    let mut at = 0;
+    while at < broken.schedule.len() {
+        let mut fewer = broken.schedule.clone();
+        fewer.remove(at);
+        match retry(&fewer, delays) {
+            Some(smaller) => broken = smaller,
+            None => at += 1,
+        }
+    }
+    explored.delays = delays;
+    explored.broken = Some(broken);
+}

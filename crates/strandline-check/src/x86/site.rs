@@ -1,0 +1,46 @@
+//! Which code of a program of one's own asks for the operation that a world is performing, and what it stands for.
+
+use std::cell::Cell;
+use std::fmt;
+use std::panic::Location;
+
+/// A place in a program of one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Site {
+    /// The source line.
+    pub at: &'static Location<'static>,
+    /// The step that the program has named; empty if it has named none.
+    pub step: &'static str,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.at.file(), self.at.line())?;
+        if self.step.is_empty() { Ok(()) } else { write!(f, ", {:?}", self.step) }
+    }
+}
+
+thread_local! {
+    static SITE: Cell<Option<Site>> = const { Cell::new(None) };
+    static IS_PART: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The next operation that this thread of the operating system performs is asked for here.
+pub(crate) fn set(site: Site) {
+    SITE.set(Some(site));
+}
+
+/// Who asks for the present operation; nobody, where code of Strandline does.
+pub(crate) fn take() -> Option<Site> {
+    SITE.take()
+}
+
+/// The stores that follow are parts of one, or are again stores of their own.
+pub(crate) fn set_part(is_part: bool) {
+    IS_PART.set(is_part);
+}
+
+/// Whether the present store is a part of one.
+pub(crate) fn is_part() -> bool {
+    IS_PART.get()
+}
