@@ -1,5 +1,6 @@
 //! The checker for programs of one's own.
 
+use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -134,13 +135,11 @@ impl Outcome {
 }
 
 /// A line that [`Check::replay`] cannot read, or that belongs to another check.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadReplay {
     /// It is no such line.
-    #[error("{0:?} is not the replay line of a finding: copy the text in quotation marks behind `replay:`")]
     Malformed(String),
     /// It has another number of threads.
-    #[error("the finding has {found} threads, and this check {threads}: call threads({found})")]
     Threads {
         /// Those of the line.
         found: usize,
@@ -148,6 +147,22 @@ pub enum BadReplay {
         threads: usize,
     },
 }
+
+impl fmt::Display for BadReplay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(line) => write!(
+                f,
+                "{line:?} is not the replay line of a finding: copy the text in quotation marks behind `replay:`"
+            ),
+            Self::Threads { found, threads } => {
+                write!(f, "the finding has {found} threads, and this check {threads}: call threads({found})")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadReplay {}
 
 impl<'a> Check<'a> {
     /// What is in memory, durably, before the threads begin: nothing else, unless this stores it.

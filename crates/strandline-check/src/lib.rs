@@ -10,6 +10,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `schemes` | yes | the checks of Strandline itself, and with them the crates that these need |
+//! | `serde` | with `schemes` | results implement `Serialize` |
 //!
 //! To check a program of your own, do without:
 //!

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// What a power failure may tear apart: the settings of the persistency rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum Setting {
     /// Stores to one line persist in order: what x86 guarantees.
     Line,

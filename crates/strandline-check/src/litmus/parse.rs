@@ -1,19 +1,26 @@
 //! The text format, and what a malformed file is told.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::str::SplitWhitespace;
 
 use super::{Ask, Location, Operand, Operation, Test};
 
 /// A file that is not a litmus test: where, what was expected and what was found.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: expected {expected}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// The line, from 1.
     pub line: usize,
     /// What was expected there and what was found.
     pub expected: String,
 }
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: expected {}", self.line, self.expected)
+    }
+}
+
+impl std::error::Error for Malformed {}
 
 type Result<T> = std::result::Result<T, Malformed>;
 

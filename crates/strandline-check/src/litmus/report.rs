@@ -2,14 +2,12 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::{CrashStates, Test};
 use crate::Setting;
 
 /// The answer to an `ask` line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Verdict {
     /// Some crash leaves such a state.
     Allowed,
@@ -27,7 +25,8 @@ impl fmt::Display for Verdict {
 }
 
 /// What a test gives under one setting; serialises to the row that `strandline check litmus --json` prints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Row {
     /// The name that the file gives the test.
     pub name: String,
@@ -40,7 +39,8 @@ pub struct Row {
 }
 
 /// An `ask` line and its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Answer {
     /// The question, as the file has it.
     pub ask: String,

@@ -1,6 +1,7 @@
 //! The search through all configurations, and the crash states that it collects.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::canonical::Canonical;
@@ -25,16 +26,25 @@ impl Default for Limits {
 }
 
 /// The test is too large to be explored exhaustively.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the test is too large to be explored exhaustively: more than {limit} {what}; make it smaller or split it"
-)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooLarge {
     /// What there is too much of.
     pub what: &'static str,
     /// How much there may be.
     pub limit: usize,
 }
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, limit } = self;
+        write!(
+            f,
+            "the test is too large to be explored exhaustively: more than {limit} {what}; make it smaller or split it"
+        )
+    }
+}
+
+impl std::error::Error for TooLarge {}
 
 /// The values of all locations, in the order of [`Test::locations`].
 pub(super) type CrashState = Box<[u64]>;

@@ -84,7 +84,8 @@ pub(crate) trait Judge {
 }
 
 /// What was explored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Counts {
     /// Histories: runs of the threads.
     pub histories: u64,
@@ -122,7 +123,8 @@ impl std::ops::AddAssign for Counts {
 }
 
 /// A state that recovery does not repair.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Violation {
     /// What the oracle objects to, in a sentence.
     pub what: String,
