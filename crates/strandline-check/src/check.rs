@@ -359,7 +359,7 @@ impl<'a> Check<'a> {
             what: violation.what.clone(),
             history: violation.history.clone(),
             lost: violation.lost.clone(),
-            recovery: violation.recovery.clone(),
+            recovery: broken.recovery.clone(),
             advice,
             replay: replay.to_line(),
             seed: explored.seed,

@@ -103,7 +103,7 @@ pub struct Finding {
     pub history: Vec<String>,
     /// What was stored and did not survive: as little as suffices.
     pub lost: Vec<String>,
-    /// What recovery stored.
+    /// What the last recovery stored and fenced.
     pub recovery: Vec<String>,
     /// What repairs it, if a flush or a fence does.
     pub advice: Option<Advice>,

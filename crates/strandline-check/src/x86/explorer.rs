@@ -158,6 +158,8 @@ pub(crate) struct Broken {
     pub stopped: Option<Stopped>,
     /// Whether it is recovery that fails.
     pub recovery_stopped: bool,
+    /// What the last recovery did, an operation a line.
+    pub recovery: Vec<String>,
 }
 
 impl From<Box<Broken>> for Box<Violation> {
@@ -540,7 +542,9 @@ impl<J: Judge> Explorer<J> {
             }
         }
         memory.given(kept.clone());
+        memory.record();
         let recovery_stopped = self.recover(level).is_err();
+        let recovery = story::recovery(&memory.recorded_operations(), |word| self.judge.describe(word));
         memory.given(kept);
         if let Err(last) = self.judge_run(level, life, expected) {
             what = last;
@@ -577,7 +581,15 @@ impl<J: Judge> Explorer<J> {
         lost.append(&mut told);
         let length = history.len();
         let violation = Violation { what, lost, missing: advice, recovery: recovered, length, history };
-        Box::new(Broken { violation, time, crashes, missing, recovery_stopped, ..Broken::default() })
+        Box::new(Broken {
+            violation,
+            time,
+            crashes,
+            missing,
+            recovery_stopped,
+            recovery,
+            ..Broken::default()
+        })
     }
 
     /// What recovery did in the present run: the words of transactions that it stored.
