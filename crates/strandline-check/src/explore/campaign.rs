@@ -237,7 +237,7 @@ fn sample_one(
 /// # Errors
 /// The workload does not fit its pool.
 pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
-    let ground = Ground::new(case)?;
+    let ground = Ground::of_few(case, bounds.transactions)?;
     let plans = Plan::conflicting(case.workload, case.threads, bounds.transactions);
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let mut explorer = Explorer::new(SchemeJudge::new(&ground));

@@ -162,6 +162,17 @@ impl Ground {
         Ok(shorter.chain([longest]).collect())
     }
 
+    /// Pools whose logs have room for so many transactions of a thread, and not much more: recovery reads and zeroes all of a
+    /// log, and explorations spend most of their time in it.
+    ///
+    /// # Errors
+    /// The workload does not fit its pool.
+    pub fn of_few(case: Case, transactions: u32) -> Result<Self> {
+        // A swap is two words and a commit record.
+        let is_short = case.scheme.has_runs() && case.workload == Workload::Sps && transactions <= 8;
+        if is_short { Self::with_logs(case, 512) } else { Self::new(case) }
+    }
+
     /// A view over `memory`.
     pub fn view<M>(&self, memory: M) -> View<M> {
         View { memory, layout: self.layout, shared: self.shared }

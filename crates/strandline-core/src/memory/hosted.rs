@@ -126,6 +126,16 @@ pub trait World {
         done
     }
 
+    /// Words of the pool that may be loaded without asking this world, which does not care who loads them; none, if it does.
+    fn window(&self) -> Option<Rc<Window>> {
+        None
+    }
+
+    /// Writes back every line of `bytes` bytes at once; `false`: nothing is done, and they are written back one by one.
+    fn write_back_range(&self, _thread: usize, _offset: u64, _bytes: u64, _step: Step) -> bool {
+        false
+    }
+
     /// `thread` has loaded, or stored, so many consecutive words of its own memory. Nothing to a world that keeps no time.
     fn own_memory(&self, _thread: usize, _is_store: bool, _words: u64) {}
 
@@ -169,6 +179,80 @@ pub trait World {
     /// The device of the `Sync` domain, if this world has one.
     fn device(&self) -> Option<&dyn Device> {
         None
+    }
+}
+
+/// Words of a pool, and which of them anyone may load without asking the [`World`] that they belong to. That spares a crash checker,
+/// which runs recovery again and again, most of its calls.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// use std::cell::Cell;
+/// use strandline_core::memory::{Operation, Window, World};
+///
+/// /// Counts what it is asked for.
+/// struct Asked(Rc<Window>, Cell<u64>);
+///
+/// impl World for Asked {
+///     fn perform(&self, _thread: usize, _operation: Operation) -> u64 {
+///         self.1.set(self.1.get() + 1);
+///         40
+///     }
+///     fn window(&self) -> Option<Rc<Window>> {
+///         Some(self.0.clone())
+///     }
+///     fn switches(&self, _thread: usize) -> bool {
+///         false
+///     }
+///     fn omitted(&self, _step: Step) -> bool {
+///         false
+///     }
+///     fn size(&self, _space: Space) -> u64 {
+///         64
+///     }
+/// }
+///
+/// let world = Rc::new(Asked(Rc::new(Window::new(8)), Cell::new(0)));
+/// world.0.words()[2].set(7);
+/// // The fourth word is to be asked for.
+/// world.0.closed()[0].set(1 << 3);
+/// let memory = Hosted::new(world.clone(), 0);
+/// let words = [16, 24].map(|at| memory.load(PersistentAddress::new(at)));
+/// assert_eq!((words, world.1.get()), ([7, 40], 1));
+/// ```
+#[derive(Debug)]
+pub struct Window {
+    words: Box<[Cell<u64>]>,
+    /// For each line the words that are to be asked for, a bit each.
+    closed: Box<[Cell<u8>]>,
+}
+
+impl Window {
+    /// So many words, all 0, none of which is to be asked for.
+    pub fn new(words: usize) -> Self {
+        let closed = vec![Cell::new(0); words.div_ceil(8)].into();
+        Self { words: vec![Cell::new(0); words].into(), closed }
+    }
+
+    /// The words.
+    #[inline]
+    pub fn words(&self) -> &[Cell<u64>] {
+        &self.words
+    }
+
+    /// For each line the words that are to be asked for, a bit each.
+    #[inline]
+    pub fn closed(&self) -> &[Cell<u8>] {
+        &self.closed
+    }
+
+    /// The word at `offset`, unless it is to be asked for, or lies elsewhere.
+    #[inline]
+    fn load(&self, offset: u64) -> Option<u64> {
+        // What is no multiple of 8 is no index.
+        let index = offset.rotate_right(3) as usize;
+        let word = self.words.get(index)?;
+        (self.closed[index / 8].get() >> (index % 8) & 1 == 0).then(|| word.get())
     }
 }
 
@@ -220,6 +304,7 @@ pub fn caller() -> &'static Location<'static> {
 /// ```
 pub struct Hosted {
     world: Rc<dyn World>,
+    window: Option<Rc<Window>>,
     thread: usize,
     /// Suspends the coroutine in which the view lives; none outside a coroutine, where nothing switches.
     suspend: Option<NonNull<dyn Fn()>>,
@@ -234,6 +319,7 @@ impl Hosted {
     /// A view for `thread` outside any coroutine: set-up, recovery, single-threaded runs.
     pub fn new(world: Rc<dyn World>, thread: usize) -> Self {
         Self {
+            window: world.window(),
             world,
             thread,
             suspend: None,
@@ -254,6 +340,12 @@ impl Hosted {
     #[inline]
     fn perform(&self, operation: Operation) -> u64 {
         self.perform_by(|world, thread| world.perform(thread, operation))
+    }
+
+    /// Loads a word through the world.
+    #[inline(never)]
+    fn ask(&self, space: Space, offset: u64) -> u64 {
+        self.perform(Operation::Load(space, offset))
     }
 
     #[inline]
@@ -324,8 +416,14 @@ impl Memory for Hosted {
         self.in_transaction.set(false);
     }
 
+    #[inline]
     fn load<A: Address>(&self, at: A) -> u64 {
-        self.perform(Operation::Load(A::SPACE, at.offset()))
+        if A::SPACE == Space::Persistent
+            && let Some(value) = self.window.as_ref().and_then(|window| window.load(at.offset()))
+        {
+            return value;
+        }
+        self.ask(A::SPACE, at.offset())
     }
 
     fn store<A: Address>(&self, at: A, value: u64) {
@@ -409,6 +507,11 @@ impl Memory for Hosted {
     fn write_back_range(&self, at: PersistentAddress, bytes: u64, step: Step) {
         if !self.omitted(step) {
             let lines = at.line().offset()..at.offset() + bytes;
+            if self.world.write_back_range(self.thread, at.offset(), bytes, step) {
+                let count = (lines.end - lines.start).div_ceil(LINE_BYTES);
+                self.count(|c| c.lines_written_back += count);
+                return;
+            }
             for line in lines.step_by(LINE_BYTES as usize) {
                 self.count(|c| c.lines_written_back += 1);
                 self.perform(Operation::WriteBack(line, step));

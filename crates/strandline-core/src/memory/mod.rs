@@ -29,7 +29,7 @@ pub use address::{
 };
 pub use device::{AlignedBuffer, Device, DeviceFile};
 #[cfg(feature = "worlds")]
-pub use hosted::{Hosted, Operation, World};
+pub use hosted::{Hosted, Operation, Window, World};
 pub use mapping::{Mapping, MappingKind};
 pub(crate) use mapping::{allocate, extend};
 pub use native::Native;

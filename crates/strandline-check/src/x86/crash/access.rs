@@ -1,6 +1,8 @@
 //! What runs on the memory: recovery and judges, as in any hosted world.
 
-use strandline_core::memory::{Operation, Space, Step, World};
+use std::rc::Rc;
+
+use strandline_core::memory::{Operation, Space, Step, Window, World};
 
 use super::CrashMemory;
 
@@ -53,8 +55,8 @@ impl CrashMemory {
         while !rest.is_empty() {
             let here = (8 - at % 8).min(rest.len());
             let (now, later) = rest.split_at_mut(here);
-            if self.open[at / 8].get() == 0 {
-                for (into, word) in now.iter_mut().zip(&self.now[at..at + here]) {
+            if self.open()[at / 8].get() == 0 {
+                for (into, word) in now.iter_mut().zip(&self.now()[at..at + here]) {
                     *into = word.get();
                 }
             } else {
@@ -73,18 +75,21 @@ impl CrashMemory {
         if space == Space::Volatile || self.recording.get() || from.is_empty() {
             return false;
         }
-        let first = self.access(space, offset);
-        for (now, &value) in self.now[first..first + from.len()].iter().zip(from) {
-            now.set(value);
-        }
-        for line in first / 8..=(first + from.len() - 1) / 8 {
-            self.touch(line);
-            let open = &self.open[line];
-            if open.get() != 0 {
-                let stored =
-                    (8 * line..8 * line + 8).filter(|word| (first..first + from.len()).contains(word));
-                open.set(stored.fold(open.get(), |open, word| open & !(1 << (word % 8))));
+        let mut at = self.access(space, offset);
+        let mut rest = from;
+        while !rest.is_empty() {
+            let (here, later) = rest.split_at((8 - at % 8).min(rest.len()));
+            let (line, open) = (at / 8, &self.open()[at / 8]);
+            let now = &self.now()[at..at + here.len()];
+            // Most of what recovery zeroes is zero. (To look at all words at once is faster than to stop at the first.)
+            let differ = now.iter().zip(here).fold(0, |differ, (now, &value)| differ | (now.get() ^ value));
+            if open.get() != 0 || differ != 0 {
+                self.touch(line);
+                now.iter().zip(here).for_each(|(now, &value)| now.set(value));
+                let stored = (at % 8..at % 8 + here.len()).fold(0, |stored, word| stored | 1 << word);
+                open.set(open.get() & !stored);
             }
+            (at, rest) = (at + here.len(), later);
         }
         true
     }
@@ -125,6 +130,15 @@ impl World for CrashMemory {
 
     fn store_range(&self, _: usize, space: Space, offset: u64, from: &[u64], done: usize) -> usize {
         if done == 0 && self.store_range(space, offset, from) { from.len() } else { done }
+    }
+
+    fn window(&self) -> Option<Rc<Window>> {
+        Some(self.window.clone())
+    }
+
+    fn write_back_range(&self, _: usize, _: u64, _: u64, _: Step) -> bool {
+        // Only a crash in this run needs to know.
+        !self.recording.get()
     }
 
     fn switches(&self, _: usize) -> bool {

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use fastrand::Rng;
-use strandline_core::memory::{Operation, Space, Step};
+use strandline_core::memory::{Operation, Space, Step, Window};
 
 pub use self::choice::Decision;
 use self::choice::{Chooser, Mood, Path};
@@ -34,10 +34,8 @@ use crate::x86::Recovered;
 pub struct CrashMemory {
     /// The pool before recovery, for words that are not open.
     base: Box<[Cell<u64>]>,
-    /// The pool as the present run sees it.
-    now: Box<[Cell<u64>]>,
-    /// For each line its words that are not decided.
-    open: Box<[Cell<u8>]>,
+    /// The pool as the present run sees it, and for each line its words that are not decided.
+    window: Rc<Window>,
     /// For each line the run that stored to it last.
     dirty_run: Box<[Cell<u32>]>,
     /// The lines that the present run stored to.
@@ -80,8 +78,7 @@ impl CrashMemory {
         let volatile = volatile_bytes.div_ceil(8) as usize;
         Self {
             base: cells(words),
-            now: cells(words),
-            open: cells(words.div_ceil(8)),
+            window: Rc::new(Window::new(words)),
             dirty_run: cells(words.div_ceil(8)),
             dirty: cells(words.div_ceil(8)),
             dirty_count: Cell::new(0),
@@ -110,7 +107,7 @@ impl CrashMemory {
     /// `fresh` the trace is another one than before.
     pub fn crash(&self, trace: &Trace, time: u32, setting: Setting, omitted: Option<Step>, fresh: bool) {
         if fresh {
-            for ((base, now), &value) in self.base.iter().zip(&self.now).zip(&trace.initial) {
+            for ((base, now), &value) in self.base.iter().zip(self.now()).zip(&trace.initial) {
                 base.set(value);
                 now.set(value);
             }
@@ -137,7 +134,7 @@ impl CrashMemory {
             }
             for (i, &value) in settled.iter().enumerate() {
                 self.base[first + i].set(value);
-                self.now[first + i].set(value);
+                self.now()[first + i].set(value);
             }
             let pending = &history.stores[least..greatest];
             let changes = |store: &&Store| store.value != settled[store.word as usize % 8];
@@ -181,14 +178,14 @@ impl CrashMemory {
         self.reference.borrow_mut().clone_from(&before.reference.borrow());
         self.per_word.set(before.per_word.get());
         self.close();
-        for ((base, now), word) in self.base.iter().zip(&self.now).zip(&before.base) {
+        for ((base, now), word) in self.base.iter().zip(self.now()).zip(&before.base) {
             base.set(word.get());
             now.set(word.get());
         }
         for (line, words) in crash.certain {
             for (i, &value) in words.iter().enumerate() {
                 self.base[8 * line as usize + i].set(value);
-                self.now[8 * line as usize + i].set(value);
+                self.now()[8 * line as usize + i].set(value);
             }
         }
         let mut lines = self.lines.borrow_mut();
@@ -201,6 +198,18 @@ impl CrashMemory {
         self.fingerprint.set(crash.fingerprint);
     }
 
+    /// The pool as the present run sees it.
+    #[inline(always)]
+    fn now(&self) -> &[Cell<u64>] {
+        self.window.words()
+    }
+
+    /// For each line its words that are not decided.
+    #[inline(always)]
+    fn open(&self) -> &[Cell<u8>] {
+        self.window.closed()
+    }
+
     /// Every word becomes certain.
     fn close(&self) {
         self.unsettled.borrow_mut().clear();
@@ -210,7 +219,7 @@ impl CrashMemory {
         self.narrowed.borrow_mut().clear();
         for line in self.lines.borrow_mut().drain(..) {
             self.line_index[line.line as usize].set(0);
-            self.open[line.line as usize].set(0);
+            self.open()[line.line as usize].set(0);
         }
     }
 
@@ -223,7 +232,7 @@ impl CrashMemory {
     fn restore(&self) {
         for line in &self.dirty[..self.dirty_count.get()] {
             let line = line.get() as usize;
-            let (now, base) = (&self.now.as_chunks::<8>().0[line], &self.base.as_chunks::<8>().0[line]);
+            let (now, base) = (&self.now().as_chunks::<8>().0[line], &self.base.as_chunks::<8>().0[line]);
             (0..8).for_each(|i| now[i].set(base[i].get()));
         }
         self.dirty_count.set(0);
@@ -239,7 +248,7 @@ impl CrashMemory {
         let lines = self.lines.borrow();
         self.narrowed.borrow_mut().drain(..).for_each(|at| lines[at as usize].reset());
         for line in &*lines {
-            self.open[line.line as usize].set(line.differ);
+            self.open()[line.line as usize].set(line.differ);
         }
         self.recording.set(false);
         self.pauses.set(0);
@@ -300,10 +309,10 @@ impl CrashMemory {
     #[inline(always)]
     pub fn load_word(&self, word: u32) -> u64 {
         let index = word as usize;
-        if self.open[index / 8].get() >> (index % 8) & 1 == 1 {
+        if self.open()[index / 8].get() >> (index % 8) & 1 == 1 {
             self.decide(index)
         } else {
-            self.now[index].get()
+            self.now()[index].get()
         }
     }
 
@@ -362,13 +371,13 @@ impl CrashMemory {
             None => choices[0].1,
         };
         self.touch(index / 8);
-        let open = &self.open[index / 8];
+        let open = &self.open()[index / 8];
         let mut left = open.get() & !(1 << word);
-        self.now[index].set(value);
+        self.now()[index].set(value);
         // What that settles need not be looked up later.
         if let Some((state, certain)) = line.certain_words().filter(|_| decided.is_some()) {
             for i in (0..8).filter(|i| left & certain & 1 << i != 0) {
-                self.now[index - word + i].set(state[i]);
+                self.now()[index - word + i].set(state[i]);
             }
             left &= !certain;
         }
@@ -416,15 +425,15 @@ impl CrashMemory {
         let index = self.access(space, offset);
         match space {
             Space::Persistent => {
-                if self.recording.get() && self.flush_on_fail.get() && self.now[index].get() != value {
+                if self.recording.get() && self.flush_on_fail.get() && self.now()[index].get() != value {
                     self.crash_here();
                 }
                 self.touch(index / 8);
-                let open = &self.open[index / 8];
+                let open = &self.open()[index / 8];
                 if open.get() != 0 {
                     open.set(open.get() & !(1 << (index % 8)));
                 }
-                self.now[index].set(value);
+                self.now()[index].set(value);
                 if self.recording.get() {
                     self.recorder.borrow_mut().store(index, value);
                     self.note(Operation::Store(space, offset, value));
