@@ -26,6 +26,9 @@ use tokio::time::sleep;
 
 use crate::store::{Answer, Texts, Types};
 
+/// How the names of a node's files end.
+const ENDS: [&str; 3] = ["", ".log", ".raft-1.snapshot"];
+
 pub type Raft = openraft::Raft<Types>;
 type Outcome<T> = Result<T, StorageError<u64>>;
 
@@ -372,12 +375,21 @@ impl World {
             *number
         };
         let next = self.path(id, number);
-        // A thread may be at a checkpoint. It makes a part of the log superfluous when the database has what is in it: so what is copied
-        // last must be the database, or the log could lack what the copy of the database does not have yet.
-        for end in [".log", "", ".raft-1.snapshot"] {
-            let named = |path: &Path| PathBuf::from(format!("{}{end}", path.display()));
-            if named(&life.path).exists() {
-                std::fs::copy(named(&life.path), named(&next)).expect("there is space");
+        let named = |path: &Path, end: &str| PathBuf::from(format!("{}{end}", path.display()));
+        let read = || ENDS.map(|end| std::fs::read(named(&life.path, end)).ok());
+        // A thread may be at a checkpoint, and a copy with some of it in one file and none in the other is what no crash leaves:
+        // so it is taken when nothing changes.
+        let mut files = read();
+        loop {
+            let again = read();
+            if again == files {
+                break;
+            }
+            files = again;
+        }
+        for (end, contents) in ENDS.iter().zip(files) {
+            if let Some(contents) = contents {
+                std::fs::write(named(&next, end), contents).expect("there is space");
             }
         }
         // What it does from now on reaches nobody.
