@@ -7,16 +7,19 @@ use std::time::Duration;
 use strandline_core::memory::{Hosted, World};
 
 use crate::Setting;
+use crate::data_race::{DataRace, DataRaces};
 use crate::finding::{Advice, Finding, FindingKind, Performance, PerformanceFinding, classify};
 use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
 use crate::replay::Replay;
 use crate::x86::Crashed;
 use crate::x86::caught::caught;
 use crate::x86::explorer::{Broken, Counts, Explorer};
-use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Reach};
+use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Reach, Run};
 use crate::x86::world::X86World;
 
 type Body<'a> = Box<dyn Fn(&Pmem) + 'a>;
+/// Is shown every run.
+type Each<'a> = &'a mut dyn FnMut(&Run);
 type Invariant<'a> = Box<dyn Fn(&Pmem, &Crashed) -> Result<(), String> + 'a>;
 
 /// A program to be checked: what it does, how it recovers, what must hold then, and how far it is explored.
@@ -96,8 +99,23 @@ pub struct Outcome {
     pub counts: Counts,
     /// The first finding, after which exploration has stopped.
     pub finding: Option<Finding>,
+    /// Data races on persistent words, of all runs; also those from which nothing has come that the invariant refuses.
+    pub races: Vec<DataRace>,
     /// Flushes and fences that were for nothing, of all runs. They lose nothing but time.
     pub performance: Vec<PerformanceFinding>,
+}
+
+/// What the runs of an exploration show, besides their crashes.
+#[derive(Default)]
+struct Seen {
+    races: DataRaces,
+    performance: Performance,
+}
+
+impl Seen {
+    fn outcome(self, counts: Counts, finding: Option<Finding>) -> Outcome {
+        Outcome { counts, finding, races: self.races.found(), performance: self.performance.findings() }
+    }
 }
 
 impl Outcome {
@@ -106,15 +124,17 @@ impl Outcome {
         self.counts.cut_short == 0
     }
 
-    /// For tests: nothing was found, and nothing within the bounds was left out.
+    /// For tests: nothing was found, no data race either, and nothing within the bounds was left out.
     ///
     /// # Panics
-    /// Otherwise, with the finding.
+    /// Otherwise, with the finding, or with the races.
     #[track_caller]
     pub fn assert_clean(&self) {
         if let Some(finding) = &self.finding {
             panic!("{finding}");
         }
+        let races: Vec<String> = self.races.iter().map(ToString::to_string).collect();
+        assert!(races.is_empty(), "{}", races.join("\n"));
         assert!(
             self.is_complete(),
             "no finding, but not everything was explored ({:?}): allow fewer preemptions, or a longer limit and more states",
@@ -255,9 +275,7 @@ impl<'a> Check<'a> {
     /// # Panics
     /// The set-up panics.
     pub fn exhaustive(&self) -> Outcome {
-        self.explore(&|own, performance| {
-            own::exhaust(own, self.reach(), self.preemptions, |run| performance.add(&run.trace))
-        })
+        self.explore(&|own, each| own::exhaust(own, self.reach(), self.preemptions, each))
     }
 
     /// Explores so many runs with schedules at random, half of those of several threads with store buffers, and in each of them every moment at
@@ -266,9 +284,7 @@ impl<'a> Check<'a> {
     /// # Panics
     /// The set-up panics.
     pub fn sampled(&self, runs: u64) -> Outcome {
-        self.explore(&|own, performance| {
-            own::sample(own, self.reach(), (self.seed, runs), |run| performance.add(&run.trace))
-        })
+        self.explore(&|own, each| own::sample(own, self.reach(), (self.seed, runs), each))
     }
 
     /// Runs the history of a finding again: its schedule, its power failures and what survived them. Nothing is found if the program has
@@ -284,14 +300,14 @@ impl<'a> Check<'a> {
         if replay.threads != self.threads {
             return Err(BadReplay::Threads { found: replay.threads, threads: self.threads });
         }
-        let mut performance = Performance::default();
+        let mut seen = Seen::default();
         let explored = self.own(&[], replay.setting, |own| {
             let how = Interleaving::guided(&replay.schedule, replay.delays);
             let mut counts = Counts { histories: 1, ..Counts::default() };
             let broken = match own.live(how) {
                 Err(broken) => Some(broken),
                 Ok(run) => {
-                    performance.add(&run.trace);
+                    self.look(&mut seen, &run, replay.setting);
                     let mut explorer = Explorer::new(OwnJudge(own));
                     explorer.turn_to();
                     let time = replay.time.filter(|&time| time <= run.trace.time);
@@ -311,26 +327,32 @@ impl<'a> Check<'a> {
             self.own(&[repair], replay.setting, all).broken.is_none()
         };
         let finding = self.finding(&explored, replay.setting, &repaired);
-        Ok(Outcome { counts: explored.counts, finding, performance: performance.findings() })
+        Ok(seen.outcome(explored.counts, finding))
+    }
+
+    /// Takes in what a run shows.
+    fn look(&self, seen: &mut Seen, run: &Run, setting: Setting) {
+        seen.performance.add(&run.trace);
+        seen.races.add(run, setting, self.threads, |word| self.name(word));
     }
 
     fn reach(&self) -> Reach {
         Reach { states: self.states, recovery_crashes: self.crashes_in_recovery, limit: self.limit }
     }
 
-    fn explore(&self, explorer: &dyn Fn(&Own<'_>, &mut Performance) -> Explored) -> Outcome {
-        let mut performance = Performance::default();
+    fn explore(&self, explorer: &dyn Fn(&Own<'_>, Each<'_>) -> Explored) -> Outcome {
+        let mut seen = Seen::default();
         let explored = self.own(&[], self.setting, |own| {
-            let mut explored = explorer(own, &mut performance);
+            let mut explored = explorer(own, &mut |run| self.look(&mut seen, run, self.setting));
             own::shrink(own, self.reach(), &mut explored);
             explored
         });
         let repaired = |repair: Repair| {
-            let again = self.own(&[repair], self.setting, |own| explorer(own, &mut Performance::default()));
+            let again = self.own(&[repair], self.setting, |own| explorer(own, &mut |_| ()));
             again.broken.is_none()
         };
         let finding = self.finding(&explored, self.setting, &repaired);
-        Outcome { counts: explored.counts, finding, performance: performance.findings() }
+        seen.outcome(explored.counts, finding)
     }
 
     /// What was found, as it is told; advice is tried with `repaired`.

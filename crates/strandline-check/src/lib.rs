@@ -37,6 +37,7 @@
 //! ```
 
 mod check;
+mod data_race;
 #[cfg(feature = "schemes")]
 pub mod device;
 #[cfg(feature = "schemes")]
@@ -70,10 +71,11 @@ pub fn is_stopped() -> bool {
 }
 
 pub use check::{BadReplay, Check, Outcome, check};
+pub use data_race::DataRace;
 pub use finding::{Advice, Finding, FindingKind, PerformanceFinding};
 pub use pmem::Pmem;
 pub use setting::Setting;
-pub use x86::{Counts, Crashed, Site, Waste};
+pub use x86::{Counts, Crashed, RacingAccess, Site, Waste};
 
 /// The page about checking programs, whose examples are tests.
 #[cfg(doctest)]

@@ -114,6 +114,12 @@ impl<'a> Pmem<'a> {
         self.step.set(name);
     }
 
+    /// The caller asks for the next operation.
+    #[track_caller]
+    fn set_site(&self) {
+        site::set(Site { at: Location::caller(), step: self.step.get() });
+    }
+
     /// The place of a word.
     #[track_caller]
     fn place(&self, at: u64, bytes: u64, what: &str) -> PersistentAddress {
@@ -131,7 +137,7 @@ impl<'a> Pmem<'a> {
             ))
             .raise();
         }
-        site::set(Site { at: caller, step: self.step.get() });
+        self.set_site();
         PersistentAddress::new(at)
     }
 
@@ -185,6 +191,48 @@ impl<'a> Pmem<'a> {
         self.repair(at);
     }
 
+    /// The word at `at`, by an atomic load that acquires: what a thread did before the [store that releases](Pmem::store_release) whose
+    /// value this is, or the atomic operation, happens before what follows. A load all the same, as on x86.
+    ///
+    /// ```
+    /// use strandline_check::{Pmem, check};
+    ///
+    /// const VALUE: u64 = 0;
+    /// const IS_READY: u64 = 64;
+    ///
+    /// // One thread publishes a value, the other waits for it.
+    /// let program = |pmem: &Pmem| {
+    ///     if pmem.thread() == 0 {
+    ///         pmem.store(VALUE, 42);
+    ///         pmem.store_release(IS_READY, 1);
+    ///     } else {
+    ///         while pmem.load_acquire(IS_READY) == 0 {
+    ///             pmem.pause();
+    ///         }
+    ///         assert_eq!(pmem.load(VALUE), 42);
+    ///     }
+    /// };
+    /// check(program).threads(2).exhaustive().assert_clean();
+    /// ```
+    #[track_caller]
+    pub fn load_acquire(&self, at: u64) -> u64 {
+        let word = self.word(at, "a load");
+        site::set_atomic();
+        let value = self.memory.load(word);
+        self.repair(at);
+        value
+    }
+
+    /// Stores `value` at `at`, by an atomic store that releases: see [`load_acquire`](Pmem::load_acquire). A store all the same, as
+    /// on x86: it makes nothing durable.
+    #[track_caller]
+    pub fn store_release(&self, at: u64, value: u64) {
+        let word = self.word(at, "a store");
+        site::set_atomic();
+        self.memory.store(word, value);
+        self.repair(at);
+    }
+
     /// Stores `value` at `at` past the cache: durable after the next fence.
     #[track_caller]
     pub fn store_non_temporal(&self, at: u64, value: u64) {
@@ -220,13 +268,17 @@ impl<'a> Pmem<'a> {
         let several = end > first + 8;
         for word in (first..end).step_by(8) {
             let place = PersistentAddress::new(word);
-            let mut value =
-                if word < at || word + 8 > end { self.memory.load(place) } else { 0 }.to_le_bytes();
+            let mut value = [0; 8];
+            if word < at || word + 8 > end {
+                self.set_site();
+                value = self.memory.load(place).to_le_bytes();
+            }
             for (byte, place) in value.iter_mut().zip(word..) {
                 if let Some(new) = place.checked_sub(at).and_then(|within| bytes.get(within as usize)) {
                     *byte = *new;
                 }
             }
+            self.set_site();
             site::set_part(several);
             self.memory.store(place, u64::from_le_bytes(value));
             site::set_part(false);
@@ -238,8 +290,20 @@ impl<'a> Pmem<'a> {
     #[track_caller]
     pub fn load_bytes(&self, at: u64, into: &mut [u8]) {
         self.place(at, into.len() as u64, "a load");
+        let mut loaded = None;
         for (byte, at) in into.iter_mut().zip(at..) {
-            *byte = self.memory.load(PersistentAddress::new(at / 8 * 8)).to_le_bytes()[at as usize % 8];
+            let word = at / 8 * 8;
+            let value = match loaded {
+                Some((same, value)) if same == word => value,
+                _ => {
+                    self.set_site();
+                    let value = self.memory.load(PersistentAddress::new(word));
+                    self.repair(word);
+                    value
+                }
+            };
+            loaded = Some((word, value));
+            *byte = value.to_le_bytes()[at as usize % 8];
         }
     }
 

@@ -11,6 +11,7 @@ use super::caught::{Stopped, caught};
 use super::crash::CrashMemory;
 use super::exhaustion::{self, Bounds};
 use super::explorer::{Broken, Counts, Depth, Explorer, Judge, Lived, TRIES, Tries, Violation};
+use super::races::Race;
 use super::schedule::{ChoicePoint, Policy};
 use super::trace::Trace;
 use super::world::X86World;
@@ -69,6 +70,8 @@ pub(crate) struct Run {
     pub found_shared: BTreeSet<u32>,
     /// The choices by which a guided run repeats it.
     pub schedule: Vec<(u32, usize)>,
+    /// The data races in it.
+    pub races: Vec<Race>,
     /// Why it ended before its end.
     pub stopped: Option<Stopped>,
 }
@@ -100,6 +103,9 @@ impl Own<'_> {
         if self.every_access {
             world.run_own();
         }
+        if self.every_access && self.threads > 1 && how.delays.is_none() {
+            world.watch_races();
+        }
         if let Some(shared) = how.shared {
             world.tell_states(shared);
         }
@@ -118,8 +124,8 @@ impl Own<'_> {
             Err(stopped) => (Vec::new(), Some(stopped)),
         };
         let schedule = guided.unwrap_or_else(|| world.schedule());
-        let found_shared = world.found_shared();
-        Run { trace: world.finish(), choices, found_shared, schedule, stopped }
+        let (found_shared, races) = (world.found_shared(), world.races());
+        Run { trace: world.finish(), choices, found_shared, schedule, races, stopped }
     }
 
     /// The run, if it came to its end without a fault.

@@ -22,17 +22,24 @@ impl fmt::Display for Site {
 
 thread_local! {
     static SITE: Cell<Option<Site>> = const { Cell::new(None) };
+    static IS_ATOMIC: Cell<bool> = const { Cell::new(false) };
     static IS_PART: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The next operation that this thread of the operating system performs is asked for here.
 pub(crate) fn set(site: Site) {
     SITE.set(Some(site));
+    IS_ATOMIC.set(false);
 }
 
-/// Who asks for the present operation; nobody, where code of Strandline does.
-pub(crate) fn take() -> Option<Site> {
-    SITE.take()
+/// The next operation is a load that acquires, or a store that releases.
+pub(crate) fn set_atomic() {
+    IS_ATOMIC.set(true);
+}
+
+/// Who asks for the present operation; nobody, where code of Strandline does. And whether it acquires or releases.
+pub(crate) fn take() -> (Option<Site>, bool) {
+    (SITE.take(), IS_ATOMIC.take())
 }
 
 /// The stores that follow are parts of one, or are again stores of their own.

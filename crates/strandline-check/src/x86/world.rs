@@ -15,6 +15,7 @@ use strandline_core::memory::{Event, Operation, Space, Step, World};
 
 use super::caught::Stopped;
 use super::mix;
+use super::races::{HappensBefore, Race};
 use super::running::RunningTransaction;
 use super::schedule::{ChoicePoint, Policy, Scheduler};
 use super::site::{self, Site};
@@ -92,6 +93,8 @@ pub struct X86World {
     state: RefCell<Option<State>>,
     /// Stores that are delayed, if they are.
     delayed: RefCell<Option<Delayed>>,
+    /// Kept where races are looked for.
+    order: RefCell<Option<HappensBefore>>,
     switch: Cell<bool>,
     patience: Cell<u64>,
     /// Whether the program is one's own: threads may switch at every access, and one that hangs is stopped.
@@ -139,6 +142,7 @@ impl X86World {
             scheduler: RefCell::new(Scheduler::new(Policy::Random { every: 1 }, 0, 0)),
             state: RefCell::default(),
             delayed: RefCell::default(),
+            order: RefCell::default(),
             switch: Cell::new(false),
             patience: Cell::new(PATIENCE),
             is_own: Cell::new(false),
@@ -281,6 +285,18 @@ impl X86World {
     /// Lines that turned out to be shared.
     pub fn found_shared(&self) -> BTreeSet<u32> {
         self.state.borrow_mut().take().map(|state| state.found_shared).unwrap_or_default()
+    }
+
+    /// From now on data races are looked for; not while stores are delayed.
+    pub(crate) fn watch_races(&self) {
+        let threads = self.views.borrow().len();
+        let order = HappensBefore::new(threads, self.persistent.len(), self.volatile.len());
+        *self.order.borrow_mut() = Some(order);
+    }
+
+    /// The races that were found.
+    pub(crate) fn races(&self) -> Vec<Race> {
+        self.order.borrow_mut().take().map(|order| order.found).unwrap_or_default()
     }
 
     /// Time, and a number for the state.
@@ -493,7 +509,7 @@ impl X86World {
 impl World for X86World {
     fn perform(&self, thread: usize, operation: Operation) -> u64 {
         let own = self.is_own.get();
-        let site = if own { site::take() } else { None };
+        let (site, is_atomic) = if own { site::take() } else { (None, false) };
         self.patience.set(self.patience.get().saturating_sub(1));
         if self.patience.get() == 0 && own {
             let what = format!(
@@ -599,6 +615,9 @@ impl World for X86World {
             }
             Operation::WriteBackAll(_) | Operation::Work(_) => 0,
         };
+        if let Some(order) = &mut *self.order.borrow_mut() {
+            order.performed(thread, operation, value, (site, is_atomic));
+        }
         if let Some(state) = &mut *self.state.borrow_mut() {
             state.performed(thread, value);
         }
