@@ -8,7 +8,7 @@ use strandline_core::memory::{Hosted, World};
 
 use crate::Setting;
 use crate::data_race::{DataRace, DataRaces};
-use crate::finding::{Advice, Finding, FindingKind, Performance, PerformanceFinding, classify};
+use crate::finding::{Advice, Diagnosis, Finding, Performance, PerformanceFinding, classify};
 use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
 use crate::replay::Replay;
 use crate::x86::Crashed;
@@ -363,10 +363,14 @@ impl<'a> Check<'a> {
         repaired: &dyn Fn(Repair) -> bool,
     ) -> Option<Finding> {
         let broken = explored.broken.as_deref()?;
-        let (kind, candidates) = self.kind(broken, explored.delays, setting);
-        let least = candidates.first().cloned();
-        let found = candidates.into_iter().find(|advice| repaired(advice.repair()));
-        let advice = found.map(|advice| Advice { repairs: true, ..advice }).or(least);
+        let Diagnosis { kind, advice, otherwise } = self.diagnosis(broken, explored.delays, setting);
+        let least = advice.first().cloned();
+        let found = advice.into_iter().find(|advice| repaired(advice.repair()));
+        let (kind, advice) = match (found, otherwise) {
+            (Some(advice), _) => (kind, Some(Advice { repairs: true, ..advice })),
+            (None, Some(otherwise)) => (otherwise, None),
+            (None, None) => (kind, least),
+        };
         let violation = &broken.violation;
         let replay = Replay {
             setting,
@@ -388,7 +392,7 @@ impl<'a> Check<'a> {
         })
     }
 
-    fn kind(&self, broken: &Broken, delays: Option<u64>, setting: Setting) -> (FindingKind, Vec<Advice>) {
+    fn diagnosis(&self, broken: &Broken, delays: Option<u64>, setting: Setting) -> Diagnosis {
         let schedule = &broken.schedule;
         let run = self.own(&[], setting, |own| own.run(Interleaving::guided(schedule, delays)));
         let is_clean_by_line = || {

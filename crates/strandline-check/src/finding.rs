@@ -202,7 +202,23 @@ impl Performance {
     }
 }
 
-/// What is wrong in `trace`, and what may repair it, the least first. `is_clean_by_line` says whether the same schedule shows nothing where
+/// What is wrong with a history, as far as it alone tells.
+pub(crate) struct Diagnosis {
+    pub kind: FindingKind,
+    /// What may repair it, the least first.
+    pub advice: Vec<Advice>,
+    /// What is wrong if none of that repairs it, where that is something else.
+    pub otherwise: Option<FindingKind>,
+}
+
+impl From<FindingKind> for Diagnosis {
+    /// No flush and no fence repairs it.
+    fn from(kind: FindingKind) -> Self {
+        Self { kind, advice: Vec::new(), otherwise: None }
+    }
+}
+
+/// What is wrong in `trace`, and what may repair it. `is_clean_by_line` says whether the same schedule shows nothing where
 /// lines persist in order, `is_clean_in_turn` whether threads that run one after the other do.
 pub(crate) fn classify(
     broken: &Broken,
@@ -210,7 +226,7 @@ pub(crate) fn classify(
     setting: Setting,
     is_clean_by_line: impl FnOnce() -> bool,
     is_clean_in_turn: impl FnOnce() -> bool,
-) -> (FindingKind, Vec<Advice>) {
+) -> Diagnosis {
     let kind = match &broken.stopped {
         Some(Stopped::Panic(_)) => Some(FindingKind::Panic),
         Some(Stopped::Outside(_)) => Some(FindingKind::StoreOutside),
@@ -220,7 +236,7 @@ pub(crate) fn classify(
         None => None,
     };
     if let Some(kind) = kind {
-        return (kind, Vec::new());
+        return kind.into();
     }
     let stores = |word: u32| trace.line(word / 8).map_or(&[][..], |line| &line.stores);
     let Some(missing) = &broken.missing else {
@@ -229,14 +245,16 @@ pub(crate) fn classify(
             false if is_clean_in_turn() => FindingKind::Race,
             false => FindingKind::WrongOrder,
         };
-        return (kind, Vec::new());
+        return kind.into();
     };
     let made = stores(missing.word).iter().find(|store| store.time == missing.store);
-    let Some(store) = made else { return (FindingKind::WrongOrder, Vec::new()) };
+    let Some(store) = made else { return FindingKind::WrongOrder.into() };
     let lost: &[Decision] = broken.crashes.last().map_or(&[], |(lost, _)| lost);
-    if is_torn(trace, store, lost, broken.time) || (setting == Setting::Word && is_clean_by_line()) {
-        return (FindingKind::TornWord, Vec::new());
+    if setting == Setting::Word && is_clean_by_line() {
+        return FindingKind::TornWord.into();
     }
+    // A store of several words that are all to be durable before something else is not torn for want of atomicity.
+    let otherwise = is_torn(trace, store, lost, broken.time).then_some(FindingKind::TornWord);
     let line = |at: u64| (at / 64) as u32 == store.word / 8;
     let asks = |operation: Operation| match operation {
         Operation::WriteBack(at, _) | Operation::StoreNonTemporal(at, _) => line(at),
@@ -270,7 +288,7 @@ pub(crate) fn classify(
     let seen = trace.seen.iter().find(|seen| seen.store == store.time && seen.time < missing.before);
     let reader = seen.map(|seen| advice(seen.site.at, true, true));
     let kind = if broken.recovery_stopped { FindingKind::FailingRecovery } else { kind };
-    (kind, least.into_iter().chain(both).chain(reader).collect())
+    Diagnosis { kind, advice: least.into_iter().chain(both).chain(reader).collect(), otherwise }
 }
 
 /// Whether `store` is a part of one of which another part has survived, or has been lost alone.

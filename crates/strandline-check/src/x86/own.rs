@@ -323,10 +323,18 @@ pub(crate) fn one_schedule(
 const SHRINKING_RUNS: usize = 400;
 const SHRINKING_TIME: Duration = Duration::from_secs(10);
 
-/// Makes the history of a violation smaller: no delays of stores if it does without, and as few switches of threads as it needs.
+/// Makes the history of a violation smaller: as few power failures in recovery as it needs, no delays of stores if it does without, and
+/// as few switches of threads as it needs.
 pub(crate) fn shrink(own: &Own<'_>, reach: Reach, explored: &mut Explored) {
     let Some(mut broken) = explored.broken.take() else { return };
-    let reach = Reach { limit: SHRINKING_TIME, ..reach };
+    let mut reach = Reach { limit: SHRINKING_TIME, ..reach };
+    for recovery_crashes in 0..broken.crashes.len().saturating_sub(1) {
+        let fewer = Reach { recovery_crashes, ..reach };
+        if let Err(simpler) = one_schedule(own, fewer, &broken.schedule, explored.delays) {
+            (broken, reach) = (simpler, fewer);
+            break;
+        }
+    }
     let until = Instant::now() + SHRINKING_TIME;
     let mut runs = 0;
     let mut retry = |choices: &[(u32, usize)], delays| {
