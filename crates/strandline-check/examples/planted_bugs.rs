@@ -247,7 +247,8 @@ fn told(outcome: &Outcome) -> (String, String) {
         return (format!("data race on {}", race.word), String::new());
     }
     let wasted = outcome.performance.iter().find(|wasted| wasted.is_always());
-    wasted.map_or_else(Default::default, |wasted| {
+    let nothing = || ("nothing".to_owned(), String::new());
+    wasted.map_or_else(nothing, |wasted| {
         let what = wasted.to_string().split(" (").next().unwrap_or_default().to_owned();
         (what, format!("leave out `{}`", source(wasted.site.at.line())))
     })
@@ -255,7 +256,7 @@ fn told(outcome: &Outcome) -> (String, String) {
 
 fn main() {
     println!("| mistake | found as | advice | states |\n|---|---|---|---|");
-    for bug in BUGS {
+    for bug in [Bug::None].into_iter().chain(BUGS) {
         let outcome = explore(bug);
         let (found, advice) = told(&outcome);
         println!("| {bug:?} | {found} | {advice} | {} |", outcome.counts.states);

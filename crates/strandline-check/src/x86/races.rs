@@ -77,7 +77,7 @@ impl HappensBefore {
             released: Vec::new(),
             places: [vec![0; words], vec![0; volatile]],
             words: vec![0; words],
-            accesses: Vec::new(),
+            accesses: Vec::with_capacity(64),
             found: Vec::new(),
         }
     }
