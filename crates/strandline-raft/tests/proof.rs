@@ -231,6 +231,19 @@ async fn rate(members: &BTreeMap<u64, String>, at: u64, mut done: impl AsyncFnMu
     written as f64 / begun.elapsed().as_secs_f64()
 }
 
+/// Puts `value` everywhere, each time until it is there.
+async fn fill(client: Arc<reqwest::Client>, urls: Vec<String>, value: String) {
+    for url in urls {
+        let begun = Instant::now();
+        let put = async || {
+            client.put(&url).body(value.clone()).send().await.is_ok_and(|put| put.status().is_success())
+        };
+        while !put().await {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody takes a value for a minute");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a while"]
 async fn a_follower_catches_up_by_snapshot_while_writes_go_on() {
@@ -250,12 +263,13 @@ async fn a_follower_catches_up_by_snapshot_while_writes_go_on() {
     let behind = leader % 3 + 1;
     cluster.kill(behind);
     let value = "v".repeat(BYTES as usize);
-    for number in 0..values {
-        eventually("a leader", async || {
-            let put = asks.put(format!("http://{}/texts/large-{number}", members[&leader]));
-            put.body(value.clone()).send().await.ok()?.status().is_success().then_some(())
-        })
-        .await;
+    let fill = |client: u64| {
+        let of_this = (0..values).filter(move |number| number % CLIENTS == client);
+        let urls = of_this.map(|number| format!("http://{}/texts/large-{number}", members[&leader]));
+        tokio::spawn(fill(asks.clone(), urls.collect(), value.clone()))
+    };
+    for client in (0..CLIENTS).map(fill).collect::<Vec<_>>() {
+        client.await.unwrap();
     }
     eventually("a purge", async || status(leader).await?.purged).await;
     let before = rate(&members, leader, async |elapsed| elapsed > Duration::from_secs(5)).await;

@@ -119,8 +119,9 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a node that does not run.
+    /// Starts a node anew. The one before is gone first: it has the database, and the address.
     pub fn restart(&mut self, id: u64) {
+        self.kill(id);
         let of_this = self.links.iter().filter(|((from, _), _)| *from == id);
         let routes: BTreeMap<u64, &str> =
             of_this.map(|((_, to), link)| (*to, link.address.as_str())).collect();
@@ -135,10 +136,7 @@ impl Cluster {
             .stderr(Stdio::null())
             .spawn()
             .expect("the node starts");
-        if let Some(mut before) = self.nodes.insert(id, child) {
-            let _ = before.kill();
-            let _ = before.wait();
-        }
+        self.nodes.insert(id, child);
     }
 
     /// Kills a node.
