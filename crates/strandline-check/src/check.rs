@@ -13,8 +13,8 @@ use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
 use crate::replay::Replay;
 use crate::x86::Crashed;
 use crate::x86::caught::caught;
-use crate::x86::explorer::{Broken, Counts, Explorer};
-use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Reach, Run};
+use crate::x86::explorer::{Broken, Counts};
+use crate::x86::own::{self, Explored, Interleaving, Own, Reach, Run};
 use crate::x86::world::X86World;
 
 type Body<'a> = Box<dyn Fn(&Pmem) + 'a>;
@@ -296,31 +296,10 @@ impl<'a> Check<'a> {
     /// # Panics
     /// The set-up panics.
     pub fn replay(&self, line: &str) -> Result<Outcome, BadReplay> {
-        let replay = Replay::parse(line).ok_or_else(|| BadReplay::Malformed(line.to_owned()))?;
-        if replay.threads != self.threads {
-            return Err(BadReplay::Threads { found: replay.threads, threads: self.threads });
-        }
+        let replay = Replay::of(line, self.threads)?;
         let mut seen = Seen::default();
         let explored = self.own(&[], replay.setting, |own| {
-            let how = Interleaving::guided(&replay.schedule, replay.delays);
-            let mut counts = Counts { histories: 1, ..Counts::default() };
-            let broken = match own.live(how) {
-                Err(broken) => Some(broken),
-                Ok(run) => {
-                    self.look(&mut seen, &run, replay.setting);
-                    let mut explorer = Explorer::new(OwnJudge(own));
-                    explorer.turn_to();
-                    let time = replay.time.filter(|&time| time <= run.trace.time);
-                    let found = time.map(|time| explorer.replay(&run, time, &replay.crashes));
-                    counts = explorer.counts;
-                    found.and_then(Result::err)
-                }
-            };
-            let broken = broken.map(|mut broken| {
-                broken.schedule.clone_from(&replay.schedule);
-                broken
-            });
-            Explored { counts, broken, seed: None, delays: replay.delays }
+            own::replay(own, &replay, |run| self.look(&mut seen, run, replay.setting))
         });
         let repaired = |repair: Repair| {
             let all = |own: &Own<'_>| own::exhaust(own, self.reach(), self.preemptions, |_| ());
@@ -372,20 +351,14 @@ impl<'a> Check<'a> {
             (None, None) => (kind, least),
         };
         let violation = &broken.violation;
-        let replay = Replay {
-            setting,
-            threads: self.threads,
-            delays: explored.delays,
-            schedule: broken.schedule.clone(),
-            time: (!broken.crashes.is_empty()).then_some(broken.time),
-            crashes: broken.crashes.clone(),
-        };
+        let replay = Replay::new((setting, self.threads), broken, explored.delays);
         Some(Finding {
             kind,
             what: violation.what.clone(),
             history: violation.history.clone(),
             lost: violation.lost.clone(),
             recovery: broken.recovery.clone(),
+            tables: Vec::new(),
             advice,
             replay: replay.to_line(),
             seed: explored.seed,
@@ -426,6 +399,7 @@ impl<'a> Check<'a> {
             volatile_bytes: VOLATILE_BYTES,
             setting,
             threads: self.threads,
+            begin: &|| (),
             program: &|thread, memory| (self.program)(&Pmem::new(memory, thread, how, false)),
             recovery: &|memory| (self.recovery)(&Pmem::new(memory, 0, (how.0, repairs), true)),
             invariant: &|memory, crashed| (self.invariant)(&Pmem::new(memory, 0, alone, true), crashed),

@@ -36,10 +36,14 @@ pub enum FindingKind {
     Deadlock,
     /// Threads get into one another's way in persistent words: nothing is lost, and nothing is wrong if they run one after the other.
     Race,
-    /// The program panics.
+    /// The program panics, or a closure over a database returns an error.
     Panic,
     /// A lock is released over a non-temporal store that no fence has followed.
     UnfencedRelease,
+    /// In a database: power fails between two transactions, and what belongs together is in both of them.
+    NotAtomic,
+    /// In a database: a transaction is acknowledged that is not durable yet.
+    NotDurable,
 }
 
 impl fmt::Display for FindingKind {
@@ -56,6 +60,8 @@ impl fmt::Display for FindingKind {
             Self::Race => "race on persistent words",
             Self::Panic => "panic",
             Self::UnfencedRelease => "lock released before a fence",
+            Self::NotAtomic => "not atomic",
+            Self::NotDurable => "not durable when acknowledged",
         })
     }
 }
@@ -103,8 +109,10 @@ pub struct Finding {
     pub history: Vec<String>,
     /// What was stored and did not survive: as little as suffices.
     pub lost: Vec<String>,
-    /// What the last recovery stored and fenced.
+    /// What the last recovery stored and fenced; in a database, the transactions of all recoveries.
     pub recovery: Vec<String>,
+    /// What a database held that was refused, a row a line; nothing for programs over a [`Pmem`](crate::Pmem).
+    pub tables: Vec<String>,
     /// What repairs it, if a flush or a fence does.
     pub advice: Option<Advice>,
     /// The line that shows it again: [`Check::replay`](crate::Check::replay).
@@ -126,6 +134,7 @@ impl fmt::Display for Finding {
         part("history", &self.history)?;
         part("stored, but lost", &self.lost)?;
         part("recovery", &self.recovery)?;
+        part("tables", &self.tables)?;
         if let Some(advice) = &self.advice {
             writeln!(f, "advice: {advice}")?;
         }

@@ -51,6 +51,8 @@ pub mod persist_order;
 mod pmem;
 mod replay;
 mod setting;
+#[cfg(feature = "store")]
+mod store;
 pub mod x86;
 
 static STOPPED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
@@ -75,6 +77,8 @@ pub use data_race::DataRace;
 pub use finding::{Advice, Finding, FindingKind, PerformanceFinding};
 pub use pmem::Pmem;
 pub use setting::Setting;
+#[cfg(feature = "store")]
+pub use store::{Checked, Db, StoreCheck, store};
 pub use x86::{Counts, Crashed, RacingAccess, Site, Waste};
 
 /// The page about checking programs, whose examples are tests.

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use crate::Setting;
+use crate::check::BadReplay;
 use crate::x86::crash::Decision;
+use crate::x86::explorer::Broken;
 
 /// Everything that such a history follows from, besides the program.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,26 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
+    /// What shows `broken` again, in a setting with so many threads.
+    pub fn new((setting, threads): (Setting, usize), broken: &Broken, delays: Option<u64>) -> Self {
+        let time = (!broken.crashes.is_empty()).then_some(broken.time);
+        let (schedule, crashes) = (broken.schedule.clone(), broken.crashes.clone());
+        Self { setting, threads, delays, schedule, time, crashes }
+    }
+
+    /// Reads the line of a check with so many threads.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn of(line: &str, threads: usize) -> Result<Self, BadReplay> {
+        let replay = Self::parse(line).ok_or_else(|| BadReplay::Malformed(line.to_owned()))?;
+        if replay.threads == threads {
+            Ok(replay)
+        } else {
+            Err(BadReplay::Threads { found: replay.threads, threads })
+        }
+    }
+
     /// `line 2 delays=7 schedule=0:1,5:0 crash=17 0x8=0x2,0x9=0x0@4 0x1=0x0@0`: setting, threads, and what else there is.
     pub fn to_line(&self) -> String {
         let mut text = format!("{} {}", self.setting, self.threads);

@@ -121,7 +121,12 @@ impl<C: Control<Memory = Native>> Database<C> {
         &self.store
     }
 
+    pub(crate) fn store_mut(&mut self) -> &mut Store<Tables<'static>, C> {
+        &mut self.store
+    }
+
     /// Finds a table, or makes it.
+    #[track_caller]
     fn handle(
         &self,
         name: &str,
@@ -132,6 +137,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.handle_of(name, found, open)
     }
 
+    #[track_caller]
     fn handle_of(
         &self,
         name: &str,
@@ -185,6 +191,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// # Errors
     /// [`Error::TableTypes`]: it holds other types, and these cannot become `K` and `V`: [`Database::migrate`] is for that; [`Error::NoTable`]: it is not there, and the database can only be read; as
     /// [`Database::write`].
+    #[track_caller]
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         let found = self.find_or_convert::<TableOf<K, V>>(name, || {
             self.store.view(|tx, root| root.get(tx)?.find_place::<K, V>(tx, name))
@@ -193,6 +200,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     }
 
     /// What is there; values of an earlier version become what is expected.
+    #[track_caller]
     fn find_or_convert<F: Form>(
         &self,
         name: &str,
@@ -215,6 +223,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// [`Error::TableTypes`]: it holds other types; else as [`Database::table`].
+    #[track_caller]
     pub fn multimap<K: Key, V: Key>(&self, name: &str) -> Result<MultimapTable<K, V>> {
         let handle = self.handle(
             name,
@@ -229,6 +238,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// As [`Database::table`].
+    #[track_caller]
     pub fn queue<T: Value>(&self, name: &str) -> Result<QueueTable<T>> {
         let found = self.find_or_convert::<QueueOf<T>>(name, || {
             self.store.view(|tx, root| root.get(tx)?.find_queue_place::<T>(tx, name))
@@ -280,6 +290,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// As [`Database::read`].
+    #[track_caller]
     pub fn list(&self) -> Result<Vec<TableDescription>> {
         self.store.view(|tx, root| root.get(tx)?.list(tx))
     }
@@ -289,6 +300,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// As [`Database::write`].
+    #[track_caller]
     pub fn delete(&self, name: &str) -> Result<bool> {
         self.store.update(|tx, root| root.get(tx)?.delete(tx, name))
     }
@@ -320,6 +332,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// The error that `body` returned; what made the transaction fail: a full disk ([`Error::Full`], [`Error::Io`]), a transaction
     /// inside another one of the same thread ([`Error::Nested`]), and others. It has changed nothing then. After [`Error::Poisoned`]
     /// alone, when the device has failed, the outcome is unknown until the database is opened again.
+    #[track_caller]
     pub fn write<T>(&self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<T> {
         self.try_write(body)
     }
@@ -328,6 +341,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// As [`Database::write`].
+    #[track_caller]
     pub fn try_write<T, E: From<Error>>(
         &self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T, E>,
@@ -358,6 +372,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// As [`Database::write`].
+    #[track_caller]
     pub fn read<T>(&self, body: impl for<'p> FnMut(&View<'p, C>) -> Result<T>) -> Result<T> {
         self.try_read(body)
     }
@@ -366,6 +381,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// As [`Database::write`].
+    #[track_caller]
     pub fn try_read<T, E: From<Error>>(
         &self,
         mut body: impl for<'p> FnMut(&View<'p, C>) -> Result<T, E>,
@@ -397,6 +413,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// As [`Store::snapshot`].
+    #[track_caller]
     pub fn snapshot(&self) -> Result<DatabaseSnapshot<'_, C>> {
         Ok(DatabaseSnapshot { inner: self.store.snapshot()?, number: self.number })
     }
@@ -452,6 +469,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// As [`Store::compact`].
+    #[track_caller]
     pub fn compact(&self) -> Result<CompactReport> {
         self.store.compact()
     }
@@ -497,6 +515,7 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     ///
     /// # Errors
     /// As [`Database::write`].
+    #[track_caller]
     pub fn write<T>(self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<(T, Ticket)> {
         self.try_write(body)
     }
@@ -505,6 +524,7 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     ///
     /// # Errors
     /// As [`Database::write`].
+    #[track_caller]
     pub fn try_write<T, E: From<Error>>(
         self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T, E>,

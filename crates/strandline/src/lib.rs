@@ -124,6 +124,7 @@ mod hash_map;
 mod key;
 mod layers;
 mod migrate;
+mod observed;
 mod ordered_map;
 mod persist;
 mod pointer;
@@ -191,6 +192,7 @@ pub mod layout {
 /// Typed code on memories in which there is no file to open, as in the crash checker, and beside words of one's own.
 #[doc(hidden)]
 pub mod hosted {
+    pub use crate::observed::{Observed, Observer, observe, pool};
     pub use crate::root::{initialise, with_root};
     pub use crate::transaction::Over;
 }

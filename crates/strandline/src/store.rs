@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::path::Path;
 
 use super::check::{Checker, LostMemory};
+use super::observed::Observer;
 use super::persist::Root;
 use super::pointer::Ptr;
 use super::root::{self, Migrations};
@@ -55,6 +56,8 @@ pub struct Store<R, C: Control<Memory = Native> = Stm> {
     /// The root's value.
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
+    /// Who is told of its transactions: the crash checker.
+    pub(crate) observer: Option<&'static dyn Observer>,
 }
 
 /// One thread's means to run transactions on a [`Store`], without looking for a free worker each time.
@@ -91,7 +94,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         let mut worker = pool.worker()?;
         let root = root(&mut worker)?;
         pool.return_worker(Box::new(worker));
-        Ok(Self { pool, root, root_type: PhantomData })
+        Ok(Self { pool, root, root_type: PhantomData, observer: None })
     }
 
     /// Creates a pool in a new file at `path`, with the root that `init` makes, and opens it. Nobody can find it before it has its
@@ -265,11 +268,12 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Forked`]: another process opened it.
     /// It has changed nothing then. After [`Error::Poisoned`] alone, when the device has failed, the outcome is unknown until the
     /// store is opened again.
+    #[track_caller]
     pub fn update<T>(
         &self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<T> {
-        self.session()?.update(body)
+        self.try_update(body)
     }
 
     /// As [`Store::update`], with an error type of the caller's own.
@@ -310,11 +314,17 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ///
     /// # Errors
     /// As [`Store::update`].
+    #[track_caller]
     pub fn try_update<T, E: From<Error>>(
         &self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.session()?.try_update(body)
+        match self.observer {
+            None => self.session()?.try_update(body),
+            Some(observer) => {
+                self.observed(observer, true, |session| session.try_update(body)).map(|(t, _)| t)
+            }
+        }
     }
 
     /// Transactions that do not wait until they are durable: each gives a ticket, which is for that. Others
@@ -362,22 +372,27 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ///
     /// # Errors
     /// As [`Store::update`].
+    #[track_caller]
     pub fn view<T>(
         &self,
         body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<T> {
-        self.session()?.view(body)
+        self.try_view(body)
     }
 
     /// As [`Store::view`], with an error type of the caller's own.
     ///
     /// # Errors
     /// As [`Store::update`].
+    #[track_caller]
     pub fn try_view<T, E: From<Error>>(
         &self,
         body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.session()?.try_view(body)
+        match self.observer {
+            None => self.session()?.try_view(body),
+            Some(observer) => self.observed(observer, true, |session| session.try_view(body)).map(|(t, _)| t),
+        }
     }
 
     /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the
@@ -436,7 +451,9 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # Errors
     /// [`Error::TooManySnapshots`]: there are 64; [`Error::Parameter`]: the options leave no memory for snapshots;
     /// [`Error::Poisoned`], [`Error::Forked`].
+    #[track_caller]
     pub fn snapshot(&self) -> Result<Snapshot<'_, R, C>> {
+        self.observe_all();
         Ok(Snapshot::new(self.pool.snapshot()?, self.root))
     }
 
@@ -490,8 +507,11 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ///
     /// # Errors
     /// As [`Pool::compact`].
+    #[track_caller]
     pub fn compact(&self) -> Result<CompactReport> {
-        self.pool.compact()
+        let report = self.pool.compact();
+        self.observe_all();
+        report
     }
 
     /// The file's path, absolute and without symbolic links.
@@ -539,6 +559,17 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
 impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     fn worker(&mut self) -> &mut WorkerOf<C> {
         self.worker.as_deref_mut().expect("only the drop takes it")
+    }
+
+    /// No transaction is larger than its log from now on.
+    pub(crate) fn keep_to_log(&mut self) {
+        self.worker().keep_to_log();
+    }
+
+    /// The number of the latest transaction that the last one may have read from, and the lines that it stored to if it committed.
+    pub(crate) fn last_transaction(&mut self, committed: bool) -> (u64, Vec<PersistentAddress>) {
+        let worker = self.worker();
+        (worker.newest_read(), if committed { worker.lines_stored() } else { Vec::new() })
     }
 
     /// As [`Store::update`].
@@ -603,6 +634,7 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
     ///
     /// # Errors
     /// As [`Store::update`].
+    #[track_caller]
     pub fn update<T>(
         self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -614,11 +646,15 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
     ///
     /// # Errors
     /// As [`Store::update`].
+    #[track_caller]
     pub fn try_update<T, E: From<Error>>(
         self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
-        self.0.session()?.later().try_update(body)
+        match self.0.observer {
+            None => self.0.session()?.later().try_update(body),
+            Some(observer) => self.0.observed(observer, false, |session| session.try_update(body)),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use super::trace::Trace;
 use super::world::X86World;
 use super::{Crashed, mix, story};
 use crate::Setting;
+use crate::replay::Replay;
 
 /// A program, its recovery and what must hold after it.
 pub(crate) struct Own<'p> {
@@ -25,6 +26,8 @@ pub(crate) struct Own<'p> {
     pub volatile_bytes: u64,
     pub setting: Setting,
     pub threads: usize,
+    /// A run begins.
+    pub begin: &'p dyn Fn(),
     /// What the thread of this number does.
     pub program: &'p dyn Fn(usize, &Hosted),
     pub recovery: &'p dyn Fn(&Hosted),
@@ -97,6 +100,7 @@ impl Lived for Run {
 impl Own<'_> {
     /// Runs the threads, to their end or until one of them stops the run.
     pub fn run(&self, how: Interleaving) -> Run {
+        (self.begin)();
         let (image, setting) = (self.image.clone(), self.setting);
         let world = X86World::new(image, self.volatile_bytes, 0..0, self.threads, setting, None);
         let world = Rc::new(world);
@@ -317,6 +321,29 @@ pub(crate) fn one_schedule(
     let mut explorer = Explorer::new(OwnJudge(own));
     let until = deadline(reach.limit);
     crashes_of(own, &mut explorer, Interleaving::guided(choices, delays), (reach, until), &mut |_| ())
+}
+
+/// The history of `replay`, and no other.
+pub(crate) fn replay(own: &Own<'_>, replay: &Replay, mut each: impl FnMut(&Run)) -> Explored {
+    let how = Interleaving::guided(&replay.schedule, replay.delays);
+    let mut counts = Counts { histories: 1, ..Counts::default() };
+    let broken = match own.live(how) {
+        Err(broken) => Some(broken),
+        Ok(run) => {
+            each(&run);
+            let mut explorer = Explorer::new(OwnJudge(own));
+            explorer.turn_to();
+            let time = replay.time.filter(|&time| time <= run.trace.time);
+            let found = time.map(|time| explorer.replay(&run, time, &replay.crashes));
+            counts = explorer.counts;
+            found.and_then(Result::err)
+        }
+    };
+    let broken = broken.map(|mut broken| {
+        broken.schedule.clone_from(&replay.schedule);
+        broken
+    });
+    Explored { counts, broken, seed: None, delays: replay.delays }
 }
 
 /// Runs tried to make a history smaller, and for how long.

@@ -113,6 +113,7 @@ pub fn check(
         volatile_bytes: options.volatile_bytes,
         setting: options.setting,
         threads: options.threads,
+        begin: &|| (),
         program: &program,
         recovery: &|_| (),
         invariant: &judge,

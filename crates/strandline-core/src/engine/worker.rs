@@ -138,6 +138,18 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         self.tx.engine.takes_any_size = false;
     }
 
+    /// The number of the latest transaction that the last one may have read from.
+    #[doc(hidden)]
+    pub fn newest_read(&self) -> u64 {
+        self.tx.engine.newest_read()
+    }
+
+    /// The lines that the last transaction stored to, if it has committed and did [not exceed its log](Worker::keep_to_log).
+    #[doc(hidden)]
+    pub fn lines_stored(&self) -> Vec<PersistentAddress> {
+        self.tx.engine.writes.entries().iter().map(|entry| entry.line).collect()
+    }
+
     /// From now on every transaction is read-only.
     pub(crate) fn make_read_only(&mut self) {
         self.read_only = true;

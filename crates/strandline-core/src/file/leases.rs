@@ -132,6 +132,12 @@ impl<C: Control<Native>> Pool<C> {
         }
     }
 
+    /// Gives up the logs of idle workers, and with them what these remember of the heap.
+    #[doc(hidden)]
+    pub fn drop_idle_workers(&self) {
+        while self.idle.take().is_some() {}
+    }
+
     /// Runs `lease` again whenever a worker was given back, as long as all logs are in use.
     fn wait_for_return<T>(&self, lease: impl Fn() -> Result<T>) -> Result<T> {
         match lease() {

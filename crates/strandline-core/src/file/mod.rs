@@ -36,4 +36,6 @@ pub use pool::Pool;
 pub use recovery::Recovery;
 pub use repair::{RepairReport, repair};
 pub use resize::resize_log;
+#[doc(hidden)]
+pub use ticket::Durability;
 pub use ticket::Ticket;

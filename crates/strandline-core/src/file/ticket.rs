@@ -38,7 +38,25 @@ use crate::sync::SharedLog;
 #[must_use = "the transaction may not be durable yet; wait for the ticket, or drop it explicitly if that does not matter"]
 pub struct Ticket {
     transaction: u64,
-    flusher: Option<(Weak<Core>, Arc<AtomicBool>)>,
+    made: Made,
+}
+
+/// Who makes a transaction durable.
+#[derive(Clone)]
+enum Made {
+    /// It is.
+    Durable,
+    /// The pool's flusher, while there is one; then whether the pool was closed.
+    ByFlusher(Weak<Core>, Arc<AtomicBool>),
+    /// Somebody else.
+    By(&'static dyn Durability),
+}
+
+/// What makes transactions durable where nothing is flushed: the crash checker.
+#[doc(hidden)]
+pub trait Durability: Sync {
+    /// Makes all transactions up to this one durable.
+    fn wait(&self, transaction: u64);
 }
 
 impl std::fmt::Debug for Ticket {
@@ -50,7 +68,20 @@ impl std::fmt::Debug for Ticket {
 impl Ticket {
     /// A ticket for what is durable already.
     pub(super) fn durable() -> Self {
-        Self { transaction: 0, flusher: None }
+        Self { transaction: 0, made: Made::Durable }
+    }
+
+    /// A ticket for what `durability` makes durable.
+    #[doc(hidden)]
+    pub fn by(durability: &'static dyn Durability, transaction: u64) -> Self {
+        Self { transaction, made: Made::By(durability) }
+    }
+
+    fn core(&self) -> Option<Arc<Core>> {
+        match &self.made {
+            Made::ByFlusher(core, _) => core.upgrade(),
+            Made::Durable | Made::By(_) => None,
+        }
     }
 
     /// The number of the transaction: no two have the same, and later ones have higher ones. 0: it wrote nothing
@@ -65,7 +96,15 @@ impl Ticket {
     /// [`Error::Poisoned`]: the device failed, and the outcome is unknown until the pool is opened again. [`Error::Forked`].
     #[inline]
     pub fn is_durable(&self) -> Result<bool> {
-        let Some((core, closed)) = &self.flusher else { return Ok(true) };
+        let (core, closed) = match &self.made {
+            Made::Durable => return Ok(true),
+            // A loop that asks comes to its end.
+            Made::By(durability) => {
+                durability.wait(self.transaction);
+                return Ok(true);
+            }
+            Made::ByFlusher(core, closed) => (core, closed),
+        };
         match core.upgrade() {
             Some(core) => core.is_durable(self.transaction),
             None if closed.load(Ordering::Acquire) => Ok(true),
@@ -79,8 +118,7 @@ impl Ticket {
     /// As [`Ticket::is_durable`].
     #[inline]
     pub fn wait(&self) -> Result<()> {
-        let core = self.flusher.as_ref().and_then(|(core, _)| core.upgrade());
-        match core {
+        match self.core() {
             Some(core) => {
                 core.process.check().and_then(|()| core.log.wait_durable(&core.fork(), self.transaction))
             }
@@ -95,8 +133,7 @@ impl Future for Ticket {
     /// Ready when the transaction is durable; asks the pool's thread to flush at once.
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let core = self.flusher.as_ref().and_then(|(core, _)| core.upgrade());
-        if let Some(core) = core.filter(|core| core.process.is_current()) {
+        if let Some(core) = self.core().filter(|core| core.process.is_current()) {
             // In this order: a flush that ends in between wakes.
             core.ask(true, Some(context.waker()));
         }
@@ -227,7 +264,7 @@ impl Flusher {
     #[inline]
     pub fn ticket(&self, transaction: u64) -> Ticket {
         self.core.ask(false, None);
-        Ticket { transaction, flusher: Some((Arc::downgrade(&self.core), self.closed.clone())) }
+        Ticket { transaction, made: Made::ByFlusher(Arc::downgrade(&self.core), self.closed.clone()) }
     }
 
     /// Stops it, when everything is durable or never will be, and wakes whoever still waits.

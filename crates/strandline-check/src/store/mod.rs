@@ -1,0 +1,463 @@
+//! The checker for code over Strandline's databases.
+
+mod bridge;
+mod contents;
+mod tell;
+
+use std::error::Error;
+use std::fmt;
+use std::ops::Deref;
+use std::panic::Location;
+use std::rc::Rc;
+use std::time::Duration;
+
+use strandline::Database;
+use strandline_core::memory::Hosted;
+
+use crate::Setting;
+use crate::check::{BadReplay, Outcome};
+use crate::finding::{Finding, FindingKind};
+use crate::replay::Replay;
+use crate::x86::Crashed;
+use crate::x86::caught::{Stopped, caught};
+use crate::x86::explorer::{Broken, Explorer};
+use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Reach, Run};
+use bridge::Bridge;
+
+/// What closures of a [`StoreCheck`] return: any error will do, a sentence (`Err("…".into())`) as well as a
+/// [`strandline::Error`] that `?` hands on.
+pub type Checked<T = ()> = Result<T, Box<dyn Error>>;
+
+type Body<'a> = Box<dyn Fn(&Db<'_>) -> Checked + 'a>;
+type Invariant<'a> = Box<dyn Fn(&Db<'_>, &Crashed) -> Checked + 'a>;
+
+/// A [`Database`] that is checked, as one thread of the program has it: it is one (`&Db` becomes `&Database` where a function asks for
+/// that), and says which thread it is and what the world outside has been told.
+pub struct Db<'a> {
+    bridge: &'a Bridge,
+    thread: usize,
+}
+
+impl Db<'_> {
+    /// The number of this thread, from 0; 0 in set-up, recovery and invariant.
+    pub fn thread(&self) -> usize {
+        self.thread
+    }
+
+    /// The program says to the world outside that `number` is done, and must not be lost: see
+    /// [`Crashed::acknowledged`]. In set-up, recovery and invariant it does nothing.
+    ///
+    /// # Panics
+    /// It is called in a transaction's closure, which has not committed yet: that ends the run, and is a finding.
+    #[track_caller]
+    pub fn acknowledge(&self, number: u64) {
+        self.bridge.acknowledge(number, Location::caller());
+    }
+
+    /// A loop that waits for another thread calls it each time round: the others run.
+    pub fn pause(&self) {
+        self.bridge.pause();
+    }
+}
+
+impl Deref for Db<'_> {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        &self.bridge.database
+    }
+}
+
+impl fmt::Debug for Db<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("thread", &self.thread).finish_non_exhaustive()
+    }
+}
+
+/// Code over a [`Database`] to be checked: what it does, how it recovers, what must hold then, and how far it is explored.
+///
+/// Power fails before and behind each of its transactions, and while nobody has waited for one that is durable
+/// [later](Database::later). That a transaction is there as a whole or not at all, and that those of several threads are as if they ran one after
+/// the other, is what Strandline promises: it is not explored here, but by `strandline check`.
+///
+/// ```
+/// use strandline::{Database, Result};
+/// use strandline_check::{FindingKind, store};
+///
+/// // Two transactions, where one is needed.
+/// fn transfer(db: &Database, amount: u64) -> Result<()> {
+///     let accounts = db.table::<String, u64>("accounts")?;
+///     db.write(|tx| {
+///         let ann = accounts.get(tx, "ann")?.unwrap_or(0);
+///         accounts.insert(tx, "ann", &(ann - amount)).map(drop)
+///     })?;
+///     db.write(|tx| {
+///         let bob = accounts.get(tx, "bob")?.unwrap_or(0);
+///         accounts.insert(tx, "bob", &(bob + amount)).map(drop)
+///     })
+/// }
+///
+/// let check = store(|db| Ok(transfer(db, 30)?))
+///     .set_up(|db| {
+///         let accounts = db.table::<String, u64>("accounts")?;
+///         Ok(db.write(|tx| accounts.insert(tx, "ann", &100).map(drop))?)
+///     })
+///     .invariant(|db, _| {
+///         let accounts = db.table::<String, u64>("accounts")?;
+///         let rows = db.read(|tx| accounts.iter(tx)?.collect::<Result<Vec<_>>>())?;
+///         match rows.iter().map(|(_, balance)| balance).sum() {
+///             100 => Ok(()),
+///             sum => Err(format!("the balances add up to {sum}").into()),
+///         }
+///     });
+/// let finding = check.exhaustive().finding.unwrap();
+/// assert_eq!(finding.kind, FindingKind::NotAtomic);
+/// assert_eq!(finding.what, "the balances add up to 70");
+/// assert_eq!(finding.tables, [r#"accounts["ann"] = 70"#]);
+/// ```
+#[must_use = "nothing runs before `exhaustive`, `sampled` or `replay` is called"]
+pub struct StoreCheck<'a> {
+    program: Body<'a>,
+    set_up: Body<'a>,
+    recovery: Option<Body<'a>>,
+    judges: Vec<Judge<'a>>,
+    bytes: u64,
+    threads: usize,
+    preemptions: u32,
+    crashes_in_recovery: usize,
+    limit: Duration,
+    seed: u64,
+    has_model: bool,
+}
+
+/// What judges a database that was recovered, given the most acknowledgements of any run.
+type Judge<'a> = Box<dyn Fn(&Db<'_>, &Crashed, u64) -> Checked + 'a>;
+
+/// Checks `program`, which each thread runs ([`Db::thread`] tells which one it is), on a database that is empty at the beginning. One thread, unless
+/// [`StoreCheck::threads`] says more; at most two preemptions.
+///
+/// ```
+/// use strandline_check::store;
+///
+/// let visits = store(|db| {
+///     let visits = db.table::<String, u64>("visits")?;
+///     for number in 0..3 {
+///         db.write(|tx| {
+///             let count = visits.get(tx, "home")?.unwrap_or(0);
+///             visits.insert(tx, "home", &(count + 1)).map(drop)
+///         })?;
+///         db.acknowledge(number);
+///     }
+///     Ok(())
+/// });
+/// visits
+///     .invariant(|db, crashed| {
+///         let visits = db.table::<String, u64>("visits")?;
+///         let count = db.read(|tx| visits.get(tx, "home"))?.unwrap_or(0);
+///         if count < crashed.acknowledged.len() as u64 { Err("a visit is lost".into()) } else { Ok(()) }
+///     })
+///     .exhaustive()
+///     .assert_clean();
+/// ```
+pub fn store<'a>(program: impl Fn(&Db<'_>) -> Checked + 'a) -> StoreCheck<'a> {
+    StoreCheck {
+        program: Box::new(program),
+        set_up: Box::new(|_| Ok(())),
+        recovery: None,
+        judges: Vec::new(),
+        bytes: 64 << 20,
+        threads: 1,
+        preemptions: 2,
+        crashes_in_recovery: 1,
+        limit: Duration::from_secs(60),
+        seed: 1,
+        has_model: false,
+    }
+}
+
+impl<'a> StoreCheck<'a> {
+    /// What the database holds, durably, before the threads begin.
+    pub fn set_up(mut self, set_up: impl Fn(&Db<'_>) -> Checked + 'a) -> Self {
+        self.set_up = Box::new(set_up);
+        self
+    }
+
+    /// What the program does after a power failure, when it has opened the database again, before the [invariant](StoreCheck::invariant) is
+    /// looked at. Power may fail in it, too.
+    pub fn recovery(mut self, recovery: impl Fn(&Db<'_>) -> Checked + 'a) -> Self {
+        self.recovery = Some(Box::new(recovery));
+        self
+    }
+
+    /// What must hold after each power failure and the recovery from it; `Err` says what is wrong, and so does a panic. It must not
+    /// refuse after fewer [acknowledgements](Db::acknowledge) what it accepts after more. Several must hold all.
+    pub fn invariant(mut self, invariant: impl Fn(&Db<'_>, &Crashed) -> Checked + 'a) -> Self {
+        let invariant: Invariant<'a> = Box::new(invariant);
+        self.judges.push(Box::new(move |db, crashed, _| invariant(db, crashed)));
+        self
+    }
+
+    /// What one thread's operations do, said once more and more simply. The program acknowledges its operations as 0, 1, 2 and so on. `initial` is
+    /// what there is before the first, `operation` changes that as the operation of this number does, and `contents` reads it from the database.
+    /// After each power failure that must be what it is after all operations that were acknowledged, and perhaps some more.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    ///
+    /// use strandline_check::store;
+    ///
+    /// let scores = store(|db| {
+    ///     let scores = db.table::<u64, u64>("scores")?;
+    ///     for number in 0..3 {
+    ///         db.write(|tx| scores.insert(tx, &number, &(number * number)).map(drop))?;
+    ///         db.acknowledge(number);
+    ///     }
+    ///     Ok(())
+    /// });
+    /// let scores = scores.model(
+    ///     BTreeMap::new(),
+    ///     |scores, number| {
+    ///         scores.insert(number, number * number);
+    ///     },
+    ///     |db| {
+    ///         let scores = db.table::<u64, u64>("scores")?;
+    ///         Ok(db.read(|tx| scores.iter(tx)?.collect())?)
+    ///     },
+    /// );
+    /// scores.exhaustive().assert_clean();
+    /// ```
+    pub fn model<M: Clone + PartialEq + fmt::Debug + 'a>(
+        mut self,
+        initial: M,
+        operation: impl Fn(&mut M, u64) + 'a,
+        contents: impl Fn(&Db<'_>) -> Checked<M> + 'a,
+    ) -> Self {
+        self.has_model = true;
+        self.judges.push(Box::new(move |db, crashed, most| {
+            let done = crashed.acknowledged.len() as u64;
+            if !crashed.acknowledged.iter().copied().eq(0..done) {
+                let is = &crashed.acknowledged;
+                return Err(format!("a model's operations are acknowledged as 0, 1, 2 and so on, not as {is:?}").into());
+            }
+            let found = contents(db)?;
+            let mut state = initial.clone();
+            (0..done).for_each(|number| operation(&mut state, number));
+            let expected = state.clone();
+            for number in done..=most {
+                if state == found {
+                    return Ok(());
+                }
+                if number < most {
+                    operation(&mut state, number);
+                }
+            }
+            Err(format!(
+                "the first {done} operations were acknowledged, after which the model is {expected:?}; found, and never in the model \
+                 from then on: {found:?}"
+            )
+            .into())
+        }));
+        self
+    }
+
+    /// Bytes that the database may take, 64 MB unless said otherwise.
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// How many threads run the program, at least one.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// How often a thread may be interrupted where it could go on, in one schedule: between transactions, and between a commit and the
+    /// end of its wait until that is durable.
+    pub fn preemptions(mut self, preemptions: u32) -> Self {
+        self.preemptions = preemptions;
+        self
+    }
+
+    /// How often power may fail in recovery, one time in the recovery from the other.
+    pub fn crashes_in_recovery(mut self, crashes: usize) -> Self {
+        self.crashes_in_recovery = crashes;
+        self
+    }
+
+    /// How long it may take; a minute unless said otherwise.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The seed of the first [sampled](StoreCheck::sampled) run; 1 unless said otherwise.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Explores every schedule with so many preemptions, every moment at which power can fail and everything that can be left of the database
+    /// then; and the same in recovery.
+    ///
+    /// # Panics
+    /// The set-up fails, a [model](StoreCheck::model) is to judge several threads, or there is no memory.
+    #[track_caller]
+    pub fn exhaustive(&self) -> Outcome {
+        self.explore(&|own| self.shrunk(own, own::exhaust(own, self.reach(), self.preemptions, |_| ())))
+    }
+
+    /// Explores so many runs with schedules at random, and in each of them every moment at which power can fail.
+    ///
+    /// # Panics
+    /// As [`exhaustive`](StoreCheck::exhaustive).
+    #[track_caller]
+    pub fn sampled(&self, runs: u64) -> Outcome {
+        self.explore(&|own| self.shrunk(own, own::sample(own, self.reach(), (self.seed, runs), |_| ())))
+    }
+
+    /// Runs the history of a finding again: its schedule, its power failures and what survived them. Nothing is found if the program has
+    /// changed so that it does not come to them any more.
+    ///
+    /// # Errors
+    /// The line is not one of this check.
+    ///
+    /// # Panics
+    /// As [`exhaustive`](StoreCheck::exhaustive).
+    #[track_caller]
+    pub fn replay(&self, line: &str) -> Result<Outcome, BadReplay> {
+        let replay = Replay::of(line, self.threads)?;
+        Ok(self.explore(&|own| own::replay(own, &replay, |_| ())))
+    }
+
+    fn reach(&self) -> Reach {
+        Reach { states: u64::MAX, recovery_crashes: self.crashes_in_recovery, limit: self.limit }
+    }
+
+    fn shrunk(&self, own: &Own<'_>, mut explored: Explored) -> Explored {
+        own::shrink(own, self.reach(), &mut explored);
+        explored
+    }
+
+    /// A database after the set-up.
+    #[track_caller]
+    fn bridge(&self) -> Rc<Bridge> {
+        assert!(
+            self.threads == 1 || !self.has_model,
+            "a model says what one thread's operations do, and this check has {} threads: give it an invariant instead",
+            self.threads
+        );
+        let bridge = match Bridge::new(self.bytes, self.threads) {
+            Ok(bridge) => bridge,
+            Err(error) => panic!("there is no database to check: {error}"),
+        };
+        let _in_use = bridge.enter();
+        match caught(|| (self.set_up)(&Db { bridge: &bridge, thread: 0 })) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => panic!("the set-up of the database that is checked fails: {error}"),
+            Err(stopped) => panic!("the set-up of the database that is checked stops: {}", stopped.text()),
+        }
+        bridge.begins_here();
+        bridge
+    }
+
+    #[track_caller]
+    fn explore(&self, explorer: &dyn Fn(&Own<'_>) -> Explored) -> Outcome {
+        let bridge = self.bridge();
+        let _in_use = bridge.enter();
+        let bridge = &*bridge;
+        let db = |thread| Db { bridge, thread };
+        let ends = |what: String, result: Checked| {
+            if let Err(error) = result {
+                Stopped::Panic(format!("{what} fails: {error}")).raise();
+            }
+        };
+        let judged = |crashed: &Crashed| {
+            let judge = |judge: &Judge<'_>| judge(&db(0), crashed, bridge.most_acknowledged.get());
+            self.judges.iter().try_for_each(judge).map_err(|error| error.to_string())
+        };
+        let own = Own {
+            image: Bridge::image(),
+            volatile_bytes: 64,
+            setting: Setting::Line,
+            threads: self.threads,
+            begin: &|| bridge.begin(),
+            program: &|thread, memory| {
+                bridge.run(thread, memory, || {
+                    ends(format!("thread {thread}"), (self.program)(&db(thread)));
+                });
+            },
+            recovery: &|memory| {
+                if let Some(recovery) = &self.recovery {
+                    bridge.recover(memory, || ends("it".into(), recovery(&db(0))));
+                }
+            },
+            invariant: &|memory: &Hosted, crashed| bridge.judge(memory, || judged(crashed)),
+            name: &|word| format!("transaction {}", word / 8),
+            every_access: true,
+        };
+        let mut explored = explorer(&own);
+        let finding = self.finding(&own, bridge, &mut explored);
+        Outcome { counts: explored.counts, finding, performance: Vec::new() }
+    }
+
+    /// What was found, as it is told.
+    fn finding(&self, own: &Own<'_>, bridge: &Bridge, explored: &mut Explored) -> Option<Finding> {
+        let mut broken = explored.broken.take()?;
+        let counts = explored.counts;
+        let run = own.run(Interleaving::guided(&broken.schedule, explored.delays));
+        if let Some(earlier) = earlier(own, bridge, &run, &broken) {
+            broken = earlier;
+        }
+        let kind = self.kind(own, &broken);
+        // Checking the kind may have run the program in other ways.
+        let run = own.run(Interleaving::guided(&broken.schedule, explored.delays));
+        let story = tell::story(own, bridge, &run, &broken);
+        explored.counts = counts;
+        Some(Finding {
+            kind,
+            what: broken.violation.what.clone(),
+            history: story.history,
+            lost: story.lost,
+            recovery: story.recovery,
+            tables: story.tables,
+            advice: None,
+            replay: Replay::new((own.setting, own.threads), &broken, explored.delays).to_line(),
+            seed: explored.seed,
+        })
+    }
+
+    fn kind(&self, own: &Own<'_>, broken: &Broken) -> FindingKind {
+        let lost = broken.crashes.last().is_some_and(|(lost, _)| !lost.is_empty());
+        match &broken.stopped {
+            Some(Stopped::Deadlock(_)) => FindingKind::Deadlock,
+            Some(Stopped::Panic(_) | Stopped::Outside(_)) => FindingKind::Panic,
+            None if broken.crashes.len() > 1 => FindingKind::NonIdempotentRecovery,
+            None if broken.recovery_stopped => FindingKind::FailingRecovery,
+            None if lost => FindingKind::NotDurable,
+            None if self.threads > 1 && own::exhaust(own, self.reach(), 0, |_| ()).broken.is_none() => {
+                FindingKind::Race
+            }
+            None => FindingKind::NotAtomic,
+        }
+    }
+}
+
+/// The same violation at the moment when what has survived was all that had been committed: nothing need be lost for it.
+fn earlier(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option<Box<Broken>> {
+    let [(lost, _)] = &broken.crashes[..] else { return None };
+    let first = lost.iter().map(|lost| lost.word / 8).min()?;
+    let time = tell::committed_at(&run.trace, first as usize)? - 1;
+    let mut explorer = Explorer::new(OwnJudge(own));
+    explorer.turn_to();
+    bridge.recoveries.borrow_mut().clear();
+    let mut found = explorer.replay(run, time, &[(Vec::new(), 0)]).err()?;
+    found.schedule.clone_from(&broken.schedule);
+    Some(found)
+}
+
+impl fmt::Debug for StoreCheck<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreCheck").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,248 @@
+//! A finding told in transactions and rows.
+
+use std::collections::BTreeMap;
+
+use strandline::{Database, Dynamic, TableKind};
+use strandline_core::memory::{Event, Operation};
+
+use super::bridge::{Bridge, Commit, Recovery};
+use crate::x86::Site;
+use crate::x86::explorer::{Broken, Explorer};
+use crate::x86::own::{Own, OwnJudge, Run};
+use crate::x86::trace::Trace;
+
+/// Lines of each part that are told.
+const LONGEST: usize = 60;
+
+/// Changed rows of one transaction that are told.
+const MOST_ROWS: usize = 8;
+
+/// What a thread does.
+enum What {
+    /// The transaction of this number.
+    Commits(usize),
+    Acknowledges(u64, Site),
+}
+
+/// The parts of a finding.
+#[derive(Default)]
+pub(super) struct Story {
+    pub history: Vec<String>,
+    pub lost: Vec<String>,
+    pub recovery: Vec<String>,
+    pub tables: Vec<String>,
+}
+
+/// When transaction number `number` committed.
+pub(super) fn committed_at(trace: &Trace, number: usize) -> Option<u32> {
+    trace.line(number as u32)?.stores.first().map(|store| store.time)
+}
+
+/// Tells `broken`, which was found in `run`, the last run of `bridge`.
+pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Story {
+    let commits = bridge.commits();
+    let mut recoveries = Vec::new();
+    let mut held = None;
+    if !broken.crashes.is_empty() {
+        bridge.recoveries.borrow_mut().clear();
+        let mut explorer = Explorer::new(OwnJudge(own));
+        explorer.turn_to();
+        let _ = explorer.replay(run, broken.time, &broken.crashes);
+        held = Some(bridge.holds());
+        // Telling the violation has recovered again and again.
+        let all = std::mem::take(&mut *bridge.recoveries.borrow_mut());
+        recoveries = all.into_iter().take(broken.crashes.len()).collect();
+    }
+    let lost = broken.crashes.first().and_then(|(lost, _)| lost.iter().map(|lost| lost.word / 8).min());
+    let survived = lost.map_or(usize::MAX, |first| first as usize - 1);
+    let mut story = Story::default();
+    let made = commits.iter().enumerate().filter_map(|(at, commit)| {
+        let when = committed_at(&run.trace, at + 1).filter(|&when| when <= broken.time)?;
+        Some((when, commit.thread, What::Commits(at + 1)))
+    });
+    let marks = run.trace.marks.iter().filter(|mark| mark.time <= broken.time);
+    let acknowledged = marks.filter_map(|mark| match (mark.operation, mark.site) {
+        (Operation::Event(Event::Acknowledged(number)), Some(site)) => {
+            Some((mark.time, mark.thread as usize, What::Acknowledges(number, site)))
+        }
+        _ => None,
+    });
+    let mut lines: Vec<_> = made.chain(acknowledged).collect();
+    lines.sort_by_key(|line| line.0);
+    let left_out = lines.len().saturating_sub(LONGEST);
+    if left_out > 0 {
+        story.history.push(format!("({left_out} earlier lines are left out)"));
+    }
+    for (_, thread, what) in lines.drain(left_out..) {
+        let what = match what {
+            What::Commits(number) => {
+                let told = tell(bridge, number, &commits[number - 1]);
+                if number > survived {
+                    story.lost.push(told.clone());
+                }
+                told
+            }
+            What::Acknowledges(number, site) => format!("acknowledges {number} ({site})"),
+        };
+        story.history.push(format!("thread {thread}: {what}"));
+    }
+    if !broken.crashes.is_empty() {
+        story.history.push("power fails".into());
+    }
+    story.recovery = recovery(bridge, &recoveries);
+    if let Some(held) = held {
+        story.tables = rows(bridge, held).into_iter().flat_map(|(name, table)| table.tell(&name)).collect();
+        if story.tables.len() > LONGEST {
+            let more = story.tables.len() - LONGEST;
+            story.tables.truncate(LONGEST);
+            story.tables.push(format!("({more} more rows)"));
+        }
+    }
+    story
+}
+
+fn recovery(bridge: &Bridge, recoveries: &[Recovery]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (at, recovery) in recoveries.iter().enumerate() {
+        // Where the next one begins, if power fails in this one.
+        let done = match recoveries.get(at + 1) {
+            None => recovery.commits.len(),
+            Some(next) => {
+                recovery.commits.iter().rposition(|commit| commit.to == next.from).map_or(0, |last| last + 1)
+            }
+        };
+        let told = recovery.commits.iter().take(done).enumerate();
+        lines.extend(told.map(|(at, commit)| tell(bridge, at + 1, commit)));
+        if at + 1 < recoveries.len() {
+            lines.push(format!(
+                "power fails in recovery, which runs again ({done} of its transactions survive)"
+            ));
+        }
+    }
+    lines
+}
+
+/// A transaction in a line.
+fn tell(bridge: &Bridge, number: usize, commit: &Commit) -> String {
+    let (before, after) = (rows(bridge, commit.from), rows(bridge, commit.to));
+    let mut changes = Vec::new();
+    for (name, table) in &after {
+        match before.get(name) {
+            None => {
+                changes.push(format!("{name} is made"));
+                changes.extend(table.tell(name));
+            }
+            Some(old) => changes.extend(table.changes(name, old)),
+        }
+    }
+    changes.extend(
+        before.keys().filter(|name| !after.contains_key(*name)).map(|name| format!("{name} is deleted")),
+    );
+    let more = changes.len().saturating_sub(MOST_ROWS);
+    changes.truncate(MOST_ROWS);
+    if more > 0 {
+        changes.push(format!("and {more} more rows"));
+    }
+    let (file, line) = (commit.at.file(), commit.at.line());
+    format!("transaction {number} ({file}:{line}): {}", changes.join(", "))
+}
+
+/// The rows of a table.
+enum Rows {
+    /// By their keys.
+    Table(BTreeMap<String, String>),
+    /// In their order: those of a multimap, and a queue's items.
+    Others(Vec<String>),
+    /// They cannot be read without the program.
+    Unknown(String),
+}
+
+/// All tables in the contents of this number.
+fn rows(bridge: &Bridge, number: u64) -> BTreeMap<String, Rows> {
+    bridge.restore(number);
+    let database: &Database = &bridge.database;
+    let tables = database.list().unwrap_or_default();
+    let read = |name: &str, kind| {
+        let mut rows: Vec<(Dynamic, Dynamic)> = Vec::new();
+        let done = database.dump(name, |key, value| {
+            rows.push((key, value));
+            Ok(())
+        });
+        let shown = rows.iter();
+        match (done, kind) {
+            (Err(error), _) => Rows::Unknown(error.to_string()),
+            (Ok(()), TableKind::Table) => {
+                Rows::Table(shown.map(|(key, value)| (show(key), show(value))).collect())
+            }
+            (Ok(()), TableKind::Multimap) => {
+                Rows::Others(shown.map(|(key, value)| format!("{}: {}", show(key), show(value))).collect())
+            }
+            (Ok(()), TableKind::Queue) => Rows::Others(shown.map(|(_, item)| show(item)).collect()),
+        }
+    };
+    tables.iter().map(|table| (table.name.clone(), read(&table.name, table.kind))).collect()
+}
+
+impl Rows {
+    /// All of them.
+    fn tell(&self, name: &str) -> Vec<String> {
+        match self {
+            Self::Table(rows) => rows.iter().map(|(key, value)| format!("{name}[{key}] = {value}")).collect(),
+            Self::Others(rows) if rows.is_empty() => Vec::new(),
+            Self::Others(rows) => vec![format!("{name} = [{}]", rows.join(", "))],
+            Self::Unknown(why) => vec![format!("{name}: {why}")],
+        }
+    }
+
+    /// What has changed since there was `before`.
+    fn changes(&self, name: &str, before: &Self) -> Vec<String> {
+        match (self, before) {
+            (Self::Table(rows), Self::Table(before)) => {
+                let changed = rows.iter().filter_map(|(key, value)| match before.get(key) {
+                    Some(old) if old == value => None,
+                    Some(old) => Some(format!("{name}[{key}]: {old} → {value}")),
+                    None => Some(format!("{name}[{key}] = {value}")),
+                });
+                let removed = before.keys().filter(|key| !rows.contains_key(*key));
+                changed.chain(removed.map(|key| format!("{name}[{key}] is removed"))).collect()
+            }
+            (Self::Others(rows), Self::Others(before)) if rows != before => {
+                vec![format!("{name}: [{}] → [{}]", before.join(", "), rows.join(", "))]
+            }
+            (Self::Others(_), Self::Others(_)) => Vec::new(),
+            _ => self.tell(name),
+        }
+    }
+}
+
+/// A value as Rust would print it.
+fn show(value: &Dynamic) -> String {
+    let all = |values: &[Dynamic]| values.iter().map(show).collect::<Vec<_>>().join(", ");
+    match value {
+        Dynamic::Unit => "()".into(),
+        Dynamic::Bool(value) => value.to_string(),
+        Dynamic::Char(value) => format!("{value:?}"),
+        Dynamic::Unsigned(value) => value.to_string(),
+        Dynamic::Signed(value) => value.to_string(),
+        Dynamic::Float(value) => format!("{value:?}"),
+        Dynamic::Duration(seconds, nanoseconds) => {
+            format!("{:?}", std::time::Duration::new(*seconds, *nanoseconds))
+        }
+        Dynamic::Text(text) => format!("{text:?}"),
+        Dynamic::Bytes(bytes) => format!("{bytes:?}"),
+        Dynamic::Optional(None) => "None".into(),
+        Dynamic::Optional(Some(value)) => format!("Some({})", show(value)),
+        Dynamic::List(values) => format!("[{}]", all(values)),
+        Dynamic::Record(fields) => {
+            let fields: Vec<_> =
+                fields.iter().map(|(name, value)| format!("{name}: {}", show(value))).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        Dynamic::Variant(name, fields) => match &**fields {
+            Dynamic::Unit => name.clone(),
+            Dynamic::List(values) => format!("{name}({})", all(values)),
+            fields => format!("{name} {}", show(fields)),
+        },
+        Dynamic::Handle(name, at) => format!("{name} at {at:#x}"),
+    }
+}
