@@ -1,6 +1,6 @@
 //! The crash checker: every state that a power failure can leave.
 //!
-//! [`check`] tears programs of your own apart, [`litmus`] small tests in a file. What is written against Strandline's
+//! [`check`] tears programs of your own apart, `store` code over a Strandline database, [`litmus`] small tests in a file. What is written against Strandline's
 //! [`Memory`](strandline_core::memory::Memory) runs in an [`X86World`](x86::X86World), or in [`x86::check`]. The rest checks Strandline itself: its
 //! schemes ([`explore`]), under persistency models ([`persist_order`]), on simulated machines ([`machine`]) and on faulty
 //! disks ([`device`]).
@@ -10,6 +10,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `schemes` | yes | the checks of Strandline itself, and with them the crates that these need |
+//! | `store` | with `schemes` | `store`: code over a Strandline `Database` is checked |
 //! | `serde` | with `schemes` | results implement `Serialize` |
 //!
 //! To check a program of your own, do without:
@@ -85,3 +86,8 @@ pub use x86::{Counts, Crashed, RacingAccess, Site, Waste};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/checking-programs.md")]
 struct CheckingPrograms;
+
+/// The page about checking code over databases, whose examples are tests.
+#[cfg(all(doctest, feature = "store"))]
+#[doc = include_str!("../../../docs/checking-databases.md")]
+struct CheckingDatabases;

@@ -425,6 +425,29 @@ fn programs_that_stop_are_found() {
 }
 
 #[test]
+fn snapshots_compaction_and_threads_of_its_own() {
+    let check = store(|db| {
+        let orders = db.queue::<u64>("orders")?;
+        let _ticket = db.later().write(|tx| orders.push(tx, &0))?;
+        // It waits for what it sees.
+        let mut snapshot = db.snapshot()?;
+        assert!(!orders.is_empty(&snapshot.read())?);
+        db.acknowledge(0);
+        db.compact()?;
+        let (_, ticket) = db.later().write(|tx| orders.push(tx, &1))?;
+        assert!(ticket.is_durable()?);
+        db.acknowledge(1);
+        let database: &Database = db;
+        let other = std::thread::scope(|scope| scope.spawn(|| database.read(|_| Ok(()))).join());
+        assert!(
+            other.unwrap_err().downcast_ref::<String>().is_none_or(|what| what.contains("with `threads`"))
+        );
+        Ok(())
+    });
+    check.invariant(all_orders).exhaustive().assert_clean();
+}
+
+#[test]
 fn what_a_judge_panics_with_is_a_finding() {
     let check = transfers().invariant(|db, _| {
         assert_eq!(balances(db)?["ann"], 100, "ann has less");

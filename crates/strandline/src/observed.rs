@@ -76,13 +76,13 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Ok((result?, Ticket::by(observer, transaction)))
     }
 
-    /// Tells the observer, if there is one, of what no session does: all may be changed, or all be read.
+    /// Tells the observer, if there is one, of what no session does. It has read all, and may have `changed` all.
     #[track_caller]
-    pub(crate) fn observe_all(&self) {
+    pub(crate) fn observe_all(&self, changed: bool) {
         if let Some(observer) = self.observer {
-            let at = Location::caller();
+            let (at, stored) = (Location::caller(), if changed { None } else { Some(Vec::new()) });
             observer.begins();
-            observer.ends(Some(Observed { at, waits: true, seen: u64::MAX, stored: None }));
+            observer.ends(Some(Observed { at, waits: true, seen: u64::MAX, stored }));
         }
     }
 }

@@ -453,7 +453,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// [`Error::Poisoned`], [`Error::Forked`].
     #[track_caller]
     pub fn snapshot(&self) -> Result<Snapshot<'_, R, C>> {
-        self.observe_all();
+        self.observe_all(false);
         Ok(Snapshot::new(self.pool.snapshot()?, self.root))
     }
 
@@ -510,7 +510,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     #[track_caller]
     pub fn compact(&self) -> Result<CompactReport> {
         let report = self.pool.compact();
-        self.observe_all();
+        self.observe_all(true);
         report
     }
 
