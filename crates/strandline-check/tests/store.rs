@@ -485,10 +485,19 @@ fn what_is_too_much_is_said() {
     });
     let finding = check.exhaustive().finding.unwrap();
     assert!(finding.what.contains("too many to check"), "{finding}");
-    let full = store(|db| {
-        let texts = db.table::<u64, String>("texts")?;
-        Ok((0..200).try_for_each(|n| db.write(|tx| texts.insert(tx, &n, &"x".repeat(50_000)).map(drop)))?)
-    });
-    let finding = full.bytes(2 << 20).exhaustive().finding.unwrap();
+    let texts = |count: u64, bytes: usize| {
+        store(move |db| {
+            let texts = db.table::<u64, String>("texts")?;
+            Ok((0..count)
+                .try_for_each(|n| db.write(|tx| texts.insert(tx, &n, &"x".repeat(bytes)).map(drop)))?)
+        })
+    };
+    let finding = texts(1000, 10_000).bytes(4 << 20).exhaustive().finding.unwrap();
     assert!(finding.what.starts_with("thread 0 fails: ") && finding.what.contains("full"), "{finding}");
+    let finding = texts(1, 200_000).exhaustive().finding.unwrap();
+    assert!(
+        finding.what.starts_with("thread 0 fails: ") && finding.what.contains("transaction"),
+        "{finding}"
+    );
+    texts(1, 200_000).bytes(64 << 20).exhaustive().assert_clean();
 }

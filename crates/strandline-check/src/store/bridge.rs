@@ -21,14 +21,10 @@ use super::contents::{Contents, Heap, IS_NUMBER};
 use crate::x86::caught::Stopped;
 use crate::x86::site::{self, Site};
 
-/// Transactions of one run that change something, at most.
+/// Transactions of one run that change something: for so many there is checked memory at first, and at most. What is explored takes
+/// the longer, the more memory there is.
+const FEW: usize = 15;
 const MOST: usize = 1023;
-
-/// Bytes of checked memory: a line for what recovery leaves, and one for each transaction.
-const BYTES: u64 = 64 * (MOST as u64 + 1);
-
-/// Bytes of a log, in which each transaction has to fit.
-const LOG_BYTES: u64 = 1 << 20;
 
 /// Where the number stands of what recovery has left; 0 before that.
 const RECOVERED: PersistentAddress = PersistentAddress::new(0);
@@ -71,6 +67,10 @@ pub(crate) struct Bridge {
     pub database: Database,
     heap: RefCell<Heap>,
     initial: Cell<u64>,
+    /// For so many transactions there is checked memory.
+    room: Cell<usize>,
+    /// A run had more.
+    exceeded: Cell<bool>,
     /// What the present run's numbers stand for.
     states: RefCell<HashMap<u64, Rc<Contents>>>,
     usage: Cell<Use>,
@@ -148,8 +148,10 @@ impl Bridge {
     pub fn new(bytes: u64, threads: usize) -> strandline::Result<Rc<Self>> {
         // While a thread waits its worker is there for others, so that one log would do; recovery and judges use it as well.
         let logs = threads as u64 + 1;
-        let size = (bytes + (1 << 20) + logs * LOG_BYTES).next_multiple_of(4096);
-        let geometry = Geometry { size, logs, log_bytes: LOG_BYTES, chunk_bytes: 4096 };
+        // Logs are taken anew for each state, and so are short. Each transaction has to fit in one.
+        let log_bytes = (bytes / 64).next_multiple_of(4096).max(1 << 16);
+        let size = (bytes + (1 << 20) + logs * log_bytes).next_multiple_of(4096);
+        let geometry = Geometry { size, logs, log_bytes, chunk_bytes: 4096 };
         let options = Options { geometry, lock_bits: 14, ..Options::default() };
         let mut database = Database::in_memory_with(&options)?;
         hosted::observe(&mut database, &Watch);
@@ -159,6 +161,8 @@ impl Bridge {
             database,
             heap: RefCell::new(heap),
             initial,
+            room: Cell::new(FEW),
+            exceeded: Cell::new(false),
             states: RefCell::default(),
             usage: Cell::new(Use::Looking),
             memory: Cell::new(ptr::null()),
@@ -178,9 +182,20 @@ impl Bridge {
         InUse(BRIDGE.with(|bridge| bridge.borrow_mut().replace(self.clone())))
     }
 
-    /// Checked memory at the beginning: the line of a transaction that has not committed holds its number.
-    pub fn image() -> Vec<u64> {
-        (0..BYTES / 8).map(|word| if word % 8 == 0 { word / 8 } else { 0 }).collect()
+    /// Checked memory at the beginning: a line for what recovery leaves, and one for each transaction, which holds its number until it
+    /// commits.
+    pub fn image(&self) -> Vec<u64> {
+        let words = 8 * (self.room.get() as u64 + 1);
+        (0..words).map(|word| if word % 8 == 0 { word / 8 } else { 0 }).collect()
+    }
+
+    /// Makes room for more transactions, if a run had more than there was room for and there can be.
+    pub fn makes_room(&self) -> bool {
+        let more = self.exceeded.replace(false) && self.room.get() < MOST;
+        if more {
+            self.room.set((4 * self.room.get() + 3).min(MOST));
+        }
+        more
     }
 
     /// What the database holds now is what runs begin with.
@@ -250,7 +265,7 @@ impl Bridge {
         if recovered != 0 {
             return recovered;
         }
-        let found = (1..=MOST).map(|number| memory.load(line(number)));
+        let found = (1..=self.room.get()).map(|number| memory.load(line(number)));
         found.take_while(|found| found & IS_NUMBER != 0).last().unwrap_or(self.initial.get())
     }
 
@@ -338,7 +353,8 @@ impl Bridge {
     /// A transaction of a thread has committed; its number.
     fn commit(&self, commit: Commit) -> usize {
         let number = self.commits.borrow().len() + 1;
-        if number > MOST {
+        if number > self.room.get() {
+            self.exceeded.set(true);
             Stopped::Panic(format!(
                 "the program runs more than {MOST} transactions that change something, too many to check: let it do less"
             ))

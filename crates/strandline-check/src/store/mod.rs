@@ -165,7 +165,7 @@ pub fn store<'a>(program: impl Fn(&Db<'_>) -> Checked + 'a) -> StoreCheck<'a> {
         set_up: Box::new(|_| Ok(())),
         recovery: None,
         judges: Vec::new(),
-        bytes: 64 << 20,
+        bytes: 16 << 20,
         threads: 1,
         preemptions: 2,
         crashes_in_recovery: 1,
@@ -260,7 +260,7 @@ impl<'a> StoreCheck<'a> {
         self
     }
 
-    /// Bytes that the database may take, 64 MB unless said otherwise.
+    /// Bytes that the database may take, 16 MB unless said otherwise. What one transaction may write is a 128th of it.
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
         self
@@ -304,7 +304,7 @@ impl<'a> StoreCheck<'a> {
     /// The set-up fails, a [model](StoreCheck::model) is to judge several threads, or there is no memory.
     #[track_caller]
     pub fn exhaustive(&self) -> Outcome {
-        self.explore(&|own| self.shrunk(own, own::exhaust(own, self.reach(), self.preemptions, |_| ())))
+        self.explore(true, &|own| own::exhaust(own, self.reach(), self.preemptions, |_| ()))
     }
 
     /// Explores so many runs with schedules at random, and in each of them every moment at which power can fail.
@@ -313,7 +313,7 @@ impl<'a> StoreCheck<'a> {
     /// As [`exhaustive`](StoreCheck::exhaustive).
     #[track_caller]
     pub fn sampled(&self, runs: u64) -> Outcome {
-        self.explore(&|own| self.shrunk(own, own::sample(own, self.reach(), (self.seed, runs), |_| ())))
+        self.explore(true, &|own| own::sample(own, self.reach(), (self.seed, runs), |_| ()))
     }
 
     /// Runs the history of a finding again: its schedule, its power failures and what survived them. Nothing is found if the program has
@@ -327,16 +327,11 @@ impl<'a> StoreCheck<'a> {
     #[track_caller]
     pub fn replay(&self, line: &str) -> Result<Outcome, BadReplay> {
         let replay = Replay::of(line, self.threads)?;
-        Ok(self.explore(&|own| own::replay(own, &replay, |_| ())))
+        Ok(self.explore(false, &|own| own::replay(own, &replay, |_| ())))
     }
 
     fn reach(&self) -> Reach {
         Reach { states: u64::MAX, recovery_crashes: self.crashes_in_recovery, limit: self.limit }
-    }
-
-    fn shrunk(&self, own: &Own<'_>, mut explored: Explored) -> Explored {
-        own::shrink(own, self.reach(), &mut explored);
-        explored
     }
 
     /// A database after the set-up.
@@ -362,7 +357,7 @@ impl<'a> StoreCheck<'a> {
     }
 
     #[track_caller]
-    fn explore(&self, explorer: &dyn Fn(&Own<'_>) -> Explored) -> Outcome {
+    fn explore(&self, shrinks: bool, explorer: &dyn Fn(&Own<'_>) -> Explored) -> Outcome {
         let bridge = self.bridge();
         let _in_use = bridge.enter();
         let bridge = &*bridge;
@@ -376,8 +371,8 @@ impl<'a> StoreCheck<'a> {
             let judge = |judge: &Judge<'_>| judge(&db(0), crashed, bridge.most_acknowledged.get());
             self.judges.iter().try_for_each(judge).map_err(|error| error.to_string())
         };
-        let own = Own {
-            image: Bridge::image(),
+        let mut own = Own {
+            image: bridge.image(),
             volatile_bytes: 64,
             setting: Setting::Line,
             threads: self.threads,
@@ -397,6 +392,13 @@ impl<'a> StoreCheck<'a> {
             every_access: true,
         };
         let mut explored = explorer(&own);
+        while bridge.makes_room() {
+            own.image = bridge.image();
+            explored = explorer(&own);
+        }
+        if shrinks {
+            own::shrink(&own, self.reach(), &mut explored);
+        }
         let finding = self.finding(&own, bridge, &mut explored);
         Outcome { counts: explored.counts, finding, performance: Vec::new() }
     }
