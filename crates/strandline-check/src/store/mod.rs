@@ -400,7 +400,7 @@ impl<'a> StoreCheck<'a> {
             own::shrink(&own, self.reach(), &mut explored);
         }
         let finding = self.finding(&own, bridge, &mut explored);
-        Outcome { counts: explored.counts, finding, performance: Vec::new() }
+        Outcome { counts: explored.counts, finding, performance: Vec::new(), races: Vec::new() }
     }
 
     /// What was found, as it is told.
