@@ -8,7 +8,7 @@ use strandline_core::memory::{Hosted, World};
 
 use crate::Setting;
 use crate::data_race::{DataRace, DataRaces};
-use crate::finding::{Advice, Diagnosis, Finding, Performance, PerformanceFinding, classify};
+use crate::finding::{Diagnosis, Finding, Performance, PerformanceFinding, classify};
 use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
 use crate::replay::Replay;
 use crate::x86::Crashed;
@@ -342,27 +342,9 @@ impl<'a> Check<'a> {
         repaired: &dyn Fn(Repair) -> bool,
     ) -> Option<Finding> {
         let broken = explored.broken.as_deref()?;
-        let Diagnosis { kind, advice, otherwise } = self.diagnosis(broken, explored.delays, setting);
-        let least = advice.first().cloned();
-        let found = advice.into_iter().find(|advice| repaired(advice.repair()));
-        let (kind, advice) = match (found, otherwise) {
-            (Some(advice), _) => (kind, Some(Advice { repairs: true, ..advice })),
-            (None, Some(otherwise)) => (otherwise, None),
-            (None, None) => (kind, least),
-        };
-        let violation = &broken.violation;
+        let diagnosis = self.diagnosis(broken, explored.delays, setting);
         let replay = Replay::new((setting, self.threads), broken, explored.delays);
-        Some(Finding {
-            kind,
-            what: violation.what.clone(),
-            history: violation.history.clone(),
-            lost: violation.lost.clone(),
-            recovery: broken.recovery.clone(),
-            tables: Vec::new(),
-            advice,
-            replay: replay.to_line(),
-            seed: explored.seed,
-        })
+        Some(Finding::new(broken, diagnosis, repaired, &replay, explored.seed))
     }
 
     fn diagnosis(&self, broken: &Broken, delays: Option<u64>, setting: Setting) -> Diagnosis {

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::Location;
 
 use crate::Setting;
 use crate::replay::Replay;
-use crate::x86::RacingAccess;
 use crate::x86::own::Run;
+use crate::x86::{RacingAccess, Source};
 
 /// Two accesses of different threads to a persistent word, at least one of them a store and not both atomic, that nothing orders: no
 /// lock, no atomic operation on a common word. Which of them comes first is left to chance, and so is what survives.
@@ -35,7 +34,7 @@ impl fmt::Display for DataRace {
 }
 
 /// What tells races apart: their source lines, in either order, and what is done there.
-type Place = (&'static Location<'static>, bool);
+type Place = (Source, bool);
 
 /// The races of all runs, the first one of each pair of source lines.
 #[derive(Default)]

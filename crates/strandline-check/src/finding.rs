@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::Location;
 
 use strandline_core::memory::Operation;
 
 use crate::Setting;
 use crate::pmem::Repair;
+use crate::replay::Replay;
 use crate::x86::caught::Stopped;
 use crate::x86::crash::Decision;
 use crate::x86::explorer::Broken;
 use crate::x86::trace::{Mark, Store, Trace};
-use crate::x86::{Site, Waste};
+use crate::x86::{Site, Source, Waste};
 
 /// What is wrong with a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,7 +70,7 @@ impl fmt::Display for FindingKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
     /// Behind what this source line does.
-    pub behind: &'static Location<'static>,
+    pub behind: Source,
     /// Flush the line that it stores to, or loads from.
     pub flush: bool,
     /// Fence, behind that flush if there is one.
@@ -93,7 +93,7 @@ impl fmt::Display for Advice {
             (true, false) => "flush its line (a fence that follows is there)",
             _ => "fence",
         };
-        write!(f, "behind {}:{}: {what}", self.behind.file(), self.behind.line())?;
+        write!(f, "behind {}: {what}", self.behind)?;
         if self.repairs { Ok(()) } else { write!(f, " (something else is missing, too)") }
     }
 }
@@ -121,27 +121,63 @@ pub struct Finding {
     pub seed: Option<u64>,
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}", self.kind, self.what)?;
-        let mut part = |title: &str, lines: &[String]| {
-            if lines.is_empty() {
-                return Ok(());
-            }
-            writeln!(f, "{title}:")?;
-            lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
+impl Finding {
+    /// The finding that `broken` is, with the first advice of the diagnosis that repairs it, or else the least one.
+    pub(crate) fn new(
+        broken: &Broken,
+        diagnosis: Diagnosis,
+        repaired: &dyn Fn(Repair) -> bool,
+        replay: &Replay,
+        seed: Option<u64>,
+    ) -> Self {
+        let Diagnosis { kind, advice, otherwise } = diagnosis;
+        let least = advice.first().cloned();
+        let found = advice.into_iter().find(|advice| repaired(advice.repair()));
+        let (kind, advice) = match (found, otherwise) {
+            (Some(advice), _) => (kind, Some(Advice { repairs: true, ..advice })),
+            (None, Some(otherwise)) => (otherwise, None),
+            (None, None) => (kind, least),
         };
-        part("history", &self.history)?;
-        part("stored, but lost", &self.lost)?;
-        part("recovery", &self.recovery)?;
-        part("tables", &self.tables)?;
+        let violation = &broken.violation;
+        Self {
+            kind,
+            what: violation.what.clone(),
+            history: violation.history.clone(),
+            lost: violation.lost.clone(),
+            recovery: broken.recovery.clone(),
+            tables: Vec::new(),
+            advice,
+            replay: replay.to_line(),
+            seed,
+        }
+    }
+
+    /// All that there is to say, but for how it is replayed: lines, each with its end.
+    pub fn story(&self) -> String {
+        let mut text = format!("{}: {}\n", self.kind, self.what);
+        let mut part = |title: &str, lines: &[String]| {
+            if !lines.is_empty() {
+                text += &format!("{title}:\n");
+                lines.iter().for_each(|line| text += &format!("  {line}\n"));
+            }
+        };
+        part("history", &self.history);
+        part("stored, but lost", &self.lost);
+        part("recovery", &self.recovery);
+        part("tables", &self.tables);
         if let Some(advice) = &self.advice {
-            writeln!(f, "advice: {advice}")?;
+            text += &format!("advice: {advice}\n");
         }
         if let Some(seed) = self.seed {
-            writeln!(f, "seed: {seed}")?;
+            text += &format!("seed: {seed}\n");
         }
-        write!(f, "replay: .replay({:?})", self.replay)
+        text
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}replay: .replay({:?})", self.story(), self.replay)
     }
 }
 

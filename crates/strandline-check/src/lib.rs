@@ -1,6 +1,7 @@
 //! The crash checker: every state that a power failure can leave.
 //!
-//! [`check`] tears programs of your own apart, `store` code over a Strandline database, [`litmus`] small tests in a file. What is written against Strandline's
+//! [`check`] tears programs of your own apart, `store` code over a Strandline database, [`recorded`] programs in C and C++, [`litmus`] small
+//! tests in a file. What is written against Strandline's
 //! [`Memory`](strandline_core::memory::Memory) runs in an [`X86World`](x86::X86World), or in [`x86::check`]. The rest checks Strandline itself: its
 //! schemes ([`explore`]), under persistency models ([`persist_order`]), on simulated machines ([`machine`]) and on faulty
 //! disks ([`device`]).
@@ -50,6 +51,7 @@ pub mod machine;
 #[cfg(feature = "schemes")]
 pub mod persist_order;
 mod pmem;
+pub mod recorded;
 mod replay;
 mod setting;
 #[cfg(feature = "store")]
@@ -80,7 +82,7 @@ pub use pmem::Pmem;
 pub use setting::Setting;
 #[cfg(feature = "store")]
 pub use store::{Checked, Db, StoreCheck, store};
-pub use x86::{Counts, Crashed, RacingAccess, Site, Waste};
+pub use x86::{Counts, Crashed, RacingAccess, Site, Source, Waste};
 
 /// The page about checking programs, whose examples are tests.
 #[cfg(doctest)]

@@ -6,7 +6,7 @@ use std::panic::Location;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 
 use crate::x86::caught::Stopped;
-use crate::x86::site::{self, Site};
+use crate::x86::site::{self, Site, Source};
 
 /// Locks and volatile words that a program has.
 pub(crate) const LOCKS: u64 = 64;
@@ -22,7 +22,7 @@ const PATIENCE: u64 = 10_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Repair {
     /// Behind what this line does.
-    pub behind: &'static Location<'static>,
+    pub behind: Source,
     pub flush: bool,
     pub fence: bool,
 }
@@ -117,7 +117,7 @@ impl<'a> Pmem<'a> {
     /// The caller asks for the next operation.
     #[track_caller]
     fn set_site(&self) {
-        site::set(Site { at: Location::caller(), step: self.step.get() });
+        site::set(Site { at: Location::caller().into(), step: self.step.get() });
     }
 
     /// The place of a word.
@@ -159,7 +159,7 @@ impl<'a> Pmem<'a> {
     /// What a finding's advice puts behind this line.
     #[track_caller]
     fn repair(&self, at: u64) {
-        let caller = Location::caller();
+        let caller = Source::from(Location::caller());
         for repair in self.repairs.iter().filter(|repair| repair.behind == caller) {
             if repair.flush {
                 self.memory.write_back(PersistentAddress::new(at), Step::CommitWriteBack);

@@ -21,7 +21,7 @@ use crate::x86::trace::Trace;
 use crate::x86::{mix, panic_text};
 
 /// What recovery leaves out shows where power fails in it.
-const RECOVERY_TRIES: Tries = Tries { first: 16, random: 16, recoveries: 9 };
+const RECOVERY_TRIES: Tries = Tries { first: 16, random: 16, recoveries: 9, repaired: 4000 };
 
 impl Lived for Life {
     fn trace(&self) -> &Trace {

@@ -362,7 +362,7 @@ impl Bridge {
         }
         self.commits.borrow_mut().push(commit);
         self.perform(|memory| {
-            site::set(Site { at: commit.at, step: "" });
+            site::set(Site { at: commit.at.into(), step: "" });
             memory.compare_exchange(line(number), number as u64, commit.to)
         })
         .expect("each transaction has a line of its own");
@@ -406,7 +406,7 @@ impl Bridge {
             self.acknowledged.set(self.acknowledged.get() + 1);
             self.most_acknowledged.set(self.most_acknowledged.get().max(self.acknowledged.get()));
             self.perform(|memory| {
-                site::set(Site { at, step: "" });
+                site::set(Site { at: at.into(), step: "" });
                 memory.event(Event::Acknowledged(number));
             });
         }

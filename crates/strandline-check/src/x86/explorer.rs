@@ -195,9 +195,11 @@ pub(crate) struct Tries {
     pub random: usize,
     /// Where power fails again: recoveries in which it does.
     pub recoveries: usize,
+    /// Runs by which a repair is tried, half of them at random.
+    pub repaired: usize,
 }
 
-pub(crate) const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2 };
+pub(crate) const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2, repaired: 4000 };
 const REPEATED_RUNS: usize = 4;
 /// Runs at a crash in which something is torn.
 const TORN_RUNS: usize = 12;
@@ -633,14 +635,15 @@ impl<J: Judge> Trial for Trying<'_, J> {
         let (memory, expected) = self.crash(trace, time);
         let mut random = Rng::with_seed(time.into());
         memory.search();
-        for run in 0..4000 {
-            if run >= 2000 {
+        let runs = self.explorer.judge.tries().repaired;
+        for run in 0..runs {
+            if run >= runs / 2 {
                 memory.random(&mut random);
             }
             if self.explorer.judge_run(0, self.life, &expected).is_err() {
                 return true;
             }
-            if run < 2000 && !memory.next() {
+            if run < runs / 2 && !memory.next() {
                 return false;
             }
         }

@@ -30,7 +30,7 @@ pub use explorer::Counts;
 pub use program::{Crashed, Options, Refused, Report, check};
 pub use races::RacingAccess;
 pub use schedule::Policy;
-pub use site::Site;
+pub use site::{Site, Source};
 pub use trace::{Trace, Update, Waste};
 pub use world::X86World;
 

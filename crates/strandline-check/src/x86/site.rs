@@ -4,18 +4,56 @@ use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
 
+/// A place in the source of a program of one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Source {
+    file: &'static str,
+    line: u32,
+    column: u32,
+}
+
+impl Source {
+    /// A line of a program that is not written in Rust; 0: it is not known, and `file` says what is.
+    pub(crate) fn of_line(file: &'static str, line: u32) -> Self {
+        Self { file, line, column: 0 }
+    }
+
+    /// Its file.
+    pub fn file(&self) -> &'static str {
+        self.file
+    }
+
+    /// Its line, from 1; 0 if that is not known, and then [`file`](Source::file) says what is.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+}
+
+impl From<&'static Location<'static>> for Source {
+    fn from(at: &'static Location<'static>) -> Self {
+        Self { file: at.file(), line: at.line(), column: at.column() }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.file)?;
+        if self.line > 0 { write!(f, ":{}", self.line) } else { Ok(()) }
+    }
+}
+
 /// A place in a program of one's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
     /// The source line.
-    pub at: &'static Location<'static>,
+    pub at: Source,
     /// The step that the program has named; empty if it has named none.
     pub step: &'static str,
 }
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.at.file(), self.at.line())?;
+        write!(f, "{}", self.at)?;
         if self.step.is_empty() { Ok(()) } else { write!(f, ", {:?}", self.step) }
     }
 }

@@ -14,11 +14,10 @@
 //! caches survive there is one state to each point, and every store is a point.
 
 use std::collections::HashMap;
-use std::panic::Location;
 
 use strandline_core::memory::{Event, Operation};
 
-use super::site::Site;
+use super::site::{Site, Source};
 
 /// A store to a word of the pool.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +31,7 @@ pub struct Store {
     /// By which thread.
     pub thread: u32,
     /// By which code, if that is known.
-    pub source: Option<&'static Location<'static>>,
+    pub source: Option<Source>,
     /// Whether it is a part of a store of several words.
     pub is_part: bool,
 }
@@ -40,7 +39,7 @@ pub struct Store {
 impl Store {
     /// The source line in brackets, with a space before it; nothing if it is not known.
     pub fn source(&self) -> String {
-        self.source.map_or_else(String::new, |at| format!(" ({}:{})", at.file(), at.line()))
+        self.source.map_or_else(String::new, |at| format!(" ({at})"))
     }
 }
 

@@ -6,7 +6,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
-use std::panic::Location;
 use std::rc::Rc;
 
 use fastrand::Rng;
@@ -18,7 +17,7 @@ use super::mix;
 use super::races::{HappensBefore, Race};
 use super::running::RunningTransaction;
 use super::schedule::{ChoicePoint, Policy, Scheduler};
-use super::site::{self, Site};
+use super::site::{self, Site, Source};
 use super::state::State;
 use super::trace::{Seen, Store, Trace, Waste};
 use crate::Setting;
@@ -59,7 +58,7 @@ struct IssuedStore {
     space: Space,
     at: u64,
     value: u64,
-    source: &'static Location<'static>,
+    source: Source,
     is_part: bool,
 }
 
@@ -71,8 +70,9 @@ struct Delayed {
 
 impl IssuedStore {
     /// By the code whose operation is being performed.
-    fn now(space: Space, at: u64, value: u64) -> Self {
-        Self { space, at, value, source: strandline_core::memory::hosted::caller(), is_part: site::is_part() }
+    fn now(space: Space, at: u64, value: u64, site: Option<Site>) -> Self {
+        let source = site.map_or_else(|| strandline_core::memory::hosted::caller().into(), |site| site.at);
+        Self { space, at, value, source, is_part: site::is_part() }
     }
 }
 
@@ -169,6 +169,12 @@ impl X86World {
             };
             Stopped::Deadlock(what).raise();
         }
+    }
+
+    /// What runs is a recording: as [`run_own`](Self::run_own), and it ends.
+    pub(crate) fn run_recorded(&self) {
+        self.is_own.set(true);
+        self.patience.set(u64::MAX);
     }
 
     /// What a write-back of the line at `offset` by `thread` is for.
@@ -479,10 +485,10 @@ impl X86World {
         }
     }
 
-    fn exchange(&self, thread: usize, space: Space, offset: u64, value: u64) {
+    fn exchange(&self, thread: usize, space: Space, offset: u64, value: u64, site: Option<Site>) {
         // Both at once, so that no crash falls between them: what was asked for is durable before the new value can be.
         self.complete(thread, &mut self.views.borrow_mut()[thread], &mut self.trace.borrow_mut());
-        let time = self.store(thread, IssuedStore::now(space, offset, value));
+        let time = self.store(thread, IssuedStore::now(space, offset, value, site));
         self.views.borrow_mut()[thread].ordered = time;
     }
 
@@ -544,7 +550,7 @@ impl World for X86World {
             }
             Operation::Store(space, at, value) => {
                 candidate = own || space == Space::Volatile || self.data.contains(&((at / 8) as usize));
-                let store = IssuedStore::now(space, at, value);
+                let store = IssuedStore::now(space, at, value, site);
                 match &mut *self.delayed.borrow_mut() {
                     Some(delayed) => delayed.buffers[thread].push_back(store),
                     None => drop(self.store(thread, store)),
@@ -553,7 +559,7 @@ impl World for X86World {
             }
             Operation::StoreNonTemporal(at, value) => {
                 candidate = own;
-                self.store(thread, IssuedStore::now(Space::Persistent, at, value));
+                self.store(thread, IssuedStore::now(Space::Persistent, at, value, site));
                 self.write_back(thread, at);
                 if site.is_some() {
                     self.note(thread, operation, site);
@@ -566,7 +572,7 @@ impl World for X86World {
                 let old = self.cell(space, at).0.get();
                 if old == current {
                     self.load(thread, space, at);
-                    self.exchange(thread, space, at, new);
+                    self.exchange(thread, space, at, new, site);
                     if site.is_some() {
                         self.note(thread, operation, site);
                     }
@@ -578,7 +584,7 @@ impl World for X86World {
             Operation::FetchAdd(space, at, by) => {
                 candidate = true;
                 let old = self.load(thread, space, at);
-                self.exchange(thread, space, at, old.wrapping_add(by));
+                self.exchange(thread, space, at, old.wrapping_add(by), site);
                 if site.is_some() {
                     self.note(thread, operation, site);
                 }

@@ -4,6 +4,7 @@ mod device;
 mod litmus;
 mod machine;
 mod persist_order;
+mod program;
 mod rows;
 mod schemes;
 
@@ -25,7 +26,8 @@ use crate::output::SCHEMA;
     strandline check --world device --samples 2000\n  \
     strandline check --world persist-order --mutants\n  \
     strandline check --world machine --samples 20\n  \
-    strandline check litmus crates/strandline-check/litmus/commit1.litmus\n\n\
+    strandline check litmus crates/strandline-check/litmus/commit1.litmus\n  \
+    strandline check program --check './list check {pool}' -- ./list run {pool}\n\n\
     Exit code 1 says that a state was found that recovery does not repair (or, with --mutants, that a mutant \
     was not found out)."
 )]
@@ -42,6 +44,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum What {
     Litmus(litmus::Arguments),
+    Program(program::Arguments),
 }
 
 /// The worlds, each a module with a `run`.
@@ -69,8 +72,10 @@ struct Finished {
 /// # Errors
 /// The flags or a litmus file ask for something that cannot be.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
-    if let Some(What::Litmus(arguments)) = &arguments.what {
-        return litmus::run(arguments);
+    match &arguments.what {
+        Some(What::Litmus(arguments)) => return litmus::run(arguments),
+        Some(What::Program(arguments)) => return program::run(arguments),
+        None => {}
     }
     interrupt::watch(interrupt::First::Ask)?;
     let (outcome, object) = find(arguments, registry)?;
@@ -87,6 +92,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
 pub fn answer(arguments: &Arguments, registry: Registry) -> Result<serde_json::Value, Failure> {
     match &arguments.what {
         Some(What::Litmus(arguments)) => litmus::answer(arguments),
+        Some(What::Program(arguments)) => program::answer(arguments),
         None => find(arguments, registry).map(|(_, object)| object),
     }
 }

@@ -194,3 +194,26 @@ fn a_violation_of_a_scheme_is_replayed_by_its_command() {
         assert!(told(&first).contains("crates/strandline-core/src/"), "{first}");
     }
 }
+
+#[test]
+fn a_program_that_cannot_be_recorded_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = write(folder.path(), "recorder.so", "");
+    let recorded = |check: &str, recorder: &str, program: &str| {
+        ends(&["program", "--check", check, "--recorder", recorder, "--", program, "{pool}"], 2).1
+    };
+    let err = recorded("true", &recorder, "true");
+    assert!(
+        err.contains("true has recorded nothing: it must be linked dynamically and map the pool"),
+        "{err}"
+    );
+    let err = recorded("true", &recorder, "/no/such/program");
+    assert!(err.contains("cannot run /no/such/program: "), "{err}");
+    let err = recorded("true", "/no/such/library", "true");
+    assert!(err.contains("cannot read /no/such/library: "), "{err}");
+    let err = recorded("true", &recorder, "false");
+    assert!(err.contains("false ends with exit code 1"), "{err}");
+    // Nothing says what is right.
+    ends(&["program", "--recorder", &recorder, "--", "true"], 2);
+    ends(&["program", "--check", "true"], 2);
+}

@@ -1,0 +1,218 @@
+//! The recording: a line for each operation, written at once, so that a program that dies leaves all that it did.
+//!
+//! Nothing here allocates: it is called where programs store, also from a signal's handler.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+
+/// Above the descriptors that programs close in loops.
+const DESCRIPTOR: i32 = 900;
+/// Frames of a call that are written down, at most.
+const FRAMES: usize = 16;
+/// Bytes of one line, at most.
+const LINE: usize = 4096;
+
+static OUTPUT: AtomicI32 = AtomicI32::new(-1);
+static SEES_STORES: AtomicBool = AtomicBool::new(false);
+static KNOWS_PLACES: AtomicBool = AtomicBool::new(false);
+
+/// Begins, if the checker asks for it.
+pub fn open() {
+    let Some(path) = variable(c"STRANDLINE_RECORDING") else { return };
+    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero; the descriptor is this function's own.
+    let output = unsafe {
+        let low = libc::open(path.as_ptr(), flags, 0o600);
+        let high = libc::fcntl(low, libc::F_DUPFD_CLOEXEC, DESCRIPTOR);
+        if high < 0 {
+            low
+        } else {
+            libc::close(low);
+            high
+        }
+    };
+    if output < 0 {
+        say("the recording cannot be opened");
+        return;
+    }
+    KNOWS_PLACES.store(variable(c"STRANDLINE_PLACES").is_some(), Relaxed);
+    // The first call loads a library and allocates, which a handler must not.
+    let _ = Place::caller();
+    SEES_STORES.store(variable(c"STRANDLINE_ONLY_MARKED").is_none(), Relaxed);
+    OUTPUT.store(output, Relaxed);
+}
+
+/// A variable of the environment.
+pub fn variable(name: &CStr) -> Option<&'static CStr> {
+    // SAFETY: the name ends with a zero; the checker's variables stay as they are.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: what is found is a string.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
+}
+
+/// Whether there is a recording.
+pub fn is_open() -> bool {
+    OUTPUT.load(Relaxed) >= 0
+}
+
+/// Whether the checker asks where in the program operations stand.
+pub fn knows_places() -> bool {
+    KNOWS_PLACES.load(Relaxed)
+}
+
+/// Whether stores by ordinary instructions are to be seen.
+pub fn sees_stores() -> bool {
+    cfg!(target_arch = "x86_64") && SEES_STORES.load(Relaxed)
+}
+
+/// Says `text` on standard error.
+pub fn say(text: &str) {
+    for part in ["strandline: ", text, "\n"] {
+        // SAFETY: the bytes are there.
+        unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
+    }
+}
+
+thread_local! {
+    /// Calls of recorded functions that this thread is in: what one calls is a part of it.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A call of a function that is recorded.
+pub struct Call(());
+
+impl Call {
+    /// Begins one; `true`: it is the program's own, and not a part of another one.
+    pub fn begin() -> (Self, bool) {
+        let depth = DEPTH.replace(DEPTH.get() + 1);
+        (Self(()), depth == 0 && is_open())
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// Where in a program something is asked for.
+#[derive(Clone, Copy)]
+pub enum Place {
+    /// A source line: a string that ends with a zero, and a number.
+    Source(*const c_char, u32),
+    /// Addresses of code behind what is asked for, the innermost first.
+    Calls([*mut c_void; FRAMES], usize),
+}
+
+impl Place {
+    /// Who calls.
+    pub fn caller() -> Self {
+        let mut frames = [std::ptr::null_mut(); FRAMES];
+        if !knows_places() {
+            return Self::Calls(frames, 0);
+        }
+        // SAFETY: there is room for so many.
+        let count = unsafe { libc::backtrace(frames.as_mut_ptr(), FRAMES as i32) };
+        Self::Calls(frames, count as usize)
+    }
+
+    /// Who was interrupted by a signal at the instruction at `address`, for the signal's handler.
+    #[cfg(target_arch = "x86_64")]
+    pub fn interrupted(address: usize) -> Self {
+        let Self::Calls(mut frames, count) = Self::caller() else { unreachable!() };
+        if count == 0 {
+            return Self::Calls(frames, 0);
+        }
+        let at = frames[..count].iter().position(|frame| frame.addr() == address);
+        frames.copy_within(at.unwrap_or(count)..count, 0);
+        let count = count - at.unwrap_or(count);
+        frames[0] = std::ptr::without_provenance_mut(address + 1);
+        Self::Calls(frames, count.max(1))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(file, line) => {
+                // SAFETY: the header hands the text over that the compiler has made.
+                let file = unsafe { CStr::from_ptr(*file) };
+                write_text(f, file)?;
+                write!(f, ":{line}")
+            }
+            Self::Calls(frames, count) => {
+                f.write_char('@')?;
+                for (number, frame) in frames[..*count].iter().enumerate() {
+                    let comma = if number == 0 { "" } else { "," };
+                    write!(f, "{comma}{:x}", frame.addr())?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Writes a text on one line, what is not UTF-8 left out.
+fn write_text(f: &mut impl Write, text: &CStr) -> fmt::Result {
+    for chunk in text.to_bytes().utf8_chunks() {
+        for part in chunk.valid().split(['\n', '\r']) {
+            f.write_str(part)?;
+        }
+    }
+    Ok(())
+}
+
+/// A text of a program, on one line.
+pub struct Text<'a>(pub &'a CStr);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_text(f, self.0)
+    }
+}
+
+/// Bytes, as hexadecimal digits.
+pub struct Digits<'a>(pub &'a [u8]);
+
+impl fmt::Display for Digits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+struct Line {
+    bytes: [u8; LINE],
+    length: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // The last byte is the end of the line.
+        let room = self.bytes[..LINE - 1].get_mut(self.length..self.length + text.len()).ok_or(fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.length += text.len();
+        Ok(())
+    }
+}
+
+/// The number by which the system knows this thread.
+pub fn thread() -> i32 {
+    // SAFETY: asks for a number.
+    unsafe { libc::gettid() }
+}
+
+/// Writes a line down. What is too long is cut.
+pub fn write(text: fmt::Arguments<'_>) {
+    let mut line = Line { bytes: [0; LINE], length: 0 };
+    let _ = line.write_fmt(text);
+    line.bytes[line.length] = b'\n';
+    let output = OUTPUT.load(Relaxed);
+    // SAFETY: the bytes are there. What a program finds in errno is what its own call left.
+    unsafe {
+        let error = *libc::__errno_location();
+        libc::write(output, line.bytes.as_ptr().cast(), line.length + 1);
+        *libc::__errno_location() = error;
+    }
+}

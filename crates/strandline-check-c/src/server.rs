@@ -1,0 +1,138 @@
+//! Running a program's `main` many times without loading it anew: the process stops before `main`, and forks a child for each request.
+//!
+//! Its standard input is a socket. A request is a line: milliseconds that the child may take, and the numbers that were acknowledged. The answer is
+//! a line, too: `code N`, `signal N` or `timeout`.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::recording;
+
+/// Above the descriptors that programs close in loops.
+const DESCRIPTOR: c_int = 901;
+
+type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
+type Start = unsafe extern "C" fn(
+    Main,
+    c_int,
+    *mut *mut c_char,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+) -> c_int;
+
+static MAIN: AtomicUsize = AtomicUsize::new(0);
+
+/// Starts the program as the C library does, with a `main` that may serve first.
+///
+/// # Safety
+/// The C library's code that begins a program calls it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __libc_start_main(
+    main: Main,
+    count: c_int,
+    arguments: *mut *mut c_char,
+    begin: *mut c_void,
+    end: *mut c_void,
+    end_of_loader: *mut c_void,
+    stack: *mut c_void,
+) -> c_int {
+    MAIN.store(main as usize, Relaxed);
+    // SAFETY: the C library's function of this name has this type; it is handed what the caller has.
+    unsafe {
+        let start = libc::dlsym(libc::RTLD_NEXT, c"__libc_start_main".as_ptr());
+        let start: Start = std::mem::transmute(start);
+        start(first, count, arguments, begin, end, end_of_loader, stack)
+    }
+}
+
+/// Serves, if the checker asks for it; then the program's own `main`.
+unsafe extern "C" fn first(count: c_int, arguments: *mut *mut c_char, variables: *mut *mut c_char) -> c_int {
+    if recording::variable(c"STRANDLINE_SERVER").is_some() {
+        serve();
+    }
+    // SAFETY: what `__libc_start_main` was handed, called once in this process as the C library would.
+    unsafe {
+        let main: Main = std::mem::transmute(MAIN.load(Relaxed));
+        main(count, arguments, variables)
+    }
+}
+
+/// Answers requests until the checker has gone; returns in each child.
+fn serve() {
+    // SAFETY: the descriptors are this process's own; nobody else runs before `main`.
+    let socket = unsafe {
+        libc::unsetenv(c"STRANDLINE_SERVER".as_ptr());
+        let own = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) as c_int;
+        if own < 0 {
+            // Before Linux 5.3 nobody could say that a child takes too long: `main` runs, and the checker sees that nobody serves.
+            return;
+        }
+        libc::close(own);
+        let socket = libc::fcntl(0, libc::F_DUPFD_CLOEXEC, DESCRIPTOR);
+        libc::close(0);
+        libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+        socket
+    };
+    answer(socket, "ready\n");
+    loop {
+        let request = request(socket);
+        let (limit, acknowledged) = request.split_once(' ').unwrap_or((&request, ""));
+        let Ok(limit) = limit.parse() else {
+            // SAFETY: the checker has gone.
+            unsafe { libc::_exit(0) }
+        };
+        let acknowledged = CString::new(acknowledged).unwrap_or_default();
+        // SAFETY: nobody else runs before `main`, so the child has all that this process has.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: both are strings; the descriptor is this process's own.
+            unsafe {
+                libc::close(socket);
+                libc::setenv(c"STRANDLINE_ACKNOWLEDGED".as_ptr(), acknowledged.as_ptr(), 1);
+            }
+            return;
+        }
+        answer(socket, &end_of(child, limit));
+    }
+}
+
+/// A line, without its end; nothing when the checker has gone.
+fn request(socket: c_int) -> String {
+    let mut line = Vec::new();
+    let mut byte = 0u8;
+    // SAFETY: there is room for one.
+    while unsafe { libc::read(socket, (&raw mut byte).cast(), 1) } == 1 && byte != b'\n' {
+        line.push(byte);
+    }
+    String::from_utf8(line).unwrap_or_default()
+}
+
+fn answer(socket: c_int, text: &str) {
+    // SAFETY: the bytes are there.
+    unsafe { libc::send(socket, text.as_ptr().cast(), text.len(), libc::MSG_NOSIGNAL) };
+}
+
+/// Waits for a child, so many milliseconds at most.
+fn end_of(child: c_int, limit: c_int) -> String {
+    let mut status = 0;
+    // SAFETY: the child is this process's own, and the places have room.
+    unsafe {
+        let descriptor = libc::syscall(libc::SYS_pidfd_open, child, 0) as c_int;
+        let mut waited = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
+        let has_ended = libc::poll(&mut waited, 1, limit) != 0;
+        libc::close(descriptor);
+        if !has_ended {
+            libc::kill(child, libc::SIGKILL);
+        }
+        libc::waitpid(child, &mut status, 0);
+        if !has_ended {
+            return "timeout\n".to_owned();
+        }
+    }
+    match libc::WIFEXITED(status) {
+        true => format!("code {}\n", libc::WEXITSTATUS(status)),
+        false => format!("signal {}\n", libc::WTERMSIG(status)),
+    }
+}

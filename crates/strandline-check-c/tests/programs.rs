@@ -1,0 +1,409 @@
+//! Programs in C and C++ with planted bugs: each is found, as what it is, and what the advice says repairs it. The programs without bugs are clean, and
+//! so are those for libpmem and libpmemobj.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use strandline_check::recorded::{Program, Report, Unchecked};
+use strandline_check::{FindingKind, Setting, Waste};
+
+const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+
+/// How a source is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Build {
+    /// With the header's macros for everything, as C.
+    Marked,
+    /// The same, as C++.
+    Cpp,
+    /// With the header's macros for flushes and fences alone.
+    Plain,
+    /// With libpmem, and without the header.
+    Libpmem,
+}
+
+/// Whether there is such a program; otherwise says that the test is skipped.
+fn is_there(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok_and(|ran| ran.status.success());
+    if !is_there {
+        eprintln!("skipped: there is no `{program}` on this machine");
+    }
+    is_there
+}
+
+/// Whether a library's header is there; otherwise says that the test is skipped.
+fn has_header(name: &str, package: &str) -> bool {
+    let is_there = Path::new("/usr/include").join(name).exists();
+    if !is_there {
+        eprintln!("skipped: there is no {name} on this machine ({package})");
+    }
+    is_there
+}
+
+fn compile(source: &str, name: &str, flags: &[&str], libraries: &[&str], is_cpp: bool) -> Option<PathBuf> {
+    let (variable, default, language) = match is_cpp {
+        false => ("CC", "cc", ["-std=gnu11", "-xc"]),
+        true => ("CXX", "c++", ["-std=c++17", "-xc++"]),
+    };
+    let compiler = std::env::var(variable).unwrap_or_else(|_| default.into());
+    if !cfg!(target_os = "linux") || !is_there(&compiler) {
+        return None;
+    }
+    static BUILT: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let program = BUILT.get_or_init(|| tempfile::tempdir().unwrap()).path().join(name);
+    let compiled = Command::new(compiler)
+        .args(language)
+        .args(["-g", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-I"])
+        .arg(format!("{FOLDER}/include"))
+        .args(flags)
+        .arg(Path::new(FOLDER).join("tests/c").join(source))
+        .args(["-xnone", "-o"])
+        .arg(&program)
+        .args(libraries)
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    Some(program)
+}
+
+/// The bank for `test`; `None` where it cannot be compiled.
+fn bank(build: Build, test: &str) -> Option<PathBuf> {
+    let name = format!("bank-{build:?}-{test}");
+    match build {
+        Build::Marked => compile("bank.c", &name, &["-DSTRANDLINE_CHECK", "-DMARKED"], &[], false),
+        Build::Cpp => compile("bank.c", &name, &["-DSTRANDLINE_CHECK", "-DMARKED"], &[], true),
+        Build::Plain if !cfg!(target_arch = "x86_64") => None,
+        Build::Plain => compile("bank.c", &name, &["-DSTRANDLINE_CHECK"], &[], false),
+        Build::Libpmem if !cfg!(target_arch = "x86_64") || !has_header("libpmem.h", "libpmem-dev") => None,
+        Build::Libpmem => compile("bank.c", &name, &["-DLIBPMEM"], &["-lpmem"], false),
+    }
+}
+
+/// A program with these commands, of which each ends with the pool's path.
+fn program(run: &[&str], set_up: &[&str], recover: &[&str], check: &[&str]) -> (tempfile::TempDir, Program) {
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let command = |arguments: &[&str]| arguments.iter().chain(&["{pool}"]).map(Into::into).collect();
+    let some = |arguments: &[&str]| (!arguments.is_empty()).then(|| command(arguments));
+    let program = Program {
+        run: command(run),
+        set_up: some(set_up),
+        recover: some(recover),
+        check: some(check),
+        recorder: recorder(),
+        folder: folder.path().to_owned(),
+        only_marked: false,
+        process_limit: Duration::from_secs(10),
+        setting: Setting::Line,
+        crashes_in_recovery: 1,
+        states: 4096,
+        limit: Duration::from_secs(120),
+    };
+    (folder, program)
+}
+
+/// The library beside this test's own binary.
+fn recorder() -> PathBuf {
+    let library = std::env::current_exe().unwrap().with_file_name("libstrandline_check_c.so");
+    assert!(library.exists(), "{} is not there", library.display());
+    library
+}
+
+/// The bank with this bug.
+fn bank_with(bank: &Path, bug: &str) -> (tempfile::TempDir, Program) {
+    let bank = bank.to_str().unwrap();
+    program(&[bank, bug, "run"], &[bank, bug, "make"], &[bank, bug, "recover"], &[bank, bug, "check"])
+}
+
+fn check(bank: &Path, bug: &str) -> Report {
+    let (_folder, program) = bank_with(bank, bug);
+    program.check().unwrap_or_else(|why| panic!("{bug}: {why}"))
+}
+
+/// The line of a source on which `text` stands.
+fn line_of(source: &str, text: &str) -> u32 {
+    let source = std::fs::read_to_string(format!("{FOLDER}/tests/c/{source}")).unwrap();
+    source.lines().position(|line| line.contains(text)).unwrap() as u32 + 1
+}
+
+fn is_clean(report: &Report, what: &str) {
+    let outcome = &report.outcome;
+    assert!(outcome.finding.is_none(), "{what}: {}", outcome.finding.as_ref().unwrap());
+    assert!(
+        outcome.is_complete() && report.notes.is_empty(),
+        "{what}: {:?} {:?}",
+        outcome.counts,
+        report.notes
+    );
+    assert!(outcome.counts.states > 50, "{what}: {:?}", outcome.counts);
+}
+
+#[test]
+fn the_program_without_a_bug_is_clean() {
+    for build in [Build::Marked, Build::Cpp, Build::Plain, Build::Libpmem] {
+        let Some(bank) = bank(build, "clean") else { continue };
+        let report = check(&bank, "none");
+        is_clean(&report, &format!("{build:?}"));
+        assert!(report.outcome.counts.nested > 10, "power fails in recovery: {:?}", report.outcome.counts);
+        let wasted: Vec<_> = report.outcome.performance.iter().filter(|one| one.is_always()).collect();
+        assert!(wasted.is_empty(), "{build:?}: {wasted:?}");
+    }
+}
+
+/// A bug, what it is found as, and what the advice says, if there is one: behind the line on which this stands, a flush, a fence.
+type Planted = (&'static str, FindingKind, Option<(&'static str, bool, bool)>);
+
+const COPY: &str = "COPY(place, &made, sizeof *place);";
+
+const PLANTED: [Planted; 12] = [
+    ("missing-flush", FindingKind::MissingFlush, Some((COPY, true, false))),
+    ("missing-line", FindingKind::MissingFlush, Some((COPY, true, false))),
+    ("wrong-line", FindingKind::MissingFlush, Some((COPY, true, false))),
+    ("flush-before-store", FindingKind::MissingFlush, Some((COPY, true, false))),
+    ("missing-fence", FindingKind::MissingFence, Some(("    FLUSH(place, sizeof *place);", false, true))),
+    ("wrong-order", FindingKind::WrongOrder, None),
+    (
+        "unflushed-journal",
+        FindingKind::MissingFlush,
+        Some(("STORE(&pool->journal.is_valid, 1);", true, false)),
+    ),
+    (
+        "half-transfer",
+        FindingKind::MissingFlush,
+        Some(("STORE(&pool->second, pool->second + amount);", true, false)),
+    ),
+    ("failing-recovery", FindingKind::FailingRecovery, None),
+    ("endless-recovery", FindingKind::FailingRecovery, None),
+    ("recovery-order", FindingKind::NonIdempotentRecovery, None),
+    ("recovery-flush", FindingKind::NonIdempotentRecovery, None),
+];
+
+/// What the advice says has been tried, on the recording, as far as before: `repairs`.
+fn all_are_found(build: Build) {
+    let Some(bank) = bank(build, "planted") else { return };
+    for (bug, kind, advice) in PLANTED {
+        let (_folder, mut program) = bank_with(&bank, bug);
+        program.process_limit = Duration::from_secs(if bug == "endless-recovery" { 1 } else { 10 });
+        let report = program.check().unwrap();
+        let finding = report.outcome.finding.unwrap_or_else(|| panic!("{build:?}, {bug}: nothing is found"));
+        assert_eq!(finding.kind, kind, "{build:?}, {bug}: {finding}");
+        assert!(
+            !finding.history.is_empty() && finding.history.iter().any(|line| line.contains("bank.c:")),
+            "{finding}"
+        );
+        assert!(report.image.is_some(), "{bug}");
+        let Some((text, flush, fence)) = advice else { continue };
+        let found =
+            finding.advice.as_ref().unwrap_or_else(|| panic!("{build:?}, {bug}: no advice: {finding}"));
+        let expected = (line_of("bank.c", text), flush, fence, true);
+        assert_eq!(
+            (found.behind.line(), found.flush, found.fence, found.repairs),
+            expected,
+            "{build:?}, {bug}: {finding}"
+        );
+        assert!(found.behind.file().ends_with("bank.c"), "{finding}");
+    }
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    all_are_found(Build::Marked);
+}
+
+#[test]
+fn planted_bugs_are_found_though_only_flushes_and_fences_are_marked() {
+    all_are_found(Build::Plain);
+}
+
+#[test]
+fn planted_bugs_are_found_in_a_program_for_libpmem() {
+    all_are_found(Build::Libpmem);
+}
+
+#[test]
+fn what_is_acknowledged_too_early_is_found() {
+    for build in [Build::Marked, Build::Plain] {
+        let Some(bank) = bank(build, "early") else { return };
+        let finding = check(&bank, "early-acknowledgement").outcome.finding.unwrap();
+        assert_eq!(finding.kind, FindingKind::WrongOrder, "{finding}");
+        assert_eq!(finding.what, "an acknowledged record is lost");
+        assert!(finding.advice.unwrap().repairs);
+    }
+}
+
+#[test]
+fn a_store_of_two_words_is_torn() {
+    let Some(bank) = bank(Build::Marked, "torn") else { return };
+    let finding = check(&bank, "torn-store").outcome.finding.unwrap();
+    assert_eq!(
+        (finding.kind, finding.what.as_str()),
+        (FindingKind::TornWord, "the pair is torn"),
+        "{finding}"
+    );
+    assert_eq!(finding.lost, ["pair+0x8: 0x0 survived, not 0x7"]);
+    // A journal on one line relies on the order of stores to it, which x86 keeps.
+    let (_folder, mut program) = bank_with(&bank, "unordered-journal");
+    is_clean(&program.check().unwrap(), "line");
+    program.setting = Setting::Word;
+    let finding = program.check().unwrap().outcome.finding.unwrap();
+    assert_eq!(finding.kind, FindingKind::TornWord, "{finding}");
+}
+
+#[test]
+fn what_is_for_nothing_is_told() {
+    let Some(bank) = bank(Build::Marked, "waste") else { return };
+    let planted = [
+        ("redundant-flush", Waste::Redundant, "has(\"redundant-flush\")"),
+        ("clean-flush", Waste::Clean, "has(\"clean-flush\")"),
+        ("idle-fence", Waste::NothingPending, "has(\"idle-fence\")"),
+    ];
+    for (bug, waste, text) in planted {
+        let report = check(&bank, bug);
+        is_clean(&report, bug);
+        let wasted: Vec<_> = report.outcome.performance.iter().filter(|one| one.is_always()).collect();
+        let found: Vec<_> = wasted.iter().map(|one| (one.waste, one.site.at.line())).collect();
+        assert_eq!(found, [(waste, line_of("bank.c", text))], "{bug}");
+    }
+}
+
+#[test]
+fn what_ends_a_program_is_found() {
+    let Some(bank) = bank(Build::Marked, "ends") else { return };
+    let planted = [
+        ("store-outside", FindingKind::StoreOutside, "outside the pool"),
+        ("flush-outside", FindingKind::StoreOutside, "a flush of 8 bytes is outside the pool"),
+        ("null", FindingKind::Panic, "an access to memory that is not there"),
+        ("endless", FindingKind::Deadlock, "has not ended after 1 s"),
+    ];
+    for (bug, kind, what) in planted {
+        let (_folder, mut program) = bank_with(&bank, bug);
+        program.process_limit = Duration::from_secs(1);
+        let finding = program.check().unwrap().outcome.finding.unwrap();
+        assert_eq!(finding.kind, kind, "{finding}");
+        // What lies behind the pool may be mapped, or not.
+        assert!(
+            finding.what.contains(what) || finding.what.contains("a store behind the end of the pool"),
+            "{finding}"
+        );
+    }
+}
+
+#[test]
+fn a_finding_is_replayed() {
+    let Some(bank) = bank(Build::Marked, "replay") else { return };
+    let (_folder, program) = bank_with(&bank, "recovery-order");
+    let report = program.check().unwrap();
+    let (finding, image) = (report.outcome.finding.unwrap(), report.image.unwrap());
+    let again = program.replay(&finding.replay).unwrap();
+    let found = again.outcome.finding.unwrap();
+    assert_eq!((found.kind, found.lost, found.what), (finding.kind, finding.lost, finding.what));
+    assert_eq!(again.image.unwrap(), image);
+    // The image is the one that goes wrong, without the checker.
+    let (folder, bank) = (tempfile::tempdir().unwrap(), bank.to_str().unwrap());
+    let pool = folder.path().join("pool");
+    std::fs::write(&pool, image).unwrap();
+    let run = |what| Command::new(bank).args(["recovery-order", what]).arg(&pool).output().unwrap();
+    assert!(run("recover").status.success());
+    let checked = run("check");
+    assert_eq!((checked.status.code(), &*checked.stderr), (Some(1), &b"the sum is wrong\n"[..]));
+    assert!(again.processes < 40, "{}", again.processes);
+    // The program without the bug does not come to it any more.
+    let (_folder, repaired) = bank_with(Path::new(bank), "none");
+    assert!(repaired.replay(&finding.replay).unwrap().outcome.finding.is_none());
+    assert!(matches!(program.replay("nonsense"), Err(Unchecked::Usage(_))));
+}
+
+#[test]
+fn what_was_not_seen_is_told() {
+    let Some(bank) = bank(Build::Plain, "unseen") else { return };
+    let (_folder, mut program) = bank_with(&bank, "none");
+    program.only_marked = true;
+    let report = program.check().unwrap();
+    let note = report.notes.first().unwrap();
+    assert!(note.contains("words of the pool have changed without being seen"), "{note}");
+}
+
+/// The page's program finds what the page says that it finds.
+#[test]
+fn the_page_says_what_is_so() {
+    let page = std::fs::read_to_string(format!("{FOLDER}/../../docs/checking-c-programs.md")).unwrap();
+    let block =
+        |language: &str| page.split(&format!("```{language}\n")).nth(1).unwrap().split("```").next().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("list.c");
+    std::fs::write(&source, block("c")).unwrap();
+    let build = |name: &str, flags: &[&str]| {
+        let flags = [&["-DSTRANDLINE_CHECK"], flags].concat();
+        compile(source.to_str().unwrap(), name, &flags, &[], false)
+    };
+    let (Some(good), Some(forgetful)) = (build("list", &[]), build("forgetful", &["-DFORGETFUL"])) else {
+        return;
+    };
+    let check = |list: &Path| {
+        let list = list.to_str().unwrap();
+        let (_folder, program) = program(&[list, "run"], &[], &[], &[list, "check"]);
+        program.check().unwrap()
+    };
+    let report = check(&good);
+    assert!(report.outcome.finding.is_none() && report.outcome.is_complete(), "{report:?}");
+    let finding = check(&forgetful).outcome.finding.unwrap();
+    let said = format!("{}replay: --replay '{}'\n", finding.story(), finding.replay);
+    let folder = format!("{}/", folder.path().display());
+    assert_eq!(said.replace(&folder, ""), block("text"));
+}
+
+#[test]
+fn wrong_use_is_told() {
+    let Some(bank) = bank(Build::Marked, "use") else { return };
+    let (_folder, good) = bank_with(&bank, "none");
+    let refused = |change: &dyn Fn(&mut Program)| {
+        let mut program = good.clone();
+        change(&mut program);
+        match program.check().map(|_| ()) {
+            Err(why) => why.to_string(),
+            Ok(()) => panic!("it is not refused"),
+        }
+    };
+    let nothing = refused(&|program| program.run = vec!["true".into()]);
+    assert!(
+        nothing.contains("true has recorded nothing: it must be linked dynamically and map the pool"),
+        "{nothing}"
+    );
+    let missing = refused(&|program| program.check = Some(vec!["/no/such/program".into()]));
+    assert!(missing.starts_with("cannot run /no/such/program: "), "{missing}");
+    let missing = refused(&|program| program.run = vec!["/no/such/program".into()]);
+    assert!(missing.starts_with("cannot run /no/such/program: "), "{missing}");
+    let none = refused(&|program| (program.recover, program.check) = (None, None));
+    assert!(none.contains("give a command that recovers, or one that checks"), "{none}");
+    let (_folder, fails) = bank_with(&bank, "exit");
+    let why = fails.check().map(|_| ()).unwrap_err().to_string();
+    assert!(why.contains("ends with exit code 4; what is checked must end with exit code 0"), "{why}");
+    let set_up = refused(&|program| program.set_up = Some(vec!["false".into()]));
+    assert_eq!(set_up, "the set-up ends with exit code 1");
+}
+
+#[test]
+fn a_program_for_libpmemobj_is_checked() {
+    if !cfg!(target_arch = "x86_64") || !has_header("libpmemobj.h", "libpmemobj-dev") {
+        return;
+    }
+    let Some(list) = compile("objects.c", "objects", &[], &["-lpmemobj"], false) else { return };
+    let list = list.to_str().unwrap();
+    for (bug, is_found) in [("none", false), ("without-add", true), ("without-persist", true)] {
+        let (_folder, mut program) =
+            program(&[list, bug, "run"], &[list, bug, "make"], &[], &[list, bug, "check"]);
+        // A pool of 8 MiB, and several lines that libpmemobj does not flush: some states of each crash.
+        program.states = 4;
+        program.limit = Duration::from_secs(if is_found { 120 } else { 10 });
+        let report = program.check().unwrap();
+        let finding = report.outcome.finding;
+        assert_eq!(finding.is_some(), is_found, "{bug}: {:?} {finding:?}", report.outcome.counts);
+        assert!(report.notes.is_empty(), "{bug}: {:?}", report.notes);
+        if let Some(finding) = finding {
+            assert!(finding.history.iter().any(|line| line.contains("objects.c:")), "{finding}");
+        } else {
+            assert!(report.outcome.counts.states > 20, "{:?}", report.outcome.counts);
+        }
+    }
+}

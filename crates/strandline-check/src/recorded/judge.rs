@@ -1,0 +1,269 @@
+//! Judging the crashes of a recording: recovery and check run in processes of their own, on the image that a crash leaves.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::rc::Rc;
+
+use strandline_core::memory::{Operation, Space, Step, World};
+
+use super::life::words;
+use super::process::{End, Place, Recorded};
+use super::recording::{Recording, What};
+use super::server::Repeated;
+use crate::Setting;
+use crate::x86::crash::CrashMemory;
+use crate::x86::explorer::{Judge, Tries};
+use crate::x86::own::Run;
+use crate::x86::trace::Trace;
+use crate::x86::{Crashed, mix};
+
+/// The words of a pool that are zeros only.
+const NOTHING: u64 = 17;
+
+/// Where a crash has too many states: some at random.
+static SAMPLED: Tries = Tries { first: 1, random: 64, recoveries: 0, repaired: 256 };
+
+/// What a recovery did on an image.
+struct Recovery {
+    operations: Vec<Operation>,
+    /// Why it failed, if it did.
+    end: Result<(), String>,
+}
+
+/// What all judges of one check share: processes, and what is known of images already.
+pub(super) struct Processes<'p> {
+    pub place: &'p Place,
+    recover: Option<Repeated<'p>>,
+    check: Option<Repeated<'p>>,
+    pub setting: Setting,
+    /// Bytes of the pool's file.
+    pub bytes: usize,
+    /// What a word is called.
+    pub name: &'p dyn Fn(u32) -> String,
+    recoveries: RefCell<HashMap<u64, Rc<Recovery>>>,
+    verdicts: RefCell<HashMap<(u64, u64), Result<(), String>>>,
+    /// Processes run.
+    pub runs: Cell<u64>,
+    /// Why no process can be run any more.
+    pub failure: RefCell<Option<String>>,
+    /// Words that recoveries have changed without being seen to store there.
+    pub unseen: Cell<u64>,
+    /// Room for an image.
+    room: RefCell<Vec<u64>>,
+    room_for_file: RefCell<Vec<u8>>,
+}
+
+impl<'p> Processes<'p> {
+    /// That have not run yet.
+    pub fn new(
+        place: &'p Place,
+        (recover, check): (Option<&'p [OsString]>, Option<&'p [OsString]>),
+        setting: Setting,
+        bytes: usize,
+        name: &'p dyn Fn(u32) -> String,
+    ) -> Self {
+        Self {
+            place,
+            recover: recover.map(|command| Repeated::new(place, command, Recorded::Operations)),
+            check: check.map(|command| Repeated::new(place, command, Recorded::No)),
+            setting,
+            bytes,
+            name,
+            recoveries: RefCell::default(),
+            verdicts: RefCell::default(),
+            runs: Cell::new(0),
+            failure: RefCell::default(),
+            unseen: Cell::new(0),
+            room: RefCell::default(),
+            room_for_file: RefCell::default(),
+        }
+    }
+
+    /// Words of the pool, whole lines.
+    pub fn words(&self) -> usize {
+        self.bytes.div_ceil(64) * 8
+    }
+
+    /// Notes that nothing can be run any more.
+    fn fails(&self, why: String) -> String {
+        self.failure.borrow_mut().get_or_insert(why.clone());
+        why
+    }
+
+    /// The pool's file, with this in it, into `bytes`.
+    pub fn file(&self, image: &[u64], bytes: &mut Vec<u8>) {
+        bytes.resize(8 * image.len(), 0);
+        bytes.as_chunks_mut().0.iter_mut().zip(image).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+        bytes.truncate(self.bytes);
+    }
+
+    fn write(&self, image: &[u64]) -> Result<(), String> {
+        let bytes = &mut *self.room_for_file.borrow_mut();
+        self.file(image, bytes);
+        self.place.write_pool(bytes)
+    }
+
+    /// The pool as it is on `world`, handed to `body`.
+    fn with_image<R>(&self, world: &dyn World, body: impl FnOnce(&[u64]) -> R) -> R {
+        // Kept, since new memory for each state is what takes longest.
+        let mut image = self.room.take();
+        image.resize(self.words(), 0);
+        world.load_range(0, Space::Persistent, 0, &mut image);
+        let result = body(&image);
+        self.room.replace(image);
+        result
+    }
+
+    /// Recovery on this image, run if it was not before.
+    fn recovery(&self, command: &Repeated<'_>, image: &[u64]) -> Result<Rc<Recovery>, String> {
+        let number = fingerprint(image);
+        if let Some(known) = self.recoveries.borrow().get(&number) {
+            return Ok(known.clone());
+        }
+        command.prepare()?;
+        self.write(image)?;
+        self.runs.set(self.runs.get() + 1);
+        let ended = command.run(&[])?;
+        let recording = Recording::parse(&self.place.recording()?, None)?;
+        let mut after = image.to_vec();
+        let mut operations = Vec::new();
+        for recorded in &recording.operations {
+            match &recorded.what {
+                What::Store { at, bytes } => {
+                    let there = |at: u64| after.get(at as usize / 8).copied().unwrap_or(0);
+                    for (at, value) in words(*at, bytes, there) {
+                        if let Some(word) = after.get_mut(at as usize / 8) {
+                            *word = value;
+                            operations.push(Operation::Store(Space::Persistent, at, value));
+                        }
+                    }
+                }
+                What::Flush { at, bytes } => {
+                    let end = at.saturating_add(*bytes).min(8 * after.len() as u64);
+                    let lines = (at / 64 * 64..end).step_by(64);
+                    operations.extend(lines.map(|line| Operation::WriteBack(line, Step::CommitWriteBack)));
+                }
+                What::Fence => operations.push(Operation::Fence(Step::CommitFence)),
+                What::Acknowledge(_) | What::Outside(..) | What::Fault(_) => {}
+            }
+        }
+        let unseen = differing(&after, &self.place.read_pool()?);
+        if !unseen.is_empty() {
+            self.unseen.set(self.unseen.get().max(unseen.len() as u64));
+            for (at, value) in unseen {
+                operations.push(Operation::Store(Space::Persistent, at, value));
+                operations.push(Operation::WriteBack(at, Step::CommitWriteBack));
+            }
+            operations.push(Operation::Fence(Step::CommitFence));
+        }
+        let end = ended.check().map_err(|how| format!("recovery {how}"));
+        let recovery = Rc::new(Recovery { operations, end });
+        self.recoveries.borrow_mut().insert(number, recovery.clone());
+        Ok(recovery)
+    }
+
+    /// What the check says of an image after recovery.
+    fn check(&self, command: &Repeated<'_>, image: &[u64], crashed: &Crashed) -> Result<(), String> {
+        let key = (fingerprint(image), numbers(crashed));
+        if let Some(known) = self.verdicts.borrow().get(&key) {
+            return known.clone();
+        }
+        let ran = command.prepare().and_then(|()| self.write(image));
+        self.runs.set(self.runs.get() + 1);
+        let ran = ran.and_then(|()| command.run(&crashed.acknowledged));
+        let ended = ran.map_err(|why| self.fails(why))?;
+        let verdict = match ended.end {
+            End::Code(_) if !ended.said.is_empty() => Err(ended.said.clone()),
+            _ => ended.check().map_err(|how| format!("the check {how}")),
+        };
+        self.verdicts.borrow_mut().insert(key, verdict.clone());
+        verdict
+    }
+}
+
+/// The words in which a file differs from what it should hold.
+pub(super) fn differing(expected: &[u64], file: &[u8]) -> Vec<(u64, u64)> {
+    let word = |bytes: &[u8]| {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(whole)
+    };
+    let words = file.chunks(8).map(word).zip(expected).zip((0u64..).step_by(8));
+    words.filter(|((now, expected), _)| now != *expected).map(|((now, _), at)| (at, now)).collect()
+}
+
+/// A number for an image.
+fn fingerprint(image: &[u64]) -> u64 {
+    image.iter().copied().fold(NOTHING, mix)
+}
+
+fn numbers(crashed: &Crashed) -> u64 {
+    crashed.acknowledged.iter().copied().fold(12, mix)
+}
+
+/// Judges the crashes of a recording.
+pub(super) struct ProcessJudge<'a, 'p>(pub &'a Processes<'p>);
+
+impl Judge for ProcessJudge<'_, '_> {
+    type Life = Run;
+    type Expected = Crashed;
+
+    fn memory(&self) -> CrashMemory {
+        CrashMemory::new(self.0.words(), 8, 0..self.0.words())
+    }
+
+    fn setting(&self) -> Setting {
+        self.0.setting
+    }
+
+    fn omitted(&self) -> Option<Step> {
+        None
+    }
+
+    fn tries(&self) -> &'static Tries {
+        &SAMPLED
+    }
+
+    fn turn_to(&mut self) {}
+
+    fn expected(&mut self, life: &Run, time: u32) -> Rc<Crashed> {
+        Rc::new(self.expected_of(life, &life.trace, time))
+    }
+
+    fn expected_of(&self, _: &Run, trace: &Trace, time: u32) -> Crashed {
+        Crashed { acknowledged: trace.acknowledged(time) }
+    }
+
+    fn fingerprint(expected: &Crashed) -> u64 {
+        numbers(expected)
+    }
+
+    fn recover(&self, world: &Rc<dyn World>) -> Result<(), String> {
+        let Some(command) = &self.0.recover else { return Ok(()) };
+        let recovery = self.0.with_image(&**world, |image| self.0.recovery(command, image));
+        let recovery = recovery.map_err(|why| self.0.fails(why))?;
+        for &operation in &recovery.operations {
+            world.perform(0, operation);
+        }
+        recovery.end.clone()
+    }
+
+    fn verdict(
+        &mut self,
+        (_, world): &(Rc<CrashMemory>, Rc<dyn World>),
+        _: &Run,
+        crashed: &Crashed,
+    ) -> Result<(), String> {
+        let Some(command) = &self.0.check else { return Ok(()) };
+        self.0.with_image(&**world, |image| self.0.check(command, image, crashed))
+    }
+
+    fn describe(&self, word: u32) -> String {
+        (self.0.name)(word)
+    }
+
+    fn anew(&self) -> Self {
+        Self(self.0)
+    }
+}

@@ -1,0 +1,344 @@
+//! Checking programs in other languages: a run is recorded, and recovery runs in a process of its own on each image that a power failure can
+//! leave. `docs/checking-c-programs.md` introduces it.
+
+mod judge;
+mod life;
+mod places;
+mod process;
+mod recording;
+mod server;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use strandline_core::memory::World;
+
+use self::judge::{ProcessJudge, Processes, differing};
+use self::places::Places;
+use self::process::{End, Place};
+use self::recording::Recording;
+use crate::check::Outcome;
+use crate::finding::{Finding, Performance, classify};
+use crate::pmem::Repair;
+use crate::replay::Replay;
+use crate::x86::caught::Stopped;
+use crate::x86::explorer::{Broken, Counts, Depth, Explorer, Judge, Violation};
+use crate::x86::own::Run;
+use crate::x86::story;
+use crate::{BadReplay, Setting};
+
+/// Bytes of a pool, at most: exploring takes several times as much memory.
+const LARGEST: usize = 256 << 20;
+
+/// A command: a program and its arguments, in which `{pool}` stands for the path of the pool's file.
+pub type Command = Vec<OsString>;
+
+/// A program to be recorded, what recovers from its crashes, and how far they are explored.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What is recorded.
+    pub run: Command,
+    /// Makes the pool, durably, before: not recorded. Without it there is no file at first.
+    pub set_up: Option<Command>,
+    /// Runs on each image: must end with exit code 0. It is recorded, so that power may fail in it.
+    pub recover: Option<Command>,
+    /// Runs on each image that recovery has left: any other exit code than 0 says that it is wrong, and what it prints why. The numbers that were
+    /// acknowledged are in the environment as `STRANDLINE_ACKNOWLEDGED`, with spaces between them.
+    pub check: Option<Command>,
+    /// The library that records.
+    pub recorder: PathBuf,
+    /// A folder for the pool and what is recorded; it should lie in memory, and be empty.
+    pub folder: PathBuf,
+    /// Only stores are recorded that the program says, not those that it makes.
+    pub only_marked: bool,
+    /// How long each process may take.
+    pub process_limit: Duration,
+    /// What may survive of a cache line.
+    pub setting: Setting,
+    /// Power failures in recovery, one in the recovery from the other, at most.
+    pub crashes_in_recovery: usize,
+    /// States tried at one crash point, at most.
+    pub states: u64,
+    /// How long exploring may take.
+    pub limit: Duration,
+}
+
+/// What a check of a program has found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was explored, and what was found first.
+    pub outcome: Outcome,
+    /// Operations of the recording.
+    pub operations: usize,
+    /// Processes in which recovery or check ran.
+    pub processes: u64,
+    /// The pool as recovery finds it in the state that was found.
+    pub image: Option<Vec<u8>>,
+    /// What the reader should know besides: what was not seen.
+    pub notes: Vec<String>,
+}
+
+/// Why a program cannot be checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unchecked {
+    /// Something is asked for that cannot be: what, and what to do.
+    Usage(String),
+    /// A process cannot be run, or a file not read or written.
+    Failed(String),
+}
+
+impl std::fmt::Display for Unchecked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Usage(text) | Self::Failed(text)) = self;
+        f.write_str(text)
+    }
+}
+
+impl std::error::Error for Unchecked {}
+
+/// A run, and the pool before it.
+struct Recorded {
+    recording: Recording,
+    image: Vec<u64>,
+    /// Of the file.
+    bytes: usize,
+    /// How the program ended, if it did not come to its end.
+    stopped: Option<Stopped>,
+    notes: Vec<String>,
+}
+
+impl Program {
+    /// Records a run and explores every crash of it.
+    ///
+    /// # Errors
+    /// A command cannot be run or fails before there is anything to explore, or nothing was recorded.
+    pub fn check(&self) -> Result<Report, Unchecked> {
+        self.explore(None)
+    }
+
+    /// Records a run, and tries the one crash that the line of a [finding](Finding::replay) tells. Nothing is found if the program has
+    /// changed so that it does not come to it any more.
+    ///
+    /// # Errors
+    /// As [`Program::check`], or the line is not one of a recording.
+    pub fn replay(&self, line: &str) -> Result<Report, Unchecked> {
+        let replay = Replay::parse(line).ok_or_else(|| BadReplay::Malformed(line.to_owned()).to_string());
+        self.explore(Some(replay.map_err(Unchecked::Usage)?))
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            pool: self.folder.join("pool"),
+            recording: self.folder.join("recording"),
+            said: self.folder.join("said"),
+            recorder: self.recorder.clone(),
+            only_marked: self.only_marked,
+            limit: self.process_limit,
+        }
+    }
+
+    /// Runs the program.
+    fn record(&self, place: &Place) -> Result<Recorded, Unchecked> {
+        if self.recover.is_none() && self.check.is_none() {
+            let what =
+                "nothing says whether a state is right: give a command that recovers, or one that checks";
+            return Err(Unchecked::Usage(what.to_owned()));
+        }
+        place.remove_pool().map_err(Unchecked::Failed)?;
+        if let Some(set_up) = &self.set_up {
+            let ended = place.run(set_up, process::Recorded::No, &[]).map_err(Unchecked::Usage)?;
+            ended.check().map_err(|how| Unchecked::Usage(format!("the set-up {how}")))?;
+        }
+        let before = place.read_pool().map_err(Unchecked::Failed)?;
+        let ended = place.run(&self.run, process::Recorded::WithPlaces, &[]).map_err(Unchecked::Usage)?;
+        let mut places = Places::default();
+        let text = place.recording().map_err(Unchecked::Failed)?;
+        let recording = Recording::parse(&text, Some(&mut places)).map_err(Unchecked::Failed)?;
+        let name = self.run.first().map_or_else(String::new, |name| name.display().to_string());
+        if let End::Code(_) = ended.end {
+            let how = ended.check().err().unwrap_or_default();
+            return Err(Unchecked::Usage(format!("{name} {how}; what is checked must end with exit code 0")));
+        }
+        if text.is_empty() || !recording.was_mapped {
+            return Err(Unchecked::Usage(format!(
+                "{name} has recorded nothing: it must be linked dynamically and map the pool at the path {{pool}}, shared and for writing ({})",
+                place.pool.display()
+            )));
+        }
+        let after = place.read_pool().map_err(Unchecked::Failed)?;
+        let bytes = before.len().max(after.len());
+        if bytes > LARGEST {
+            return Err(Unchecked::Usage(format!(
+                "the pool has {} MiB, and can have {} at most: make a smaller one to check",
+                bytes >> 20,
+                LARGEST >> 20
+            )));
+        }
+        let mut image: Vec<u64> = vec![0; bytes.div_ceil(64) * 8];
+        for (at, word) in differing(&image, &before) {
+            image[at as usize / 8] = word;
+        }
+        let how = ended.check().err();
+        let stopped = how.map(|how| match ended.end {
+            End::TimedOut(_) => Stopped::Deadlock(format!("the program {how}")),
+            _ => Stopped::Panic(format!("the program {how}")),
+        });
+        let mut recorded = Recorded { recording, image, bytes, stopped, notes: Vec::new() };
+        let (run, contents) = life::run(&recorded.recording, &recorded.image, self.setting, &[]);
+        recorded.stopped = run.stopped.or(recorded.stopped);
+        let unseen = differing(&contents, &after);
+        if let (Some((first, _)), None) = (unseen.first(), &recorded.stopped) {
+            recorded.notes.push(format!(
+                "{} words of the pool have changed without being seen to be stored to, the first one at {first:#x}: \
+                 they are not explored{}",
+                unseen.len(),
+                if self.only_marked { " (only marked stores are seen)" } else { "" }
+            ));
+        }
+        Ok(recorded)
+    }
+
+    fn explore(&self, replay: Option<Replay>) -> Result<Report, Unchecked> {
+        let place = self.place();
+        let mut recorded = self.record(&place)?;
+        let setting = replay.as_ref().map_or(self.setting, |replay| replay.setting);
+        let name = |word: u32| self::name(&recorded.recording.labels, word);
+        let commands = (self.recover.as_deref(), self.check.as_deref());
+        let processes = Processes::new(&place, commands, setting, recorded.bytes, &name);
+        let run = |repairs: &[Repair]| life::run(&recorded.recording, &recorded.image, setting, repairs).0;
+        let first = run(&[]);
+        let mut performance = Performance::default();
+        performance.add(&first.trace);
+        let stopped = recorded.stopped.clone().map(|stopped| broken_by(stopped, &first, &name));
+        let threads = recorded.recording.threads.max(1);
+        let (counts, broken) = match (stopped, &replay) {
+            (Some(broken), _) => (Counts { histories: 1, ..Counts::default() }, Some(broken)),
+            (None, Some(replay)) => self.state(&processes, &first, replay),
+            (None, None) => self.states(&processes, &first),
+        };
+        let mut finding = None;
+        let mut image = None;
+        if let Some(broken) = &broken {
+            let time = (!broken.crashes.is_empty()).then_some(broken.time);
+            let crashes = broken.crashes.clone();
+            let line = Replay { setting, threads, delays: None, schedule: Vec::new(), time, crashes };
+            let by_line = || {
+                let by_line = Processes::new(&place, commands, Setting::Line, recorded.bytes, &name);
+                self.states(&by_line, &run(&[])).1.is_none()
+            };
+            let kind = classify(broken, &first.trace, setting, by_line, || false);
+            let repaired = |repair: Repair| self.states(&processes, &run(&[repair])).1.is_none();
+            finding = Some(Finding::new(broken, kind, &repaired, &line, None));
+            image = image_before_recovery(&processes, &first, &line);
+        }
+        if let Some(failure) = processes.failure.take() {
+            return Err(Unchecked::Failed(failure));
+        }
+        let unseen = processes.unseen.get();
+        if unseen > 0 {
+            recorded.notes.push(format!(
+                "recovery has changed up to {unseen} words without being seen to store to them: they are taken to be durable when it ends"
+            ));
+        }
+        Ok(Report {
+            outcome: Outcome { counts, finding, performance: performance.findings(), races: Vec::new() },
+            operations: recorded.recording.operations.len(),
+            processes: processes.runs.get(),
+            image,
+            notes: recorded.notes,
+        })
+    }
+
+    /// Every crash of `run`: first those that leave recovery alone, so that what goes wrong with one power failure is found with one. What
+    /// was judged then is known the second time.
+    fn states(&self, processes: &Processes<'_>, run: &Run) -> (Counts, Option<Box<Broken>>) {
+        let now = Instant::now();
+        let until = now.checked_add(self.limit).unwrap_or(now + Duration::from_secs(1 << 32));
+        let depth = |recovery_crashes| Depth { states: self.states, recovery_crashes, until };
+        let alone = Self::states_to(processes, run, depth(0));
+        let power_fails_again = self.crashes_in_recovery > 0 && self.recover.is_some();
+        if alone.1.is_some() || alone.0.cut_short > 0 || !power_fails_again {
+            return alone;
+        }
+        Self::states_to(processes, run, depth(self.crashes_in_recovery))
+    }
+
+    fn states_to(processes: &Processes<'_>, run: &Run, depth: Depth) -> (Counts, Option<Box<Broken>>) {
+        let mut explorer = Explorer::new(ProcessJudge(processes));
+        explorer.turn_to();
+        let mut random = Rng::with_seed(1);
+        for &point in &run.trace.points {
+            let cut_short = explorer.counts.cut_short;
+            if let Err(broken) = explorer.all_states(run, point, depth) {
+                return (explorer.counts, Some(broken));
+            }
+            // A search that does not come to its end has tried few of the older stores: some at random.
+            if explorer.counts.cut_short > cut_short && !crate::is_stopped() {
+                let mut some = Explorer::new(ProcessJudge(processes));
+                let found = some.some_states(run, point, 0, false, &mut random);
+                explorer.counts.states += some.counts.states;
+                if let Err(broken) = found {
+                    return (explorer.counts, Some(broken));
+                }
+            }
+            if crate::is_stopped() || Instant::now() > depth.until {
+                explorer.counts.cut_short += 1;
+                break;
+            }
+        }
+        (explorer.counts, None)
+    }
+
+    /// The crash that `replay` tells of `run`.
+    fn state(&self, processes: &Processes<'_>, run: &Run, replay: &Replay) -> (Counts, Option<Box<Broken>>) {
+        let mut explorer = Explorer::new(ProcessJudge(processes));
+        explorer.turn_to();
+        let time = replay.time.filter(|&time| time <= run.trace.time);
+        let found = time.map(|time| explorer.replay(run, time, &replay.crashes));
+        (explorer.counts, found.and_then(Result::err))
+    }
+}
+
+/// The pool as the last recovery finds it in the state that `replay` tells of `run`.
+fn image_before_recovery(processes: &Processes<'_>, run: &Run, replay: &Replay) -> Option<Vec<u8>> {
+    let judge = ProcessJudge(processes);
+    let mut memory = Rc::new(judge.memory());
+    memory.crash(&run.trace, replay.time?, judge.setting(), None, true);
+    let (_, earlier) = replay.crashes.split_last()?;
+    for (decisions, operations) in earlier {
+        memory.given(decisions.clone());
+        memory.record();
+        let world: Rc<dyn World> = memory.clone();
+        judge.recover(&world).ok()?;
+        let crash = memory.recorded().into_iter().find(|crash| crash.operations == *operations)?;
+        let deeper = Rc::new(judge.memory());
+        deeper.crash_again(&memory, crash);
+        memory = deeper;
+    }
+    memory.given(replay.crashes.last()?.0.clone());
+    let mut image = Vec::new();
+    processes.file(&memory.all_words(), &mut image);
+    Some(image)
+}
+
+/// What is wrong if the program does not come to its end.
+fn broken_by(stopped: Stopped, run: &Run, name: &dyn Fn(u32) -> String) -> Box<Broken> {
+    let history = story::history(&run.trace, 0, run.trace.time, name);
+    let what = stopped.text().to_owned();
+    let violation = Violation { what, length: history.len(), history, ..Violation::default() };
+    Box::new(Broken { violation, stopped: Some(stopped), time: u32::MAX, ..Broken::default() })
+}
+
+/// What a word is called.
+fn name(labels: &[(u64, u64, String)], word: u32) -> String {
+    let at = 8 * u64::from(word);
+    let label = labels.iter().rev().find(|(from, bytes, _)| *from < at + 8 && at < from + bytes);
+    match label {
+        Some((from, _, name)) if *from >= at => name.clone(),
+        Some((from, _, name)) => format!("{name}+{:#x}", at - from),
+        None => format!("[{at:#x}]"),
+    }
+}

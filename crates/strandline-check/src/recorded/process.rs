@@ -1,0 +1,268 @@
+//! Programs that are run: each in a process of its own, with a time limit.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Bytes of what a program says that are told.
+const TOLD: u64 = 600;
+
+/// Where programs run.
+pub(super) struct Place {
+    /// The pool's file.
+    pub pool: PathBuf,
+    /// What recorders write.
+    pub recording: PathBuf,
+    /// What programs say.
+    pub said: PathBuf,
+    /// The recorder.
+    pub recorder: PathBuf,
+    pub only_marked: bool,
+    /// How long each may take.
+    pub limit: Duration,
+}
+
+/// Whether a program is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recorded {
+    No,
+    /// What it does.
+    Operations,
+    /// And where in the program.
+    WithPlaces,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Success,
+    Code(i32),
+    Signal(i32),
+    TimedOut(Duration),
+}
+
+/// How it ended, and the last of what it said.
+pub(super) struct Ended {
+    pub end: End,
+    pub said: String,
+}
+
+impl Ended {
+    /// What went wrong, as the end of a sentence; nothing if all is well.
+    ///
+    /// # Errors
+    /// It.
+    pub fn check(&self) -> Result<(), String> {
+        let how = match self.end {
+            End::Success => return Ok(()),
+            End::Code(code) => format!("ends with exit code {code}"),
+            End::Signal(signal) => format!("is ended by {}", name(signal)),
+            End::TimedOut(limit) => format!("has not ended after {} s", limit.as_secs_f64()),
+        };
+        Err(if self.said.is_empty() { how } else { format!("{how}: {}", self.said) })
+    }
+}
+
+/// What a signal is called.
+fn name(signal: i32) -> String {
+    match signal {
+        4 => "signal 4 (SIGILL, an instruction that the processor does not have)".to_owned(),
+        6 => "signal 6 (SIGABRT, a failed assertion or abort)".to_owned(),
+        7 => "signal 7 (SIGBUS, an access behind the end of a file)".to_owned(),
+        8 => "signal 8 (SIGFPE, a division by zero)".to_owned(),
+        11 => "signal 11 (SIGSEGV, an access to memory that is not there)".to_owned(),
+        other => format!("signal {other}"),
+    }
+}
+
+impl Place {
+    /// The command, recorded as `recorded` says, and where it says what it says. In its arguments `{pool}` is the pool's path.
+    ///
+    /// # Errors
+    /// It is empty, or the file for what it says cannot be made.
+    pub fn command(&self, command: &[OsString], recorded: Recorded) -> Result<(Command, File), String> {
+        let failed = |error| self.cannot_run(command, error);
+        let Some((program, arguments)) = command.split_first() else {
+            return Err("a command is empty: it needs a program".to_owned());
+        };
+        let said = File::options().create(true).read(true).append(true).open(&self.said).map_err(failed)?;
+        let mut command = Command::new(self.with_pool(program));
+        command
+            .args(arguments.iter().map(|argument| self.with_pool(argument)))
+            .stdin(Stdio::null())
+            .stdout(said.try_clone().map_err(failed)?)
+            .stderr(said.try_clone().map_err(failed)?);
+        // libpmem takes an ordinary file for persistent memory then, and does as it does there.
+        if std::env::var_os("PMEM_IS_PMEM_FORCE").is_none() {
+            command.env("PMEM_IS_PMEM_FORCE", "1");
+        }
+        if recorded != Recorded::No {
+            self.preload(&mut command);
+            command.env("STRANDLINE_RECORDING", &self.recording).env("STRANDLINE_POOL", &self.pool);
+            if self.only_marked {
+                command.env("STRANDLINE_ONLY_MARKED", "1");
+            }
+            if recorded == Recorded::WithPlaces {
+                command.env("STRANDLINE_PLACES", "1");
+            }
+        }
+        Ok((command, said))
+    }
+
+    /// The recorder is loaded into the program.
+    pub fn preload(&self, command: &mut Command) {
+        let mut preload = self.recorder.clone().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        command.env("LD_PRELOAD", preload);
+    }
+
+    /// Nothing is said and recorded yet.
+    ///
+    /// # Errors
+    /// A file cannot be made empty.
+    pub fn clear(&self, said: &File, recorded: Recorded) -> io::Result<()> {
+        said.set_len(0)?;
+        if recorded == Recorded::No { Ok(()) } else { File::create(&self.recording).map(drop) }
+    }
+
+    /// Why a command does not run.
+    pub fn cannot_run(&self, command: &[OsString], error: io::Error) -> String {
+        let name = command.first().map_or_else(String::new, |name| name.display().to_string());
+        format!("cannot run {name}: {error}")
+    }
+
+    /// Runs `command` to its end.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    pub fn run(
+        &self,
+        command: &[OsString],
+        recorded: Recorded,
+        acknowledged: &[u64],
+    ) -> Result<Ended, String> {
+        let failed = |error| self.cannot_run(command, error);
+        let (mut command, said) = self.command(command, recorded)?;
+        self.clear(&said, recorded).map_err(failed)?;
+        command.env("STRANDLINE_ACKNOWLEDGED", numbers(acknowledged));
+        let mut child = command.spawn().map_err(failed)?;
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(failed)? {
+                break Some(status);
+            }
+            let ran = began.elapsed();
+            if ran > self.limit {
+                child.kill().and_then(|()| child.wait()).map_err(failed)?;
+                break None;
+            }
+            // Most end within a millisecond.
+            std::thread::sleep((ran / 8).clamp(Duration::from_micros(20), Duration::from_millis(10)));
+        };
+        let end = match status {
+            None => End::TimedOut(self.limit),
+            Some(status) => match (status.code(), status.signal()) {
+                (Some(0), _) => End::Success,
+                (Some(code), _) => End::Code(code),
+                (None, signal) => End::Signal(signal.unwrap_or(0)),
+            },
+        };
+        Ok(Ended {
+            said: if end == End::Success { String::new() } else { tail(&said).map_err(failed)? },
+            end,
+        })
+    }
+
+    fn with_pool(&self, argument: &OsString) -> OsString {
+        match argument.to_str() {
+            Some(text) if text.contains("{pool}") => {
+                let (pool, mut whole) = (self.pool.as_os_str(), OsString::new());
+                for (number, part) in text.split("{pool}").enumerate() {
+                    if number > 0 {
+                        whole.push(pool);
+                    }
+                    whole.push(part);
+                }
+                whole
+            }
+            _ => argument.clone(),
+        }
+    }
+
+    /// What the last program recorded.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn recording(&self) -> Result<String, String> {
+        match std::fs::read(&self.recording) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(format!("cannot read the recording: {error}")),
+        }
+    }
+
+    /// The pool's file, or nothing where there is none.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read_pool(&self) -> Result<Vec<u8>, String> {
+        read_if_there(&self.pool)
+    }
+
+    /// There is no pool.
+    ///
+    /// # Errors
+    /// Its file cannot be removed.
+    pub fn remove_pool(&self) -> Result<(), String> {
+        match std::fs::remove_file(&self.pool) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(format!("cannot remove {}: {error}", self.pool.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the pool's file anew.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_pool(&self, bytes: &[u8]) -> Result<(), String> {
+        // Over what is there: memory for a new file would take longer than all else.
+        let file = File::options().create(true).write(true).truncate(false).open(&self.pool);
+        let written = file.and_then(|mut file| {
+            file.set_len(bytes.len() as u64)?;
+            file.write_all(bytes)
+        });
+        written.map_err(|error| format!("cannot write {}: {error}", self.pool.display()))
+    }
+}
+
+fn read_if_there(path: &Path) -> Result<Vec<u8>, String> {
+    match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read.map_err(|error| format!("cannot read {}: {error}", path.display())),
+    }
+}
+
+/// Numbers with spaces between them.
+pub(super) fn numbers(acknowledged: &[u64]) -> String {
+    acknowledged.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// The last lines, as one.
+pub(super) fn tail(mut said: &File) -> io::Result<String> {
+    let length = said.metadata()?.len();
+    said.seek(SeekFrom::Start(length.saturating_sub(TOLD)))?;
+    let mut bytes = Vec::new();
+    said.take(TOLD).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    Ok(lines[lines.len().saturating_sub(5)..].join("; "))
+}

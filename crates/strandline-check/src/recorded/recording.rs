@@ -1,0 +1,193 @@
+//! What a recorder has written down, as `docs/checking-c-programs.md` says.
+
+use std::collections::HashMap;
+
+use super::places::Places;
+use crate::x86::Site;
+
+/// What a program did to its pool, in the order in which it did it.
+#[derive(Default)]
+pub(super) struct Recording {
+    pub operations: Vec<Recorded>,
+    /// Names of bytes.
+    pub labels: Vec<(u64, u64, String)>,
+    /// Threads that did something.
+    pub threads: usize,
+    /// Whether the pool was mapped.
+    pub was_mapped: bool,
+}
+
+/// An operation of one thread.
+pub(super) struct Recorded {
+    pub thread: usize,
+    pub site: Option<Site>,
+    pub what: What,
+}
+
+/// Offsets are bytes from the beginning of the pool.
+pub(super) enum What {
+    Store {
+        at: u64,
+        bytes: Vec<u8>,
+    },
+    Flush {
+        at: u64,
+        bytes: u64,
+    },
+    Fence,
+    Acknowledge(u64),
+    /// An access that is not to the pool: what, and how many bytes.
+    Outside(String, u64),
+    /// An access that ends the program; whether it lies just behind the pool.
+    Fault(bool),
+}
+
+impl Recording {
+    /// Reads the lines of a recording; without `places`, nobody asks where operations stand.
+    ///
+    /// # Errors
+    /// What is wrong with which line.
+    pub fn parse(text: &str, places: Option<&mut Places>) -> Result<Self, String> {
+        let mut recording = Self::default();
+        let mut parser = Parser::default();
+        let mut sites = Vec::new();
+        let mut modules = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let read = parser.line(line, &mut recording, &mut sites, &mut modules);
+            read.ok_or_else(|| format!("line {} of the recording is malformed: {line:.80}", number + 1))?;
+        }
+        recording.threads = parser.threads.len();
+        if let Some(places) = places {
+            places.learn(&modules);
+            let known = places.find(&sites);
+            for (recorded, (at, step)) in
+                recording.operations.iter_mut().zip(known.into_iter().zip(parser.steps))
+            {
+                recorded.site = Some(Site { at, step: places.keep(&step) });
+            }
+        }
+        Ok(recording)
+    }
+}
+
+#[derive(Default)]
+struct Parser {
+    /// The number of each thread of the system.
+    threads: HashMap<u64, usize>,
+    /// The step of each thread, and that of each operation.
+    present: HashMap<usize, String>,
+    steps: Vec<String>,
+}
+
+impl Parser {
+    fn line<'t>(
+        &mut self,
+        line: &'t str,
+        recording: &mut Recording,
+        sites: &mut Vec<&'t str>,
+        modules: &mut Vec<&'t str>,
+    ) -> Option<()> {
+        let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match kind {
+            "map" => {
+                recording.was_mapped = true;
+                return Some(());
+            }
+            "module" => {
+                modules.push(rest);
+                return Some(());
+            }
+            "label" => {
+                let (at, rest) = field(rest)?;
+                let (bytes, name) = field(rest)?;
+                recording.labels.push((at, bytes, name.to_owned()));
+                return Some(());
+            }
+            _ => {}
+        }
+        let (thread, rest) = field(rest)?;
+        let next = self.threads.len();
+        let thread = *self.threads.entry(thread).or_insert(next);
+        let (what, site) = match kind {
+            "store" => {
+                let (at, rest) = field(rest)?;
+                let (digits, site) = rest.split_once(' ').unwrap_or((rest, ""));
+                (What::Store { at, bytes: bytes(digits)? }, site)
+            }
+            "flush" => {
+                let (at, rest) = field(rest)?;
+                let (bytes, site) = field(rest)?;
+                (What::Flush { at, bytes }, site)
+            }
+            "fence" => (What::Fence, rest),
+            "acknowledge" => {
+                let (number, site) = field(rest)?;
+                (What::Acknowledge(number), site)
+            }
+            "outside" => {
+                let (bytes, rest) = field(rest)?;
+                let (what, site) = rest.split_once(' ').unwrap_or((rest, ""));
+                (What::Outside(what.to_owned(), bytes), site)
+            }
+            "fault" => {
+                let (place, site) = rest.split_once(' ').unwrap_or((rest, ""));
+                (What::Fault(place == "behind"), site)
+            }
+            "step" => {
+                self.present.insert(thread, rest.to_owned());
+                return Some(());
+            }
+            _ => return None,
+        };
+        recording.operations.push(Recorded { thread, site: None, what });
+        self.steps.push(self.present.get(&thread).cloned().unwrap_or_default());
+        sites.push(site);
+        Some(())
+    }
+}
+
+/// A number, and what is behind it.
+fn field(text: &str) -> Option<(u64, &str)> {
+    let (number, rest) = text.split_once(' ').unwrap_or((text, ""));
+    Some((number.parse().ok()?, rest))
+}
+
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_as_documented() {
+        let text = "map 0 4096\nlabel 64 8 the length\nstep 7 first\nstore 7 64 0100000000000000 a b.c:12\n\
+            flush 9 64 8 b.c:13\nfence 7 b.c:14\nacknowledge 7 3 b.c:15\noutside 7 8 store b.c:16\nfault 7 behind b.c:17\n";
+        let mut places = Places::default();
+        let recording = Recording::parse(text, Some(&mut places)).unwrap();
+        assert!(recording.was_mapped);
+        assert_eq!((recording.threads, &*recording.labels), (2, &[(64, 8, "the length".to_owned())][..]));
+        let sites: Vec<_> = recording.operations.iter().map(|one| one.site.unwrap().to_string()).collect();
+        assert_eq!(sites[..2], ["a b.c:12, \"first\"", "b.c:13"]);
+        assert!(
+            matches!(&recording.operations[0].what, What::Store { at: 64, bytes } if bytes[..] == [1, 0, 0, 0, 0, 0, 0, 0])
+        );
+        assert!(matches!(
+            recording.operations[1],
+            Recorded { thread: 1, what: What::Flush { at: 64, bytes: 8 }, .. }
+        ));
+        assert!(matches!(recording.operations[5].what, What::Fault(true)));
+    }
+
+    #[test]
+    fn malformed_lines_are_refused() {
+        for line in ["stor 1 2 00 a:1", "store x 2 00 a:1", "store 1 2 0g a:1", "flush 1 2", "acknowledge 1"]
+        {
+            let text = format!("map 0 4096\n{line}\n");
+            let said = Recording::parse(&text, None).map(|_| ()).unwrap_err();
+            assert!(said.starts_with("line 2 of the recording is malformed"), "{said}");
+        }
+    }
+}
