@@ -26,25 +26,53 @@ fn what_was_reported_as_durable_survives_a_power_failure() {
     let (log, machine) = open(&folder.path().join("node.db"));
     runtime.block_on(work(log, machine, STEPS, disk::said));
     let events = disk::recorded();
-    let cuts: Vec<usize> = (0..events.len())
-        .filter(|event| disk::makes_durable(&events[*event]))
-        .chain([events.len()])
-        .collect();
+    let flushes = cuts(&events).len() - 1;
     let said = |kind: &str| {
         events.iter().filter(|event| matches!(event, Event::Said { what, .. } if *what == kind)).count()
     };
     let said = ["log", "vote", "applied", "snapshot"].map(said);
-    assert!(
-        cuts.len() as u64 > STEPS && said.iter().all(|count| *count > 0),
-        "too little was tried: {said:?}"
-    );
+    assert!(flushes as u64 >= STEPS && said.iter().all(|count| *count > 0), "too little was tried: {said:?}");
 
+    let states = explore(&Arc::new(events.clone())).expect("every state is as it must be");
+    println!("{flushes} flushes, {states} states");
+    assert!(states > flushes + 1, "nothing was ever on its way to the disk");
+
+    // A report that comes before the flush on which it rests.
+    for kind in ["log", "vote", "snapshot"] {
+        let found = explore(&Arc::new(reported_early(&events, kind)));
+        assert!(found.is_err(), "nobody notices that a {kind} is reported too early");
+    }
+}
+
+/// The same run, in which everything of this kind was said just before the flush that came last before it.
+fn reported_early(events: &[Event], kind: &str) -> Vec<Event> {
+    let mut events = events.to_vec();
+    for at in 0..events.len() {
+        if matches!(&events[at], Event::Said { what, .. } if *what == kind)
+            && let Some(flush) = events[..at].iter().rposition(disk::makes_durable)
+        {
+            events[flush..=at].rotate_right(1);
+        }
+    }
+    events
+}
+
+/// Before each flush, and at the end.
+fn cuts(events: &[Event]) -> Vec<usize> {
+    let flushes = (0..events.len()).filter(|event| disk::makes_durable(&events[*event]));
+    flushes.chain([events.len()]).collect()
+}
+
+/// Cuts the power before each flush, and looks at what may be left; how many states there were.
+///
+/// # Errors
+/// One of them is not as it must be.
+fn explore(events: &Arc<Vec<Event>>) -> std::thread::Result<usize> {
     // Each thread goes through all of it, and cuts at its share of the places.
-    let events = Arc::new(events);
     let states = Arc::new(AtomicUsize::new(0));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = |thread: usize| {
-        let (events, cuts, states) = (events.clone(), cuts.clone(), states.clone());
+        let (events, cuts, states) = (events.clone(), cuts(events), states.clone());
         move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let mut random = fastrand::Rng::with_seed(thread as u64);
@@ -77,8 +105,6 @@ fn what_was_reported_as_durable_survives_a_power_failure() {
         }
     };
     let running: Vec<_> = (0..threads).map(|thread| std::thread::spawn(share(thread))).collect();
-    running.into_iter().for_each(|thread| thread.join().expect("every state is as it must be"));
-    let states = states.load(Ordering::Relaxed);
-    println!("{} flushes, {states} states", cuts.len() - 1);
-    assert!(states > cuts.len(), "nothing was ever on its way to the disk");
+    running.into_iter().try_for_each(std::thread::JoinHandle::join)?;
+    Ok(states.load(Ordering::Relaxed))
 }
