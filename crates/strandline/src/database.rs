@@ -121,6 +121,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         &self.store
     }
 
+    #[cfg(feature = "observed")]
     pub(crate) fn store_mut(&mut self) -> &mut Store<Tables<'static>, C> {
         &mut self.store
     }

@@ -124,6 +124,7 @@ mod hash_map;
 mod key;
 mod layers;
 mod migrate;
+#[cfg(feature = "observed")]
 mod observed;
 mod ordered_map;
 mod persist;
@@ -192,6 +193,7 @@ pub mod layout {
 /// Typed code on memories in which there is no file to open, as in the crash checker, and beside words of one's own.
 #[doc(hidden)]
 pub mod hosted {
+    #[cfg(feature = "observed")]
     pub use crate::observed::{Observed, Observer, observe, pool};
     pub use crate::root::{initialise, with_root};
     pub use crate::transaction::Over;

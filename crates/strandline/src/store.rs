@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::path::Path;
 
 use super::check::{Checker, LostMemory};
+#[cfg(feature = "observed")]
 use super::observed::Observer;
 use super::persist::Root;
 use super::pointer::Ptr;
@@ -57,6 +58,7 @@ pub struct Store<R, C: Control<Memory = Native> = Stm> {
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
     /// Who is told of its transactions: the crash checker.
+    #[cfg(feature = "observed")]
     pub(crate) observer: Option<&'static dyn Observer>,
 }
 
@@ -94,7 +96,13 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         let mut worker = pool.worker()?;
         let root = root(&mut worker)?;
         pool.return_worker(Box::new(worker));
-        Ok(Self { pool, root, root_type: PhantomData, observer: None })
+        Ok(Self {
+            pool,
+            root,
+            root_type: PhantomData,
+            #[cfg(feature = "observed")]
+            observer: None,
+        })
     }
 
     /// Creates a pool in a new file at `path`, with the root that `init` makes, and opens it. Nobody can find it before it has its
@@ -319,12 +327,11 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         &self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
-        match self.observer {
-            None => self.session()?.try_update(body),
-            Some(observer) => {
-                self.observed(observer, true, |session| session.try_update(body)).map(|(t, _)| t)
-            }
+        #[cfg(feature = "observed")]
+        if let Some(observer) = self.observer {
+            return self.observed(observer, true, |session| session.try_update(body)).map(|(t, _)| t);
         }
+        self.session()?.try_update(body)
     }
 
     /// Transactions that do not wait until they are durable: each gives a ticket, which is for that. Others
@@ -389,10 +396,11 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         &self,
         body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
-        match self.observer {
-            None => self.session()?.try_view(body),
-            Some(observer) => self.observed(observer, true, |session| session.try_view(body)).map(|(t, _)| t),
+        #[cfg(feature = "observed")]
+        if let Some(observer) = self.observer {
+            return self.observed(observer, true, |session| session.try_view(body)).map(|(t, _)| t);
         }
+        self.session()?.try_view(body)
     }
 
     /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the
@@ -453,6 +461,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// [`Error::Poisoned`], [`Error::Forked`].
     #[track_caller]
     pub fn snapshot(&self) -> Result<Snapshot<'_, R, C>> {
+        #[cfg(feature = "observed")]
         self.observe_all(false);
         Ok(Snapshot::new(self.pool.snapshot()?, self.root))
     }
@@ -510,6 +519,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     #[track_caller]
     pub fn compact(&self) -> Result<CompactReport> {
         let report = self.pool.compact();
+        #[cfg(feature = "observed")]
         self.observe_all(true);
         report
     }
@@ -562,11 +572,13 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     }
 
     /// No transaction is larger than its log from now on.
+    #[cfg(feature = "observed")]
     pub(crate) fn keep_to_log(&mut self) {
         self.worker().keep_to_log();
     }
 
     /// The number of the latest transaction that the last one may have read from, and the lines that it stored to if it committed.
+    #[cfg(feature = "observed")]
     pub(crate) fn last_transaction(&mut self, committed: bool) -> (u64, Vec<PersistentAddress>) {
         let worker = self.worker();
         (worker.newest_read(), if committed { worker.lines_stored() } else { Vec::new() })
@@ -651,10 +663,11 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
         self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
-        match self.0.observer {
-            None => self.0.session()?.later().try_update(body),
-            Some(observer) => self.0.observed(observer, false, |session| session.try_update(body)),
+        #[cfg(feature = "observed")]
+        if let Some(observer) = self.0.observer {
+            return self.0.observed(observer, false, |session| session.try_update(body));
         }
+        self.0.session()?.later().try_update(body)
     }
 }
 
