@@ -74,37 +74,9 @@ impl Slot {
     }
 
     /// Where it leads to.
-    fn at(slot: u64) -> PersistentAddress {
-        PersistentAddress::new(slot & !LAYER)
-    }
-
-    /// The words to which up to [`NEAR`] slots lead. All are read at once, and then the entries' second lines, which are needed soon:
-    /// the processor waits for several of them together.
-    pub(crate) fn heads(tx: &mut impl Read, slots: &[(u64, u64)]) -> Result<[u64; NEAR], Abort> {
-        let mut places = [PersistentAddress::NULL; NEAR];
-        let mut heads = [0; NEAR];
-        let (places, words) = (&mut places[..slots.len()], &mut heads[..slots.len()]);
-        for (place, &(_, slot)) in places.iter_mut().zip(slots) {
-            *place = Self::at(slot);
-        }
-        tx.read_each(places, words)?;
-        for ((place, &(_, slot)), &mut head) in places.iter_mut().zip(slots).zip(words) {
-            if slot & LAYER == 0 && (head & 0xffff_ffff) > LINE_BYTES {
-                *place = place.byte(LINE_BYTES);
-            }
-        }
-        tx.read_each(places, &mut [0; NEAR][..slots.len()])?;
-        Ok(heads)
-    }
-
-    /// As [`load`](Self::load), with the word that is there.
     #[inline(always)]
-    pub(crate) fn of(tx: &mut impl Read, slot: u64, head: u64) -> Result<Self, Abort> {
-        if slot & LAYER == 0 {
-            EntryBlock::of(tx, PersistentAddress::new(slot), head).map(Self::Entry)
-        } else {
-            Ok(Self::Layer(Self::at(slot)))
-        }
+    pub(crate) fn at(slot: u64) -> PersistentAddress {
+        PersistentAddress::new(slot & !LAYER)
     }
 }
 
@@ -124,7 +96,7 @@ impl EntryBlock {
 
     /// As `load`, with the first word.
     #[inline(always)]
-    fn of(tx: &mut impl Read, at: PersistentAddress, lengths: u64) -> Result<Self, Abort> {
+    pub(crate) fn of(tx: &mut impl Read, at: PersistentAddress, lengths: u64) -> Result<Self, Abort> {
         let entry = Self { at, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
         if entry.key_bytes > MAX_KEY_BYTES as u64 {
             return Err(invalid(tx, at, "an ordered map's entry"));

@@ -6,12 +6,14 @@
 use std::ops::{Bound, ControlFlow};
 
 use super::key::Key;
-use super::layers::{BATCH, EntryBlock, MAX_KEY_BYTES, NEAR, Slot, Tree, is_at, layer, word_of};
+use super::layers::{BATCH, EntryBlock, LAYER, MAX_KEY_BYTES, NEAR, Slot, Tree, is_at, layer, word_of};
 use super::ordered_map::OrderedMap;
 use super::persist::{Invalid, Persist, Readable, Stored};
 use super::transaction::{Control, View, debug_as_name};
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
+use strandline_core::memory::{LINE_WORDS, PersistentAddress};
+use strandline_core::structures::bytes::FEW;
 use strandline_core::transaction::{Abort, Read};
 
 /// The keys and values of an [`OrderedMap`], or of a range of it.
@@ -46,6 +48,10 @@ pub struct Range<'v, 'p, K, V, C: Control = Stm> {
 
 /// A batch is full with so many words.
 const FULL: usize = 1 << 16;
+/// Words read of an entry before its length is known: whole lines, and no more than would cost little in vain.
+const LEAST_AHEAD: usize = LINE_WORDS as usize;
+const MOST_AHEAD: usize = 4 * LEAST_AHEAD;
+const _: () = assert!(MOST_AHEAD as u64 <= FEW);
 
 /// Pairs that were fetched.
 #[derive(Default)]
@@ -56,6 +62,8 @@ pub(crate) struct Batch {
     pairs: Vec<Pair>,
     /// Pairs that were taken from the front.
     taken: usize,
+    /// Words of the longest entry of late, which those to come may have.
+    expected: usize,
 }
 
 /// Where a pair is among the words of its batch: the key's bytes in whole words, the value behind them.
@@ -87,6 +95,11 @@ impl Batch {
         self.taken == self.pairs.len()
     }
 
+    /// Words to read of an entry before its length is known.
+    fn ahead(&self) -> usize {
+        self.expected.next_multiple_of(LEAST_AHEAD).clamp(LEAST_AHEAD, MOST_AHEAD)
+    }
+
     #[inline(always)]
     fn take_first(&mut self) -> Option<Pair> {
         let pair = self.pairs.get(self.taken).copied()?;
@@ -97,12 +110,13 @@ impl Batch {
     fn take_last(&mut self) -> Option<Pair> {
         if self.is_empty() { None } else { self.pairs.pop() }
     }
+}
 
-    /// Keeps the pair of which the words behind `used`, up to `end`, are.
-    #[inline(always)]
-    fn keep(&mut self, pair: Pair, end: usize) {
-        self.pairs.push(pair);
-        self.used = end;
+/// Lets the first words come near of what slots lead to.
+#[inline]
+fn prefetch(tx: &impl Read, slots: &[(u64, u64)], words: usize) {
+    for &(_, slot) in slots {
+        tx.prefetch(Slot::at(slot), words);
     }
 }
 
@@ -162,7 +176,7 @@ impl Fetch<'_> {
         }
         // Where this goes on behind a pair, its word is met again.
         let again = usize::from(if self.ascending { low.is_some() } else { high.is_some() });
-        let mut slots = Vec::new();
+        let mut slots = Vec::with_capacity(self.limit - self.found.pairs.len() + again);
         loop {
             let most = self.limit - self.found.pairs.len() + again;
             slots.clear();
@@ -183,24 +197,7 @@ impl Fetch<'_> {
                     self.pair(word, value, (low == Some(word), high == Some(word)));
                 }
             } else {
-                for near in slots.chunks(NEAR) {
-                    let heads = Slot::heads(tx, near)?;
-                    for (&(word, slot), &head) in near.iter().zip(&heads) {
-                        let edges = (low == Some(word), high == Some(word));
-                        match Slot::of(tx, slot, head)? {
-                            Slot::Entry(entry) => self.entry(tx, entry, word, edges)?,
-                            Slot::Layer(next) => {
-                                let next = layer(tx, next)?;
-                                self.path.push(word);
-                                self.layer(tx, next, depth + 1, edges, false)?;
-                                self.path.pop();
-                            }
-                        }
-                        if self.is_full() {
-                            return Ok(());
-                        }
-                    }
-                }
+                self.slots(tx, &slots, depth, (low, high))?;
             }
             if self.is_full() {
                 return Ok(());
@@ -213,42 +210,124 @@ impl Fetch<'_> {
         }
     }
 
+    /// Fetches from what slots lead to until there are enough. `bounds`: words of the range's ends.
+    fn slots(
+        &mut self,
+        tx: &mut impl Read,
+        slots: &[(u64, u64)],
+        depth: usize,
+        bounds: (Option<u64>, Option<u64>),
+    ) -> Result<(), Abort> {
+        let mut chunks = slots.chunks(NEAR).peekable();
+        prefetch(tx, &slots[..slots.len().min(NEAR)], self.found.ahead());
+        while let Some(near) = chunks.next() {
+            let each = self.found.ahead();
+            if let Some(next) = chunks.peek() {
+                prefetch(tx, next, each);
+            }
+            let mut ahead = self.read_ahead(tx, near, each).map(|begin| (begin, each));
+            let mut longest = 0;
+            for &(word, slot) in near {
+                let edges = (bounds.0 == Some(word), bounds.1 == Some(word));
+                if slot & LAYER == 0 {
+                    longest = longest.max(self.entry(tx, Slot::at(slot), ahead, word, edges)?);
+                } else {
+                    let next = layer(tx, Slot::at(slot))?;
+                    self.path.push(word);
+                    self.layer(tx, next, depth + 1, edges, false)?;
+                    self.path.pop();
+                }
+                if self.is_full() {
+                    return Ok(());
+                }
+                ahead = ahead.map(|(begin, each)| (begin + each, each));
+            }
+            self.found.expected = longest;
+        }
+        Ok(())
+    }
+
     /// Keeps a pair that is one of the tree's.
     fn pair(&mut self, word: u64, value: u64, edges: (bool, bool)) {
         let at = self.found.used;
         self.found.words.truncate(at);
         // The key's bytes, most significant first.
         self.found.words.extend([u64::from_le_bytes(word.to_be_bytes()), value]);
-        self.keep(Pair { at, key_bytes: 8, value_bytes: 8 }, at + 2, edges);
+        self.found.used = at + 2;
+        self.keep(Pair { at, key_bytes: 8, value_bytes: 8 }, edges);
     }
 
-    /// Keeps the pair in an entry to which `word` has led.
+    /// Reads the first `each` words of what each slot leads to, if that can be done at once: where they are among the batch's words.
+    fn read_ahead(&mut self, tx: &mut impl Read, slots: &[(u64, u64)], each: usize) -> Option<usize> {
+        let mut places = [PersistentAddress::NULL; NEAR];
+        for (place, &(_, slot)) in places.iter_mut().zip(slots) {
+            *place = Slot::at(slot);
+        }
+        let begin = self.found.used;
+        let end = begin + each * slots.len();
+        if self.found.words.len() < end {
+            self.found.words.resize(end, 0);
+        }
+        if !tx.read_at_once(&places[..slots.len()], each, &mut self.found.words[begin..end]) {
+            return None;
+        }
+        self.found.used = end;
+        Some(begin)
+    }
+
+    /// Keeps the pair in the entry at `at`, to which `word` has led. `ahead`: where words of it are already, and how many. Returns how many
+    /// it has.
     #[inline(always)]
     fn entry(
         &mut self,
         tx: &mut impl Read,
-        entry: EntryBlock,
+        at: PersistentAddress,
+        ahead: Option<(usize, usize)>,
         word: u64,
         edges: (bool, bool),
-    ) -> Result<(), Abort> {
-        let at = self.found.used;
-        let end = entry.read(tx, &mut self.found.words, at)?;
-        let pair = Pair { at, key_bytes: entry.key_bytes as usize, value_bytes: entry.value_bytes };
+    ) -> Result<usize, Abort> {
+        let entry = match ahead {
+            Some((begin, _)) => EntryBlock::of(tx, at, self.found.words[begin])?,
+            None => EntryBlock::load(tx, at)?,
+        };
+        let words = entry.words();
+        let begin = match ahead {
+            Some((begin, each)) if words <= each => begin + 1,
+            _ => {
+                let begin = self.found.used;
+                self.found.used = entry.read(tx, &mut self.found.words, begin)?;
+                begin
+            }
+        };
+        let pair = Pair { at: begin, key_bytes: entry.key_bytes as usize, value_bytes: entry.value_bytes };
         // So that each is fetched once, however layers may lead to one another.
-        if !is_at(self.found.key(pair), &self.path, word) {
+        if !self.is_where_words_lead(pair, word) {
             return Err(tx.fail(Error::Damaged("an ordered map has a key astray".into())));
         }
-        self.keep(pair, end, edges);
-        Ok(())
+        self.keep(pair, edges);
+        Ok(words)
     }
 
-    /// Keeps a pair whose words were read last, up to `end`, if its key lies between the bounds. The key begins with the words that led to it,
+    /// Whether the words that led here, and then `word`, are those of the pair's key.
+    #[inline(always)]
+    fn is_where_words_lead(&self, pair: Pair, word: u64) -> bool {
+        let (depth, path) = (self.path.len(), &self.path);
+        if pair.key_bytes < 8 * (depth + 1) {
+            return is_at(self.found.key(pair), path, word);
+        }
+        // As `is_at`, word by word.
+        let key = &self.found.words[pair.at..][..=depth];
+        let is = |stored: u64, word| u64::from_be_bytes(stored.to_le_bytes()) == word;
+        is(key[depth], word) && key.iter().zip(path).all(|(&stored, &word)| is(stored, word))
+    }
+
+    /// Keeps a pair that has been read, if its key lies between the bounds. The key begins with the words that led to it,
     /// which lie between those of the bounds: so only one whose words are a bound's so far can be outside.
     #[inline(always)]
-    fn keep(&mut self, pair: Pair, end: usize, edges: (bool, bool)) {
+    fn keep(&mut self, pair: Pair, edges: (bool, bool)) {
         let is_on_edge = edges.0 || edges.1;
         if !is_on_edge || self.contains(self.found.key(pair)) {
-            self.found.keep(pair, end);
+            self.found.pairs.push(pair);
         }
     }
 }

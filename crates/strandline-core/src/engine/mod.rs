@@ -662,18 +662,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 }
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
-    /// Reads words from several places.
+    /// Reads `words` words from each of several places, where there is nothing to look up.
     #[inline(never)]
-    pub(super) fn read_each(&mut self, at: &[PersistentAddress], into: &mut [u64]) -> Result<(), Abort> {
-        if let Some(past) = self.past
-            && versions::read_home_each(&self.view, past, at, into)
-        {
-            return Ok(());
-        }
-        for (&at, word) in at.iter().zip(into) {
-            [*word] = self.read_array(at)?;
-        }
-        Ok(())
+    pub(super) fn read_at_once(&self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
+        words > 0 && self.past.is_some_and(|past| versions::read_home_each(&self.view, past, at, words, into))
     }
 }
 

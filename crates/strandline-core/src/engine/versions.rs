@@ -243,19 +243,16 @@ pub(super) fn read_home_lines<M: Memory>(
     is_newest(view, registration)
 }
 
-/// As [`read_home`], words from several places.
+/// As [`read_home_lines`], `words` words from each of several places.
 #[inline(always)]
 pub(super) fn read_home_each<M: Memory>(
     view: &View<M>,
     registration: Registration,
     at: &[PersistentAddress],
+    words: usize,
     into: &mut [u64],
 ) -> bool {
-    for (&at, word) in at.iter().zip(into) {
-        let Some([value]) = view.memory.load_data(at) else { return false };
-        *word = value;
-    }
-    is_newest(view, registration)
+    view.memory.load_data_each(at, words, into) && is_newest(view, registration)
 }
 
 /// Whether nothing newer than the snapshot has been stored anywhere before this, and it has not ended.

@@ -355,8 +355,13 @@ impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
         self.engine.read_array(at)
     }
-    fn read_each(&mut self, at: &[PersistentAddress], into: &mut [u64]) -> Result<(), Abort> {
-        self.engine.read_each(at, into)
+    #[inline(always)]
+    fn prefetch(&self, at: PersistentAddress, words: usize) {
+        self.engine.view.memory.prefetch(at, words);
+    }
+    #[inline]
+    fn read_at_once(&mut self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
+        self.engine.read_at_once(at, words, into)
     }
     fn root(&self, index: u64) -> PersistentAddress {
         self.engine.view.layout.root(index)

@@ -167,6 +167,12 @@ pub trait Memory {
     fn load_data<const N: usize>(&self, _at: PersistentAddress) -> Option<[u64; N]> {
         None
     }
+    /// Loads `words` words from each of several places, as [`Memory::load_data`] does, if all of them lie in that part. Whoever gets
+    /// `false` finds anything in `into`.
+    #[inline(always)]
+    fn load_data_each(&self, _at: &[PersistentAddress], _words: usize, _into: &mut [u64]) -> bool {
+        false
+    }
     /// Stores consecutive words in address order, each atomically (release).
     #[track_caller]
     fn store_range<A: Address>(&self, at: A, from: &[u64]);
@@ -199,6 +205,9 @@ pub trait Memory {
     fn write_back(&self, at: PersistentAddress, step: Step);
     /// Waits until everything written back by this thread is durable: a sync barrier of eager sync.
     fn fence(&self, step: Step);
+    /// A hint that `words` words from `at` on will soon be loaded.
+    #[inline(always)]
+    fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
     /// A hint that the line of `at` will soon be stored to.
     fn prefetch_for_write(&self, at: PersistentAddress);
     /// Writes back the whole cache (x86's privileged `wbinvd`). `false`: this memory cannot, and the
@@ -405,6 +414,10 @@ impl<M: Memory> Memory for &M {
         (**self).load_data(at)
     }
     #[inline(always)]
+    fn load_data_each(&self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
+        (**self).load_data_each(at, words, into)
+    }
+    #[inline(always)]
     fn store_range<A: Address>(&self, at: A, from: &[u64]) {
         (**self).store_range(at, from);
     }
@@ -438,6 +451,10 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn fence(&self, step: Step) {
         (**self).fence(step);
+    }
+    #[inline(always)]
+    fn prefetch(&self, at: PersistentAddress, words: usize) {
+        (**self).prefetch(at, words);
     }
     #[inline(always)]
     fn prefetch_for_write(&self, at: PersistentAddress) {

@@ -9,8 +9,8 @@ use super::process::Process;
 use super::protection::ProtectionKey;
 use super::write_back::{self, WriteBackInstruction};
 use super::{
-    Address, Counters, Event, LINE_WORDS, Mapping, Memory, PersistentAddress, Space, Step, VolatileAddress,
-    WORD_BYTES, latch, running, system,
+    Address, Counters, Event, LINE_BYTES, LINE_WORDS, Mapping, Memory, PersistentAddress, Space, Step,
+    VolatileAddress, WORD_BYTES, latch, running, system,
 };
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -257,6 +257,21 @@ impl Native {
         Some(unsafe { &*self.persistent.base.byte_add(at.offset() as usize).cast() })
     }
 
+    /// `count` words at `at`, if they lie in the data.
+    #[inline(always)]
+    fn data_range(&self, at: PersistentAddress, count: usize) -> Option<&[AtomicU64]> {
+        let (first, words) = self.data;
+        // As above.
+        let index = at.offset().wrapping_sub(first).rotate_right(3);
+        if index >= words || words - index < count as u64 {
+            return None;
+        }
+        let begin = self.persistent.base.wrapping_byte_add(at.offset() as usize);
+        // SAFETY: `set_data` saw to it that the data lie in the mapping, which `self.persistent` keeps mapped. The word at `at` is
+        // aligned and one of them, and so are the `count` words from there on.
+        Some(unsafe { std::slice::from_raw_parts(begin.cast(), count) })
+    }
+
     /// As [`Native::data`], of a line that may lie anywhere in the pool.
     #[cold]
     #[inline(never)]
@@ -288,6 +303,19 @@ impl Native {
             let until = write_back::ticks() + lines * self.latency;
             while write_back::ticks() < until {}
         }
+    }
+}
+
+/// Loads words, four in a step: the compiler leaves loops of atomic loads as they are.
+#[inline(always)]
+fn load_words(from: &[AtomicU64], into: &mut [u64]) {
+    let (from, from_rest) = from.as_chunks::<4>();
+    let (into, into_rest) = into.as_chunks_mut::<4>();
+    for (into, from) in into.iter_mut().zip(from) {
+        *into = from.each_ref().map(|word| word.load(Ordering::Acquire));
+    }
+    for (into, from) in into_rest.iter_mut().zip(from_rest) {
+        *into = from.load(Ordering::Acquire);
     }
 }
 
@@ -336,10 +364,7 @@ impl Memory for Native {
 
     #[inline(always)]
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
-        let words = self.words::<A>().range(at.offset(), into.len());
-        for (value, word) in into.iter_mut().zip(words) {
-            *value = word.load(Ordering::Acquire);
-        }
+        load_words(self.words::<A>().range(at.offset(), into.len()), into);
     }
 
     #[inline(always)]
@@ -363,6 +388,14 @@ impl Memory for Native {
     fn load_data<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
         let words = self.data::<N>(at)?;
         Some(std::array::from_fn(|i| words[i].load(Ordering::Acquire)))
+    }
+
+    #[inline(always)]
+    fn load_data_each(&self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
+        at.iter().zip(into.chunks_exact_mut(words)).all(|(&at, into)| {
+            let from = self.data_range(at, words);
+            from.map(|from| load_words(from, into)).is_some()
+        })
     }
 
     #[inline(always)]
@@ -448,6 +481,14 @@ impl Memory for Native {
 
     fn clear(&self, at: VolatileAddress, bytes: u64) {
         self.volatile.mapping.clear(at.offset(), bytes);
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, at: PersistentAddress, words: usize) {
+        let lines = at.line().offset()..at.word_inside(words as u64).offset();
+        for line in lines.step_by(LINE_BYTES as usize) {
+            write_back::prefetch(self.persistent.base.wrapping_byte_add(line as usize));
+        }
     }
 
     #[inline(always)]

@@ -92,6 +92,14 @@ mod imp {
     }
 
     #[inline(always)]
+    pub fn prefetch(word: *const AtomicU64) {
+        // SAFETY: a prefetch changes nothing and faults nowhere, whatever the address; SSE is part of x86-64.
+        unsafe {
+            std::arch::asm!("prefetcht0 [{}]", in(reg) word, options(nostack, preserves_flags, readonly))
+        }
+    }
+
+    #[inline(always)]
     pub fn prefetch_for_write(word: *const AtomicU64) {
         // SAFETY: a prefetch changes nothing and faults nowhere, whatever the address; processors without prefetchw take it as a
         // no-operation.
@@ -144,6 +152,7 @@ mod imp {
         false
     }
     pub fn write_back(_: WriteBackInstruction, _: &AtomicU64) {}
+    pub fn prefetch(_: *const AtomicU64) {}
     pub fn prefetch_for_write(_: *const AtomicU64) {}
     pub fn fence() {
         atomic_fence(Ordering::SeqCst);
@@ -159,4 +168,4 @@ mod imp {
     }
 }
 
-pub(super) use imp::{fence, prefetch_for_write, store_non_temporal, ticks, ticks_in, write_back};
+pub(super) use imp::{fence, prefetch, prefetch_for_write, store_non_temporal, ticks, ticks_in, write_back};

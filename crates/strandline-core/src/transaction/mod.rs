@@ -92,25 +92,28 @@ pub trait Read {
         Ok(words)
     }
 
-    /// Reads words from several places, those of `at`, which may be far apart: the processor can wait for all of them together.
+    /// A hint that `words` words from `at` on will soon be read: whoever says so of several places waits for all of them together.
+    #[inline(always)]
+    fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
+
+    /// Reads `words` words from each of several places, if that takes no more than loading them: at a snapshot, where nothing has
+    /// changed since. `false`: it does not, and `into` has anything. They need not be in use, so that somebody who does not know how
+    /// many there are can read as many as there may be.
     ///
     /// ```
     /// # use strandline_core::example::*;
     /// # let (pool, mut worker) = pool_and_worker();
     /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
-    /// let mut words = [0; 2];
-    /// worker.view(|tx| tx.read_each(&[tx.root(2), tx.root(0)], &mut words))?;
-    /// assert_eq!(words, [3, 1]);
+    /// let mut snapshot = pool.snapshot()?;
+    /// let mut words = [0; 4];
+    /// let places = [snapshot.root(1), snapshot.root(0)];
+    /// assert!(snapshot.read(|tx| Ok(tx.read_at_once(&places, 2, &mut words)))?);
+    /// assert_eq!(words, [2, 3, 1, 2]);
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// As [`Read::read`].
-    fn read_each(&mut self, at: &[PersistentAddress], into: &mut [u64]) -> Result<(), Abort> {
-        for (&at, word) in at.iter().zip(into) {
-            *word = self.read(at)?;
-        }
-        Ok(())
+    #[inline]
+    fn read_at_once(&mut self, _at: &[PersistentAddress], _words: usize, _into: &mut [u64]) -> bool {
+        false
     }
 
     /// The address of root word `index`, one of eight that structures hang from.

@@ -1,9 +1,13 @@
 //! Snapshots of typed stores.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use proptest::prelude::*;
 use strandline::example::path_and_options;
-use strandline::{Domain, Error, HashMap, Options, OrderedMap, Persist, SingleWriter, Store, Text};
+use strandline::{
+    Database, Domain, Error, HashMap, Options, OrderedMap, Persist, Result, SingleWriter, Store, Text, View,
+};
 
 #[derive(Persist)]
 struct Books<'p> {
@@ -120,4 +124,53 @@ fn a_snapshot_says_at_once_that_it_was_ended() {
     assert!(snapshot.check().unwrap().is_empty());
     let (tx, root) = snapshot.read();
     assert_eq!(root.get(&tx).unwrap().by_number.get(&tx, &7).unwrap(), Some(9));
+}
+
+type Bytes = Vec<u8>;
+
+/// Keys that begin alike, so that they share words; short and long.
+fn key() -> impl Strategy<Value = Bytes> {
+    (0usize..4, prop::collection::vec(0u8..3, 0..12)).prop_map(|(same, rest)| {
+        let mut key = vec![7; 8 * same];
+        key.extend(rest);
+        key
+    })
+}
+
+fn rows(
+    map: &strandline::Table<Bytes, Bytes>,
+    tx: &View<'_>,
+    from: &Bytes,
+    back: bool,
+) -> Result<Vec<(Bytes, Bytes)>> {
+    let rows = map.range(tx, from.clone()..)?;
+    if back { rows.rev().collect() } else { rows.collect() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    /// Entries of all lengths, of which scans at a snapshot read some words before they know how many there are: first while nothing has
+    /// changed since, then when every row has.
+    #[test]
+    fn scans_at_a_snapshot_have_rows_of_all_lengths(
+        model in prop::collection::btree_map(key(), (0usize..700, any::<u8>()), 0..300),
+        from in key(),
+    ) {
+        let model: BTreeMap<Bytes, Bytes> =
+            model.into_iter().map(|(key, (length, byte))| (key, vec![byte; length])).collect();
+        let db = Database::in_memory().unwrap();
+        let map = db.table::<Bytes, Bytes>("rows").unwrap();
+        db.write(|tx| model.iter().try_for_each(|(key, value)| map.insert(tx, key, value).map(drop))).unwrap();
+        let mut expected: Vec<_> = model.range(from.clone()..).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let mut snapshot = db.snapshot().unwrap();
+        let mut check = |back: bool, expected: &Vec<(Bytes, Bytes)>| {
+            let tx = snapshot.read();
+            assert_eq!(&rows(&map, &tx, &from, back).unwrap(), expected);
+        };
+        check(false, &expected);
+        db.write(|tx| model.keys().try_for_each(|key| map.insert(tx, key, &b"changed".to_vec()).map(drop))).unwrap();
+        check(false, &expected);
+        expected.reverse();
+        check(true, &expected);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
-use super::groups::Group;
+use super::groups::{Group, Place};
 use super::node::Node;
 use super::{BPlusTree, GROUPS, KIND, LINK, NODE_MAGIC, behind};
 use crate::memory::PersistentAddress;
@@ -120,59 +120,124 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             Bound::Unbounded => None,
         };
         let mut leaf = self.find_leaf(tx, |key| start.is_some_and(|start| key <= start), |_, _, _| {})?.at;
-        let mut place = behind(self.search(tx, leaf, |key| is_before(&key, &keys))?);
-        let mut last: Option<K> = None;
-        // The words of a leaf after the first: mostly it is gone through as a whole, and is read at once.
-        let mut whole = Vec::new();
-        loop {
-            for group in place.group.into()..self.groups {
-                let group = Group(match whole.get((GROUPS + group) as usize) {
-                    Some(&word) => word,
-                    None => tx.read(Self::group_at(leaf, group))?,
-                });
-                if !group.is_possible() {
-                    return Err(Self::impossible(tx, leaf));
-                }
-                if group.count() == 0 {
-                    break;
-                }
-                for offset in place.offset.into()..group.count() {
-                    let number = group.number(offset);
-                    if u64::from(number) >= self.shape.pairs {
-                        return Err(Self::impossible(tx, leaf));
-                    }
-                    let pair = self.pair_at(leaf, number);
-                    let [key, value] = match whole[..].get((pair.offset() - leaf.offset()) as usize / 8..) {
-                        Some(&[key, value, ..]) => [key, value],
-                        _ => tx.read_array(pair)?,
-                    };
-                    let key = K::from_word(key);
-                    if last.map_or_else(|| is_before(&key, &keys), |last| key <= last) {
-                        return Err(KIND.damaged(tx, leaf, "keys out of order"));
-                    }
-                    if is_behind(&key, &keys) {
-                        return Ok(());
-                    }
-                    last = Some(key);
-                    if visit(key, V::from_word(value))?.is_break() {
-                        return Ok(());
-                    }
-                }
-                place.offset = 0;
-            }
-            leaf = PersistentAddress::new(match whole.get(LINK as usize) {
-                Some(&link) => link,
-                None => tx.read(leaf.word(LINK))?,
-            });
-            if leaf.is_null() {
-                return Ok(());
-            }
-            whole.resize((self.pairs / 8 + 2 * self.shape.pairs) as usize, 0);
-            tx.read_range(leaf, &mut whole)?;
-            if whole[0] != NODE_MAGIC << 8 || Group(whole[GROUPS as usize]).count() == 0 {
+        let place = behind(self.search(tx, leaf, |key| is_before(&key, &keys))?);
+        let mut scan = Scan { keys: &keys, last: None, visit: &mut visit };
+        if scan.leaf(tx, (leaf, place), self.groups, &Stored { tree: self, leaf })?.is_break() {
+            return Ok(());
+        }
+        leaf = PersistentAddress::new(tx.read(leaf.word(LINK))?);
+        // Leaves after the first are mostly gone through as a whole, and are read at once.
+        let pairs_begin = (self.pairs / 8) as usize;
+        let mut words = vec![0; pairs_begin + 2 * self.shape.pairs as usize];
+        while !leaf.is_null() {
+            tx.read_range(leaf, &mut words)?;
+            let (head, pairs) = words.split_at(pairs_begin);
+            let whole = Whole { groups: &head[GROUPS as usize..], pairs: pairs.as_chunks().0 };
+            let next = PersistentAddress::new(head[LINK as usize]);
+            tx.prefetch(next, words.len());
+            if head[0] != NODE_MAGIC << 8 || Group(whole.groups[0]).count() == 0 {
                 return Err(KIND.damaged(tx, leaf, "no leaf, or an empty one, among its leaves"));
             }
-            place = behind(None);
+            if scan.leaf(tx, (leaf, behind(None)), self.groups, &whole)?.is_break() {
+                return Ok(());
+            }
+            leaf = next;
         }
+        Ok(())
+    }
+}
+
+/// Where a leaf's words come from.
+trait Leaf<T> {
+    fn group(&self, tx: &mut T, group: u64) -> Result<Group, Abort>;
+    /// The words of a pair, if there can be one of this number.
+    fn pair(&self, tx: &mut T, number: u8) -> Result<Option<[u64; 2]>, Abort>;
+}
+
+/// A leaf of which few words may be wanted.
+struct Stored<'t, K, V> {
+    tree: &'t BPlusTree<K, V>,
+    leaf: PersistentAddress,
+}
+
+impl<T: Read, K: Word + Ord, V: Word> Leaf<T> for Stored<'_, K, V> {
+    #[inline(always)]
+    fn group(&self, tx: &mut T, group: u64) -> Result<Group, Abort> {
+        tx.read(BPlusTree::<K, V>::group_at(self.leaf, group)).map(Group)
+    }
+
+    #[inline(always)]
+    fn pair(&self, tx: &mut T, number: u8) -> Result<Option<[u64; 2]>, Abort> {
+        let is_one = u64::from(number) < self.tree.shape.pairs;
+        is_one.then(|| tx.read_array(self.tree.pair_at(self.leaf, number))).transpose()
+    }
+}
+
+/// A leaf that was read.
+struct Whole<'w> {
+    groups: &'w [u64],
+    pairs: &'w [[u64; 2]],
+}
+
+impl<T> Leaf<T> for Whole<'_> {
+    #[inline(always)]
+    fn group(&self, _: &mut T, group: u64) -> Result<Group, Abort> {
+        Ok(Group(self.groups[group as usize]))
+    }
+
+    #[inline(always)]
+    fn pair(&self, _: &mut T, number: u8) -> Result<Option<[u64; 2]>, Abort> {
+        Ok(self.pairs.get(usize::from(number)).copied())
+    }
+}
+
+/// A scan that goes on from leaf to leaf.
+struct Scan<'s, K, R, F> {
+    keys: &'s R,
+    last: Option<K>,
+    visit: &'s mut F,
+}
+
+impl<K: Word + Ord, R: RangeBounds<K>, F> Scan<'_, K, R, F> {
+    /// Visits the pairs of a leaf from a place on; breaks where no more are wanted.
+    #[inline(always)]
+    fn leaf<T: Read, V: Word>(
+        &mut self,
+        tx: &mut T,
+        (at, place): (PersistentAddress, Place),
+        groups: u64,
+        leaf: &impl Leaf<T>,
+    ) -> Result<ControlFlow<()>, Abort>
+    where
+        F: FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
+    {
+        let mut offset = place.offset.into();
+        for group in place.group.into()..groups {
+            let group = leaf.group(tx, group)?;
+            if !group.is_possible() {
+                return Err(BPlusTree::<K, V>::impossible(tx, at));
+            }
+            if group.count() == 0 {
+                break;
+            }
+            for offset in offset..group.count() {
+                let Some([key, value]) = leaf.pair(tx, group.number(offset))? else {
+                    return Err(BPlusTree::<K, V>::impossible(tx, at));
+                };
+                let key = K::from_word(key);
+                if self.last.map_or_else(|| is_before(&key, self.keys), |last| key <= last) {
+                    return Err(KIND.damaged(tx, at, "keys out of order"));
+                }
+                if is_behind(&key, self.keys) {
+                    return Ok(ControlFlow::Break(()));
+                }
+                self.last = Some(key);
+                if (self.visit)(key, V::from_word(value))?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            offset = 0;
+        }
+        Ok(ControlFlow::Continue(()))
     }
 }
