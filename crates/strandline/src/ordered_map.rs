@@ -29,8 +29,11 @@ use super::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{bytes::rewrite, bytes::with_words, with_buffer};
+use strandline_core::structures::{bytes::differs_in_more, bytes::rewrite, bytes::with_words, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
+
+/// A value of which more words change than these is written to a new place, where a large transaction has nothing to save first.
+const MOST_REWRITTEN: usize = 1 << 15;
 
 handle! {
     /// A map ordered by its keys: ranges, and iteration from both ends. Keys of up to 4,096 encoded bytes, values of
@@ -301,7 +304,11 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
                 Slot::Entry(entry) if entry.has_key(tx, key)? => {
                     let old = entry.load_value(tx)?;
                     check_block(tx, entry.at, entry.words(), "an ordered map's entry")?;
-                    if entry.value_bytes.div_ceil(8) == bytes.div_ceil(8) {
+                    let is_same_size = entry.value_bytes.div_ceil(8) == bytes.div_ceil(8);
+                    let is_rewritten = is_same_size
+                        && (value.len() <= MOST_REWRITTEN
+                            || !differs_in_more(tx, entry.value(), value, MOST_REWRITTEN)?);
+                    if is_rewritten {
                         if entry.value_bytes != bytes {
                             tx.write(entry.at, entry.key_bytes << 32 | bytes)?;
                         }

@@ -40,6 +40,8 @@ use super::{Control, Engine, versions};
 const GRANULES_OF_TAKING: u64 = 3;
 /// Chunks of values that keep their memory when they have been written: some may be filled further.
 const VALUES_IN_MEMORY: usize = 32;
+/// So many words are given to the log without asking how large it is.
+const SURELY_FITS: u64 = 1 << 12;
 /// A page of whose granules none has to be saved any more.
 const ALL_SAVED: u8 = u8::MAX;
 const _: () = assert!(PAGE_BYTES / GRANULE_BYTES == u8::BITS as u64);
@@ -83,6 +85,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             }
             other => Err(other),
         }
+    }
+
+    /// Whether so many words that follow one another will not fit the log, so that there is no need to try.
+    #[inline]
+    pub(super) fn is_too_large_for_log(&self, words: u64) -> bool {
+        words > SURELY_FITS
+            && self.takes_any_size
+            && self.shared_log.is_some_and(|log| !log.may_fit(&self.view.memory, words))
     }
 
     /// The attempt that begins is to be a large one: takes what has to be taken before the serial token or the writer's lock.

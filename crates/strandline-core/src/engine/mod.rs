@@ -513,6 +513,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         {
             return Ok(());
         }
+        if self.large.is_some() {
+            // It runs alone, and stores home at once.
+            self.view.memory.load_range(at, into);
+            return Ok(());
+        }
         self.read_each_line(at, into)
     }
 
@@ -586,6 +591,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         if self.is_special {
             return self.write_special(at, from);
+        }
+        if self.is_too_large_for_log(from.len() as u64) {
+            // It need not come to its end for that.
+            self.wants_large = true;
+            return Err(self.doom(Abort::LogFull));
         }
         self.write_usual(at, from)
     }

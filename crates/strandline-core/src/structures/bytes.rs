@@ -51,13 +51,38 @@ pub fn rewrite(tx: &mut impl Transaction, at: PersistentAddress, new: &[u64]) ->
         let at = at.word((i * PIECE) as u64);
         let old = &mut buffer[..piece.len()];
         tx.read_range(at, old)?;
-        for (j, (&mut old, &new)) in old.iter_mut().zip(piece).enumerate() {
-            if old != new {
-                tx.write(at.word(j as u64), new)?;
+        let mut begin = 0;
+        while begin < piece.len() {
+            let rest = old[begin..].iter().zip(&piece[begin..]);
+            let end = begin + rest.take_while(|(old, new)| old != new).count();
+            match &piece[begin..end] {
+                [] => {}
+                &[word] => tx.write(at.word(begin as u64), word)?,
+                words => tx.write_range(at.word(begin as u64), words)?,
             }
+            begin = end + 1;
         }
     }
     Ok(())
+}
+
+/// Whether more than `most` words at `at` differ from those of `new`.
+pub fn differs_in_more(
+    tx: &mut impl Read,
+    at: PersistentAddress,
+    new: &[u64],
+    most: usize,
+) -> Result<bool, Abort> {
+    let (mut buffer, mut differing) = ([0; PIECE], 0);
+    for (i, piece) in new.chunks(PIECE).enumerate() {
+        let old = &mut buffer[..piece.len()];
+        tx.read_range(at.word((i * PIECE) as u64), old)?;
+        differing += old.iter().zip(piece).filter(|(old, new)| old != new).count();
+        if differing > most {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Calls `body` with a buffer for the words of so many bytes, or for a piece of them.

@@ -43,7 +43,7 @@
 
 use crate::error::{Error, FILE_GONE, Result};
 use crate::layout::{Layout, PAGE_BYTES, SharedLayout, Slot, View};
-use crate::log::{RECORD_BLOCKS, Record};
+use crate::log::{RECORD_BLOCKS, RECORD_BYTES, Record};
 use crate::memory::{
     LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES, system,
 };
@@ -425,7 +425,17 @@ impl SharedLog {
 
     #[cold]
     fn too_large<M: Memory>(&self, memory: &M) -> Error {
-        Error::TransactionTooLarge { records: (self.ring_bound(memory) - 1) * RECORDS_PER_BLOCK - 1 }
+        Error::TransactionTooLarge { records: self.records_at_most(memory) }
+    }
+
+    /// Records that a transaction can have now.
+    fn records_at_most<M: Memory>(&self, memory: &M) -> u64 {
+        (self.ring_bound(memory) - 1) * RECORDS_PER_BLOCK - 1
+    }
+
+    /// Whether `words` words may fit the ring: a record has as many as it is long at most, if they follow one another.
+    pub(crate) fn may_fit<M: Memory>(&self, memory: &M, words: u64) -> bool {
+        words * WORD_BYTES <= self.records_at_most(memory) * RECORD_BYTES
     }
 
     // ---- commit ----

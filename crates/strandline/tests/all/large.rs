@@ -208,3 +208,32 @@ fn large_transactions_run_beside_others_on_a_file() {
     beside_others::<Stm>(Domain::Sync);
     beside_others::<SingleWriter>(Domain::Sync);
 }
+
+/// Large values in the place of others of their size, of which much or little is different: written over, or to a new place.
+fn replaced<C: Control<Memory = Native>>(domain: Domain) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = create::<C>(&folder.path().join("pool"), &options(domain));
+    for bytes in [100_000, 8 << 15, (8 << 15) + 8, 1_000_001] {
+        let insert =
+            |value: &Vec<u8>| store.update(|tx, root| root.get(tx)?.rows.insert(tx, &1, value)).unwrap();
+        let value = |step: usize| (0..bytes).map(|i| (i / 8 * step) as u8 | 1).collect::<Vec<_>>();
+        let (first, second) = (value(3), value(5));
+        insert(&first);
+        let objects = store.pool().usage().unwrap();
+        assert_eq!(insert(&second).as_ref(), Some(&first));
+        let mut third = second.clone();
+        third[bytes / 2] ^= 8;
+        third[bytes - 1] ^= 8;
+        assert_eq!(insert(&third).as_ref(), Some(&second));
+        assert_eq!(store.view(|tx, root| root.get(tx)?.rows.get(tx, &1)).unwrap(), Some(third));
+        assert_eq!(store.pool().usage().unwrap().objects, objects.objects, "{bytes}");
+        assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn large_values_are_replaced() {
+    replaced::<Stm>(Domain::Sync);
+    replaced::<SingleWriter>(Domain::Sync);
+    replaced::<Stm>(Domain::Process);
+}
