@@ -76,7 +76,7 @@ impl Default for Options {
             instruction: None,
             assume_persistent: false,
             protect: false,
-            lock_bits: 20,
+            lock_bits: 18,
             snapshot_bytes: 256 << 20,
             sync: SyncParameters::default(),
             initial_size: None,
