@@ -39,6 +39,18 @@ pub(crate) fn word_of(key: &[u8], depth: usize) -> u64 {
     u64::from_be_bytes(word)
 }
 
+/// The word of a layer for a whole word of a key as it is stored, and the other way round: the first byte is the most significant one.
+#[inline(always)]
+pub(crate) fn key_word(stored: u64) -> u64 {
+    u64::from_be_bytes(stored.to_le_bytes())
+}
+
+/// The bytes of an entry's key and value, as its first word says.
+#[inline(always)]
+pub(crate) fn lengths(head: u64) -> (u64, u64) {
+    (head >> 32, head & 0xffff_ffff)
+}
+
 /// Whether the words `above` and then `word` lead to a key.
 #[inline]
 pub(crate) fn is_at(key: &[u8], above: &[u64], word: u64) -> bool {
@@ -90,18 +102,11 @@ pub(crate) struct EntryBlock {
 
 impl EntryBlock {
     pub(crate) fn load(tx: &mut impl Read, at: PersistentAddress) -> Result<Self, Abort> {
-        let lengths = tx.read(at)?;
-        Self::of(tx, at, lengths)
-    }
-
-    /// As `load`, with the first word.
-    #[inline(always)]
-    pub(crate) fn of(tx: &mut impl Read, at: PersistentAddress, lengths: u64) -> Result<Self, Abort> {
-        let entry = Self { at, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
-        if entry.key_bytes > MAX_KEY_BYTES as u64 {
+        let (key_bytes, value_bytes) = lengths(tx.read(at)?);
+        if key_bytes > MAX_KEY_BYTES as u64 {
             return Err(invalid(tx, at, "an ordered map's entry"));
         }
-        Ok(entry)
+        Ok(Self { at, key_bytes, value_bytes })
     }
 
     /// Writes a new one.

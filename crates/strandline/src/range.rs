@@ -6,7 +6,9 @@
 use std::ops::{Bound, ControlFlow};
 
 use super::key::Key;
-use super::layers::{BATCH, EntryBlock, LAYER, MAX_KEY_BYTES, NEAR, Slot, Tree, is_at, layer, word_of};
+use super::layers::{
+    BATCH, EntryBlock, LAYER, MAX_KEY_BYTES, NEAR, Slot, Tree, is_at, key_word, layer, lengths, word_of,
+};
 use super::ordered_map::OrderedMap;
 use super::persist::{Invalid, Persist, Readable, Stored};
 use super::transaction::{Control, View, debug_as_name};
@@ -225,22 +227,30 @@ impl Fetch<'_> {
             if let Some(next) = chunks.peek() {
                 prefetch(tx, next, each);
             }
-            let mut ahead = self.read_ahead(tx, near, each).map(|begin| (begin, each));
-            let mut longest = 0;
-            for &(word, slot) in near {
+            let ahead = self.read_ahead(tx, near, each);
+            let (mut longest, mut done) = (0, 0);
+            loop {
+                if let Some(begin) = ahead {
+                    let rest = (begin + each * done, each);
+                    let (plain, words) = self.plain_entries(&near[done..], rest, bounds);
+                    (longest, done) = (longest.max(words), done + plain);
+                }
+                if self.is_full() {
+                    return Ok(());
+                }
+                let Some(&(word, slot)) = near.get(done) else { break };
                 let edges = (bounds.0 == Some(word), bounds.1 == Some(word));
                 if slot & LAYER == 0 {
-                    longest = longest.max(self.entry(tx, Slot::at(slot), ahead, word, edges)?);
+                    let entry = EntryBlock::load(tx, Slot::at(slot))?;
+                    longest = longest.max(entry.words());
+                    self.entry(tx, entry, word, edges)?;
                 } else {
                     let next = layer(tx, Slot::at(slot))?;
                     self.path.push(word);
                     self.layer(tx, next, depth + 1, edges, false)?;
                     self.path.pop();
                 }
-                if self.is_full() {
-                    return Ok(());
-                }
-                ahead = ahead.map(|(begin, each)| (begin + each, each));
+                done += 1;
             }
             self.found.expected = longest;
         }
@@ -251,8 +261,7 @@ impl Fetch<'_> {
     fn pair(&mut self, word: u64, value: u64, edges: (bool, bool)) {
         let at = self.found.used;
         self.found.words.truncate(at);
-        // The key's bytes, most significant first.
-        self.found.words.extend([u64::from_le_bytes(word.to_be_bytes()), value]);
+        self.found.words.extend([key_word(word), value]);
         self.found.used = at + 2;
         self.keep(Pair { at, key_bytes: 8, value_bytes: 8 }, edges);
     }
@@ -275,50 +284,58 @@ impl Fetch<'_> {
         Some(begin)
     }
 
-    /// Keeps the pair in the entry at `at`, to which `word` has led. `ahead`: where words of it are already, and how many. Returns how many
-    /// it has.
-    #[inline(always)]
+    /// Keeps the pairs of those entries that come first and need no closer look: all their words are there, from `begin` on `each`
+    /// words for each of them, and they have their place in the middle of the range. Returns how many there are, and the words of the longest.
+    #[inline(never)]
+    fn plain_entries(
+        &mut self,
+        slots: &[(u64, u64)],
+        (begin, each): (usize, usize),
+        bounds: (Option<u64>, Option<u64>),
+    ) -> (usize, usize) {
+        let (depth, path) = (self.path.len(), &self.path);
+        let Batch { words, pairs, .. } = &mut *self.found;
+        let (most, before) = (self.limit - pairs.len(), pairs.len());
+        let mut longest = 0;
+        for (i, (&(word, slot), entry)) in
+            slots.iter().zip(words[begin..].chunks_exact(each)).take(most).enumerate()
+        {
+            let (key_bytes, value_bytes) = lengths(entry[0]);
+            let key_words = key_bytes.div_ceil(8) as usize;
+            let words = 1 + key_words + value_bytes.div_ceil(8) as usize;
+            let is_plain = slot & LAYER == 0
+                && words <= each
+                && key_bytes >= 8 * (depth as u64 + 1)
+                && key_word(entry[1 + depth]) == word
+                && bounds.0 != Some(word)
+                && bounds.1 != Some(word)
+                && entry[1..].iter().zip(path).all(|(&stored, &word)| key_word(stored) == word);
+            if !is_plain {
+                break;
+            }
+            longest = words.max(longest);
+            pairs.push(Pair { at: begin + each * i + 1, key_bytes: key_bytes as usize, value_bytes });
+        }
+        (pairs.len() - before, longest)
+    }
+
+    /// Keeps the pair in an entry to which `word` has led.
     fn entry(
         &mut self,
         tx: &mut impl Read,
-        at: PersistentAddress,
-        ahead: Option<(usize, usize)>,
+        entry: EntryBlock,
         word: u64,
         edges: (bool, bool),
-    ) -> Result<usize, Abort> {
-        let entry = match ahead {
-            Some((begin, _)) => EntryBlock::of(tx, at, self.found.words[begin])?,
-            None => EntryBlock::load(tx, at)?,
-        };
-        let words = entry.words();
-        let begin = match ahead {
-            Some((begin, each)) if words <= each => begin + 1,
-            _ => {
-                let begin = self.found.used;
-                self.found.used = entry.read(tx, &mut self.found.words, begin)?;
-                begin
-            }
-        };
-        let pair = Pair { at: begin, key_bytes: entry.key_bytes as usize, value_bytes: entry.value_bytes };
+    ) -> Result<(), Abort> {
+        let at = self.found.used;
+        self.found.used = entry.read(tx, &mut self.found.words, at)?;
+        let pair = Pair { at, key_bytes: entry.key_bytes as usize, value_bytes: entry.value_bytes };
         // So that each is fetched once, however layers may lead to one another.
-        if !self.is_where_words_lead(pair, word) {
+        if !is_at(self.found.key(pair), &self.path, word) {
             return Err(tx.fail(Error::Damaged("an ordered map has a key astray".into())));
         }
         self.keep(pair, edges);
-        Ok(words)
-    }
-
-    /// Whether the words that led here, and then `word`, are those of the pair's key.
-    #[inline(always)]
-    fn is_where_words_lead(&self, pair: Pair, word: u64) -> bool {
-        let (depth, path) = (self.path.len(), &self.path);
-        if pair.key_bytes < 8 * (depth + 1) {
-            return is_at(self.found.key(pair), path, word);
-        }
-        // As `is_at`, word by word.
-        let key = &self.found.words[pair.at..][..=depth];
-        let is = |stored: u64, word| u64::from_be_bytes(stored.to_le_bytes()) == word;
-        is(key[depth], word) && key.iter().zip(path).all(|(&stored, &word)| is(stored, word))
+        Ok(())
     }
 
     /// Keeps a pair that has been read, if its key lies between the bounds. The key begins with the words that led to it,
