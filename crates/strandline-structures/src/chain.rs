@@ -113,7 +113,7 @@ impl<V: Value> Chains<V> {
             if guard.closes(at) {
                 return Err(self.damaged(tx, at, "a chain that runs in a circle"));
             }
-            cell = at.word(NEXT);
+            cell = at.near(8 * NEXT);
             at = PersistentAddress::new(next);
         }
         Ok((head, None))

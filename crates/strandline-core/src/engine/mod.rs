@@ -152,7 +152,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.writes.clear();
         self.doomed = None;
         self.read_only = read_only;
-        self.undo = None;
+        if self.undo.is_some() {
+            self.undo = None;
+        }
         self.is_special = read_only;
         self.newest_seen = 0;
         self.scheme.begin(&self.view);
@@ -466,6 +468,12 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             None => writes.find_or_push(at.line(), || Self::fetch_home(&view.memory, at)),
         };
         let first = LineEntry::word_of(at);
+        if values.len() > 1
+            && let Some(place) = scheme.write_run(view, at, values)
+        {
+            entry.set_run(first, values, place);
+            return Ok(());
+        }
         for (i, &value) in values.iter().enumerate() {
             let word = first + i;
             match scheme.write(view, at.word_inside(i as u64), value, entry.place(word)) {

@@ -29,6 +29,8 @@ macro_rules! scheme_object {
             /// compiler, the write set's copy; otherwise the scheme tells, and where time is simulated that costs what it
             /// costs.
             fn own_value(&self, view: &View<M>, entry: &LineEntry, word: usize) -> u64;
+            /// [`Scheme::write_run`], where the scheme is known to the compiler; otherwise word by word, as the papers count.
+            fn write_run(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64]) -> Option<u32>;
             /// Sees to it that the write set has all values that are to be stored home.
             fn give_values(&self, view: &View<M>, writes: &mut WriteSet);
         }
@@ -49,6 +51,10 @@ macro_rules! scheme_object {
             #[inline(always)]
             fn own_value(&self, _: &View<M>, entry: &LineEntry, word: usize) -> u64 {
                 entry.value(word)
+            }
+            #[inline(always)]
+            fn write_run(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64]) -> Option<u32> {
+                Scheme::write_run(self, view, at, values)
             }
             #[inline(always)]
             fn give_values(&self, _: &View<M>, _: &mut WriteSet) {}
@@ -77,6 +83,10 @@ macro_rules! scheme_object {
             #[inline]
             fn own_value(&self, view: &View<$memory>, entry: &LineEntry, word: usize) -> u64 {
                 entry.place(word).map_or(0, |place| self.value(view, place))
+            }
+            #[inline(always)]
+            fn write_run(&mut self, _: &View<$memory>, _: PersistentAddress, _: &[u64]) -> Option<u32> {
+                None
             }
             fn give_values(&self, view: &View<$memory>, writes: &mut WriteSet) {
                 for entry in 0..writes.entries().len() as u32 {

@@ -83,6 +83,17 @@ pub trait Scheme: Sized {
         value: u64,
         previous: Option<u32>,
     ) -> Result<u32, Full>;
+    /// Keeps the new values of words of one line, from `at` on, where it keeps them one behind the other and what was kept before
+    /// does not matter; returns the first one's place. `None`: it does not, or has no room for all of them.
+    #[inline(always)]
+    fn write_run<M: Memory>(
+        &mut self,
+        _view: &View<M>,
+        _at: PersistentAddress,
+        _values: &[u64],
+    ) -> Option<u32> {
+        None
+    }
     /// The value at a place.
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64;
     /// Where the running transaction's records lie, two words each, and how many they are, for a log shared by

@@ -47,6 +47,18 @@ pub trait Logging: Default {
     ) -> Result<u32, LogFull> {
         log.append(memory, at, value)
     }
+    /// Keeps the new values of words of one line, from `at` on, where the way keeps them one behind the other; returns the
+    /// first one's place. `None`: it does not, or has no room for all of them.
+    #[inline(always)]
+    fn write_run<M: Memory>(
+        &mut self,
+        _: &M,
+        _: &mut ThreadLog,
+        _at: PersistentAddress,
+        _values: &[u64],
+    ) -> Option<u32> {
+        None
+    }
     /// The value at a place.
     #[inline(always)]
     fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
@@ -140,6 +152,11 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         previous: Option<u32>,
     ) -> Result<u32, Full> {
         self.logging.write(&view.memory, &mut self.log, (at, value), previous).map_err(|_| Full)
+    }
+
+    #[inline(always)]
+    fn write_run<M: Memory>(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64]) -> Option<u32> {
+        self.logging.write_run(&view.memory, &mut self.log, at, values)
     }
 
     #[inline(always)]

@@ -36,6 +36,8 @@ const HASH: u64 = 1;
 const LENGTHS: u64 = 2;
 const KEY: u64 = 3;
 
+/// Words of a node that is put together before it is written.
+const SHORT_NODE: u64 = 8;
 /// Nodes in a chain from which on a further key makes its cell a table.
 const LONG_CHAIN: u64 = 8;
 /// Cells in a further table, and the bits of the hash that choose one.
@@ -271,7 +273,7 @@ impl KeyValueStore {
             if guard.closes(at) {
                 return Err(Self::circle(tx, at));
             }
-            word = at.word(NEXT);
+            word = at.near(8 * NEXT);
             at = PersistentAddress::new(node.next);
         }
         Ok(None)
@@ -295,7 +297,7 @@ impl KeyValueStore {
                 return Err(Self::circle(tx, at));
             }
             others += 1;
-            word = at.word(NEXT);
+            word = at.near(8 * NEXT);
             at = PersistentAddress::new(words[NEXT as usize]);
         }
         Ok((None, others))
@@ -419,15 +421,22 @@ impl KeyValueStore {
         let (word, next) = found.map_or((cell.at, cell.head), |node| (node.cell, node.next));
         self.check_link(tx, cell, word)?;
         let before_value = KEY + key_bytes.div_ceil(8);
-        let at = tx.alloc(8 * (before_value + value_bytes.div_ceil(8)))?;
-        with_buffer(before_value, |words| {
+        let words = before_value + value.len() as u64;
+        let at = tx.alloc(8 * words)?;
+        // A short node is written at once.
+        let together = if words <= SHORT_NODE { words } else { before_value };
+        with_buffer(together, |words| {
             words[..KEY as usize].copy_from_slice(&[next, hash, lengths]);
-            for (word, bytes) in words[KEY as usize..].iter_mut().zip(key.chunks(8)) {
+            let (of_key, of_value) = words[KEY as usize..].split_at_mut((before_value - KEY) as usize);
+            for (word, bytes) in of_key.iter_mut().zip(key.chunks(8)) {
                 *word = word_of(bytes);
             }
+            of_value.copy_from_slice(&value[..of_value.len()]);
             tx.write_range(at, words)
         })?;
-        tx.write_range(at.word(before_value), value)?;
+        if together < words {
+            tx.write_range(at.word(before_value), value)?;
+        }
         tx.write(word, at.offset())?;
         if let Some(node) = found {
             tx.free(node.at)?;

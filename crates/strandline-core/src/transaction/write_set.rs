@@ -72,6 +72,16 @@ impl LineEntry {
         self.places[word] = place;
     }
 
+    /// Records the newest values of words from `first` on, which the scheme keeps one behind the other from `place` on.
+    #[inline(always)]
+    pub fn set_run(&mut self, first: usize, values: &[u64], place: u32) {
+        self.values[first..first + values.len()].copy_from_slice(values);
+        for (i, kept) in self.places[first..first + values.len()].iter_mut().enumerate() {
+            *kept = place + i as u32;
+        }
+        self.written |= (((1 << values.len()) - 1) << first) as u8;
+    }
+
     /// Records the newest value of word `word`, which was written.
     #[inline(always)]
     pub fn set_value(&mut self, word: usize, value: u64) {

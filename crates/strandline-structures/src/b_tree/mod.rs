@@ -169,7 +169,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// The word of `node` that holds child `number`.
     #[inline(always)]
     fn child_at(&self, node: Node, number: u64) -> PersistentAddress {
-        node.at.byte(8 * (KEYS + self.keys + number))
+        node.at.near(8 * (KEYS + self.keys + number))
     }
 
     /// Children that a node of this level has room for.
@@ -181,7 +181,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// The word that holds the value of the pair with this number.
     #[inline(always)]
     fn value_at(&self, node: Node, number: u64) -> PersistentAddress {
-        node.at.byte(8 * (KEYS + self.keys + self.children(node.level()) + number))
+        node.at.near(8 * (KEYS + self.keys + self.children(node.level()) + number))
     }
 
     fn pair(&self, tx: &mut impl Read, node: Node, number: u64) -> Result<Pair, Abort> {

@@ -92,6 +92,6 @@ impl Node {
     /// The word that holds the key of the pair with this number.
     #[inline(always)]
     pub fn key_at(self, number: u64) -> PersistentAddress {
-        self.at.byte(8 * (KEYS + number))
+        self.at.near(8 * (KEYS + number))
     }
 }

@@ -317,13 +317,13 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
 
     #[inline(always)]
     fn group_at(node: PersistentAddress, group: u64) -> PersistentAddress {
-        node.byte(8 * (GROUPS + group))
+        node.near(8 * (GROUPS + group))
     }
 
     /// Where pair number `number` of the node at `node` is.
     #[inline(always)]
     fn pair_at(&self, node: PersistentAddress, number: u8) -> PersistentAddress {
-        node.byte(self.pairs + 16 * u64::from(number))
+        node.near(self.pairs + 16 * u64::from(number))
     }
 
     #[cold]
