@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, RemoteError, Unreachable};
-use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
+use openraft::network::{Backoff, RPCOption, RaftNetwork, RaftNetworkFactory};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
@@ -48,7 +49,8 @@ impl Connection {
     {
         let request = self.client.post(format!("{}/{what}", self.url)).timeout(option.hard_ttl()).body(body);
         let response = request.send().await.map_err(|error| {
-            if error.is_connect() { Unreachable::new(&error).into() } else { failed(error) }
+            // openraft asks again at once, unless it is told that nobody is there.
+            if error.is_timeout() { failed(error) } else { Unreachable::new(&error).into() }
         })?;
         let answer: Result<T, E> = response.json().await.map_err(failed)?;
         answer.map_err(|error| RPCError::RemoteError(RemoteError::new(self.target, error)))
@@ -110,5 +112,10 @@ impl RaftNetwork<Types> for Connection {
         option: RPCOption,
     ) -> Result<VoteResponse<u64>, Failure> {
         self.send("vote", json(&request), &option).await
+    }
+
+    /// How long to leave a node alone that is not there. One that is back hears from its leader before it wants to be elected itself.
+    fn backoff(&self) -> Backoff {
+        Backoff::new(std::iter::repeat(Duration::from_millis(100)))
     }
 }
