@@ -18,6 +18,8 @@ use crate::group::{End, Field, Group, ended};
 
 /// Bytes of entries that one transaction appends, about: far below what makes a transaction run alone.
 const APPENDED_AT_ONCE: usize = 128 << 10;
+/// Bytes of entries that one message to a follower takes, about.
+const SENT_AT_ONCE: usize = 1 << 20;
 
 /// The log of a Raft group, with its vote: [`open`](crate::open).
 pub struct LogStore<C: RaftTypeConfig>
@@ -69,7 +71,8 @@ impl<C: RaftTypeConfig> LogReader<C>
 where
     C::Entry: Serialize + DeserializeOwned,
 {
-    fn read(&self, range: &impl RangeBounds<u64>) -> strandline::Result<Vec<C::Entry>> {
+    /// The entries in `range`, up to the one with which they have `most` bytes.
+    fn read(&self, range: &impl RangeBounds<u64>, most: usize) -> strandline::Result<Vec<C::Entry>> {
         let purged = self.group.purged().map(|purged| purged.index);
         let bounds = (range.start_bound().cloned(), range.end_bound().cloned());
         let empty = match bounds {
@@ -82,11 +85,22 @@ where
             return Ok(Vec::new());
         }
         let (rows, ticket) = self.group.db.later().write(|tx| {
-            self.group.log.range::<u64, _>(tx, bounds)?.collect::<strandline::Result<Vec<_>>>()
+            let (mut rows, mut bytes) = (Vec::new(), 0);
+            for row in self.group.log.range::<u64, _>(tx, bounds)? {
+                let (index, entry) = row?;
+                if Some(index) > purged {
+                    bytes += entry.as_bytes().len();
+                    rows.push(entry);
+                }
+                if bytes >= most {
+                    break;
+                }
+            }
+            Ok(rows)
         })?;
         // Raft may send entries before they are durable here: only those that are count for a majority.
         drop(ticket);
-        rows.into_iter().filter(|(index, _)| Some(*index) > purged).map(|(_, entry)| entry.get()).collect()
+        rows.iter().map(Serde::get).collect()
     }
 }
 
@@ -98,7 +112,11 @@ where
         &mut self,
         range: RB,
     ) -> Outcome<Vec<C::Entry>, C> {
-        self.read(&range).map_err(|error| StorageIOError::read_logs(&error).into())
+        self.read(&range, usize::MAX).map_err(|error| StorageIOError::read_logs(&error).into())
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Outcome<Vec<C::Entry>, C> {
+        self.read(&(start..end), SENT_AT_ONCE).map_err(|error| StorageIOError::read_logs(&error).into())
     }
 }
 

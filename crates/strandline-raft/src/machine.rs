@@ -25,7 +25,10 @@ const APPLIED_AT_ONCE: usize = 64;
 /// Bytes of rows that one transaction installs, about, and rows that one removes.
 const INSTALLED_AT_ONCE: usize = 128 << 10;
 const REMOVED_AT_ONCE: usize = 512;
-/// How often a snapshot is begun anew whose old versions took too much memory; nothing is applied during the last attempt.
+/// Applying waits for a snapshot that is being built when its old versions have taken this share of their memory. The rest is for what
+/// else writes.
+const SHARE_FOR_APPLYING: u64 = 2;
+/// How often a snapshot is begun whose old versions take too much memory nevertheless.
 const ATTEMPTS: usize = 3;
 
 type Outcome<T, C> = std::result::Result<T, StorageError<<C as RaftTypeConfig>::NodeId>>;
@@ -44,8 +47,8 @@ struct Shared<C: RaftTypeConfig, A: Application<C>> {
     application: A,
     /// Written by who exchanges the tables, so that nobody sees those before with the last applied log id of those after.
     opened: RwLock<Opened<A::Tables>>,
-    /// Held by who applies; written to by who must not be overtaken.
-    applying: tokio::sync::RwLock<()>,
+    /// Held by who builds a snapshot.
+    building: tokio::sync::Mutex<()>,
     /// One removes tables at a time.
     removing: std::sync::Mutex<()>,
 }
@@ -93,7 +96,7 @@ where
         group: group.clone(),
         application,
         opened: RwLock::new(opened),
-        applying: tokio::sync::RwLock::default(),
+        building: tokio::sync::Mutex::default(),
         removing: std::sync::Mutex::default(),
     });
     shared.discard("new", || false)?;
@@ -192,42 +195,48 @@ where
         names()?.iter().try_for_each(|name| db.delete(name).map(drop))
     }
 
+    /// Waits until a snapshot is built whose old versions take so much memory that it would have to end.
+    async fn admit(&self) -> Result<()> {
+        let usage = self.group.db.snapshot_usage()?;
+        if usage.versions > usage.most_versions / SHARE_FOR_APPLYING {
+            drop(self.building.lock().await);
+        }
+        Ok(())
+    }
+
+    /// Applies entries in one transaction.
     fn apply(&self, entries: &[Entry<C>]) -> Result<Vec<C::R>> {
         let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
-        let mut responses = Vec::with_capacity(entries.len());
-        for batch in entries.chunks(APPLIED_AT_ONCE) {
-            let (some, ticket) = self.group.db.later().write(|tx| {
-                let stored: Option<Applied<C>> = self.group.load_in(tx, Field::Applied)?;
-                let (mut last, mut membership) = stored.unwrap_or_default();
-                let mut responses = Vec::with_capacity(batch.len());
-                for entry in batch {
-                    last = Some(entry.log_id.clone());
-                    responses.push(match &entry.payload {
-                        EntryPayload::Blank => C::R::default(),
-                        EntryPayload::Normal(command) => {
-                            self.application.apply(tx, &opened.tables, &entry.log_id, command)?
-                        }
-                        EntryPayload::Membership(members) => {
-                            membership = StoredMembership::new(last.clone(), members.clone());
-                            C::R::default()
-                        }
-                    });
-                }
-                self.group.store_in(tx, Field::Applied, &(last, membership))?;
-                Ok(responses)
-            })?;
-            // The log is durable: what a crash takes of this is applied again.
-            drop(ticket);
-            responses.extend(some);
-        }
+        let (responses, ticket) = self.group.db.later().write(|tx| {
+            let stored: Option<Applied<C>> = self.group.load_in(tx, Field::Applied)?;
+            let (mut last, mut membership) = stored.unwrap_or_default();
+            let mut responses = Vec::with_capacity(entries.len());
+            for entry in entries {
+                last = Some(entry.log_id.clone());
+                responses.push(match &entry.payload {
+                    EntryPayload::Blank => C::R::default(),
+                    EntryPayload::Normal(command) => {
+                        self.application.apply(tx, &opened.tables, &entry.log_id, command)?
+                    }
+                    EntryPayload::Membership(members) => {
+                        membership = StoredMembership::new(last.clone(), members.clone());
+                        C::R::default()
+                    }
+                });
+            }
+            self.group.store_in(tx, Field::Applied, &(last, membership))?;
+            Ok(responses)
+        })?;
+        // The log is durable: what a crash takes of this is applied again.
+        drop(ticket);
         self.group.applied(entries.last().map(|entry| entry.log_id.index))?;
         Ok(responses)
     }
 
     /// Writes a snapshot of now to a file, in place of the one before.
     fn build(&self) -> Result<Meta<C>> {
+        let _building = self.building.blocking_lock();
         for attempt in 1.. {
-            let _alone = (attempt == ATTEMPTS).then(|| self.applying.blocking_write());
             match self.build_once() {
                 Err(Error::SnapshotEnded { .. }) if attempt < ATTEMPTS => {}
                 done => return done,
@@ -464,8 +473,13 @@ where
         I::IntoIter: OptionalSend,
     {
         let entries: Vec<_> = entries.into_iter().collect();
-        let _held = self.shared.applying.read().await;
-        self.shared.apply(&entries).map_err(|error| StorageIOError::write_state_machine(&error).into())
+        let failed = |error| StorageIOError::write_state_machine(&error);
+        let mut responses = Vec::with_capacity(entries.len());
+        for batch in entries.chunks(APPLIED_AT_ONCE) {
+            self.shared.admit().await.map_err(failed)?;
+            responses.extend(self.shared.apply(batch).map_err(failed)?);
+        }
+        Ok(responses)
     }
 
     async fn get_snapshot_builder(&mut self) -> Self::SnapshotBuilder {

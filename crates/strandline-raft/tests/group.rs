@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt, RaftStateMachine, Snapshot};
-use openraft::{Entry, RaftLogReader, RaftSnapshotBuilder, Vote};
-use strandline::{Database, Error, Serde};
+use openraft::{Entry, EntryPayload, RaftLogReader, RaftSnapshotBuilder, Vote};
+use strandline::{Database, Error, Options, Serde};
 use support::model::{entry, log_id};
-use support::{Numbers, Types, open};
+use support::{Numbers, Put, Types, open};
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 #[test]
@@ -37,6 +37,45 @@ async fn a_leader_is_none_after_a_restart() {
     let (mut log, _machine) = open(&path);
     // It could read a state that is behind what it acknowledged.
     assert_eq!(log.read_vote().await.unwrap(), Some(Vote::new(3, 1)));
+}
+
+fn put(index: u64, key: String) -> Entry<Types> {
+    Entry { log_id: log_id(index), payload: EntryPayload::Normal(Put { key, value: index }) }
+}
+
+#[tokio::test]
+async fn a_message_takes_no_more_entries_than_it_needs_to_be_large() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut log, _machine) = open(&folder.path().join("node.db"));
+    log.blocking_append((0..100).map(|index| put(index, "k".repeat(100_000)))).await.unwrap();
+    for (start, end, expected) in [(0, 100, 0..11), (95, 100, 95..100), (99, 100, 99..100)] {
+        let mut reader = log.get_log_reader().await;
+        let sent = reader.limited_get_log_entries(start, end).await.unwrap();
+        let indexes: Vec<u64> = sent.iter().map(|entry| entry.log_id.index).collect();
+        assert_eq!(indexes, expected.collect::<Vec<_>>());
+    }
+    assert_eq!(log.try_get_log_entries(0..100).await.unwrap().len(), 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_wait_before_old_versions_end_a_snapshot() {
+    const ROWS: u64 = 100_000;
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { snapshot_bytes: 256 << 10, ..Options::default() };
+    let db = Arc::new(Database::open_with(folder.path().join("node.db"), &options).unwrap());
+    let (_log, mut machine) = strandline_raft::open(db.clone(), 1, Numbers).unwrap();
+    // Spread over the table.
+    let spread = |index: u64| put(index, format!("{:016x}", index.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    machine.apply((0..ROWS).map(spread)).await.unwrap();
+    let mut builder = machine.get_snapshot_builder().await;
+    let built = tokio::spawn(async move { builder.build_snapshot().await.unwrap() });
+    let mut next = ROWS;
+    while !built.is_finished() {
+        machine.apply([spread(next)]).await.unwrap();
+        next += 1;
+    }
+    assert_eq!(db.snapshot_usage().unwrap().ended, 0, "{} commands have ended a snapshot", next - ROWS);
+    assert!(built.await.unwrap().meta.last_log_id < Some(log_id(next - 1)), "nothing was applied meanwhile");
 }
 
 #[tokio::test]
