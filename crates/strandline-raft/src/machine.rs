@@ -25,6 +25,8 @@ const APPLIED_AT_ONCE: usize = 64;
 /// Bytes of rows that one transaction installs, about, and rows that one removes.
 const INSTALLED_AT_ONCE: usize = 128 << 10;
 const REMOVED_AT_ONCE: usize = 512;
+/// Bytes of installed rows that may be missing on the disk, about: what else the node writes waits behind them.
+const UNFLUSHED: usize = 1 << 20;
 /// Applying waits for a snapshot that is being built when its old versions have taken this share of their memory. The rest is for what
 /// else writes.
 const SHARE_FOR_APPLYING: u64 = 2;
@@ -344,6 +346,7 @@ where
         let mut reader = Reader::new(file).map_err(failed)?;
         let mut table: Option<&Named> = None;
         let (mut rows, mut bytes): (Vec<Vec<u8>>, usize) = (Vec::new(), 0);
+        let mut unflushed = 0;
         loop {
             let mut frame = Vec::new();
             let kind = reader.frame(&mut frame).map_err(failed)?;
@@ -355,7 +358,11 @@ where
                     .db
                     .later()
                     .write(|tx| rows.iter().try_for_each(|row| table.insert_row(tx, row)))?;
-                drop(ticket);
+                unflushed += bytes;
+                if unflushed >= UNFLUSHED {
+                    ticket.wait()?;
+                    unflushed = 0;
+                }
                 rows.clear();
                 bytes = 0;
             }
