@@ -133,8 +133,11 @@ impl Future for Ticket {
     /// Ready when the transaction is durable; asks the pool's thread to flush at once.
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        if let Some(core) = self.core().filter(|core| core.process.is_current()) {
-            // In this order: a flush that ends in between wakes.
+        // Not when it has become durable: what was committed since would be flushed by itself, and the next one would wait for that.
+        if matches!(self.is_durable(), Ok(false))
+            && let Some(core) = self.core().filter(|core| core.process.is_current())
+        {
+            // Before it is asked again: a flush that ends in between wakes.
             core.ask(true, Some(context.waker()));
         }
         match self.is_durable() {

@@ -226,6 +226,25 @@ fn a_ticket_can_be_awaited() {
     }
 }
 
+/// Who finds its ticket durable asks for no flush of what was committed since.
+#[test]
+fn who_awaits_a_ticket_flushes_once() {
+    let (_folder, store) = create(&options());
+    let later = || store.later().update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
+    let ticket = later();
+    let mut awaited = pin!(ticket.clone());
+    let mut context = Context::from_waker(Waker::noop());
+    let _ = awaited.as_mut().poll(&mut context);
+    while !ticket.is_durable().unwrap() {
+        std::thread::yield_now();
+    }
+    let behind = later();
+    assert!(awaited.as_mut().poll(&mut context).is_ready());
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!behind.is_durable().unwrap());
+    store.close().unwrap();
+}
+
 #[test]
 fn a_ticket_outlives_its_pool_and_knows_what_became_of_it() {
     let (folder, store) = create(&options());
