@@ -198,9 +198,12 @@ impl Core {
         {
             requests.wakers.push(waker.clone());
         }
-        if !requests.pending || (urgent && !requests.urgent) {
-            requests.pending = true;
-            requests.urgent |= urgent;
+        let news = !requests.pending || (urgent && !requests.urgent);
+        requests.pending = true;
+        requests.urgent |= urgent;
+        // Whom it wakes takes the lock.
+        drop(requests);
+        if news {
             self.changed.notify_one();
         }
     }
