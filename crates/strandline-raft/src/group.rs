@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use openraft::{LogId, RaftTypeConfig, Vote};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use strandline::{Database, Error, Key, Result, Serde, Table, Tx, View};
+use strandline::{Database, Error, Key, Result, Serde, Table, Ticket, Tx, View};
 use tokio::sync::Notify;
 
 /// Log entries that one transaction removes.
@@ -23,7 +23,7 @@ pub(crate) enum Field {
 }
 
 pub(crate) struct Group<C: RaftTypeConfig> {
-    _claim: Claim,
+    claim: Claim,
     pub db: Arc<Database>,
     pub number: u64,
     pub log: Table<u64, Serde<C::Entry>>,
@@ -64,6 +64,11 @@ impl Claim {
         }
         Ok(Self(at, number))
     }
+
+    /// Whether no other group of this database is open.
+    fn is_alone(&self) -> bool {
+        lock(&OPEN).range((self.0, 0)..=(self.0, u64::MAX)).count() == 1
+    }
 }
 
 impl Drop for Claim {
@@ -93,7 +98,7 @@ where
             ended: false,
         };
         let group = Self {
-            _claim: claim,
+            claim,
             db,
             number,
             log,
@@ -113,6 +118,12 @@ where
 
     fn progress(&self) -> MutexGuard<'_, Progress<C>> {
         lock(&self.progress)
+    }
+
+    /// Waits until what the ticket is for is durable. A group that shares its database with none flushes in the caller's thread: all that
+    /// its Raft does waits for that anyway, and the way to another thread and back takes as long as a fast disk.
+    pub async fn flush(&self, ticket: Ticket) -> Result<()> {
+        if self.claim.is_alone() { ticket.wait() } else { ticket.await }
     }
 
     /// A vote that a majority has granted becomes one that was only given. openraft would have a leader that restarts go on leading, and

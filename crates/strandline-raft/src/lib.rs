@@ -5,6 +5,7 @@
 //! tables, and applies a command in a transaction.
 //!
 //! - An append is reported to openraft when it is durable. Appends of several groups that wait at the same time share one flush.
+//!   While no other group of the database is open, the flush takes place in openraft's task: the runtime needs more than one worker.
 //! - openraft waits for each append of a group before it begins the next one. [`Proposals`] makes one entry of what is proposed meanwhile.
 //! - A vote is durable when `save_vote` returns. Whoever led before a restart has to be elected again: its state may be behind what it
 //!   acknowledged, and only an entry of a new term tells it what is committed.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{
-    AsyncRuntime, LogId, LogState, OptionalSend, RaftLogId, RaftLogReader, RaftTypeConfig, StorageError,
-    StorageIOError, Vote,
+    LogId, LogState, OptionalSend, RaftLogId, RaftLogReader, RaftTypeConfig, StorageError, StorageIOError,
+    Vote,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -160,7 +160,7 @@ where
         let failed = |error: strandline::Error| StorageIOError::write_vote(&error);
         let ((), ticket) =
             self.group.db.later().write(|tx| self.group.store_in(tx, Field::Vote, vote)).map_err(failed)?;
-        Ok(ticket.await.map_err(failed)?)
+        Ok(self.group.flush(ticket).await.map_err(failed)?)
     }
 
     async fn read_vote(&mut self) -> Outcome<Option<Vote<C::NodeId>>, C> {
@@ -202,14 +202,12 @@ where
             }
         }
         let ticket = self.insert(entries).map_err(failed)?;
-        let Some(ticket) = ticket.filter(|ticket| !matches!(ticket.is_durable(), Ok(true))) else {
-            callback.log_io_completed(Ok(()));
-            return Ok(());
+        // Not in a task of its own: openraft appends nothing more before it is told.
+        let flushed = match ticket {
+            Some(ticket) => self.group.flush(ticket).await,
+            None => Ok(()),
         };
-        // It ends by itself.
-        let _task = C::AsyncRuntime::spawn(async move {
-            callback.log_io_completed(ticket.await.map_err(io::Error::other));
-        });
+        callback.log_io_completed(flushed.map_err(io::Error::other));
         Ok(())
     }
 
