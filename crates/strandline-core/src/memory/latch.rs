@@ -93,6 +93,8 @@ fn unlock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
         }
     }
     memory.wake_one(at);
+    // Otherwise it waits for a core as long as those that run have not used up their time, many times that of the section.
+    memory.yield_core();
 }
 
 /// Waits until the latch at `at` is free, without taking it.

@@ -231,6 +231,8 @@ pub trait Memory {
     fn wake_one(&self, at: VolatileAddress) {
         self.wake(at);
     }
+    /// Lets another thread run, where there are more of them than cores.
+    fn yield_core(&self) {}
     /// A transaction or persistency boundary, for worlds that record or judge. A barrier or strand whose
     /// step is [`omitted`](Memory::omitted) is no event.
     fn event(&self, event: Event);
@@ -481,6 +483,9 @@ impl<M: Memory> Memory for &M {
     }
     fn wake_one(&self, at: VolatileAddress) {
         (**self).wake_one(at);
+    }
+    fn yield_core(&self) {
+        (**self).yield_core();
     }
     #[inline(always)]
     fn event(&self, event: Event) {

@@ -533,6 +533,10 @@ impl Memory for Native {
         system::wake(futex_word(word), 1);
     }
 
+    fn yield_core(&self) {
+        std::thread::yield_now();
+    }
+
     #[inline(always)]
     fn event(&self, _: Event) {}
 
