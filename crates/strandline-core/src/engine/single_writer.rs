@@ -6,7 +6,7 @@
 //! lock.
 
 use crate::layout::SharedLayout;
-use crate::memory::{Memory, PersistentAddress, Step, latch};
+use crate::memory::{Memory, PersistentAddress, Step, biased, latch};
 use crate::scheme::SchemeObject;
 
 use super::{Control, Engine, READER_LOCKS_AFTER};
@@ -17,7 +17,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     pub(super) fn begin_single_writer(&mut self, attempt: u32) {
         let memory = &self.view.memory;
         if !self.holds_lock && (!self.read_only || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER) {
-            memory.lock(SharedLayout::WRITER);
+            biased::lock(memory, SharedLayout::WRITER, Some(self.slot.present()));
             self.holds_lock = true;
         }
         if self.scheme.in_place() {

@@ -12,12 +12,12 @@
 //! through.
 
 use crate::layout::SharedLayout;
-use crate::memory::{Event, Memory, PersistentAddress, VolatileAddress, latch};
+use crate::memory::{Event, Memory, PersistentAddress, VolatileAddress, biased, latch};
 use crate::scheme::SchemeObject;
 
 use super::{Control, Engine};
-use crate::transaction::Abort;
 use crate::transaction::write_set::NONE;
+use crate::transaction::{Abort, Concurrency};
 
 /// Pauses that a transaction waits for a lock before it gives way.
 const LOCK_PATIENCE: u32 = 64;
@@ -71,11 +71,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.leave_queue();
         if self.holds_lock {
             self.holds_lock = false;
-            self.view.memory.unlock(match self.concurrency() {
-                super::Concurrency::Stm => SharedLayout::SERIAL,
-                super::Concurrency::SingleWriter => SharedLayout::WRITER,
-                super::Concurrency::Locks => return,
-            });
+            let memory = &self.view.memory;
+            match self.concurrency() {
+                Concurrency::Stm => memory.unlock(SharedLayout::SERIAL),
+                Concurrency::SingleWriter => {
+                    biased::unlock(memory, SharedLayout::WRITER, Some(self.slot.present()));
+                }
+                Concurrency::Locks => {}
+            }
         }
     }
 

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState, SharedLayout, View};
 use crate::memory::{AlignedBuffer, Device, DeviceFile};
-use crate::memory::{Memory, Native, PersistentAddress, Space};
+use crate::memory::{Memory, Native, PersistentAddress, Space, biased};
 use crate::scheme::BPPM;
 use crate::sync;
 use crate::sync::{BLOCK_BYTES, FileDevice, SharedLog, Verifier};
@@ -188,7 +188,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Resu
         Concurrency::Locks => return Err(Error::Unsupported("a backup of an open pool with locks".into())),
     };
     let write = |source| Error::io("write the backup", source);
-    memory.lock(token);
+    biased::lock(memory, token, None);
     // Nobody leases a log, so that the scheme stays what it is.
     memory.lock(SharedLayout::LEASES);
     let is_redo = PoolState::decode(memory.load(Layout::STATE)).scheme == BPPM.code;
@@ -212,7 +212,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Resu
         false => Err(Error::Unsupported("a backup of an open pool under a scheme other than bppm".into())),
     };
     memory.unlock(SharedLayout::LEASES);
-    memory.unlock(token);
+    biased::unlock(memory, token, None);
     let copied = copied?;
     to.sync_all().map_err(write)?;
     Ok(copied)

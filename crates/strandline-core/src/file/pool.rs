@@ -310,6 +310,10 @@ impl<C: Control<Native>> Pool<C> {
             take_space(&pool.native_view()?)?;
         }
         pool.recover()?;
+        if !read_only && pool.concurrency() == Concurrency::SingleWriter {
+            // The first takes the system milliseconds: here, and not in a transaction.
+            pool.native_view()?.memory.process_barrier();
+        }
         Ok(pool)
     }
 

@@ -358,7 +358,7 @@ impl SharedLayout {
     pub const SERIAL: VolatileAddress = Self::at_line(1);
     /// Single-writer mode: odd while home is being stored.
     pub const SEQUENCE: VolatileAddress = Self::at_line(2);
-    /// Single-writer mode: the writer's lock.
+    /// Single-writer mode: the writer's lock, which is [biased](crate::memory::biased).
     pub const WRITER: VolatileAddress = Self::at_line(3);
     /// Held by the thread that persists in bulk.
     pub const BULK: VolatileAddress = Self::at_line(4);
@@ -505,6 +505,11 @@ impl Slot {
     #[inline(always)]
     pub fn committed(self) -> VolatileAddress {
         self.0.word(1)
+    }
+    /// Single-writer mode: where its worker says that it has the [biased](crate::memory::biased) lock of the writer.
+    #[inline(always)]
+    pub fn present(self) -> VolatileAddress {
+        self.0.word(2)
     }
     /// How far bulk persistence has gone through the log, packed likewise.
     pub fn persisted(self) -> VolatileAddress {

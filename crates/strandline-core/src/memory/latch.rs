@@ -9,14 +9,14 @@
 use super::{Memory, VolatileAddress};
 
 /// Looks at a taken latch before sleeping.
-const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
+pub(super) const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
 /// Looks in a row that must find it free: whoever releases it to take it again at once, with all that it guards in its own
 /// core's cache, is not robbed of it between.
 const FREE_LOOKS: u32 = if cfg!(loom) { 1 } else { 8 };
 /// Nanoseconds of the first nap; each further one is twice as long.
-const NAP: u64 = if cfg!(loom) { 500_000 } else { 50_000 };
+pub(super) const NAP: u64 = if cfg!(loom) { 500_000 } else { 50_000 };
 /// Nanoseconds of the longest nap, and after which one is overdue.
-const LONGEST_NAP: u64 = 1_000_000;
+pub(super) const LONGEST_NAP: u64 = 1_000_000;
 
 // The word is 0 when the latch is free, and otherwise one or more of these.
 /// Somebody has it.
@@ -181,11 +181,11 @@ pub fn load_in_order<M: Memory>(memory: &M, at: VolatileAddress) -> u64 {
 
 /// Every interleaving and every value that the memory model lets a load return, on [`Native`](super::Native)'s orderings and a futex.
 #[cfg(all(test, loom))]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use loom::cell::UnsafeCell;
-    use loom::sync::atomic::{AtomicU64, Ordering};
+    use loom::sync::atomic::{AtomicU64, Ordering, fence};
     use loom::sync::{Arc, Condvar, Mutex};
     use loom::thread;
 
@@ -195,12 +195,13 @@ mod tests {
         Address, Counters, Event, PersistentAddress, Space, Step, VolatileAddress, WORD_BYTES,
     };
 
+    const WORDS: u64 = 6;
     const LATCH: VolatileAddress = VolatileAddress::new(0);
     const OTHER: VolatileAddress = VolatileAddress::new(8);
     const LEASED: VolatileAddress = VolatileAddress::new(16);
 
     /// A few volatile words.
-    struct Words {
+    pub struct Words {
         words: BTreeMap<u64, AtomicU64>,
         /// The kernel's queue of those that wait, and its lock.
         queue: (Mutex<()>, Condvar),
@@ -210,8 +211,8 @@ mod tests {
     }
 
     impl Words {
-        fn new(exchanges: bool) -> Arc<Self> {
-            let words = [LATCH, OTHER, LEASED].into_iter().map(|at| (at.offset(), AtomicU64::new(0)));
+        pub fn new(exchanges: bool) -> Arc<Self> {
+            let words = (0..WORDS).map(|word| (word * WORD_BYTES, AtomicU64::new(0)));
             Arc::new(Self { words: words.collect(), queue: (Mutex::new(()), Condvar::new()), exchanges })
         }
 
@@ -285,13 +286,20 @@ mod tests {
             let _queue = self.queue.0.lock().unwrap();
             self.queue.1.notify_one();
         }
+        fn has_process_barrier(&self) -> bool {
+            true
+        }
+        fn process_barrier(&self) -> bool {
+            fence(Ordering::SeqCst);
+            true
+        }
         fn event(&self, _: Event) {}
         fn work(&self, _: u32) {}
         fn omitted(&self, _: Step) -> bool {
             false
         }
         fn size(&self, _: Space) -> u64 {
-            3 * WORD_BYTES
+            WORDS * WORD_BYTES
         }
         fn counters(&self) -> Counters {
             Counters::default()
@@ -302,7 +310,7 @@ mod tests {
     }
 
     /// What the latch guards.
-    struct Guarded(UnsafeCell<u64>);
+    pub struct Guarded(pub UnsafeCell<u64>);
 
     // SAFETY: it is used under the latch only; loom panics where two threads use it at once.
     unsafe impl Sync for Guarded {}
@@ -310,41 +318,47 @@ mod tests {
     unsafe impl Send for Guarded {}
 
     /// Threads each take the latch so many times: one at a time is inside, it sees what those before it did, and nobody sleeps
-    /// for ever, which loom would report.
-    fn guards(threads: usize, times: usize, preemptions: Option<usize>) {
+    /// for ever, which loom would report. Each calls with its number.
+    pub fn guards(
+        threads: u64,
+        times: u64,
+        preemptions: Option<usize>,
+        lock: impl Fn(&Words, u64) + Copy + Send + Sync + 'static,
+        unlock: impl Fn(&Words, u64) + Copy + Send + Sync + 'static,
+    ) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = preemptions;
         model.check(move || {
             let (words, guarded) = (Words::new(true), Arc::new(Guarded(UnsafeCell::new(0))));
-            let run = move |words: &Words, guarded: &Guarded| {
+            let run = move |words: &Words, guarded: &Guarded, number: u64| {
                 for _ in 0..times {
-                    lock(words, LATCH);
+                    lock(words, number);
                     // SAFETY: under the latch.
                     guarded.0.with_mut(|count| unsafe { *count += 1 });
-                    unlock(words, LATCH);
+                    unlock(words, number);
                 }
             };
-            let others = (1..threads).map(|_| {
+            let others = (1..threads).map(|number| {
                 let (words, guarded) = (words.clone(), guarded.clone());
-                thread::spawn(move || run(&words, &guarded))
+                thread::spawn(move || run(&words, &guarded, number))
             });
             let others: Vec<_> = others.collect();
-            run(&words, &guarded);
+            run(&words, &guarded, 0);
             others.into_iter().for_each(|other| other.join().unwrap());
             // SAFETY: all others have ended.
-            assert_eq!(guarded.0.with(|count| unsafe { *count }), (threads * times) as u64);
+            assert_eq!(guarded.0.with(|count| unsafe { *count }), threads * times);
             assert_eq!(words.load(LATCH), 0);
         });
     }
 
     #[test]
     fn two_threads_exclude_each_other_with_three_preemptions() {
-        guards(2, 2, Some(3));
+        guards(2, 2, Some(3), |words, _| lock(words, LATCH), |words, _| unlock(words, LATCH));
     }
 
     #[test]
     fn three_threads_exclude_one_another_with_two_preemptions() {
-        guards(3, 1, Some(2));
+        guards(3, 1, Some(2), |words, _| lock(words, LATCH), |words, _| unlock(words, LATCH));
     }
 
     /// Threads each lease what is leased at first, when it has been given back, and give it back in turn: all get it.

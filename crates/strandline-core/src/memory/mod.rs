@@ -7,6 +7,7 @@
 //! former alone; the latter comes with the feature `worlds`.
 
 mod address;
+pub mod biased;
 #[cfg(feature = "worlds")]
 pub mod coroutines;
 pub mod device;
@@ -233,6 +234,16 @@ pub trait Memory {
     }
     /// Lets another thread run, where there are more of them than cores.
     fn yield_core(&self) {}
+    /// Whether there may be a [`Memory::process_barrier`].
+    #[inline(always)]
+    fn has_process_barrier(&self) -> bool {
+        false
+    }
+    /// Has every thread of this process that runs go through a full memory barrier before this returns, as if it executed one of its
+    /// own. Whether the system does that.
+    fn process_barrier(&self) -> bool {
+        false
+    }
     /// A transaction or persistency boundary, for worlds that record or judge. A barrier or strand whose
     /// step is [`omitted`](Memory::omitted) is no event.
     fn event(&self, event: Event);
@@ -486,6 +497,13 @@ impl<M: Memory> Memory for &M {
     }
     fn yield_core(&self) {
         (**self).yield_core();
+    }
+    #[inline(always)]
+    fn has_process_barrier(&self) -> bool {
+        (**self).has_process_barrier()
+    }
+    fn process_barrier(&self) -> bool {
+        (**self).process_barrier()
     }
     #[inline(always)]
     fn event(&self, event: Event) {

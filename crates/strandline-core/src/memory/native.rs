@@ -538,6 +538,15 @@ impl Memory for Native {
     }
 
     #[inline(always)]
+    fn has_process_barrier(&self) -> bool {
+        system::HAS_PROCESS_BARRIER
+    }
+
+    fn process_barrier(&self) -> bool {
+        system::process_barrier()
+    }
+
+    #[inline(always)]
     fn event(&self, _: Event) {}
 
     #[inline(always)]

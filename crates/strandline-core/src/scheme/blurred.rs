@@ -41,7 +41,7 @@ use super::redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
 use super::{Durability, Mode, Of, SchemeDescriptor};
 use crate::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::log::{RECORD_BYTES, Record, ThreadLog};
-use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Space, Step, latch};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Space, Step, biased, latch};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// BPPM: execution in the log and bulk persistence.
@@ -238,9 +238,9 @@ fn persist_beside_transactions<M: Memory>(view: &View<M>, concurrency: Concurren
     match concurrency {
         Concurrency::Stm | Concurrency::Locks => persist_in_bulk(view),
         Concurrency::SingleWriter => {
-            memory.lock(SharedLayout::WRITER);
+            biased::lock(memory, SharedLayout::WRITER, None);
             persist_in_bulk(view);
-            memory.unlock(SharedLayout::WRITER);
+            biased::unlock(memory, SharedLayout::WRITER, None);
         }
     }
 }

@@ -90,6 +90,20 @@ pub fn wake(word: &AtomicU32, most: c_int) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, most) };
 }
 
+/// Whether the system may have [`process_barrier`]. Miri does not.
+pub const HAS_PROCESS_BARRIER: bool = !cfg!(miri);
+
+/// Has every thread of this process that runs go through a full memory barrier before this returns. Whether the system does that, which
+/// it has since Linux 4.14 unless it is forbidden.
+pub fn process_barrier() -> bool {
+    // SAFETY: the call takes numbers and changes no memory.
+    let call = |command: c_int| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 };
+    // It is refused to who has not registered.
+    call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+        || call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+            && call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+}
+
 /// Takes disk space for the `bytes` bytes of `file` at `at`, and makes it as long as that if it is shorter.
 pub fn allocate(file: &File, at: u64, bytes: u64) -> io::Result<()> {
     let (at, bytes) = (offset(at)?, offset(bytes)?);

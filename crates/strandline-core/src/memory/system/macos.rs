@@ -55,6 +55,14 @@ pub fn allocate(_: &File, _: u64, _: u64) -> io::Result<()> {
     unsupported()
 }
 
+/// There is none.
+pub const HAS_PROCESS_BARRIER: bool = false;
+
+/// The system does not have that.
+pub fn process_barrier() -> bool {
+    false
+}
+
 /// Gives the disk space of the `bytes` bytes of `file` at `at` back; they read as zeros, and the file is as long as before.
 pub fn punch(file: &File, at: u64, bytes: u64) -> io::Result<()> {
     let hole =

@@ -1,0 +1,238 @@
+//! A latch for what one thread mostly takes again and again, which then costs two plain stores.
+//!
+//! Whoever has taken the latch many times in a row becomes its favourite. The favourite has a word of its own, and is inside while that
+//! is [`PRESENT`]: it says so, and looks whether it still is the favourite. Anybody else takes the latch itself, ends the bias, has every
+//! thread of the process go through a memory barrier, and waits until the favourite is not inside. So of both, one sees what the other
+//! stored; the side that pays is the one that seldom comes (biased locking, Kawachiya, Koseki and Onodera; the barrier of one side for
+//! both, Dice, Huang and Yang).
+//!
+//! An atomic exchange would wait until all that was written back before it has reached memory, at the end of each transaction and again
+//! at the beginning of the next.
+
+use super::latch::{self, LONGEST_NAP, NAP, PATIENCE};
+use super::{Memory, VolatileAddress};
+
+/// The favourite is inside.
+const PRESENT: u64 = 1;
+/// How often in a row somebody takes the latch before it is the favourite. The end of a bias, which takes some microseconds, is no more
+/// than a few nanoseconds to each of them.
+const FAVOURED_AFTER: u64 = if cfg!(loom) { 1 } else { 256 };
+/// Naps, each twice as long as the one before and [`LONGEST_NAP`] or a little more together, before the bias of one that is always inside
+/// is ended.
+const NAPS: u32 = if cfg!(loom) { 1 } else { (LONGEST_NAP / NAP).ilog2() + 1 };
+
+// The words of a latch are of one line, and so are the favourite's own and what else it stores to.
+/// Where the favourite says that it is inside; 0: there is none.
+fn favourite(at: VolatileAddress) -> VolatileAddress {
+    at.word(1)
+}
+/// The same word of whoever took the latch itself last.
+fn last(at: VolatileAddress) -> VolatileAddress {
+    at.word(2)
+}
+/// How often in a row it did so.
+fn times(at: VolatileAddress) -> VolatileAddress {
+    at.word(3)
+}
+
+/// Takes the latch at `at`, the first of four words, waiting for it; `own` is a word that nobody else stores to, of one who may become the
+/// favourite.
+#[inline(always)]
+pub fn lock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) {
+    if !memory.has_process_barrier() {
+        return memory.lock(at);
+    }
+    if let Some(own) = own {
+        memory.store(own, PRESENT);
+        light_barrier();
+        if memory.load(favourite(at)) == own.offset() {
+            return;
+        }
+        memory.store(own, 0);
+    }
+    lock_latch(memory, at, own);
+}
+
+/// Releases the latch at `at`, which was taken with the same `own`.
+#[inline(always)]
+pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) {
+    match own {
+        Some(own) if memory.has_process_barrier() && memory.load(own) == PRESENT => memory.store(own, 0),
+        _ => memory.unlock(at),
+    }
+}
+
+/// Only who has the latch itself changes who is the favourite.
+#[inline(never)]
+fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) {
+    memory.lock(at);
+    match memory.load(favourite(at)) {
+        0 => {}
+        present => end_bias(memory, at, VolatileAddress::new(present)),
+    }
+    let Some(own) = own else { return };
+    let times_before = if memory.load(last(at)) == own.offset() { memory.load(times(at)) } else { 0 };
+    memory.store(last(at), own.offset());
+    memory.store(times(at), (times_before + 1) % FAVOURED_AFTER);
+    // Once, so that it is known that the system does it.
+    if times_before + 1 == FAVOURED_AFTER && memory.process_barrier() {
+        memory.store(own, PRESENT);
+        memory.store(favourite(at), own.offset());
+        memory.unlock(at);
+    }
+}
+
+/// Waits until the favourite, whose own word is `present`, is not inside, and never will be again by being the favourite.
+#[cold]
+fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress) {
+    // One that comes again and again keeps what it has in its core's cache for a while.
+    let mut nap = NAP;
+    for _ in 0..NAPS {
+        if is_away(memory, present) {
+            break;
+        }
+        // Where nobody wakes anybody, and nothing changes meanwhile.
+        memory.wait_briefly(times(at), memory.load(times(at)), nap);
+        nap *= 2;
+    }
+    memory.store(favourite(at), 0);
+    if !memory.process_barrier() {
+        // Nobody could be let in any more. What is committed is in the pool.
+        eprintln!("strandline: the system refuses membarrier, which it did not before");
+        std::process::abort();
+    }
+    latch::wait_while(memory, present, PRESENT);
+}
+
+/// Whether the favourite is not inside for longer than it takes to come again at once.
+fn is_away<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
+    (0..PATIENCE).all(|_| {
+        memory.pause();
+        memory.load(present) != PRESENT
+    })
+}
+
+/// Its own store comes before its load for the compiler, and with [`Memory::process_barrier`] for the processor.
+#[inline(always)]
+fn light_barrier() {
+    #[cfg(not(loom))]
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    // Loom has no barrier of one side for both.
+    #[cfg(all(loom, test))]
+    loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
+}
+
+/// Every interleaving and every value that the memory model lets a load return, with full barriers for those of one side.
+#[cfg(all(test, loom))]
+mod tests {
+    use super::super::latch::tests::guards;
+    use super::*;
+
+    const LATCH: VolatileAddress = VolatileAddress::new(0);
+
+    /// Everybody may become the favourite but the last of three.
+    fn own(number: u64) -> Option<VolatileAddress> {
+        (number < 2).then(|| LATCH.word(4 + number))
+    }
+
+    #[test]
+    fn a_favourite_and_another_exclude_each_other_with_three_preemptions() {
+        guards(
+            2,
+            3,
+            Some(3),
+            |words, number| lock(words, LATCH, own(number)),
+            |words, number| unlock(words, LATCH, own(number)),
+        );
+    }
+
+    #[test]
+    fn a_favourite_and_two_others_exclude_one_another_with_two_preemptions() {
+        guards(
+            3,
+            2,
+            Some(2),
+            |words, number| lock(words, LATCH, own(number)),
+            |words, number| unlock(words, LATCH, own(number)),
+        );
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(loom), not(miri)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Domain;
+    use crate::memory::{Mapping, Native};
+
+    const LATCH: VolatileAddress = VolatileAddress::new(64);
+    const COUNT: VolatileAddress = VolatileAddress::new(256);
+
+    fn memory() -> Native {
+        let words = || Arc::new(Mapping::anonymous(4096).unwrap());
+        Native::new(words(), words(), Domain::Process, None, None).unwrap()
+    }
+
+    fn own(number: u64) -> VolatileAddress {
+        VolatileAddress::new(512 + 64 * number)
+    }
+
+    /// Adds one, in two steps.
+    fn count(memory: &Native, own: Option<VolatileAddress>) {
+        lock(memory, LATCH, own);
+        memory.store(COUNT, memory.load(COUNT) + 1);
+        unlock(memory, LATCH, own);
+    }
+
+    #[test]
+    fn who_takes_it_again_and_again_is_the_favourite_until_another_does() {
+        let memory = memory();
+        if !memory.process_barrier() {
+            // Then there never is one.
+            return;
+        }
+        let favourite = || memory.load(favourite(LATCH));
+        for _ in 1..FAVOURED_AFTER {
+            count(&memory, Some(own(0)));
+        }
+        assert_eq!(favourite(), 0);
+        count(&memory, Some(own(0)));
+        assert_eq!(favourite(), own(0).offset());
+        lock(&memory, LATCH, Some(own(0)));
+        assert_eq!((memory.load(LATCH), memory.load(own(0))), (0, PRESENT), "it has it without the latch");
+        unlock(&memory, LATCH, Some(own(0)));
+        // One that cannot become it, and one that has to begin anew.
+        count(&memory, None);
+        assert_eq!(favourite(), 0);
+        for _ in 0..FAVOURED_AFTER {
+            count(&memory, Some(own(0)));
+        }
+        assert_eq!(favourite(), own(0).offset());
+        count(&memory, Some(own(1)));
+        assert_eq!(favourite(), 0);
+        count(&memory, Some(own(0)));
+        assert_eq!((favourite(), memory.load(LATCH), memory.load(own(0))), (0, 0, 0));
+    }
+
+    #[test]
+    fn favourites_and_others_exclude_one_another() {
+        const TIMES: u64 = 20_000;
+        let memory = memory();
+        std::thread::scope(|threads| {
+            for number in 0..4 {
+                let view = memory.fork();
+                threads.spawn(move || {
+                    for time in 0..TIMES {
+                        count(&view, (number < 3).then(|| own(number)));
+                        // Now and then somebody comes to another's bias.
+                        if time % 1000 == 0 {
+                            std::thread::sleep(std::time::Duration::from_micros(200));
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(memory.load(COUNT), 4 * TIMES);
+    }
+}
