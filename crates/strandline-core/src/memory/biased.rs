@@ -1,7 +1,7 @@
 //! A latch for what one thread mostly takes again and again, which then costs two plain stores.
 //!
 //! Whoever has taken the latch many times in a row becomes its favourite. The favourite has a word of its own, and is inside while that
-//! is [`PRESENT`]: it says so, and looks whether it still is the favourite. Anybody else takes the latch itself, ends the bias, has every
+//! is 1: it says so, and looks whether it still is the favourite. Anybody else takes the latch itself, ends the bias, has every
 //! thread of the process go through a memory barrier, and waits until the favourite is not inside. So of both, one sees what the other
 //! stored; the side that pays is the one that seldom comes (biased locking, Kawachiya, Koseki and Onodera; the barrier of one side for
 //! both, Dice, Huang and Yang).
