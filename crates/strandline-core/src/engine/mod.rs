@@ -29,6 +29,9 @@ pub use snapshot::{Snapshot, SnapshotUsage};
 pub(crate) use versions::has_snapshot_before;
 pub use worker::{Tx, Worker};
 
+/// Transactions that write after which others may run: much less than the system gives a thread at a time, and much longer than changing
+/// threads takes.
+const TURN: u64 = 512;
 /// Attempts after which a transaction asks that no others begin.
 const SERIAL_AFTER: u32 = 5;
 /// Attempts after which a single-writer reader takes the writer's lock.
@@ -225,7 +228,24 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.statistics.commits += 1;
         self.statistics.acknowledged += u64::from(!self.defers());
         self.statistics.log_bytes += log_records * crate::log::RECORD_BYTES;
+        if self.statistics.commits.is_multiple_of(TURN) {
+            self.end_turn();
+        }
         Ok(())
+    }
+
+    /// Where there are more workers than cores, lets another thread run, between two transactions. Otherwise this one would sooner or later
+    /// be interrupted amid one, and those that meet its locks would wait for it until all others have had their time.
+    #[cold]
+    #[inline(never)]
+    fn end_turn(&self) {
+        let memory = &self.view.memory;
+        if let Some(cores) = memory.cores() {
+            let leased = self.view.shared.slots().filter(|slot| memory.load(slot.leased()) != 0);
+            if leased.take(cores + 1).count() > cores {
+                memory.yield_core();
+            }
+        }
     }
 
     /// Whether the running transaction leaves waiting for the log to its caller.

@@ -234,6 +234,10 @@ pub trait Memory {
     }
     /// Lets another thread run, where there are more of them than cores.
     fn yield_core(&self) {}
+    /// How many cores there are for this process's threads, where they are the system's.
+    fn cores(&self) -> Option<usize> {
+        None
+    }
     /// Whether there may be a [`Memory::process_barrier`].
     #[inline(always)]
     fn has_process_barrier(&self) -> bool {
@@ -497,6 +501,9 @@ impl<M: Memory> Memory for &M {
     }
     fn yield_core(&self) {
         (**self).yield_core();
+    }
+    fn cores(&self) -> Option<usize> {
+        (**self).cores()
     }
     #[inline(always)]
     fn has_process_barrier(&self) -> bool {

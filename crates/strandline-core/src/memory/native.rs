@@ -1,8 +1,8 @@
 //! Native memory: mapped words at full speed.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use super::process::Process;
@@ -535,6 +535,13 @@ impl Memory for Native {
 
     fn yield_core(&self) {
         std::thread::yield_now();
+    }
+
+    fn cores(&self) -> Option<usize> {
+        // Asking takes many system calls.
+        static CORES: LazyLock<Option<usize>> =
+            LazyLock::new(|| std::thread::available_parallelism().ok().map(usize::from));
+        *CORES
     }
 
     #[inline(always)]
