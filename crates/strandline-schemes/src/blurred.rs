@@ -6,13 +6,14 @@
 use strandline_core::Concurrency;
 use strandline_core::memory::Step;
 use strandline_core::scheme::{BULK_LOG, BULK_STEPS, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE};
-use strandline_core::scheme::{BulkPersistence, Executing, PAPER, REDO_STEPS, Redo, leave_records};
+use strandline_core::scheme::{
+    BulkPersistence, Executing, PAPER, REDO_STEPS, RESTART_FENCE_RETRY, Redo, leave_records,
+};
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
 
 use crate::mnemosyne::Streaming;
 use crate::write_ahead::{
-    Copying, EachTransaction, PHASE_EARLY, RESTART_FENCE, RESTART_FENCE_RETRY, SORT, TRUNCATION_FENCE,
-    WATERMARK_LOW,
+    Copying, EachTransaction, PHASE_EARLY, RESTART_FENCE, SORT, TRUNCATION_FENCE, WATERMARK_LOW,
 };
 
 /// BP(XIL): execution in the log alone.

@@ -22,7 +22,7 @@ use strandline_core::scheme::{
 };
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
 use strandline_core::scheme::{Logging, REDO_STEPS, Redo, leave_records};
-use strandline_core::transaction::Concurrency;
+use strandline_core::transaction::{Concurrency, WriteSet};
 
 /// `bppm-counted`.
 ///
@@ -85,7 +85,7 @@ impl Logging for Counting {
     const READING: Reading = Reading::Counted;
 
     #[inline(always)]
-    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.commit_counted(memory, transaction)
     }
 

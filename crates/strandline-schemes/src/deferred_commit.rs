@@ -67,7 +67,7 @@ use strandline_core::error::Error;
 use strandline_core::layout::View;
 use strandline_core::memory::{Event, Memory, PersistentAddress, Step};
 use strandline_core::scheme::{Full, RecoveryReport, RecoveryStep, Scheme};
-use strandline_core::transaction::{Holder, LockSet, Statistics};
+use strandline_core::transaction::{Holder, LockSet, Statistics, WriteSet};
 
 /// Looks at an unsettled predecessor before helping.
 const PATIENCE: u32 = 64;
@@ -531,6 +531,7 @@ impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
         view: &View<M>,
         log: u64,
         locks: &mut LockSet,
+        _: &WriteSet,
         home: &[(PersistentAddress, u64)],
         statistics: &mut Statistics,
     ) -> Result<(), Error> {

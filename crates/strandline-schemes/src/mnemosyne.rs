@@ -24,7 +24,7 @@
 
 use crate::execution_area::ExecutionArea;
 use crate::write_ahead::EachTransaction;
-use crate::write_ahead::{RESTART_FENCE_RETRY, SORT, TRUNCATION_FENCE};
+use crate::write_ahead::{SORT, TRUNCATION_FENCE};
 use strandline_core::layout::{Layout, SharedLayout, View, pack, unpack};
 use strandline_core::log::{LogFull, RECORD_BLOCKS, Record, ThreadLog};
 use strandline_core::memory::latch::load_in_order;
@@ -32,7 +32,7 @@ use strandline_core::memory::{Memory, PersistentAddress, Step};
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
-use strandline_core::scheme::{REDO_STEPS, leave_records};
+use strandline_core::scheme::{REDO_STEPS, RESTART_FENCE_RETRY, leave_records};
 use strandline_core::scheme::{wait_for_commits, wake_helper};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
@@ -150,6 +150,7 @@ pub struct Streaming(ExecutionArea);
 
 impl Logging for Streaming {
     const READING: Reading = Reading::TornBits;
+    const PAST_CACHE: bool = true;
 
     #[inline(always)]
     fn begin(&mut self) {
@@ -173,8 +174,8 @@ impl Logging for Streaming {
     }
 
     #[inline(always)]
-    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
-        log.commit_streamed(memory, self.0.entries(memory), transaction)
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
+        log.commit_streamed(memory, std::iter::once(self.0.entries(memory)), transaction)
     }
 }
 

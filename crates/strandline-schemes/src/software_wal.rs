@@ -199,7 +199,7 @@ impl Scheme for SoftwareWriteAhead {
         (PersistentAddress::NULL, 0)
     }
 
-    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) -> u64 {
+    fn commit<M: Memory>(&mut self, view: &View<M>, _: &WriteSet, transaction: u64) -> u64 {
         let (memory, count) = (&view.memory, self.count());
         for number in 0..count {
             let (address, words) = block_at(self.log, number);

@@ -44,7 +44,7 @@ use strandline_core::error::Error;
 use strandline_core::layout::View;
 use strandline_core::memory::{Event, Memory, PersistentAddress, Step};
 use strandline_core::scheme::{Full, RecoveryReport, RecoveryStep, Scheme};
-use strandline_core::transaction::{LockSet, Statistics};
+use strandline_core::transaction::{LockSet, Statistics, WriteSet};
 
 /// SCT's state for one worker, under the persistency model `P`.
 struct SynchronousCommit<P> {
@@ -206,6 +206,7 @@ impl<P: PersistencyModel> Scheme for SynchronousCommit<P> {
         view: &View<M>,
         log: u64,
         locks: &mut LockSet,
+        _: &WriteSet,
         home: &[(PersistentAddress, u64)],
         statistics: &mut Statistics,
     ) -> Result<(), Error> {

@@ -47,7 +47,7 @@ use strandline_core::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
 use strandline_core::scheme::{Full, RecoveryReport, RecoveryStep, Scheme};
 use strandline_core::scheme::{check_transaction, logs};
-use strandline_core::transaction::{Concurrency, Statistics};
+use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
 /// Bytes in a record and what aligns it.
 const BYTES: u64 = 32;
@@ -231,7 +231,7 @@ impl Scheme for UndoLogged {
         view.memory.load(self.old[place as usize].0)
     }
 
-    fn commit<M: Memory>(&mut self, view: &View<M>, _: u64) -> u64 {
+    fn commit<M: Memory>(&mut self, view: &View<M>, _: &WriteSet, _: u64) -> u64 {
         view.memory.fence(Step::HomeFence);
         let records = self.old.len() as u64 * (BYTES / RECORD_BYTES) + 1;
         self.end(&view.memory, Step::CommitWriteBack, Step::CommitFence);

@@ -32,7 +32,6 @@
 use crate::execution_area::ExecutionArea;
 use crate::mnemosyne::HELPER_WAIT;
 use crate::mnemosyne::last_home;
-use crate::write_ahead::RESTART_FENCE_RETRY;
 use strandline_core::layout::{SharedLayout, View};
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::Step;
@@ -42,7 +41,7 @@ use strandline_core::scheme::persist_up_to;
 use strandline_core::scheme::wake_helper;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
-use strandline_core::scheme::{REDO_STEPS, leave_records};
+use strandline_core::scheme::{REDO_STEPS, RESTART_FENCE_RETRY, leave_records};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
 /// WrAP.
@@ -116,6 +115,7 @@ pub struct WriteAside {
 
 impl Logging for WriteAside {
     const READING: Reading = Reading::Counted;
+    const PAST_CACHE: bool = true;
 
     #[inline(always)]
     fn begin(&mut self) {
@@ -140,7 +140,7 @@ impl Logging for WriteAside {
     }
 
     #[inline(always)]
-    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.close_streamed(memory, transaction)
     }
 

@@ -100,13 +100,6 @@ pub const RESTART_FENCE: (Step, &str) = (
     "the first transaction of the new run fences its records before its commit record is stored, which completes the \
      restart's write-backs; no other record is trusted by its bits",
 );
-/// Why [`Step::RestartFence`] is redundant where a log begins anew after a transaction that did not fit.
-pub const RESTART_FENCE_RETRY: (Step, &str) = (
-    Step::RestartFence,
-    "a log begins anew for a transaction that did not fit, and that takes its locks again, or the writer's, before its \
-     first record is stored: an atomic operation, which on x86 completes the restart's write-backs; and nothing of an \
-     aborted transaction waits for them",
-);
 /// Why [`Step::RecoveryWatermarkLow`] is redundant where records are fenced before their commit record.
 pub const WATERMARK_LOW: (Step, &str) = (
     Step::RecoveryWatermarkLow,
@@ -159,7 +152,7 @@ impl Logging for Copying {
     }
 
     #[inline(always)]
-    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.commit_copied(memory, self.0.entries(memory), transaction)
     }
 }

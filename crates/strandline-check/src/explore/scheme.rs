@@ -2,7 +2,7 @@
 
 use strandline_core::Concurrency;
 use strandline_core::memory::Step;
-use strandline_core::scheme::{BPPM, Mode, SchemeKind, Schemes};
+use strandline_core::scheme::{Mode, PRODUCT, SchemeKind, Schemes};
 use strandline_schemes::{HARDWARE, HARDWARE_FLUSHED, Locking, Program};
 
 /// A scheme in one of its modes.
@@ -49,8 +49,8 @@ impl CheckedScheme {
     }
 
     /// What applications get, on their own path.
-    fn product(name: &'static str, mode: &Mode) -> Self {
-        Self { name, is_product: true, ..Self::new(&BPPM, mode) }
+    fn product(mode: &Mode) -> Self {
+        Self { is_product: true, ..Self::new(&PRODUCT, mode) }
     }
 
     /// Its steps, each of which makes a mutant.
@@ -81,8 +81,7 @@ pub fn schemes() -> Vec<CheckedScheme> {
 
 /// The same with the schemes of another registry.
 pub fn schemes_of(known: Schemes) -> Vec<CheckedScheme> {
-    let product = ["strandline", "strandline+single-writer"];
-    let product = product.into_iter().zip(BPPM.modes).map(|(name, mode)| CheckedScheme::product(name, mode));
+    let product = PRODUCT.modes.iter().map(CheckedScheme::product);
     let durable = known.iter().filter(|kind| kind.is_durable() && kind.is_native);
     let laboratory =
         durable.flat_map(|kind| kind.modes.iter().map(move |mode| CheckedScheme::new(kind, mode)));

@@ -16,7 +16,7 @@ use strandline_core::scheme::{SchemeMemory, Schemes, recover};
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
 
 const GEOMETRY: Geometry = Geometry { size: 32 << 12, logs: 3, log_bytes: 4096, chunk_bytes: 4096 };
-/// The log has 256 records.
+/// Words that are more than a log of 256 records takes.
 const MANY: u64 = 257;
 /// Words that all transactions write the same value to: in nine granules of three pages.
 const CELLS: u64 = 18;
@@ -24,9 +24,14 @@ const CELL_BYTES: u64 = 3 * 4096;
 /// Words of a block that large transactions replace.
 const BLOCK_WORDS: u64 = 40;
 
-/// Where things are: the first root leads to the cells, the second to the block, and the third says what is in that.
+/// Where things are: the first root leads to the cells and, behind them in each page, to the filling; the second to the block, and the
+/// third says what is in that and in the filling.
 fn cell(cells: u64, number: u64) -> PersistentAddress {
     PersistentAddress::new(cells + number % 3 * 4096 + number / 3 * 520)
+}
+
+fn filling(cells: u64, number: u64) -> PersistentAddress {
+    PersistentAddress::new(cells + number % 3 * 4096 + 3072 + number / 3 * 8)
 }
 
 fn lease<'m, C: Control<&'m Hosted>>(view: View<&'m Hosted>, control: C) -> Worker<&'m Hosted, C> {
@@ -78,8 +83,8 @@ fn large(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {
     }
     tx.write(tx.root(1), block.offset())?;
     tx.write(tx.root(2), value)?;
-    let last = tx.root(3);
-    (0..MANY).try_for_each(|number| tx.write(last, number))
+    let cells = tx.read(tx.root(0))?;
+    (0..MANY).try_for_each(|number| tx.write(filling(cells, number), value))
 }
 
 /// Threads run; what happened.
@@ -148,15 +153,16 @@ fn judge<M: SchemeMemory>(memory: M, trace: &Trace, time: u32) -> Result<(), Str
     if last < least {
         return Err(format!("{least} was acknowledged, what is there is of {last}"));
     }
-    let [block, content, filler] = [1, 2, 3].map(|root| memory.load(layout.root(root)));
+    let [block, content] = [1, 2].map(|root| memory.load(layout.root(root)));
     if block != 0 {
         let words = (0..BLOCK_WORDS).map(|word| memory.load(PersistentAddress::new(block).word(word)));
         if let Some(other) = words.into_iter().find(|&word| word != content) {
             return Err(format!("the block has {other:#x} beside {content:#x}"));
         }
     }
-    if filler != if block == 0 { 0 } else { MANY - 1 } {
-        return Err(format!("the last word is {filler}"));
+    let words = (0..MANY).map(|number| memory.load(filling(cells, number)));
+    if let Some(other) = words.into_iter().find(|&word| word != content) {
+        return Err(format!("the filling has {other:#x} beside {content:#x}"));
     }
     let usage = heap::usage(&view).map_err(|error| error.to_string())?;
     if usage.objects != 1 + u64::from(block != 0) {

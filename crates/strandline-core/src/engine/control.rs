@@ -2,12 +2,12 @@
 
 use crate::layout::View;
 use crate::memory::Memory;
-use crate::scheme::{BPPM, Blurred, Erased, Scheme, SchemeMemory, SchemeObject, Schemes};
+use crate::scheme::{BPPM, Erased, Product, Scheme, SchemeMemory, SchemeObject, Schemes};
 use crate::transaction::Concurrency;
 
 /// A concurrency control, and the path that its transactions take over memory `M`.
 ///
-/// The product's path is BPPM under [`Stm`] or [`SingleWriter`], compiled for each and inlined down to the store
+/// The product's path is [`Product`] under [`Stm`] or [`SingleWriter`], compiled for each and inlined down to the store
 /// instruction. The laboratory's is [`Concurrency`], a control that is known while the program runs, with an [`Erased`]
 /// scheme: it is compiled once for all schemes and controls, BPPM too. There is no third.
 ///
@@ -63,35 +63,35 @@ pub struct Stm;
 pub struct SingleWriter;
 
 impl<M: Memory> Control<M> for Stm {
-    type Scheme = Blurred;
+    type Scheme = Product;
 
     #[inline(always)]
     fn concurrency(self) -> Concurrency {
         Concurrency::Stm
     }
 
-    fn lease(view: &View<M>, index: u64) -> Blurred {
+    fn lease(view: &View<M>, index: u64) -> Product {
         Scheme::lease(view, index)
     }
 
-    fn reader() -> Option<Blurred> {
+    fn reader() -> Option<Product> {
         Scheme::reader()
     }
 }
 
 impl<M: Memory> Control<M> for SingleWriter {
-    type Scheme = Blurred;
+    type Scheme = Product;
 
     #[inline(always)]
     fn concurrency(self) -> Concurrency {
         Concurrency::SingleWriter
     }
 
-    fn lease(view: &View<M>, index: u64) -> Blurred {
+    fn lease(view: &View<M>, index: u64) -> Product {
         Scheme::lease(view, index)
     }
 
-    fn reader() -> Option<Blurred> {
+    fn reader() -> Option<Product> {
         Scheme::reader()
     }
 }

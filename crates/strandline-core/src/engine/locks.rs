@@ -124,8 +124,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if !self.scheme.in_place() {
             self.home.extend(self.writes.entries().iter().flat_map(LineEntry::home));
         }
-        let (view, home) = (&self.view, &self.home);
-        match self.scheme.commit_locked(view, self.slot_index, &mut self.locks, home, &mut self.statistics) {
+        let Self { view, scheme, slot_index, locks, writes, home, statistics, .. } = self;
+        match scheme.commit_locked(view, *slot_index, locks, writes, home, statistics) {
             Ok(()) => {
                 self.statistics.commits += 1;
                 Ok(())

@@ -114,7 +114,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             control,
             shared_log,
             reads: Vec::with_capacity(256),
-            writes: WriteSet::new(),
+            writes: WriteSet::default(),
             home: Vec::new(),
             locks: LockSet::new(),
             horizon: 0,
@@ -789,7 +789,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         self.view.memory.event(Event::Commit(transaction));
         self.gather_home();
-        let log_records = self.scheme.commit(&self.view, transaction);
+        let log_records = self.scheme.commit(&self.view, &self.writes, transaction);
         self.view.memory.event(Event::Acknowledged(transaction));
         log_records
     }

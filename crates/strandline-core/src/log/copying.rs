@@ -57,14 +57,25 @@ impl ThreadLog {
     pub fn commit_streamed<M: Memory>(
         &mut self,
         memory: &M,
-        words: impl Iterator<Item = (PersistentAddress, u64)>,
+        words: impl Iterator<Item = impl Iterator<Item = (PersistentAddress, u64)>>,
         transaction: u64,
     ) -> u64 {
         self.begin();
-        for (address, value) in words {
-            self.stream(memory, Record::Data { address: address.offset(), value, mask: 0xff });
+        let mut to = self.position;
+        for line in words {
+            for (address, value) in line {
+                let record = Record::Data { address: address.offset(), value, mask: 0xff };
+                memory.store_pair_non_temporal(self.at(to), record.encode(self.phase));
+                to += 1;
+            }
         }
-        self.close(memory, Record::Commit { transaction }, transaction)
+        memory.store_pair_non_temporal(self.at(to), Record::Commit { transaction }.encode(self.phase));
+        let end = (to + 1).next_multiple_of(RECORDS_PER_LINE);
+        for filling in to + 1..end {
+            memory.store_pair_non_temporal(self.at(filling), Record::INERT.encode(self.phase));
+        }
+        memory.fence(Step::CommitFence);
+        self.committed_to(memory, end, transaction)
     }
 
     /// Appends new data of a word past the cache. Room for a commit record is always kept.
@@ -93,7 +104,14 @@ impl ThreadLog {
         if memory.omitted(Step::CommitFenceEarly) {
             memory.fence(Step::CommitFence);
         }
-        self.close(memory, Record::CountedCommit { transaction, records }, transaction)
+        self.stream(memory, Record::CountedCommit { transaction, records });
+        while !self.position.is_multiple_of(RECORDS_PER_LINE) {
+            self.stream(memory, Record::INERT);
+        }
+        if !memory.omitted(Step::CommitFenceEarly) {
+            memory.fence(Step::CommitFence);
+        }
+        self.committed_to(memory, self.position, transaction)
     }
 
     /// Ends the running transaction, whose records go past the cache, without effect: the lines that have left are not
@@ -123,17 +141,5 @@ impl ThreadLog {
                 memory.store_non_temporal(line.word(word as u64), value);
             }
         }
-    }
-
-    #[inline(always)]
-    fn close<M: Memory>(&mut self, memory: &M, commit: Record, transaction: u64) -> u64 {
-        self.stream(memory, commit);
-        while !self.position.is_multiple_of(RECORDS_PER_LINE) {
-            self.stream(memory, Record::INERT);
-        }
-        if !memory.omitted(Step::CommitFenceEarly) {
-            memory.fence(Step::CommitFence);
-        }
-        self.committed_to(memory, self.position, transaction)
     }
 }

@@ -8,7 +8,7 @@ mod thread_log;
 
 pub use crate::layout::RECORD_BYTES;
 pub(crate) use journal::{GRANULE_BYTES, Journal, JournalHeader, roll_back_journal};
-pub use record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, merge};
+pub use record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, home_address, merge};
 pub use scan::{Committed, Write, highest_transaction, scan, scan_counted, scan_fenced};
 pub use thread_log::{LogFull, ThreadLog};
 pub use thread_log::{make_log, zero};

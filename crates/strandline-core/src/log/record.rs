@@ -115,6 +115,13 @@ impl Record {
     }
 }
 
+/// The home address that a metadata block names, if it is a data record's that is not inert.
+#[inline(always)]
+pub fn home_address(metadata: u64) -> Option<u64> {
+    const VALID: u64 = 0xff << MASK_SHIFT;
+    (metadata & FLG_DC == 0 && metadata & VALID != 0).then_some(metadata >> ADDRESS_SHIFT)
+}
+
 /// Whether a metadata block is a commit record's.
 #[inline(always)]
 pub fn is_commit(metadata: u64) -> bool {

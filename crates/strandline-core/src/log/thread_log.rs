@@ -382,6 +382,11 @@ impl ThreadLog {
         memory.store(self.slot.committed(), pack(self.run, 0));
     }
 
+    /// Before records go past the cache again: whoever persists in bulk reads the log.
+    pub fn evict<M: Memory>(&self, memory: &M) {
+        memory.evict(self.start, u64::from(self.records) * RECORD_BYTES);
+    }
+
     fn write_back_rest<M: Memory>(&self, memory: &M) {
         let mut any = false;
         for &(from, to) in &self.unwritten {

@@ -196,6 +196,25 @@ pub trait Memory {
     /// Stores a word past the cache; durable after the next fence.
     #[track_caller]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64);
+    /// Has these bytes leave the caches, where that can be had: stores past the cache to what is in one take half as long again. They are
+    /// durable as after [`Memory::write_back_range`], but that is not what this is for, and worlds do nothing.
+    #[inline]
+    fn evict(&self, _at: PersistentAddress, _bytes: u64) {}
+    /// The words of a line.
+    #[inline]
+    fn load_line(&self, line: PersistentAddress) -> [u64; LINE_WORDS as usize] {
+        let mut words = [0; LINE_WORDS as usize];
+        self.load_range(line, &mut words);
+        words
+    }
+    /// Stores two words past the cache, as [`Memory::store_non_temporal`] does; the pairs of whole lines, in the order of addresses: a line
+    /// is counted when its last one is stored.
+    #[inline]
+    #[track_caller]
+    fn store_pair_non_temporal(&self, at: PersistentAddress, [first, second]: [u64; 2]) {
+        self.store_non_temporal(at, first);
+        self.store_non_temporal(at.word_inside(1), second);
+    }
     /// Sequentially consistent compare-and-exchange: the old value, `Ok` if it was exchanged.
     #[track_caller]
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64>;
@@ -449,6 +468,17 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
         (**self).store_non_temporal(at, value);
+    }
+    fn evict(&self, at: PersistentAddress, bytes: u64) {
+        (**self).evict(at, bytes);
+    }
+    #[inline(always)]
+    fn load_line(&self, line: PersistentAddress) -> [u64; LINE_WORDS as usize] {
+        (**self).load_line(line)
+    }
+    #[inline(always)]
+    fn store_pair_non_temporal(&self, at: PersistentAddress, pair: [u64; 2]) {
+        (**self).store_pair_non_temporal(at, pair);
     }
     #[inline(always)]
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {

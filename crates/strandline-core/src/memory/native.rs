@@ -104,6 +104,18 @@ impl Words {
         unsafe { &*self.base.add(index as usize) }
     }
 
+    /// The words of a line.
+    #[inline(always)]
+    fn line(&self, offset: u64) -> &[AtomicU64; LINE_WORDS as usize] {
+        // Rotated, the offset of what is no line becomes larger than any size.
+        let line = offset.rotate_right(6);
+        if line >= self.count() / LINE_WORDS {
+            outside(offset);
+        }
+        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and this line of them ends at `count` at the latest.
+        unsafe { &*self.base.add((line * LINE_WORDS) as usize).cast() }
+    }
+
     /// Two consecutive words.
     #[inline(always)]
     fn pair(&self, offset: u64) -> &[AtomicU64; 2] {
@@ -440,6 +452,44 @@ impl Memory for Native {
         }
     }
 
+    fn evict(&self, at: PersistentAddress, bytes: u64) {
+        const EVICTS: WriteBackInstruction = WriteBackInstruction::Clflushopt;
+        if self.instruction.is_some() && EVICTS.is_supported() {
+            for line in
+                self.persistent.range(at.offset(), (bytes / WORD_BYTES) as usize).chunks(LINE_WORDS as usize)
+            {
+                write_back::write_back(EVICTS, &line[0]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn load_line(&self, line: PersistentAddress) -> [u64; LINE_WORDS as usize] {
+        self.persistent.line(line.offset()).each_ref().map(|word| word.load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn store_pair_non_temporal(&self, at: PersistentAddress, pair: [u64; 2]) {
+        if self.instruction.is_none() {
+            return self.store_pair(at, pair);
+        }
+        let [first, second] = self.persistent.pair(at.offset());
+        self.storing::<PersistentAddress, _>(move || {
+            write_back::store_non_temporal(first, pair[0]);
+            write_back::store_non_temporal(second, pair[1]);
+        });
+        if at.offset() % LINE_BYTES == LINE_BYTES - 2 * WORD_BYTES {
+            self.count(|c| {
+                c.non_temporal_bytes += LINE_BYTES;
+                c.lines_written_back += 1;
+            });
+            if self.latency != 0 {
+                let (line, lines) = self.non_temporal.get();
+                self.non_temporal.set((line, lines + 1));
+            }
+        }
+    }
+
     #[inline(always)]
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
         let word = self.words::<A>().at(at.offset());
@@ -466,8 +516,11 @@ impl Memory for Native {
         if self.fences {
             write_back::fence();
             self.count(|c| c.fences += 1);
-            let (_, lines) = self.non_temporal.replace((u64::MAX, 0));
-            self.wait(lines);
+            const NONE: (u64, u64) = (u64::MAX, 0);
+            if self.non_temporal.get() != NONE {
+                let (_, lines) = self.non_temporal.replace(NONE);
+                self.wait(lines);
+            }
         }
     }
 

@@ -40,8 +40,8 @@ use super::recovery::Reading;
 use super::redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
 use super::{Durability, Mode, Of, SchemeDescriptor};
 use crate::layout::{Layout, SharedLayout, View, pack, unpack};
-use crate::log::{RECORD_BYTES, Record, ThreadLog};
-use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Space, Step, biased, latch};
+use crate::log::{RECORD_BYTES, Record, ThreadLog, home_address};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Space, Step, biased, latch};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// BPPM: execution in the log and bulk persistence.
@@ -133,7 +133,7 @@ pub const WATERMARK_FENCE: (Step, &str) = (
 );
 /// Why [`Step::WatermarkFenceLate`] is.
 pub const WATERMARK_FENCE_LATE: (Step, &str) = (Step::WatermarkFenceLate, "as WatermarkFence");
-const LINE_RECORDS: u64 = LINE_BYTES / RECORD_BYTES;
+const LINE_RECORDS: u32 = (LINE_BYTES / RECORD_BYTES) as u32;
 
 /// Execution in the log: a value's place is its record's position.
 #[derive(Default)]
@@ -154,7 +154,7 @@ impl Logging for Executing {
     }
 
     #[inline(always)]
-    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64 {
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.commit(memory, transaction)
     }
 
@@ -276,9 +276,13 @@ fn write_back_home<M: Memory>(view: &View<M>, old: u64, watermark: u64, with_log
         }
     }
     let partial = memory.omitted(Step::BulkDataWriteBackPartial);
-    for line in lines.iter().take(if partial { 1 } else { usize::MAX }) {
-        memory.write_back(line, Step::BulkDataWriteBack);
-    }
+    let mut is_first = true;
+    lines.for_each(|line| {
+        if is_first || !partial {
+            memory.write_back(line, Step::BulkDataWriteBack);
+        }
+        is_first = false;
+    });
 }
 
 /// Makes the home lines written back, and then `watermark`, durable; publishes it.
@@ -322,36 +326,42 @@ fn collect_home_lines<M: Memory>(
         _ => 0,
     };
     let mut upto = from;
-    // The words of the transaction being read, until its commit record is, and where they were read.
-    let mut pending: Vec<(u32, PersistentAddress)> = Vec::new();
-    let mut blocks = [0; LINE_WORDS as usize];
-    'log: for line in u64::from(from) / LINE_RECORDS..u64::from(end).div_ceil(LINE_RECORDS) {
-        memory.load_range(log.byte(line * LINE_BYTES), &mut blocks);
-        for (i, record) in blocks.as_chunks::<2>().0.iter().enumerate() {
-            let at = (line * LINE_RECORDS) as u32 + i as u32;
-            if !(from..end).contains(&at) {
-                continue;
-            }
-            match Record::decode(*record) {
-                Record::Data { mask: 0, .. } => {}
-                Record::Data { address, .. } => pending.push((at, PersistentAddress::new(address))),
-                Record::Abort { .. } => pending.clear(),
-                commit @ (Record::Commit { transaction } | Record::CountedCommit { transaction, .. }) => {
-                    if transaction > watermark {
-                        break 'log;
+    // The words of the transaction being read, and of those aborted before it, until its commit record is.
+    let mut pending: Vec<PersistentAddress> = Vec::new();
+    let mut at = from;
+    'log: while at < end {
+        let blocks = memory.load_line(log.byte(u64::from(at) * RECORD_BYTES).line());
+        for record in &blocks.as_chunks::<2>().0[(at % LINE_RECORDS) as usize..] {
+            if let Some(address) = home_address(record[1]) {
+                pending.push(PersistentAddress::new(address));
+            } else {
+                match Record::decode(*record) {
+                    Record::Data { .. } => {}
+                    Record::Abort { .. } => pending.clear(),
+                    commit @ (Record::Commit { transaction } | Record::CountedCommit { transaction, .. }) => {
+                        if transaction > watermark {
+                            break 'log;
+                        }
+                        let written = match commit {
+                            // What lies before that was aborted.
+                            Record::CountedCommit { records, .. } => pending.len().min(records as usize),
+                            _ => pending.len(),
+                        };
+                        if transaction > old {
+                            let words = &pending[pending.len() - written..];
+                            words
+                                .iter()
+                                .filter(|&&at| layout.is_data(at, 1))
+                                .for_each(|&at| lines.insert(at));
+                        }
+                        pending.clear();
+                        upto = at + 1;
                     }
-                    let first = match commit {
-                        // What lies before that was aborted.
-                        Record::CountedCommit { records, .. } => u64::from(at).saturating_sub(records),
-                        _ => 0,
-                    };
-                    let words = pending.iter().filter(|&&(word, _)| u64::from(word) >= first);
-                    for &(_, at) in words.filter(|&&(_, at)| transaction > old && layout.is_data(at, 1)) {
-                        lines.insert(at);
-                    }
-                    pending.clear();
-                    upto = at + 1;
                 }
+            }
+            at += 1;
+            if at == end {
+                break 'log;
             }
         }
     }

@@ -82,7 +82,10 @@ macro_rules! scheme_object {
             }
             #[inline]
             fn own_value(&self, view: &View<$memory>, entry: &LineEntry, word: usize) -> u64 {
-                entry.place(word).map_or(0, |place| self.value(view, place))
+                match entry.place(word) {
+                    Some(place) if self.keeps_values => self.value(view, place),
+                    _ => entry.value(word),
+                }
             }
             #[inline(always)]
             fn write_run(&mut self, _: &View<$memory>, _: PersistentAddress, _: &[u64]) -> Option<u32> {
@@ -108,7 +111,7 @@ scheme_object! {
     fn value[&](place: u32) -> u64;
     fn executed[&mut](writes: &WriteSet);
     fn next_transaction[&mut]() -> u64;
-    fn commit[&mut](transaction: u64) -> u64;
+    fn commit[&mut](writes: &WriteSet, transaction: u64) -> u64;
     fn stored_home[&mut](writes: &WriteSet, concurrency: Concurrency);
     fn abort[&mut]();
     fn make_room[&mut](concurrency: Concurrency, statistics: &mut Statistics) -> Result<(), Error>;
@@ -116,6 +119,7 @@ scheme_object! {
     fn commit_locked[&mut](
         log: u64,
         locks: &mut LockSet,
+        writes: &WriteSet,
         home: &[(PersistentAddress, u64)],
         statistics: &mut Statistics
     ) -> Result<(), Error>;
@@ -144,11 +148,12 @@ pub struct Erased {
     scheme: Box<dyn Leased + Send>,
     /// What does not change needs no call.
     in_place: bool,
+    keeps_values: bool,
 }
 
 impl Erased {
     fn new<S: Scheme + Send + 'static>(scheme: S) -> Self {
-        Self { scheme: Box::new(scheme), in_place: S::IN_PLACE }
+        Self { scheme: Box::new(scheme), in_place: S::IN_PLACE, keeps_values: S::KEEPS_VALUES }
     }
 }
 

@@ -32,28 +32,20 @@ impl LineSet {
         part[(line % PART_LINES / 64) as usize] |= 1 << (line % 64);
     }
 
-    /// The lines, in the order of their addresses.
-    pub fn iter(&self) -> impl Iterator<Item = PersistentAddress> {
-        self.parts.iter().enumerate().flat_map(|(part, words)| {
-            let words = words.iter().flat_map(|words| words.iter().enumerate());
-            words.flat_map(move |(word, &bits)| {
-                let first = part as u64 * PART_LINES + 64 * word as u64;
-                Bits(bits).map(move |bit| PersistentAddress::new((first + bit) * LINE_BYTES))
-            })
-        })
-    }
-}
-
-/// The numbers of the bits that are set.
-struct Bits(u64);
-
-impl Iterator for Bits {
-    type Item = u64;
+    /// Calls `act` with each line, in the order of their addresses.
     #[inline]
-    fn next(&mut self) -> Option<u64> {
-        let bit = self.0.trailing_zeros();
-        self.0 &= self.0.wrapping_sub(1);
-        (bit < 64).then(|| bit.into())
+    pub fn for_each(&self, mut act: impl FnMut(PersistentAddress)) {
+        for (part, words) in (0..).zip(&self.parts) {
+            let Some(words) = words else { continue };
+            for (word, &bits) in (0..).zip(words.iter()) {
+                let first = part * PART_LINES + 64 * word;
+                let mut rest = bits;
+                while rest != 0 {
+                    act(PersistentAddress::new((first + u64::from(rest.trailing_zeros())) * LINE_BYTES));
+                    rest &= rest - 1;
+                }
+            }
+        }
     }
 }
 
@@ -70,7 +62,9 @@ mod tests {
                 set.insert(at);
                 model.insert(at.line());
             }
-            proptest::prop_assert!(set.iter().eq(model));
+            let mut lines = Vec::new();
+            set.for_each(|line| lines.push(line));
+            proptest::prop_assert!(lines.into_iter().eq(model));
         }
     }
 }

@@ -8,6 +8,7 @@ mod current;
 mod descriptor;
 mod erased;
 mod line_set;
+mod product;
 mod recovery;
 mod redo;
 
@@ -23,8 +24,9 @@ pub use descriptor::{
 };
 pub use erased::{AnyScheme, Erased, Of, OperationsOn, OperationsOnAll, SchemeMemory, SchemeObject};
 pub use line_set::LineSet;
+pub use product::{PRODUCT, Product};
 pub use recovery::{Reading, RecoveryReport, RecoveryStep};
-pub use redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
+pub use redo::{Checkpoint, Logging, REDO_STEPS, RESTART_FENCE_RETRY, Redo, leave_records};
 
 use crate::error::Error;
 use crate::layout::{SharedLayout, View};
@@ -42,13 +44,14 @@ pub struct Full;
 /// # use strandline_core::example::*;
 /// # let (recorder, view, layout) = recorded();
 /// use strandline_core::scheme::{Blurred, Scheme, Schemes, recover};
+/// use strandline_core::transaction::WriteSet;
 ///
 /// // What a worker does with a scheme, without isolation.
 /// let mut scheme = Blurred::lease(&view, 0);
 /// scheme.begin(&view);
 /// let place = scheme.write(&view, layout.root(0), 5, None).unwrap();
 /// assert_eq!((scheme.value(&view, place), view.memory.load(layout.root(0))), (5, 0), "kept apart");
-/// scheme.commit(&view, 1);
+/// scheme.commit(&view, &WriteSet::default(), 1);
 /// // It is durable: should nobody store it home, recovery does.
 /// recover(&view, Schemes::default(), |_| ())?;
 /// assert_eq!(view.memory.load(layout.root(0)), 5);
@@ -60,6 +63,8 @@ pub trait Scheme: Sized {
     /// Whether [`Scheme::write`] stores home at once. A commit stores nothing home then, readers take
     /// the writer's lock, and [`Scheme::abort`] takes the stores back.
     const IN_PLACE: bool = false;
+    /// Whether it keeps what [`Scheme::write`] is given, for [`Scheme::value`]; otherwise only the write set does.
+    const KEEPS_VALUES: bool = true;
 
     /// Begins to serve the worker that leases log `index`.
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;
@@ -110,10 +115,10 @@ pub trait Scheme: Sized {
         view.memory.store(SharedLayout::CLOCK, transaction);
         transaction
     }
-    /// Makes the running transaction durable under TxID `transaction`; returns the number of log records that it
-    /// took, its commit record included.
+    /// Makes the running transaction, which has written `writes`, durable under TxID `transaction`; returns the number of log
+    /// records that it took, its commit record included.
     #[inline(always)]
-    fn commit<M: Memory>(&mut self, _view: &View<M>, _transaction: u64) -> u64 {
+    fn commit<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet, _transaction: u64) -> u64 {
         0
     }
     /// After the home stores and before the locks are released: what the scheme does to forget the log.
@@ -147,6 +152,7 @@ pub trait Scheme: Sized {
         view: &View<M>,
         log: u64,
         locks: &mut LockSet,
+        writes: &WriteSet,
         home: &[(PersistentAddress, u64)],
         statistics: &mut Statistics,
     ) -> Result<(), Error> {
@@ -161,7 +167,7 @@ pub trait Scheme: Sized {
             view.memory.event(Event::Executed(transaction));
         }
         view.memory.event(Event::Commit(transaction));
-        statistics.log_bytes += crate::log::RECORD_BYTES * self.commit(view, transaction);
+        statistics.log_bytes += crate::log::RECORD_BYTES * self.commit(view, writes, transaction);
         view.memory.event(Event::Acknowledged(transaction));
         for &(at, value) in home {
             view.memory.store(at, value);

@@ -7,6 +7,7 @@
 //! | streamed to the log, one fence | MNE, synchronous | `vcbp-streamed` | MNE, asynchronous |
 //! | executed in the log, one fence | BP(XIL) | BPPM | |
 //! | executed in the log, counted | | `bppm-counted` | |
+//! | streamed to the log from the write set, one fence | | the product | |
 //! | written aside, counted, one fence | | | WrAP, some transactions at a time |
 //!
 //! What is common: all locks are held, the TxID is taken and the reads are validated before a commit record is
@@ -14,7 +15,7 @@
 //! crash may find any part of a committed transaction home. Recovery replays, in the order of TxIDs, the
 //! transactions that are not known to be home durably; replaying what is home already changes nothing. The rows
 //! and columns say in their files what a crash at each of their steps leaves: `write_ahead.rs`, `mnemosyne.rs`,
-//! `blurred.rs`, `counted.rs`, `wrap.rs`.
+//! `blurred.rs`, `product.rs`, `counted.rs`, `wrap.rs`.
 
 use super::recovery::{self, Reading};
 use super::{Full, RecoveryReport, RecoveryStep, Scheme};
@@ -28,6 +29,10 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 pub trait Logging: Default {
     /// How recovery reads the log.
     const READING: Reading;
+    /// As [`Scheme::KEEPS_VALUES`].
+    const KEEPS_VALUES: bool = true;
+    /// Whether records go past the cache.
+    const PAST_CACHE: bool = false;
 
     /// A transaction begins.
     #[inline(always)]
@@ -64,8 +69,14 @@ pub trait Logging: Default {
     fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
         log.value(memory, place)
     }
-    /// Makes the running transaction durable; returns the number of log records that it took.
-    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, transaction: u64) -> u64;
+    /// Makes the running transaction, which has written `writes`, durable; returns the number of log records that it took.
+    fn commit<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        writes: &WriteSet,
+        transaction: u64,
+    ) -> u64;
     /// The running transaction ends without effect. An execution area is just forgotten.
     fn abort<M: Memory>(&mut self, _memory: &M, _log: &mut ThreadLog) {}
 }
@@ -96,7 +107,7 @@ pub trait Checkpoint {
 pub struct Redo<L, C> {
     log: ThreadLog,
     logging: L,
-    /// In the `Sync` domain the log is a volatile execution area that begins anew with each transaction.
+    /// In the `Sync` domain the log is a volatile execution area that begins anew with each transaction, which executes there.
     volatile: bool,
     /// Whether the running transaction began in an empty log.
     began_empty: bool,
@@ -105,6 +116,7 @@ pub struct Redo<L, C> {
 
 impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
     const HELPER: bool = C::HELPER;
+    const KEEPS_VALUES: bool = L::KEEPS_VALUES;
 
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
         Self {
@@ -151,11 +163,17 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         value: u64,
         previous: Option<u32>,
     ) -> Result<u32, Full> {
+        if self.volatile {
+            return self.log.append(&view.memory, at, value).map_err(|_| Full);
+        }
         self.logging.write(&view.memory, &mut self.log, (at, value), previous).map_err(|_| Full)
     }
 
     #[inline(always)]
     fn write_run<M: Memory>(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64]) -> Option<u32> {
+        if self.volatile {
+            return self.log.append_run(&view.memory, at, values).ok();
+        }
         self.logging.write_run(&view.memory, &mut self.log, at, values)
     }
 
@@ -169,8 +187,8 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
     }
 
     #[inline(always)]
-    fn commit<M: Memory>(&mut self, view: &View<M>, transaction: u64) -> u64 {
-        self.logging.commit(&view.memory, &mut self.log, transaction)
+    fn commit<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet, transaction: u64) -> u64 {
+        self.logging.commit(&view.memory, &mut self.log, writes, transaction)
     }
 
     #[inline(always)]
@@ -195,6 +213,9 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         }
         C::release_log(view, &self.log, concurrency, statistics);
         self.log.restart(&view.memory);
+        if L::PAST_CACHE {
+            self.log.evict(&view.memory);
+        }
         statistics.log_restarts += 1;
         Ok(())
     }
@@ -235,6 +256,14 @@ pub const REDO_STEPS: &[Step] = &[
     Step::RecoveryWatermarkLow,
     Step::RecoveryZeroEarly,
 ];
+
+/// Why [`Step::RestartFence`] is redundant where a log begins anew after a transaction that did not fit.
+pub const RESTART_FENCE_RETRY: (Step, &str) = (
+    Step::RestartFence,
+    "a log begins anew for a transaction that did not fit, and that takes its locks again, or the writer's, before its \
+     first record is stored: an atomic operation, which on x86 completes the restart's write-backs; and nothing of an \
+     aborted transaction waits for them",
+);
 
 /// What another life may have left of a redo scheme: commit records, and data for words near the roots, of one run.
 pub fn leave_records(layout: &Layout, random: &mut dyn FnMut(u64) -> u64, log: &mut [u64]) {

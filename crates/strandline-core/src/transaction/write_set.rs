@@ -125,13 +125,15 @@ pub struct WriteSet {
     generation: u32,
 }
 
-impl WriteSet {
+impl Default for WriteSet {
     /// An empty write set.
-    pub(crate) fn new() -> Self {
+    fn default() -> Self {
         let slots = vec![LineEntry::UNUSED; 16];
         Self { slots, length: 0, filter: 0, index: vec![0; 256], generation: 1 }
     }
+}
 
+impl WriteSet {
     /// Forgets all entries.
     #[inline]
     pub fn clear(&mut self) {

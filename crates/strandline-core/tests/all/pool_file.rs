@@ -598,6 +598,37 @@ fn a_mapped_file_that_is_deleted_ends_the_pool_at_the_next_bulk_persistence() {
     }
 }
 
+/// What goes past the cache is what is read again, and counted by lines; a log that begins anew is evicted, and nothing else is lost.
+#[test]
+fn what_goes_past_the_cache_is_there() {
+    let domain = Domain::Flush;
+    if !domain.is_supported() {
+        return;
+    }
+    let options = Options { domain, assume_persistent: true, ..options() };
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("pool");
+    let pool = Pool::create(&path, &options).unwrap();
+    let mut worker = pool.worker().unwrap();
+    for value in 0..2000 {
+        let before = worker.statistics();
+        worker.run(|tx| (0..5).try_for_each(|word| tx.write(tx.root(word % 3), value + word))).unwrap();
+        let after = worker.statistics();
+        let cost = after.total - after.bulk - (before.total - before.bulk);
+        assert_eq!((cost.non_temporal_bytes, cost.lines_written_back, cost.fences), (64, 1, 1));
+    }
+    assert!(worker.statistics().log_restarts > 0);
+    // As a killed process leaves it.
+    drop(pool);
+    drop(worker);
+    let pool = Pool::open(&path, &options).unwrap();
+    let words = pool
+        .worker()
+        .unwrap()
+        .view(|tx| Ok([tx.read(tx.root(0))?, tx.read(tx.root(1))?, tx.read(tx.root(2))?]));
+    assert_eq!(words.unwrap(), [2002, 2003, 2001]);
+}
+
 #[test]
 fn all_files_of_a_pool_have_its_permissions() {
     use std::os::unix::fs::PermissionsExt;

@@ -4,7 +4,7 @@ use strandline_core::engine::{SingleWriter, Stm, Worker};
 use strandline_core::example::{SMALL, TestPool};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::Counters;
-use strandline_core::scheme::{CommitCost, SchemeKind};
+use strandline_core::scheme::{CommitCost, PRODUCT, SchemeKind};
 use strandline_core::transaction::Statistics;
 use strandline_core::{Abort, Concurrency, Read, Runner, Transaction};
 
@@ -42,8 +42,8 @@ fn commits_cost_what_the_descriptors_say() {
 }
 
 #[test]
-fn the_products_path_costs_the_same() {
-    let expected = strandline_schemes::BPPM.commit_cost.expect("the product's scheme is counted");
+fn the_products_path_costs_what_its_descriptor_says() {
+    let expected = PRODUCT.commit_cost.expect("the product is counted");
     let pool = || TestPool::new(GEOMETRY, None, 0, 1, None);
     commits_of_cost(&mut pool().worker(Stm).unwrap(), "the product's path", expected);
     commits_of_cost(&mut pool().worker(SingleWriter).unwrap(), "the product's path", expected);
@@ -156,6 +156,41 @@ fn an_execution_area_keeps_the_newest_value_alone() {
         ],
         [192; 4]
     );
+}
+
+/// An application's transactions execute in their write sets: what is written again takes one record, however often, and what is given up
+/// costs nothing and leaves nothing.
+#[test]
+fn only_what_commits_is_in_an_applications_log() {
+    fn check(worker: &mut impl Runner) {
+        // More than the log has records.
+        let again = |w: &mut _| write_again(w, 5000);
+        fn write_again(worker: &mut impl Runner, times: u64) {
+            fn set_and_get(tx: &mut impl Transaction, i: u64) -> Result<(), Abort> {
+                let at = tx.root(i % 3);
+                tx.write(at, i)?;
+                assert_eq!(tx.read(at)?, i);
+                Ok(())
+            }
+            worker.run(|tx| (0..times).try_for_each(|i| set_and_get(tx, i))).unwrap();
+        }
+        assert_eq!(cost(worker, again), (1, 1, 64));
+        let given_up = cost(worker, |w| {
+            let result = w.run(|tx| {
+                let at = tx.root(0);
+                (0..40).try_for_each(|i| tx.write(at.word(i), i))?;
+                Err::<(), _>(Abort::User)
+            });
+            assert!(result.is_err());
+        });
+        assert_eq!(given_up, (0, 0, 0));
+        assert_eq!(cost(worker, again), (1, 1, 64));
+        assert_eq!(worker.view(|tx| tx.read(tx.root(0))).unwrap(), 4998);
+    }
+    let pool = || TestPool::new(GEOMETRY, None, 0, 1, None);
+    check(&mut pool().worker(Stm).unwrap());
+    check(&mut pool().worker(SingleWriter).unwrap());
+    check(&mut pool().worker_of(&PRODUCT, Concurrency::Stm).unwrap());
 }
 
 #[test]
