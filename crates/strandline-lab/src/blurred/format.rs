@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-use strandline_core::file::{Options, Pool};
+use strandline_core::file::Options;
 use strandline_core::layout::Geometry;
 use strandline_core::log::{RECORD_BLOCKS, Record, scan};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, WORD_BYTES, World};
 use strandline_core::structures::{BPlusTree, NodeShape};
-use strandline_core::{Abort, Domain, Runner, Transaction};
+use strandline_core::{Abort, Concurrency, Domain, Runner, Transaction};
+use strandline_schemes::{BPPM, laboratory};
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, Sizes};
 
 use crate::claim::Claim;
@@ -84,8 +85,8 @@ fn aborted_transaction(session: &Session) -> Result<Aborted, Error> {
         domain: Domain::Process,
         ..Options::default()
     };
-    let pool = Pool::create(place.folder().join("log"), &options)?;
-    let mut worker = pool.worker()?;
+    let pool = laboratory(Concurrency::Stm).create(place.folder().join("log"), &options)?;
+    let mut worker = pool.worker_of(&BPPM)?;
     let block = worker.run(|tx| tx.alloc(8 * WRITES))?;
     worker.run(|tx| tx.write(block, 1))?;
     let given_up: strandline_core::Result<()> = worker.run(|tx| {
