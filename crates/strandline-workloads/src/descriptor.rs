@@ -152,7 +152,7 @@ mod tests {
     use std::collections::HashSet;
 
     use strandline_core::{Concurrency, Domain};
-    use strandline_schemes::BPPM;
+    use strandline_schemes::VCBP_STREAMED;
 
     use super::*;
     use crate::{ALL, Place, PoolSetting, Prepared, PreparedProduct, SchemeName, Selection, System, runner};
@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn every_workload_runs_and_checks_on_both_paths() {
-        let scheme = SchemeName::of(&BPPM, Concurrency::Stm);
+        // It logs what the product's path logs: each word's newest value.
+        let scheme = SchemeName::of(&VCBP_STREAMED, Concurrency::Stm);
         for kind in ALL.iter() {
             let place = Place::in_memory().unwrap();
             let selection = Selection::new(kind, &Sizes::small()).unwrap();

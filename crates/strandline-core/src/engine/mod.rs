@@ -489,7 +489,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         };
         let first = LineEntry::word_of(at);
         if values.len() > 1
-            && let Some(place) = scheme.write_run(view, at, values)
+            && let Some(place) = scheme.write_run(view, at, values, entry.new_words(first, values.len()))
         {
             entry.set_run(first, values, place);
             return Ok(());

@@ -149,6 +149,7 @@ impl Logging for Executing {
         log: &mut ThreadLog,
         at: PersistentAddress,
         values: &[u64],
+        _: usize,
     ) -> Option<u32> {
         log.append_run(memory, at, values).ok()
     }

@@ -30,7 +30,7 @@ macro_rules! scheme_object {
             /// costs.
             fn own_value(&self, view: &View<M>, entry: &LineEntry, word: usize) -> u64;
             /// [`Scheme::write_run`], where the scheme is known to the compiler; otherwise word by word, as the papers count.
-            fn write_run(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64]) -> Option<u32>;
+            fn write_run(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64], new: usize) -> Option<u32>;
             /// Sees to it that the write set has all values that are to be stored home.
             fn give_values(&self, view: &View<M>, writes: &mut WriteSet);
         }
@@ -53,8 +53,8 @@ macro_rules! scheme_object {
                 entry.value(word)
             }
             #[inline(always)]
-            fn write_run(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64]) -> Option<u32> {
-                Scheme::write_run(self, view, at, values)
+            fn write_run(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64], new: usize) -> Option<u32> {
+                Scheme::write_run(self, view, at, values, new)
             }
             #[inline(always)]
             fn give_values(&self, _: &View<M>, _: &mut WriteSet) {}
@@ -88,7 +88,7 @@ macro_rules! scheme_object {
                 }
             }
             #[inline(always)]
-            fn write_run(&mut self, _: &View<$memory>, _: PersistentAddress, _: &[u64]) -> Option<u32> {
+            fn write_run(&mut self, _: &View<$memory>, _: PersistentAddress, _: &[u64], _: usize) -> Option<u32> {
                 None
             }
             fn give_values(&self, view: &View<$memory>, writes: &mut WriteSet) {

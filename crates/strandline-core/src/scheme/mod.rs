@@ -88,14 +88,16 @@ pub trait Scheme: Sized {
         value: u64,
         previous: Option<u32>,
     ) -> Result<u32, Full>;
-    /// Keeps the new values of words of one line, from `at` on, where it keeps them one behind the other and what was kept before
-    /// does not matter; returns the first one's place. `None`: it does not, or has no room for all of them.
+    /// Keeps the new values of words of one line, from `at` on, `new` of which were not written before, where it keeps them one behind
+    /// the other and what was kept before does not matter; returns the first one's place. `None`: it does not, or has no room for all of
+    /// them.
     #[inline(always)]
     fn write_run<M: Memory>(
         &mut self,
         _view: &View<M>,
         _at: PersistentAddress,
         _values: &[u64],
+        _new: usize,
     ) -> Option<u32> {
         None
     }

@@ -76,7 +76,7 @@ pub static PRODUCT: SchemeDescriptor = SchemeDescriptor {
 /// Execution in the write set.
 #[derive(Default)]
 pub struct Streamed {
-    /// Words that the running transaction has written, at most.
+    /// Words that the running transaction has written.
     words: usize,
 }
 
@@ -115,9 +115,10 @@ impl Logging for Streamed {
         _: &M,
         log: &mut ThreadLog,
         _: PersistentAddress,
-        values: &[u64],
+        _: &[u64],
+        new: usize,
     ) -> Option<u32> {
-        self.add(log, values.len()).ok().map(|()| 0)
+        self.add(log, new).ok().map(|()| 0)
     }
 
     #[inline(always)]

@@ -52,8 +52,8 @@ pub trait Logging: Default {
     ) -> Result<u32, LogFull> {
         log.append(memory, at, value)
     }
-    /// Keeps the new values of words of one line, from `at` on, where the way keeps them one behind the other; returns the
-    /// first one's place. `None`: it does not, or has no room for all of them.
+    /// Keeps the new values of words of one line, from `at` on, `new` of which were not written before, where the way keeps them one
+    /// behind the other; returns the first one's place. `None`: it does not, or has no room for all of them.
     #[inline(always)]
     fn write_run<M: Memory>(
         &mut self,
@@ -61,6 +61,7 @@ pub trait Logging: Default {
         _: &mut ThreadLog,
         _at: PersistentAddress,
         _values: &[u64],
+        _new: usize,
     ) -> Option<u32> {
         None
     }
@@ -170,11 +171,17 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
     }
 
     #[inline(always)]
-    fn write_run<M: Memory>(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64]) -> Option<u32> {
+    fn write_run<M: Memory>(
+        &mut self,
+        view: &View<M>,
+        at: PersistentAddress,
+        values: &[u64],
+        new: usize,
+    ) -> Option<u32> {
         if self.volatile {
             return self.log.append_run(&view.memory, at, values).ok();
         }
-        self.logging.write_run(&view.memory, &mut self.log, at, values)
+        self.logging.write_run(&view.memory, &mut self.log, at, values, new)
     }
 
     #[inline(always)]

@@ -72,6 +72,18 @@ impl LineEntry {
         self.places[word] = place;
     }
 
+    /// How many of `count` words from `first` on were not written.
+    #[inline(always)]
+    pub fn new_words(&self, first: usize, count: usize) -> usize {
+        (!self.written & Self::run(first, count)).count_ones() as usize
+    }
+
+    /// The bits of `count` words from `first` on.
+    #[inline(always)]
+    fn run(first: usize, count: usize) -> u8 {
+        (((1 << count) - 1) << first) as u8
+    }
+
     /// Records the newest values of words from `first` on, which the scheme keeps one behind the other from `place` on.
     #[inline(always)]
     pub fn set_run(&mut self, first: usize, values: &[u64], place: u32) {
@@ -79,7 +91,7 @@ impl LineEntry {
         for (i, kept) in self.places[first..first + values.len()].iter_mut().enumerate() {
             *kept = place + i as u32;
         }
-        self.written |= (((1 << values.len()) - 1) << first) as u8;
+        self.written |= Self::run(first, values.len());
     }
 
     /// Records the newest value of word `word`, which was written.

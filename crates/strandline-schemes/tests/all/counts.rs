@@ -186,6 +186,11 @@ fn only_what_commits_is_in_an_applications_log() {
         assert_eq!(given_up, (0, 0, 0));
         assert_eq!(cost(worker, again), (1, 1, 64));
         assert_eq!(worker.view(|tx| tx.read(tx.root(0))).unwrap(), 4998);
+        let ranges = |w: &mut _| write_ranges_again(w, 5000);
+        fn write_ranges_again(worker: &mut impl Runner, times: u64) {
+            worker.run(|tx| (0..times).try_for_each(|i| tx.write_range(tx.root(i % 2), &[i, i]))).unwrap();
+        }
+        assert_eq!(cost(worker, ranges), (1, 1, 64));
     }
     let pool = || TestPool::new(GEOMETRY, None, 0, 1, None);
     check(&mut pool().worker(Stm).unwrap());
