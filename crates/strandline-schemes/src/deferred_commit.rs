@@ -531,11 +531,10 @@ impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
         view: &View<M>,
         log: u64,
         locks: &mut LockSet,
-        _: &WriteSet,
-        home: &[(PersistentAddress, u64)],
+        writes: &WriteSet,
         statistics: &mut Statistics,
     ) -> Result<(), Error> {
-        let (memory, model) = (&view.memory, P::MODEL);
+        let (memory, model, home) = (&view.memory, P::MODEL, writes.words());
         self.record_previous_conflicts(view, locks);
         let Prepared { entry, transaction, timestamp } =
             self.worker.prepare(view, log, locks, home, Step::DeferredLockBarrier, statistics)?;
@@ -559,7 +558,7 @@ impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
         locks.stamp(view, timestamp, Some(self.worker.log.running()));
         locks.release(view);
         if model == Persistency::EagerSync {
-            self.lists.data.extend(home.iter().map(|&(at, _)| at));
+            self.lists.data.extend(writes.lines());
         }
         let lists = std::mem::replace(&mut self.lists, self.spare.pop().unwrap_or_default());
         self.pending.push_back(Pending { entry, transaction, lists, stage: Stage::Executed });

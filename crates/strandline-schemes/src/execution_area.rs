@@ -61,6 +61,13 @@ impl ExecutionArea {
         self.words[place as usize].1
     }
 
+    /// Addresses and newest values.
+    #[inline(always)]
+    pub fn words<M: Memory>(&self, memory: &M) -> &[(PersistentAddress, u64)] {
+        memory.loaded_own(ENTRY_WORDS * self.words.len() as u64);
+        &self.words
+    }
+
     /// Addresses and newest values, one after another.
     #[inline(always)]
     pub fn entries<M: Memory>(&self, memory: &M) -> impl ExactSizeIterator<Item = (PersistentAddress, u64)> {

@@ -135,13 +135,14 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
         view.memory.load(self.old[place as usize].0)
     }
 
-    fn executed<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) {
+    fn executed<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) -> Result<(), Full> {
         if FLUSH {
-            for entry in writes.entries() {
-                view.memory.write_back(entry.line, Step::HomeWriteBack);
+            for line in writes.lines() {
+                view.memory.write_back(line, Step::HomeWriteBack);
             }
             view.memory.fence(Step::HomeFence);
         }
+        Ok(())
     }
 
     /// The hardware's counter.

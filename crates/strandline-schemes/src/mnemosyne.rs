@@ -175,7 +175,7 @@ impl Logging for Streaming {
 
     #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
-        log.commit_streamed(memory, std::iter::once(self.0.entries(memory)), transaction)
+        log.commit_streamed(memory, self.0.words(memory), transaction)
     }
 }
 

@@ -218,8 +218,8 @@ impl Scheme for SoftwareWriteAhead {
 
     fn stored_home<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet, _: Concurrency) {
         let memory = &view.memory;
-        for entry in writes.entries() {
-            memory.write_back(entry.line, Step::HomeWriteBack);
+        for line in writes.lines() {
+            memory.write_back(line, Step::HomeWriteBack);
         }
         memory.fence(Step::HomeFence);
         let record = memory.load(self.log);

@@ -206,16 +206,15 @@ impl<P: PersistencyModel> Scheme for SynchronousCommit<P> {
         view: &View<M>,
         log: u64,
         locks: &mut LockSet,
-        _: &WriteSet,
-        home: &[(PersistentAddress, u64)],
+        writes: &WriteSet,
         statistics: &mut Statistics,
     ) -> Result<(), Error> {
-        let (memory, model) = (&view.memory, P::MODEL);
+        let (memory, model, home) = (&view.memory, P::MODEL, writes.words());
         let Prepared { entry, transaction, timestamp } =
             self.worker.prepare(view, log, locks, home, Step::SynchronousLockBarrier, statistics)?;
         model.barrier(memory, Step::SynchronousPrepareBarrier);
         UndoWorker::mutate(view, transaction, home);
-        model.write_back_words(memory, home.iter().map(|&(at, _)| at), Step::MutateWriteBack);
+        model.write_back_words(memory, writes.lines().into_iter(), Step::MutateWriteBack);
         model.barrier(memory, Step::SynchronousMutateBarrier);
         memory.event(Event::Commit(transaction));
         entry.commit(memory);

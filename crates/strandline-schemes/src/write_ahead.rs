@@ -167,8 +167,8 @@ impl Checkpoint for EachTransaction {
     #[inline]
     fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, writes: &WriteSet, _: Concurrency) {
         let memory = &view.memory;
-        for entry in writes.entries() {
-            memory.write_back(entry.line, Step::HomeWriteBack);
+        for line in writes.lines() {
+            memory.write_back(line, Step::HomeWriteBack);
         }
         memory.fence(Step::HomeFence);
         let mark = log.reserved();

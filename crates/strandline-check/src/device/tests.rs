@@ -6,14 +6,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use strandline_core::layout::Layout;
-use strandline_core::memory::{Device, DeviceFile};
+use strandline_core::memory::{Device, DeviceFile, PersistentAddress};
 use strandline_core::memory::{Hosted, Step};
 use strandline_core::sync::{SyncParameters, create, read_log_header};
 use strandline_core::{Abort, Concurrency, Error, Read, Runner, Transaction};
 
 use super::faulty_device::{EIO, ENOSPC};
 use super::journal::Journal;
-use super::transactions::cell;
+use super::transactions::{cell, spare};
 use super::world::{DeviceWorld, IDENTITY, Pool};
 use super::*;
 use crate::explore::Workload;
@@ -137,21 +137,22 @@ fn a_transaction_larger_than_the_ring_runs_alone() {
         let memory = Hosted::new(world.clone(), 0);
         let mut worker = pool.worker(&memory).unwrap();
         let at = cell(&pool.layout, 0);
+        let spare = |number| spare(&pool.layout, number);
         worker.run(|tx| tx.write(at, 1)).unwrap();
         pool.log.checkpoint(&pool.main(&world)).unwrap();
         // 254 records and the commit record fill the one block that a ring of two gives to a transaction.
-        worker.run(|tx| (0..254).try_for_each(|i| tx.write(at, 100 + i))).unwrap();
+        worker.run(|tx| (0..254).try_for_each(|i| tx.write(spare(i), 100 + i))).unwrap();
         pool.log.checkpoint(&pool.main(&world)).unwrap();
         let given_up: Result<(), _> = worker.run(|tx| {
-            (0..255).try_for_each(|i| tx.write(at, 200 + i))?;
+            (0..255).try_for_each(|i| tx.write(spare(i), 200 + i))?;
             Err(Abort::User)
         });
         assert!(matches!(given_up, Err(Error::Aborted)));
-        assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), 353);
+        assert_eq!(worker.view(|tx| tx.read(spare(253))).unwrap(), 353);
         let operations = pool.device.operations();
         let read = worker.run(|tx| {
-            (0..255).try_for_each(|i| tx.write(at, 1000 + i))?;
-            tx.read(at)
+            (0..255).try_for_each(|i| tx.write(spare(i), 1000 + i))?;
+            tx.read(spare(254))
         });
         assert_eq!(read.unwrap(), 1254);
         assert!(pool.device.operations() > operations + 5, "it is durable");
@@ -159,8 +160,8 @@ fn a_transaction_larger_than_the_ring_runs_alone() {
         drop(worker);
         pool.device.power_cycle();
         let again = opened(&pool);
-        let first = (at.offset() / 8) as usize;
-        assert_eq!(again.contents()[first..first + 2], [1254, 7]);
+        let word = |at: PersistentAddress| again.contents()[(at.offset() / 8) as usize];
+        assert_eq!([word(spare(254)), word(at.word(1))], [1254, 7]);
     }
 }
 

@@ -32,6 +32,11 @@ pub(super) fn cell(layout: &Layout, number: u64) -> PersistentAddress {
     layout.chunks.byte((CELLS.byte)(number))
 }
 
+/// A word beside the cells, one of 960 of which none follows on another: a record for each.
+pub(super) fn spare(layout: &Layout, number: u64) -> PersistentAddress {
+    layout.chunks.byte(number / 192 * 4096 + 1024 + number % 192 * 16)
+}
+
 /// Runs one transaction on a structure; in a life of `large` ones many are longer than a block.
 ///
 /// # Errors
@@ -126,9 +131,11 @@ pub(super) fn mix(
             let (first, writes) = (rng.u64(..count), rng.u64(200..700));
             let gives_up = rng.u8(..4) == 0;
             let done = worker.run(|tx| {
-                (0..writes).try_for_each(|i| {
-                    let cell = (first + i % 7) % count;
-                    CELLS.apply(tx, cells, &Operation::Write(cell, fresh())).map(drop)
+                (0..writes).try_for_each(|i| match i % 8 {
+                    0 => CELLS
+                        .apply(tx, cells, &Operation::Write((first + i / 8 % 7) % count, fresh()))
+                        .map(drop),
+                    _ => tx.write(spare(layout, i), i),
                 })?;
                 if gives_up { Err(Abort::User) } else { Ok(()) }
             });

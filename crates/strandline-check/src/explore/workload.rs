@@ -303,7 +303,8 @@ impl Workload {
                 let at = match plan.seed >> 3 & 3 {
                     1 if i % 8 == 7 => shared,
                     // Words of their own: what is copied from an execution area fills the log with these alone.
-                    2 | 3 => spread.word((first + u64::from(i)) % (3 * SPREAD_WORDS)),
+                    // None follows on the one before, so that each has a record in the shared log, too.
+                    2 | 3 => spread.word((first + 5 * u64::from(i)) % (3 * SPREAD_WORDS)),
                     _ => mine,
                 };
                 tx.write(at, value)?;

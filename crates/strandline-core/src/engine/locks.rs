@@ -6,7 +6,7 @@ use crate::layout::View;
 use crate::memory::{Event, Memory, PersistentAddress, latch};
 use crate::scheme::SchemeObject;
 use crate::transaction::locks::lock_of;
-use crate::transaction::{Abort, Concurrency, LineEntry, Lock};
+use crate::transaction::{Abort, Concurrency, Lock};
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
@@ -69,12 +69,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     pub(super) fn read_locks(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.lock_to_read(at)?;
-        Ok(self.own_or_home(self.writes.find(at.line()), at))
+        Ok(self.own_or_home(at))
     }
 
     /// Reads words of one line.
     pub(super) fn read_line_locks(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
-        let entry = self.writes.find(at.line());
         // The words of a line share a lock, but for those of the chunk table.
         self.lock_to_read(at)?;
         for (i, value) in into.iter_mut().enumerate() {
@@ -82,7 +81,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             if at >= self.view.layout.chunk_table && at < self.view.layout.chunks {
                 self.lock_to_read(at)?;
             }
-            *value = self.own_or_home(entry, at);
+            *value = self.own_or_home(at);
         }
         Ok(())
     }
@@ -120,12 +119,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return Ok(());
         }
         self.gather_home();
-        self.home.clear();
-        if !self.scheme.in_place() {
-            self.home.extend(self.writes.entries().iter().flat_map(LineEntry::home));
-        }
-        let Self { view, scheme, slot_index, locks, writes, home, statistics, .. } = self;
-        match scheme.commit_locked(view, *slot_index, locks, writes, home, statistics) {
+        let Self { view, scheme, slot_index, locks, writes, statistics, .. } = self;
+        match scheme.commit_locked(view, *slot_index, locks, writes, statistics) {
             Ok(()) => {
                 self.statistics.commits += 1;
                 Ok(())

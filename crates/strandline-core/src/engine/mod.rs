@@ -4,14 +4,13 @@
 use crate::error::Error;
 use crate::heap::Access;
 use crate::layout::{SharedLayout, Slot, View};
-use crate::memory::{Event, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
+use crate::memory::{Event, Memory, PersistentAddress, Step, VolatileAddress};
 use crate::scheme::{Full, SchemeObject};
 use crate::sync::SharedLog;
 
 use self::large::Large;
 use self::savepoint::Undo;
 use self::versions::Registration;
-use crate::transaction::write_set::LineEntry;
 use crate::transaction::{Abort, Concurrency, LockSet, Statistics, WriteSet};
 
 mod control;
@@ -54,8 +53,8 @@ pub struct Engine<M: Memory, C: Control<M>> {
     /// Lock index and version of each line read (STM).
     pub(super) reads: Vec<(u32, u64)>,
     pub(super) writes: WriteSet,
-    /// Where isolation is by locks: addresses and values that a commit stores home.
-    pub(super) home: Vec<(PersistentAddress, u64)>,
+    /// The stripe locks that it holds (STM).
+    held: Vec<stm::Held>,
     /// The locks that it holds, where it isolates itself by them.
     pub(super) locks: LockSet,
     /// STM: the first TxID that is too new to be read; all reads so far are valid below it. Single writer: the sequence at the
@@ -115,7 +114,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             shared_log,
             reads: Vec::with_capacity(256),
             writes: WriteSet::default(),
-            home: Vec::new(),
+            held: Vec::with_capacity(64),
             locks: LockSet::new(),
             horizon: 0,
             past: None,
@@ -156,20 +155,15 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.doomed = None;
         self.read_only = read_only;
         if self.undo.is_some() {
-            self.undo = None;
+            self.drop_undo();
         }
         self.is_special = read_only;
         self.newest_seen = 0;
         self.scheme.begin(&self.view);
-        if let Some(log) = self.shared_log
-            && !read_only
-            && !self.holds_lock
-            && !self.wants_large
-        {
-            log.wait_for_room(&self.view, self.last_records);
-        }
         if self.wants_large {
             self.prepare_large();
+        } else if self.shared_log.is_some() && !read_only && !self.holds_lock {
+            self.wait_for_room();
         }
         match self.concurrency() {
             Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER || self.wants_large),
@@ -181,6 +175,20 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         self.view.memory.event(Event::Begin);
         if self.wants_large { self.begin_large() } else { Ok(()) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_undo(&mut self) {
+        self.undo = None;
+    }
+
+    /// Waits until the shared log has room for a transaction like the last one.
+    #[inline(never)]
+    fn wait_for_room(&self) {
+        if let Some(log) = self.shared_log {
+            log.wait_for_room(&self.view, self.last_records);
+        }
     }
 
     /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
@@ -196,8 +204,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.large.is_some() {
             return self.commit_large();
         }
-        if !self.writes.is_empty() {
-            self.scheme.executed(&self.view, &self.writes);
+        if !self.writes.is_empty() && self.scheme.executed(&self.view, &self.writes) == Err(Full) {
+            return Err(self.doom(Abort::LogFull));
         }
         if self.concurrency() == Concurrency::Locks {
             return self.commit_locks();
@@ -278,8 +286,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         let transaction = log.append(&self.view, self.slot, reservation, from, records);
         self.view.memory.event(Event::Commit(transaction));
         self.gather_home();
-        let lines = self.writes.entries().iter().map(|entry| entry.line);
-        log.mark_dirty(&self.view, lines);
+        log.mark_dirty(&self.view, self.writes.words().iter().map(|&(at, _)| at));
         self.keep_versions(transaction, counted);
         match self.concurrency() {
             Concurrency::Stm => {
@@ -462,46 +469,71 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// The newest value of a word: this transaction's own, or the one at home.
     #[inline(always)]
-    pub(super) fn own_or_home(&self, entry: Option<u32>, at: PersistentAddress) -> u64 {
-        let word = LineEntry::word_of(at);
-        let entry = entry.map(|entry| &self.writes.entries()[entry as usize]);
-        match entry.filter(|entry| entry.is_written(word)) {
-            Some(entry) => self.scheme.own_value(&self.view, entry, word),
+    pub(super) fn own_or_home(&mut self, at: PersistentAddress) -> u64 {
+        match self.writes.find(at) {
+            Some(number) => self.scheme.own_value(&self.view, &self.writes, number),
             None => self.view.memory.load(at),
         }
     }
 
-    /// Keeps new values of words of one line, from `at` on, in the line's entry.
+    /// The same of words of one line.
+    #[inline(always)]
+    pub(super) fn own_or_home_line(&mut self, at: PersistentAddress, into: &mut [u64]) {
+        if !self.writes.may_have_line(at) {
+            return self.view.memory.load_range(at, into);
+        }
+        for (i, value) in into.iter_mut().enumerate() {
+            *value = self.own_or_home(at.word_inside(i as u64));
+        }
+    }
+
+    /// Keeps new values of words of one line, from `at` on.
     #[inline(always)]
     fn keep(&mut self, at: PersistentAddress, values: &[u64]) -> Result<(), Abort> {
-        let number = match self.concurrency() {
-            Concurrency::Stm => Some(self.entry_stm(at)?),
-            Concurrency::SingleWriter => None,
+        let may_be_written = match self.concurrency() {
+            Concurrency::Stm => self.own_stm(at)?,
+            Concurrency::SingleWriter => {
+                Self::fetch_home(&self.view.memory, at);
+                true
+            }
             Concurrency::Locks => {
                 self.lock_to_write(at)?;
-                None
+                true
             }
         };
-        let Self { view, scheme, writes, .. } = self;
-        let entry = match number {
-            Some(number) => writes.entry_mut(number),
-            None => writes.find_or_push(at.line(), || Self::fetch_home(&view.memory, at)),
-        };
-        let first = LineEntry::word_of(at);
-        if values.len() > 1
-            && let Some(place) = scheme.write_run(view, at, values, entry.new_words(first, values.len()))
-        {
-            entry.set_run(first, values, place);
-            return Ok(());
-        }
         for (i, &value) in values.iter().enumerate() {
-            let word = first + i;
-            match scheme.write(view, at.word_inside(i as u64), value, entry.place(word)) {
-                Ok(place) => entry.set(word, value, place),
+            self.keep_word(at.word_inside(i as u64), value, may_be_written)?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn keep_word(&mut self, at: PersistentAddress, value: u64, may_be_written: bool) -> Result<(), Abort> {
+        let number = if may_be_written { self.writes.find(at) } else { None };
+        if self.scheme.takes_writes() {
+            let place = number.map(|number| self.writes.place(number));
+            match self.scheme.write(&self.view, at, value, place) {
+                Ok(place) => self.writes.set_place(number.unwrap_or(self.writes.words().len()), place),
                 Err(Full) => return Err(self.doom(Abort::LogFull)),
             }
         }
+        match number {
+            Some(number) => self.writes.set(number, value),
+            None if self.writes.push(at, value) => {}
+            None => return self.push_again(at, value),
+        }
         Ok(())
+    }
+
+    /// Makes room for more words in the write set, but not for more than can be committed.
+    #[cold]
+    #[inline(never)]
+    fn push_again(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        if self.writes.words().len() as u64 > self.view.layout.log_records() {
+            return Err(self.doom(Abort::LogFull));
+        }
+        self.writes.lengthen();
+        if self.writes.push(at, value) { Ok(()) } else { self.push_again(at, value) }
     }
 
     /// Lets a line that a commit will store home to come near meanwhile.
@@ -526,9 +558,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.scheme.in_place() {
             return;
         }
-        for entry in self.writes.entries() {
-            entry.store_home(&self.view.memory);
-        }
+        self.view.memory.store_each(self.writes.words());
     }
 }
 
@@ -552,7 +582,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(never)]
     fn read_each_line(&mut self, mut at: PersistentAddress, mut into: &mut [u64]) -> Result<(), Abort> {
         while !into.is_empty() {
-            let here = into.len().min(LINE_WORDS as usize - LineEntry::word_of(at));
+            let here = into.len().min(at.words_left_in_line());
             let (now, rest) = into.split_at_mut(here);
             self.read_line(at, now)?;
             at = at.word_inside(here as u64);
@@ -597,7 +627,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return self.read_range_again(at, into);
         }
         // Mostly one line.
-        if into.len() <= LINE_WORDS as usize - LineEntry::word_of(at) {
+        if into.len() <= at.words_left_in_line() {
             return self.read_line(at, into);
         }
         self.read_lines(at, into)

@@ -8,9 +8,8 @@
 use super::{Control, Engine, Tx};
 use crate::error::Error;
 use crate::heap::{self, Access};
-use crate::memory::{LINE_WORDS, Memory, PersistentAddress};
+use crate::memory::{Memory, PersistentAddress};
 use crate::transaction::Abort;
-use crate::transaction::write_set::LineEntry;
 
 /// What goes back to the savepoints of a running transaction.
 #[derive(Default)]
@@ -126,7 +125,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             self.look(at, from.len() as u64)?;
         }
         while !from.is_empty() {
-            let here = from.len().min(LINE_WORDS as usize - LineEntry::word_of(at));
+            let here = from.len().min(at.words_left_in_line());
             let (now, rest) = from.split_at(here);
             self.keep(at, now)?;
             at = at.word_inside(here as u64);

@@ -24,13 +24,15 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             // Nobody else is there to be seen.
             return;
         }
-        self.horizon = loop {
-            let sequence = memory.load(SharedLayout::SEQUENCE);
-            if sequence & 1 == 0 {
-                break sequence;
-            }
-            latch::wait_while(memory, SharedLayout::SEQUENCE, sequence);
-        };
+        if !self.holds_lock {
+            self.horizon = loop {
+                let sequence = memory.load(SharedLayout::SEQUENCE);
+                if sequence & 1 == 0 {
+                    break sequence;
+                }
+                latch::wait_while(memory, SharedLayout::SEQUENCE, sequence);
+            };
+        }
         // Which TxID a word was written under is not known here: the newest that can be seen.
         self.newest_seen = memory.load(SharedLayout::CLOCK);
     }
@@ -38,7 +40,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Words of one line that this transaction has not written, if no writer has stored home since it began.
     #[inline(always)]
     pub(super) fn read_free_single_writer<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
-        if self.writes.may_have(at) {
+        if self.writes.may_have_line(at) {
             return None;
         }
         let words = self.view.memory.load_data(at)?;
@@ -48,7 +50,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     #[inline(always)]
     pub(super) fn read_single_writer(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        let mut value = [self.own_or_home(self.writes.find(at.line()), at)];
+        let mut value = [self.own_or_home(at)];
         self.check_sequence(at, &mut value)?;
         Ok(value[0])
     }
@@ -60,14 +62,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         at: PersistentAddress,
         into: &mut [u64],
     ) -> Result<(), Abort> {
-        match self.writes.find(at.line()) {
-            None => self.view.memory.load_range(at, into),
-            entry => {
-                for (i, value) in into.iter_mut().enumerate() {
-                    *value = self.own_or_home(entry, at.word_inside(i as u64));
-                }
-            }
-        }
+        self.own_or_home_line(at, into);
         self.check_sequence(at, into)
     }
 

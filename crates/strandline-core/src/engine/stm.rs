@@ -16,7 +16,6 @@ use crate::memory::{Event, Memory, PersistentAddress, VolatileAddress, biased, l
 use crate::scheme::SchemeObject;
 
 use super::{Control, Engine};
-use crate::transaction::write_set::NONE;
 use crate::transaction::{Abort, Concurrency};
 
 /// Pauses that a transaction waits for a lock before it gives way.
@@ -24,10 +23,19 @@ const LOCK_PATIENCE: u32 = 64;
 
 const LOCKED: u64 = 1;
 
-/// A lock word of owner `slot` whose newest entry under this lock is `entry`.
+/// A stripe lock that a transaction holds.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    /// Its index.
+    lock: u32,
+    /// The version that it had before.
+    version: u64,
+}
+
+/// A lock word of owner `slot`, who holds this lock as number `number`.
 #[inline(always)]
-fn locked(slot: u64, entry: u32) -> u64 {
-    u64::from(entry) << 32 | slot << 1 | LOCKED
+fn locked(slot: u64, number: u32) -> u64 {
+    u64::from(number) << 32 | slot << 1 | LOCKED
 }
 
 /// Whether somebody has the lock with this word.
@@ -35,9 +43,9 @@ pub(super) fn is_locked(lock: u64) -> bool {
     lock & LOCKED != 0
 }
 
-/// A lock word of owner `slot`, who writes nothing under it that an entry tells of.
+/// A lock word of owner `slot`, who holds it otherwise.
 pub(super) fn locked_by(slot: u64) -> u64 {
-    locked(slot, NONE)
+    locked(slot, u32::MAX)
 }
 
 #[inline(always)]
@@ -80,20 +88,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 Concurrency::Locks => {}
             }
         }
-    }
-
-    /// This transaction's entry for `line` under a lock word that it owns.
-    #[inline(always)]
-    fn own_entry(&self, lock: u64, line: PersistentAddress) -> Option<u32> {
-        let mut entry = (lock >> 32) as u32;
-        while entry != NONE {
-            let candidate = &self.writes.entries()[entry as usize];
-            if candidate.line == line {
-                return Some(entry);
-            }
-            entry = candidate.next;
-        }
-        None
     }
 
     #[inline(always)]
@@ -175,10 +169,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                     return Ok(());
                 }
             } else if self.owns(lock) {
-                let entry = self.own_entry(lock, at.line());
-                for (i, value) in into.iter_mut().enumerate() {
-                    *value = self.own_or_home(entry, at.word_inside(i as u64));
-                }
+                self.own_or_home_line(at, into);
                 return Ok(());
             } else if lock & LOCKED != 0 {
                 self.wait_for_lock(word, lock, &mut patience)?;
@@ -188,61 +179,50 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    /// The entry for the line of `at`, its lock taken if it is not yet.
+    /// Sees to it that this transaction holds the lock of the line of `at`; whether it did so before, and so may have written there.
     #[inline(always)]
-    pub(super) fn entry_stm(&mut self, at: PersistentAddress) -> Result<u32, Abort> {
+    pub(super) fn own_stm(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
         let index = self.view.shared.lock_index(at);
-        let word = self.view.shared.lock(index);
-        let lock = self.view.memory.load(word);
-        if self.is_readable(lock) {
-            if let Some(entry) = self.take(index, lock, at.line()) {
-                return Ok(entry);
-            }
-        } else if self.owns(lock) {
-            let entry = (lock >> 32) as u32;
-            if self.writes.entries()[entry as usize].line == at.line() {
-                return Ok(entry);
-            }
+        let lock = self.view.memory.load(self.view.shared.lock(index));
+        if self.owns(lock) {
+            return Ok(true);
         }
-        self.entry_again(at)
+        if self.is_readable(lock) && self.take(index, lock, at) { Ok(false) } else { self.own_again(at) }
     }
 
-    /// Takes a free lock, whose word is `lock`; the entry for `line` under it, or `None` if somebody was quicker.
+    /// Takes the free lock of `at`, whose word is `lock`; `false` if somebody was quicker.
     #[inline(always)]
-    fn take(&mut self, index: u64, lock: u64, line: PersistentAddress) -> Option<u32> {
+    fn take(&mut self, index: u64, lock: u64, at: PersistentAddress) -> bool {
         let word = self.view.shared.lock(index);
-        let new = locked(self.slot_index, self.writes.entries().len() as u32);
-        Self::fetch_home(&self.view.memory, line);
-        self.view.memory.compare_exchange(word, lock, new).ok()?;
+        let new = locked(self.slot_index, self.held.len() as u32);
+        Self::fetch_home(&self.view.memory, at);
+        if self.view.memory.compare_exchange(word, lock, new).is_err() {
+            return false;
+        }
         self.view.memory.event(Event::Lock(word));
         // The other words of the line may be read under this lock.
         self.newest_seen = self.newest_seen.max(lock >> 1);
-        Some(self.writes.push(line, lock >> 1, index as u32, NONE))
+        self.held.push(Held { lock: index as u32, version: lock >> 1 });
+        true
     }
 
-    /// As [`Engine::entry_stm`], for a lock that is taken or beyond the horizon.
+    /// As [`Engine::own_stm`], for a lock that is taken or beyond the horizon.
     #[inline(never)]
-    fn entry_again(&mut self, at: PersistentAddress) -> Result<u32, Abort> {
+    fn own_again(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
         let index = self.view.shared.lock_index(at);
         let word = self.view.shared.lock(index);
-        let line = at.line();
         let mut patience = LOCK_PATIENCE;
         loop {
             let lock = self.view.memory.load(word);
             if self.owns(lock) {
-                if let Some(entry) = self.own_entry(lock, line) {
-                    return Ok(entry);
-                }
-                let entry = self.writes.push(line, 0, index as u32, (lock >> 32) as u32);
-                self.view.memory.store(word, locked(self.slot_index, entry));
-                return Ok(entry);
+                return Ok(true);
             }
             if lock & LOCKED != 0 {
                 self.wait_for_lock(word, lock, &mut patience)?;
             } else if !self.is_readable(lock) {
                 self.extend()?;
-            } else if let Some(entry) = self.take(index, lock, line) {
-                return Ok(entry);
+            } else if self.take(index, lock, at) {
+                return Ok(false);
             }
         }
     }
@@ -301,17 +281,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             if lock & LOCKED == 0 {
                 return lock >> 1 == version;
             }
-            owner(lock) == self.slot_index && self.version_before(lock) == version
+            let held =
+                (owner(lock) == self.slot_index).then(|| self.held.get((lock >> 32) as usize)).flatten();
+            held.is_some_and(|held| held.version == version)
         })
-    }
-
-    /// The version under a lock before this transaction took it.
-    fn version_before(&self, lock: u64) -> u64 {
-        let mut entry = &self.writes.entries()[(lock >> 32) as usize];
-        while entry.next != NONE {
-            entry = &self.writes.entries()[entry.next as usize];
-        }
-        entry.version
     }
 
     #[inline(always)]
@@ -339,13 +312,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Releases all locks, with a new version or the old ones.
     #[inline(always)]
     pub(super) fn release_locks(&mut self, version: Option<u64>) {
-        for entry in self.writes.entries() {
-            // An entry that found its lock already taken leaves it to the entry that took it.
-            if entry.next == NONE {
-                let word = self.view.shared.lock(entry.lock.into());
-                self.view.memory.event(Event::Unlock(word));
-                self.view.memory.store(word, version.unwrap_or(entry.version) << 1);
-            }
+        for held in &self.held {
+            let word = self.view.shared.lock(held.lock.into());
+            self.view.memory.event(Event::Unlock(word));
+            self.view.memory.store(word, version.unwrap_or(held.version) << 1);
         }
+        self.held.clear();
     }
 }

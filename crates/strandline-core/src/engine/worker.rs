@@ -147,7 +147,7 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
     /// The lines that the last transaction stored to, if it has committed and did [not exceed its log](Worker::keep_to_log).
     #[doc(hidden)]
     pub fn lines_stored(&self) -> Vec<PersistentAddress> {
-        self.tx.engine.writes.entries().iter().map(|entry| entry.line).collect()
+        self.tx.engine.writes.lines()
     }
 
     /// From now on every transaction is read-only.

@@ -4,7 +4,7 @@
 
 use super::record::Record;
 use super::thread_log::{LogFull, RECORDS_PER_LINE, ThreadLog};
-use crate::memory::{Memory, PersistentAddress, Step};
+use crate::memory::{LINE_WORDS, Memory, PersistentAddress, Step};
 
 impl ThreadLog {
     /// Checks that a transaction of `words` words, and its commit record, can still be copied into the log.
@@ -51,30 +51,34 @@ impl ThreadLog {
     }
 
     /// Commits `words` under `transaction` past the cache: records, commit record and filling by non-temporal
-    /// stores, in the order of their addresses, so that they leave in whole lines; one fence. Durable when this
+    /// stores, in whole lines and in the order of their addresses; one fence. Durable when this
     /// returns. Returns the number of records written, filling included.
-    #[inline]
+    #[inline(always)]
     pub fn commit_streamed<M: Memory>(
         &mut self,
         memory: &M,
-        words: impl Iterator<Item = impl Iterator<Item = (PersistentAddress, u64)>>,
+        words: &[(PersistentAddress, u64)],
         transaction: u64,
     ) -> u64 {
         self.begin();
-        let mut to = self.position;
-        for line in words {
-            for (address, value) in line {
-                let record = Record::Data { address: address.offset(), value, mask: 0xff };
-                memory.store_pair_non_temporal(self.at(to), record.encode(self.phase));
-                to += 1;
-            }
+        let phase = self.phase;
+        let data = |&(address, value): &(PersistentAddress, u64)| {
+            Record::Data { address: address.offset(), value, mask: 0xff }.encode(phase)
+        };
+        let mut line = self.at(self.position);
+        let (lines, rest) = words.as_chunks::<{ RECORDS_PER_LINE as usize }>();
+        for words in lines {
+            memory.store_line_non_temporal(line, &words.each_ref().map(data));
+            line = line.word_inside(LINE_WORDS);
         }
-        memory.store_pair_non_temporal(self.at(to), Record::Commit { transaction }.encode(self.phase));
-        let end = (to + 1).next_multiple_of(RECORDS_PER_LINE);
-        for filling in to + 1..end {
-            memory.store_pair_non_temporal(self.at(filling), Record::INERT.encode(self.phase));
+        let mut last = [Record::INERT.encode(phase); RECORDS_PER_LINE as usize];
+        for (record, word) in last.iter_mut().zip(rest) {
+            *record = data(word);
         }
+        last[rest.len()] = Record::Commit { transaction }.encode(phase);
+        memory.store_line_non_temporal(line, &last);
         memory.fence(Step::CommitFence);
+        let end = self.position + RECORDS_PER_LINE * (lines.len() as u32 + 1);
         self.committed_to(memory, end, transaction)
     }
 
@@ -105,9 +109,7 @@ impl ThreadLog {
             memory.fence(Step::CommitFence);
         }
         self.stream(memory, Record::CountedCommit { transaction, records });
-        while !self.position.is_multiple_of(RECORDS_PER_LINE) {
-            self.stream(memory, Record::INERT);
-        }
+        self.fill_line(memory);
         if !memory.omitted(Step::CommitFenceEarly) {
             memory.fence(Step::CommitFence);
         }
@@ -131,15 +133,18 @@ impl ThreadLog {
     #[inline(always)]
     fn stream<M: Memory>(&mut self, memory: &M, record: Record) {
         let in_line = self.position % RECORDS_PER_LINE;
-        let [data, metadata] = record.encode(self.phase);
-        self.gathered[2 * in_line as usize] = data;
-        self.gathered[2 * in_line as usize + 1] = metadata;
+        self.gathered[in_line as usize] = record.encode(self.phase);
         self.position += 1;
         if in_line + 1 == RECORDS_PER_LINE {
-            let line = self.at(self.position - RECORDS_PER_LINE);
-            for (word, &value) in self.gathered.iter().enumerate() {
-                memory.store_non_temporal(line.word(word as u64), value);
-            }
+            memory.store_line_non_temporal(self.at(self.position - RECORDS_PER_LINE), &self.gathered);
+        }
+    }
+
+    /// Ends the line that is being gathered, if there is one.
+    #[inline(always)]
+    fn fill_line<M: Memory>(&mut self, memory: &M) {
+        while !self.position.is_multiple_of(RECORDS_PER_LINE) {
+            self.stream(memory, Record::INERT);
         }
     }
 }

@@ -52,7 +52,7 @@ pub struct ThreadLog {
     /// Abort records of this run not yet written back.
     abort_records: Vec<u32>,
     /// The line that is being put together to go past the cache.
-    pub(super) gathered: [u64; LINE_WORDS as usize],
+    pub(super) gathered: [[u64; RECORD_BLOCKS as usize]; RECORDS_PER_LINE as usize],
     /// Records of this run (from, to) that were never written back: aborted transactions.
     unwritten: Vec<(u32, u32)>,
 }
@@ -92,7 +92,7 @@ impl ThreadLog {
             last_commit: memory.load(resting.word(2)) as u32,
             last_transaction: memory.load(resting.word(3)),
             abort_records: Vec::new(),
-            gathered: [0; LINE_WORDS as usize],
+            gathered: [[0; RECORD_BLOCKS as usize]; RECORDS_PER_LINE as usize],
             unwritten: Vec::new(),
         }
     }
@@ -110,7 +110,7 @@ impl ThreadLog {
             last_commit: 0,
             last_transaction: 0,
             abort_records: Vec::new(),
-            gathered: [0; LINE_WORDS as usize],
+            gathered: [[0; RECORD_BLOCKS as usize]; RECORDS_PER_LINE as usize],
             unwritten: Vec::new(),
         }
     }

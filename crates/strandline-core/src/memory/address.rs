@@ -150,6 +150,12 @@ address!(
         pub(crate) const fn word_inside(self, words: u64) -> Self {
             Self(self.0.wrapping_add(words.wrapping_mul(WORD_BYTES)))
         }
+
+        /// How many words of its line begin here or behind.
+        #[inline(always)]
+        pub(crate) const fn words_left_in_line(self) -> usize {
+            (LINE_WORDS - self.0 / WORD_BYTES % LINE_WORDS) as usize
+        }
     }
 );
 address!(

@@ -183,14 +183,12 @@ pub trait Memory {
     fn store_pair<A: Address>(&self, at: A, pair: [u64; 2]) {
         self.store_range(at, &pair);
     }
-    /// Stores those words of a line that `written` names, bit i for word i, in address order, each atomically (release).
+    /// Stores words, one after another, each atomically (release).
     #[inline(always)]
     #[track_caller]
-    fn store_line(&self, line: PersistentAddress, written: u8, values: &[u64; LINE_WORDS as usize]) {
-        for (i, &value) in (0..).zip(values) {
-            if written >> i & 1 == 1 {
-                self.store(line.word_inside(i), value);
-            }
+    fn store_each(&self, words: &[(PersistentAddress, u64)]) {
+        for &(at, value) in words {
+            self.store(at, value);
         }
     }
     /// Stores a word past the cache; durable after the next fence.
@@ -214,6 +212,14 @@ pub trait Memory {
     fn store_pair_non_temporal(&self, at: PersistentAddress, [first, second]: [u64; 2]) {
         self.store_non_temporal(at, first);
         self.store_non_temporal(at.word_inside(1), second);
+    }
+    /// Stores a line past the cache, as [`Memory::store_pair_non_temporal`] does its pairs.
+    #[inline]
+    #[track_caller]
+    fn store_line_non_temporal(&self, line: PersistentAddress, pairs: &[[u64; 2]; LINE_WORDS as usize / 2]) {
+        for (number, &pair) in (0..).zip(pairs) {
+            self.store_pair_non_temporal(line.word_inside(2 * number), pair);
+        }
     }
     /// Sequentially consistent compare-and-exchange: the old value, `Ok` if it was exchanged.
     #[track_caller]
@@ -462,8 +468,14 @@ impl<M: Memory> Memory for &M {
         (**self).store_pair(at, pair);
     }
     #[inline(always)]
-    fn store_line(&self, line: PersistentAddress, written: u8, values: &[u64; LINE_WORDS as usize]) {
-        (**self).store_line(line, written, values);
+    #[track_caller]
+    fn store_each(&self, words: &[(PersistentAddress, u64)]) {
+        (**self).store_each(words);
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn store_line_non_temporal(&self, line: PersistentAddress, pairs: &[[u64; 2]; LINE_WORDS as usize / 2]) {
+        (**self).store_line_non_temporal(line, pairs);
     }
     #[inline(always)]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64) {

@@ -284,14 +284,6 @@ impl Native {
         Some(unsafe { std::slice::from_raw_parts(begin.cast(), count) })
     }
 
-    /// As [`Native::data`], of a line that may lie anywhere in the pool.
-    #[cold]
-    #[inline(never)]
-    fn line(&self, line: PersistentAddress) -> &[AtomicU64; LINE_WORDS as usize] {
-        let words = self.persistent.range(line.offset(), LINE_WORDS as usize);
-        words.try_into().expect("as many words as were asked for")
-    }
-
     /// Runs `access`, which stores to the space of `A` and does not panic, with permission to do so.
     #[inline(always)]
     fn storing<A: Address, R>(&self, access: impl FnOnce() -> R) -> R {
@@ -420,19 +412,14 @@ impl Memory for Native {
     }
 
     #[inline(always)]
-    fn store_line(&self, line: PersistentAddress, written: u8, values: &[u64; LINE_WORDS as usize]) {
-        let words = match self.data::<{ LINE_WORDS as usize }>(line) {
-            Some(words) => words,
-            None => self.line(line),
-        };
-        self.storing::<PersistentAddress, _>(move || {
-            let mut rest = written;
-            while rest != 0 {
-                let word = rest.trailing_zeros() as usize;
-                words[word].store(values[word], Ordering::Release);
-                rest &= rest - 1;
-            }
-        });
+    fn store_each(&self, words: &[(PersistentAddress, u64)]) {
+        if self.key.is_some() {
+            // A panic amid it would leave the thread with the permission.
+            return words.iter().for_each(|&(at, value)| self.store(at, value));
+        }
+        for &(at, value) in words {
+            self.persistent.at(at.offset()).store(value, Ordering::Release);
+        }
     }
 
     #[inline]
@@ -487,6 +474,27 @@ impl Memory for Native {
                 let (line, lines) = self.non_temporal.get();
                 self.non_temporal.set((line, lines + 1));
             }
+        }
+    }
+
+    #[inline(always)]
+    fn store_line_non_temporal(&self, line: PersistentAddress, pairs: &[[u64; 2]; LINE_WORDS as usize / 2]) {
+        let words = self.persistent.line(line.offset());
+        if self.instruction.is_none() {
+            return self.storing::<PersistentAddress, _>(move || {
+                for (word, &value) in words.iter().zip(pairs.as_flattened()) {
+                    word.store(value, Ordering::Release);
+                }
+            });
+        }
+        self.storing::<PersistentAddress, _>(move || write_back::store_line_non_temporal(words, pairs));
+        self.count(|c| {
+            c.non_temporal_bytes += LINE_BYTES;
+            c.lines_written_back += 1;
+        });
+        if self.latency != 0 {
+            let (line, lines) = self.non_temporal.get();
+            self.non_temporal.set((line, lines + 1));
         }
     }
 
@@ -761,18 +769,6 @@ mod tests {
             let set =
                 std::panic::AssertUnwindSafe(|| memory().set_data(PersistentAddress::new(first), words));
             assert!(std::panic::catch_unwind(set).is_err(), "{words} words at {first}");
-        }
-    }
-
-    #[test]
-    fn lines_are_stored_inside_and_outside_the_data() {
-        let mut memory = memory();
-        memory.set_data(PersistentAddress::new(4096), 8);
-        for line in [4096, 0, (1 << 16) - 64].map(PersistentAddress::new) {
-            memory.store_line(line, 0b1000_0001, &[1, 2, 3, 4, 5, 6, 7, 8]);
-            let mut stored = [9; 8];
-            memory.load_range(line, &mut stored);
-            assert_eq!(stored, [1, 0, 0, 0, 0, 0, 0, 8]);
         }
     }
 

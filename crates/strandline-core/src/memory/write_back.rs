@@ -121,6 +121,21 @@ mod imp {
         }
     }
 
+    /// Stores a line as four pairs of words, of which each word is stored at once.
+    #[inline(always)]
+    pub fn store_line_non_temporal(words: &[AtomicU64; 8], pairs: &[[u64; 2]; 4]) {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128};
+        // SAFETY: the references are live, the first one of 64 aligned bytes, and SSE2 is part of x86-64. An aligned 16-byte movntdq
+        // stores each of its 8-byte halves at once.
+        unsafe {
+            let (to, from) = (words.as_ptr().cast::<__m128i>(), pairs.as_ptr().cast::<__m128i>());
+            std::arch::asm!("movntdq [{0}], {1}", "movntdq [{0} + 16], {2}", "movntdq [{0} + 32], {3}", "movntdq [{0} + 48], {4}",
+                in(reg) to, in(xmm_reg) _mm_loadu_si128(from), in(xmm_reg) _mm_loadu_si128(from.add(1)),
+                in(xmm_reg) _mm_loadu_si128(from.add(2)), in(xmm_reg) _mm_loadu_si128(from.add(3)),
+                options(nostack, preserves_flags))
+        }
+    }
+
     #[inline(always)]
     pub fn ticks() -> u64 {
         // SAFETY: rdtsc exists on every x86-64 processor and user mode may run it wherever Linux does.
@@ -160,6 +175,11 @@ mod imp {
     pub fn store_non_temporal(word: &AtomicU64, value: u64) {
         word.store(value, Ordering::Release);
     }
+    pub fn store_line_non_temporal(words: &[AtomicU64; 8], pairs: &[[u64; 2]; 4]) {
+        for (word, &value) in words.iter().zip(pairs.as_flattened()) {
+            store_non_temporal(word, value);
+        }
+    }
     pub fn ticks() -> u64 {
         0
     }
@@ -168,4 +188,7 @@ mod imp {
     }
 }
 
-pub(super) use imp::{fence, prefetch, prefetch_for_write, store_non_temporal, ticks, ticks_in, write_back};
+pub(super) use imp::{
+    fence, prefetch, prefetch_for_write, store_line_non_temporal, store_non_temporal, ticks, ticks_in,
+    write_back,
+};

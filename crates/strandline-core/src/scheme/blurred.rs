@@ -143,18 +143,6 @@ impl Logging for Executing {
     const READING: Reading = Reading::TornBits;
 
     #[inline(always)]
-    fn write_run<M: Memory>(
-        &mut self,
-        memory: &M,
-        log: &mut ThreadLog,
-        at: PersistentAddress,
-        values: &[u64],
-        _: usize,
-    ) -> Option<u32> {
-        log.append_run(memory, at, values).ok()
-    }
-
-    #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.commit(memory, transaction)
     }

@@ -12,7 +12,7 @@ use crate::layout::View;
 #[cfg(feature = "worlds")]
 use crate::memory::Hosted;
 use crate::memory::{Memory, Native, PersistentAddress};
-use crate::transaction::{Concurrency, LineEntry, LockSet, Statistics, WriteSet};
+use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 
 macro_rules! scheme_object {
     ($(fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
@@ -25,12 +25,12 @@ macro_rules! scheme_object {
             fn $name(&$($mut)? self, view: &View<M>, $($argument: $type),*) $(-> $result)?;)*
             #[doc(hidden)]
             fn running_records(&self) -> (PersistentAddress, u64);
-            /// The newest value of a word that the running transaction has written. Where the scheme is known to the
+            /// [`Scheme::TAKES_WRITES`].
+            fn takes_writes(&self) -> bool;
+            /// The newest value of word `number` of those that the running transaction has written. Where the scheme is known to the
             /// compiler, the write set's copy; otherwise the scheme tells, and where time is simulated that costs what it
             /// costs.
-            fn own_value(&self, view: &View<M>, entry: &LineEntry, word: usize) -> u64;
-            /// [`Scheme::write_run`], where the scheme is known to the compiler; otherwise word by word, as the papers count.
-            fn write_run(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64], new: usize) -> Option<u32>;
+            fn own_value(&self, view: &View<M>, writes: &WriteSet, number: usize) -> u64;
             /// Sees to it that the write set has all values that are to be stored home.
             fn give_values(&self, view: &View<M>, writes: &mut WriteSet);
         }
@@ -49,12 +49,12 @@ macro_rules! scheme_object {
                 Scheme::running_records(self)
             }
             #[inline(always)]
-            fn own_value(&self, _: &View<M>, entry: &LineEntry, word: usize) -> u64 {
-                entry.value(word)
+            fn takes_writes(&self) -> bool {
+                S::TAKES_WRITES
             }
             #[inline(always)]
-            fn write_run(&mut self, view: &View<M>, at: PersistentAddress, values: &[u64], new: usize) -> Option<u32> {
-                Scheme::write_run(self, view, at, values, new)
+            fn own_value(&self, _: &View<M>, writes: &WriteSet, number: usize) -> u64 {
+                writes.value(number)
             }
             #[inline(always)]
             fn give_values(&self, _: &View<M>, _: &mut WriteSet) {}
@@ -80,23 +80,18 @@ macro_rules! scheme_object {
             fn running_records(&self) -> (PersistentAddress, u64) {
                 SchemeObject::<Native>::running_records(&*self.scheme)
             }
-            #[inline]
-            fn own_value(&self, view: &View<$memory>, entry: &LineEntry, word: usize) -> u64 {
-                match entry.place(word) {
-                    Some(place) if self.keeps_values => self.value(view, place),
-                    _ => entry.value(word),
-                }
-            }
             #[inline(always)]
-            fn write_run(&mut self, _: &View<$memory>, _: PersistentAddress, _: &[u64], _: usize) -> Option<u32> {
-                None
+            fn takes_writes(&self) -> bool {
+                self.takes_writes
+            }
+            #[inline]
+            fn own_value(&self, view: &View<$memory>, writes: &WriteSet, number: usize) -> u64 {
+                if self.keeps_values { self.value(view, writes.place(number)) } else { writes.value(number) }
             }
             fn give_values(&self, view: &View<$memory>, writes: &mut WriteSet) {
-                for entry in 0..writes.entries().len() as u32 {
-                    let entry = writes.entry_mut(entry);
-                    for word in entry.words() {
-                        let value = self.own_value(view, entry, word);
-                        entry.set_value(word, value);
+                if self.keeps_values {
+                    for number in 0..writes.words().len() {
+                        writes.set(number, self.own_value(view, writes, number));
                     }
                 }
             }
@@ -109,7 +104,7 @@ scheme_object! {
     fn begin[&mut]();
     fn write[&mut](at: PersistentAddress, value: u64, previous: Option<u32>) -> Result<u32, Full>;
     fn value[&](place: u32) -> u64;
-    fn executed[&mut](writes: &WriteSet);
+    fn executed[&mut](writes: &WriteSet) -> Result<(), Full>;
     fn next_transaction[&mut]() -> u64;
     fn commit[&mut](writes: &WriteSet, transaction: u64) -> u64;
     fn stored_home[&mut](writes: &WriteSet, concurrency: Concurrency);
@@ -120,7 +115,6 @@ scheme_object! {
         log: u64,
         locks: &mut LockSet,
         writes: &WriteSet,
-        home: &[(PersistentAddress, u64)],
         statistics: &mut Statistics
     ) -> Result<(), Error>;
     fn end_locked[&mut](locks: &mut LockSet);
@@ -148,12 +142,14 @@ pub struct Erased {
     scheme: Box<dyn Leased + Send>,
     /// What does not change needs no call.
     in_place: bool,
+    takes_writes: bool,
     keeps_values: bool,
 }
 
 impl Erased {
     fn new<S: Scheme + Send + 'static>(scheme: S) -> Self {
-        Self { scheme: Box::new(scheme), in_place: S::IN_PLACE, keeps_values: S::KEEPS_VALUES }
+        let (in_place, takes_writes, keeps_values) = (S::IN_PLACE, S::TAKES_WRITES, S::KEEPS_VALUES);
+        Self { scheme: Box::new(scheme), in_place, takes_writes, keeps_values }
     }
 }
 

@@ -63,6 +63,8 @@ pub trait Scheme: Sized {
     /// Whether [`Scheme::write`] stores home at once. A commit stores nothing home then, readers take
     /// the writer's lock, and [`Scheme::abort`] takes the stores back.
     const IN_PLACE: bool = false;
+    /// Whether it is told of each write by [`Scheme::write`]; otherwise of all of them by [`Scheme::executed`].
+    const TAKES_WRITES: bool = true;
     /// Whether it keeps what [`Scheme::write`] is given, for [`Scheme::value`]; otherwise only the write set does.
     const KEEPS_VALUES: bool = true;
 
@@ -88,19 +90,6 @@ pub trait Scheme: Sized {
         value: u64,
         previous: Option<u32>,
     ) -> Result<u32, Full>;
-    /// Keeps the new values of words of one line, from `at` on, `new` of which were not written before, where it keeps them one behind
-    /// the other and what was kept before does not matter; returns the first one's place. `None`: it does not, or has no room for all of
-    /// them.
-    #[inline(always)]
-    fn write_run<M: Memory>(
-        &mut self,
-        _view: &View<M>,
-        _at: PersistentAddress,
-        _values: &[u64],
-        _new: usize,
-    ) -> Option<u32> {
-        None
-    }
     /// The value at a place.
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64;
     /// Where the running transaction's records lie, two words each, and how many they are, for a log shared by
@@ -109,7 +98,13 @@ pub trait Scheme: Sized {
         (PersistentAddress::NULL, 0)
     }
     /// The running transaction, which has written, is about to commit; all that it wrote is in `writes`.
-    fn executed<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet) {}
+    ///
+    /// # Errors
+    /// No room for so much.
+    #[inline(always)]
+    fn executed<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet) -> Result<(), Full> {
+        Ok(())
+    }
     /// The running transaction's TxID, where one writes at a time.
     #[inline(always)]
     fn next_transaction<M: Memory>(&mut self, view: &View<M>) -> u64 {
@@ -144,7 +139,7 @@ pub trait Scheme: Sized {
     /// Where isolation is by locks: the running transaction has taken those that it declared.
     fn locks_taken<M: Memory>(&mut self, _view: &View<M>) {}
     /// Where isolation is by locks: does all that comes after the body, from making the transaction durable to
-    /// releasing the locks; the worker has log `log`, and `home` are the words to store, each once. Here: as the
+    /// releasing the locks; the worker has log `log`, and the words of `writes` are to be stored home. Here: as the
     /// redo schemes do.
     ///
     /// # Errors
@@ -155,7 +150,6 @@ pub trait Scheme: Sized {
         log: u64,
         locks: &mut LockSet,
         writes: &WriteSet,
-        home: &[(PersistentAddress, u64)],
         statistics: &mut Statistics,
     ) -> Result<(), Error> {
         // Above this log's last one too: those that share no lock have TxIDs of their own.
@@ -171,8 +165,8 @@ pub trait Scheme: Sized {
         view.memory.event(Event::Commit(transaction));
         statistics.log_bytes += crate::log::RECORD_BYTES * self.commit(view, writes, transaction);
         view.memory.event(Event::Acknowledged(transaction));
-        for &(at, value) in home {
-            view.memory.store(at, value);
+        if !Self::IN_PLACE {
+            view.memory.store_each(writes.words());
         }
         locks.release(view);
         statistics.acknowledged += 1;

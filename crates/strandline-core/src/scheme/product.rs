@@ -23,9 +23,9 @@ use super::blurred::{
 use super::recovery::Reading;
 use super::redo::{Logging, REDO_STEPS, RESTART_FENCE_RETRY, Redo, leave_records};
 use super::{BPPM, Durability, Mode, Of, SchemeDescriptor};
-use crate::log::{LogFull, ThreadLog};
-use crate::memory::{Memory, PersistentAddress, Step};
-use crate::transaction::{Concurrency, LineEntry, WriteSet};
+use crate::log::ThreadLog;
+use crate::memory::{Memory, Step};
+use crate::transaction::{Concurrency, WriteSet};
 
 /// BPPM as applications have it.
 ///
@@ -75,51 +75,13 @@ pub static PRODUCT: SchemeDescriptor = SchemeDescriptor {
 
 /// Execution in the write set.
 #[derive(Default)]
-pub struct Streamed {
-    /// Words that the running transaction has written.
-    words: usize,
-}
-
-impl Streamed {
-    #[inline(always)]
-    fn add(&mut self, log: &ThreadLog, words: usize) -> Result<(), LogFull> {
-        self.words += words;
-        log.room_for(self.words)
-    }
-}
+pub struct Streamed;
 
 impl Logging for Streamed {
     const READING: Reading = Reading::TornBits;
+    const TAKES_WRITES: bool = false;
     const KEEPS_VALUES: bool = false;
     const PAST_CACHE: bool = true;
-
-    #[inline(always)]
-    fn begin(&mut self) {
-        self.words = 0;
-    }
-
-    #[inline(always)]
-    fn write<M: Memory>(
-        &mut self,
-        _: &M,
-        log: &mut ThreadLog,
-        _: (PersistentAddress, u64),
-        previous: Option<u32>,
-    ) -> Result<u32, LogFull> {
-        self.add(log, usize::from(previous.is_none())).map(|()| 0)
-    }
-
-    #[inline(always)]
-    fn write_run<M: Memory>(
-        &mut self,
-        _: &M,
-        log: &mut ThreadLog,
-        _: PersistentAddress,
-        _: &[u64],
-        new: usize,
-    ) -> Option<u32> {
-        self.add(log, new).ok().map(|()| 0)
-    }
 
     #[inline(always)]
     fn commit<M: Memory>(
@@ -129,6 +91,6 @@ impl Logging for Streamed {
         writes: &WriteSet,
         transaction: u64,
     ) -> u64 {
-        log.commit_streamed(memory, writes.entries().iter().map(LineEntry::home), transaction)
+        log.commit_streamed(memory, writes.words(), transaction)
     }
 }

@@ -29,6 +29,8 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 pub trait Logging: Default {
     /// How recovery reads the log.
     const READING: Reading;
+    /// As [`Scheme::TAKES_WRITES`].
+    const TAKES_WRITES: bool = true;
     /// As [`Scheme::KEEPS_VALUES`].
     const KEEPS_VALUES: bool = true;
     /// Whether records go past the cache.
@@ -51,19 +53,6 @@ pub trait Logging: Default {
         _previous: Option<u32>,
     ) -> Result<u32, LogFull> {
         log.append(memory, at, value)
-    }
-    /// Keeps the new values of words of one line, from `at` on, `new` of which were not written before, where the way keeps them one
-    /// behind the other; returns the first one's place. `None`: it does not, or has no room for all of them.
-    #[inline(always)]
-    fn write_run<M: Memory>(
-        &mut self,
-        _: &M,
-        _: &mut ThreadLog,
-        _at: PersistentAddress,
-        _values: &[u64],
-        _new: usize,
-    ) -> Option<u32> {
-        None
     }
     /// The value at a place.
     #[inline(always)]
@@ -115,8 +104,19 @@ pub struct Redo<L, C> {
     checkpoint: std::marker::PhantomData<C>,
 }
 
+impl<L, C> Redo<L, C> {
+    /// Has the transaction in the volatile execution area.
+    #[inline(never)]
+    fn execute_volatile<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) -> Result<(), Full> {
+        let mut words = writes.words().iter();
+        words
+            .try_for_each(|&(at, value)| self.log.append(&view.memory, at, value).map(drop).map_err(|_| Full))
+    }
+}
+
 impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
     const HELPER: bool = C::HELPER;
+    const TAKES_WRITES: bool = L::TAKES_WRITES;
     const KEEPS_VALUES: bool = L::KEEPS_VALUES;
 
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
@@ -171,17 +171,14 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
     }
 
     #[inline(always)]
-    fn write_run<M: Memory>(
-        &mut self,
-        view: &View<M>,
-        at: PersistentAddress,
-        values: &[u64],
-        new: usize,
-    ) -> Option<u32> {
-        if self.volatile {
-            return self.log.append_run(&view.memory, at, values).ok();
+    fn executed<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) -> Result<(), Full> {
+        if L::TAKES_WRITES {
+            return Ok(());
         }
-        self.logging.write_run(&view.memory, &mut self.log, at, values, new)
+        if self.volatile {
+            return self.execute_volatile(view, writes);
+        }
+        self.log.room_for(writes.words().len()).map_err(|_| Full)
     }
 
     #[inline(always)]

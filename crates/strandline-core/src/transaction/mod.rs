@@ -16,7 +16,7 @@ pub use any::AnyRunner;
 pub use control::{Concurrency, Statistics};
 pub use locks::{Holder, Lock, LockSet};
 pub use runner::Runner;
-pub use write_set::{LineEntry, WriteSet};
+pub use write_set::WriteSet;
 
 use crate::error::Error;
 use crate::memory::PersistentAddress;
