@@ -529,7 +529,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[cold]
     #[inline(never)]
     fn push_again(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        if self.writes.words().len() as u64 > self.view.layout.log_records() {
+        // A scheme that takes writes says itself when it has no room, if it has a log at all.
+        if !self.scheme.takes_writes() && self.writes.words().len() as u64 > self.view.layout.log_records() {
             return Err(self.doom(Abort::LogFull));
         }
         self.writes.lengthen();
