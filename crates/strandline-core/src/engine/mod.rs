@@ -224,17 +224,20 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return Ok(());
         }
         let log_records = if self.shared_log.is_some() {
-            self.commit_shared()?
+            let log_records = self.commit_shared()?;
+            self.statistics.acknowledged += u64::from(!self.defers());
+            log_records
         } else {
-            match self.concurrency() {
+            let log_records = match self.concurrency() {
                 Concurrency::Stm => self.commit_stm()?,
                 Concurrency::SingleWriter => self.commit_single_writer(),
                 // Has returned above.
                 Concurrency::Locks => 0,
-            }
+            };
+            self.statistics.acknowledged += 1;
+            log_records
         };
         self.statistics.commits += 1;
-        self.statistics.acknowledged += u64::from(!self.defers());
         self.statistics.log_bytes += log_records * crate::log::RECORD_BYTES;
         if self.statistics.commits.is_multiple_of(TURN) {
             self.end_turn();
@@ -501,6 +504,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 true
             }
         };
+        // What is in no written line is not written.
+        if values.len() > 1
+            && !self.scheme.takes_writes()
+            && !(may_be_written && self.writes.may_have_line(at))
+            && self.writes.push_run(at, values)
+        {
+            return Ok(());
+        }
         for (i, &value) in values.iter().enumerate() {
             self.keep_word(at.word_inside(i as u64), value, may_be_written)?;
         }

@@ -75,13 +75,17 @@ impl Arenas {
 
     /// The arena of a transaction that declared `region`. Everybody who does allocates from the region's chunks,
     /// whatever isolates transactions, so that a pool filled under one scheme can be used under all.
+    #[inline(always)]
     fn of(&mut self, region: Option<u32>) -> &mut Arena {
         match region {
-            Some(region) => {
-                self.regions.entry(region).or_insert_with(|| Arena::new(REGIONS + u64::from(region)))
-            }
+            Some(region) => self.of_region(region),
             None => &mut self.own,
         }
+    }
+
+    #[inline(never)]
+    fn of_region(&mut self, region: u32) -> &mut Arena {
+        self.regions.entry(region).or_insert_with(|| Arena::new(REGIONS + u64::from(region)))
     }
 
     /// Allocates at least `bytes` bytes, from the chunks of `region` where the transaction declared one.
@@ -128,6 +132,7 @@ impl Arena {
 
     /// Whether it may allocate from chunks of arena `owner`: regions keep to their own chunks, and others out of
     /// them, since a region's lock covers its chunks.
+    #[inline(always)]
     fn may_use(&self, owner: u64) -> bool {
         owner == self.index || owner.max(self.index) < REGIONS
     }

@@ -300,6 +300,7 @@ fn start(layout: &Layout, chunk: u64) -> PersistentAddress {
     layout.chunks.word_inside(chunk * (layout.geometry.chunk_bytes / 8))
 }
 
+#[inline]
 fn class_of(layout: &Layout, bytes: u64) -> Option<usize> {
     CLASSES
         .iter()

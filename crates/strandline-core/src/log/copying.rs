@@ -109,7 +109,9 @@ impl ThreadLog {
             memory.fence(Step::CommitFence);
         }
         self.stream(memory, Record::CountedCommit { transaction, records });
-        self.fill_line(memory);
+        while !self.position.is_multiple_of(RECORDS_PER_LINE) {
+            self.stream(memory, Record::INERT);
+        }
         if !memory.omitted(Step::CommitFenceEarly) {
             memory.fence(Step::CommitFence);
         }
@@ -137,14 +139,6 @@ impl ThreadLog {
         self.position += 1;
         if in_line + 1 == RECORDS_PER_LINE {
             memory.store_line_non_temporal(self.at(self.position - RECORDS_PER_LINE), &self.gathered);
-        }
-    }
-
-    /// Ends the line that is being gathered, if there is one.
-    #[inline(always)]
-    fn fill_line<M: Memory>(&mut self, memory: &M) {
-        while !self.position.is_multiple_of(RECORDS_PER_LINE) {
-            self.stream(memory, Record::INERT);
         }
     }
 }

@@ -6,7 +6,7 @@
 use super::RECORD_BYTES;
 use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record};
 use crate::layout::{Layout, Slot, View, pack, unpack};
-use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
 
 pub(super) const RECORDS_PER_LINE: u32 = (LINE_BYTES / RECORD_BYTES) as u32;
 
@@ -195,40 +195,6 @@ impl ThreadLog {
         if position.is_multiple_of(RECORDS_PER_LINE) && position + RECORDS_PER_LINE < self.records {
             // Where clwb evicts, the next line comes from memory, and the next commit would wait for it.
             memory.prefetch_for_write(self.at(position + RECORDS_PER_LINE));
-        }
-        Ok(position)
-    }
-
-    /// Appends new data of up to a line's words, from `address` on; returns the first record's position, the others follow it.
-    ///
-    /// # Errors
-    /// No room for all of them; none is appended then.
-    #[inline(always)]
-    pub fn append_run<M: Memory>(
-        &mut self,
-        memory: &M,
-        address: PersistentAddress,
-        values: &[u64],
-    ) -> Result<u32, LogFull> {
-        const LONGEST: usize = LINE_WORDS as usize;
-        let (position, count) = (self.position, values.len() as u32);
-        if values.len() > LONGEST || u64::from(position) + u64::from(count) >= self.records.into() {
-            return Err(LogFull);
-        }
-        let mut blocks = [[0; RECORD_BLOCKS as usize]; LONGEST];
-        for ((blocks, &value), i) in blocks.iter_mut().zip(values).zip(0..) {
-            let record = Record::Data { address: address.word_inside(i).offset(), value, mask: 0xff };
-            *blocks = record.encode(self.phase);
-        }
-        memory.store_range(self.at(position), blocks[..values.len()].as_flattened());
-        self.position = position + count;
-        // As above, of each line that is begun.
-        let mut line = position.next_multiple_of(RECORDS_PER_LINE);
-        while line < self.position {
-            if line + RECORDS_PER_LINE < self.records {
-                memory.prefetch_for_write(self.at(line + RECORDS_PER_LINE));
-            }
-            line += RECORDS_PER_LINE;
         }
         Ok(position)
     }

@@ -205,20 +205,12 @@ pub trait Memory {
         self.load_range(line, &mut words);
         words
     }
-    /// Stores two words past the cache, as [`Memory::store_non_temporal`] does; the pairs of whole lines, in the order of addresses: a line
-    /// is counted when its last one is stored.
-    #[inline]
-    #[track_caller]
-    fn store_pair_non_temporal(&self, at: PersistentAddress, [first, second]: [u64; 2]) {
-        self.store_non_temporal(at, first);
-        self.store_non_temporal(at.word_inside(1), second);
-    }
-    /// Stores a line past the cache, as [`Memory::store_pair_non_temporal`] does its pairs.
+    /// Stores a line's words past the cache, in the order of addresses, as [`Memory::store_non_temporal`] does.
     #[inline]
     #[track_caller]
     fn store_line_non_temporal(&self, line: PersistentAddress, pairs: &[[u64; 2]; LINE_WORDS as usize / 2]) {
-        for (number, &pair) in (0..).zip(pairs) {
-            self.store_pair_non_temporal(line.word_inside(2 * number), pair);
+        for (number, &value) in (0..).zip(pairs.as_flattened()) {
+            self.store_non_temporal(line.word_inside(number), value);
         }
     }
     /// Sequentially consistent compare-and-exchange: the old value, `Ok` if it was exchanged.
@@ -487,10 +479,6 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn load_line(&self, line: PersistentAddress) -> [u64; LINE_WORDS as usize] {
         (**self).load_line(line)
-    }
-    #[inline(always)]
-    fn store_pair_non_temporal(&self, at: PersistentAddress, pair: [u64; 2]) {
-        (**self).store_pair_non_temporal(at, pair);
     }
     #[inline(always)]
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {

@@ -456,28 +456,6 @@ impl Memory for Native {
     }
 
     #[inline(always)]
-    fn store_pair_non_temporal(&self, at: PersistentAddress, pair: [u64; 2]) {
-        if self.instruction.is_none() {
-            return self.store_pair(at, pair);
-        }
-        let [first, second] = self.persistent.pair(at.offset());
-        self.storing::<PersistentAddress, _>(move || {
-            write_back::store_non_temporal(first, pair[0]);
-            write_back::store_non_temporal(second, pair[1]);
-        });
-        if at.offset() % LINE_BYTES == LINE_BYTES - 2 * WORD_BYTES {
-            self.count(|c| {
-                c.non_temporal_bytes += LINE_BYTES;
-                c.lines_written_back += 1;
-            });
-            if self.latency != 0 {
-                let (line, lines) = self.non_temporal.get();
-                self.non_temporal.set((line, lines + 1));
-            }
-        }
-    }
-
-    #[inline(always)]
     fn store_line_non_temporal(&self, line: PersistentAddress, pairs: &[[u64; 2]; LINE_WORDS as usize / 2]) {
         let words = self.persistent.line(line.offset());
         if self.instruction.is_none() {

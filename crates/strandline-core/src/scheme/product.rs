@@ -15,7 +15,7 @@
 //! As of MNE's log: lines, and the words in them, arrive in any order until the fence. A torn bit tells of each whether it did, and a
 //! commit record counts only where all before it did. Of home, a crash leaves what it leaves of BPPM's.
 //!
-//! In the `Sync` domain, where the log is a volatile execution area, a transaction executes there, and the shared log takes it over.
+//! In the `Sync` domain, where the log is a volatile execution area, the words are copied there, and the shared log takes them over.
 
 use super::blurred::{
     BULK_LOG, BULK_STEPS, BULK_WAIT, BulkPersistence, PAPER, WATERMARK_FENCE, WATERMARK_FENCE_LATE,

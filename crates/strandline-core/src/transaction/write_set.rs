@@ -157,6 +157,22 @@ impl WriteSet {
         true
     }
 
+    /// Adds words of one line, from `at` on, none of which is written yet; `false`: as [`WriteSet::push`], and none is added.
+    #[inline(always)]
+    #[must_use]
+    pub fn push_run(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
+        debug_assert!(values.len() <= at.words_left_in_line());
+        let end = self.length + values.len();
+        let Some(slots) = self.slots.get_mut(self.length..end) else { return false };
+        for ((slot, &value), word) in slots.iter_mut().zip(values).zip(0..) {
+            *slot = (at.word_inside(word), value);
+        }
+        self.length = end;
+        self.lines |= Self::line_bit(at);
+        self.filter |= Self::word_bit(at) * ((1 << values.len()) - 1);
+        true
+    }
+
     /// Makes room for more words.
     pub fn lengthen(&mut self) {
         self.slots.resize(2 * self.slots.len(), (PersistentAddress::NULL, 0));
@@ -204,6 +220,15 @@ mod tests {
                 let mut model: Vec<(PersistentAddress, u64)> = Vec::new();
                 for (far, near, value) in writes {
                     let at = PersistentAddress::new((far << 20) + near * WORD_BYTES);
+                    let run = [value, !value, value ^ 1];
+                    let run = &run[..at.words_left_in_line().min(3)];
+                    if near % 3 == 0 && !model.iter().any(|(word, _)| word.line() == at.line()) {
+                        while !set.push_run(at, run) {
+                            set.lengthen();
+                        }
+                        model.extend((0..).zip(run).map(|(word, &value)| (at.word(word), value)));
+                        continue;
+                    }
                     let expected = model.iter().position(|&(word, _)| word == at);
                     proptest::prop_assert_eq!(set.find(at), expected);
                     match expected {
