@@ -558,7 +558,7 @@ impl<P: PersistencyModel> Scheme for DeferredCommit<P> {
         locks.stamp(view, timestamp, Some(self.worker.log.running()));
         locks.release(view);
         if model == Persistency::EagerSync {
-            self.lists.data.extend(writes.lines());
+            writes.for_each_line(|line| self.lists.data.push(line));
         }
         let lists = std::mem::replace(&mut self.lists, self.spare.pop().unwrap_or_default());
         self.pending.push_back(Pending { entry, transaction, lists, stage: Stage::Executed });

@@ -137,9 +137,7 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
 
     fn executed<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) -> Result<(), Full> {
         if FLUSH {
-            for line in writes.lines() {
-                view.memory.write_back(line, Step::HomeWriteBack);
-            }
+            writes.for_each_line(|line| view.memory.write_back(line, Step::HomeWriteBack));
             view.memory.fence(Step::HomeFence);
         }
         Ok(())

@@ -218,9 +218,7 @@ impl Scheme for SoftwareWriteAhead {
 
     fn stored_home<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet, _: Concurrency) {
         let memory = &view.memory;
-        for line in writes.lines() {
-            memory.write_back(line, Step::HomeWriteBack);
-        }
+        writes.for_each_line(|line| memory.write_back(line, Step::HomeWriteBack));
         memory.fence(Step::HomeFence);
         let record = memory.load(self.log);
         memory.store(self.log, record >> COUNT_BITS << COUNT_BITS);

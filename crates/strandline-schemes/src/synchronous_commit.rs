@@ -214,7 +214,7 @@ impl<P: PersistencyModel> Scheme for SynchronousCommit<P> {
             self.worker.prepare(view, log, locks, home, Step::SynchronousLockBarrier, statistics)?;
         model.barrier(memory, Step::SynchronousPrepareBarrier);
         UndoWorker::mutate(view, transaction, home);
-        model.write_back_words(memory, writes.lines().into_iter(), Step::MutateWriteBack);
+        writes.for_each_line(|line| model.write_back(memory, line, 8, Step::MutateWriteBack));
         model.barrier(memory, Step::SynchronousMutateBarrier);
         memory.event(Event::Commit(transaction));
         entry.commit(memory);

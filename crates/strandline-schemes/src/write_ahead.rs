@@ -167,9 +167,7 @@ impl Checkpoint for EachTransaction {
     #[inline]
     fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, writes: &WriteSet, _: Concurrency) {
         let memory = &view.memory;
-        for line in writes.lines() {
-            memory.write_back(line, Step::HomeWriteBack);
-        }
+        writes.for_each_line(|line| memory.write_back(line, Step::HomeWriteBack));
         memory.fence(Step::HomeFence);
         let mark = log.reserved();
         memory.store(mark, log.last_transaction());

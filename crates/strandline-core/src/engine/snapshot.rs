@@ -85,7 +85,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if counted.unwrap_or_else(|| versions::are_wanted(&self.view))
             && !self.view.memory.omitted(Step::SnapshotKeep)
         {
-            versions::keep(&self.view, transaction, self.writes.lines().into_iter());
+            versions::keep(&self.view, transaction, self.writes.words().iter().map(|(at, _)| at.line()));
         }
     }
 
@@ -93,7 +93,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(always)]
     pub(super) fn keep_versions_late(&self, transaction: u64) {
         if self.view.memory.omitted(Step::SnapshotKeep) && versions::are_wanted(&self.view) {
-            versions::keep(&self.view, transaction, self.writes.lines().into_iter());
+            versions::keep(&self.view, transaction, self.writes.words().iter().map(|(at, _)| at.line()));
         }
     }
 }

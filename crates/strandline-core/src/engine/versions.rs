@@ -329,7 +329,8 @@ pub(super) fn are_wanted<M: Memory>(view: &View<M>) -> bool {
     view.shared.versions().any() && view.memory.load(SharedLayout::SNAPSHOTS) != 0
 }
 
-/// Keeps what the lines hold that transaction `transaction` is about to change, for the snapshots that do not see it.
+/// Keeps what the lines hold that transaction `transaction` is about to change, for the snapshots that do not see it. A line may be named
+/// twice.
 #[cold]
 #[inline(never)]
 pub(super) fn keep<M: Memory>(
@@ -355,8 +356,12 @@ pub(super) fn keep<M: Memory>(
     if newest.is_none() && !takes_everything {
         return;
     }
-    let mut pushed = 0;
+    let (mut pushed, mut last) = (0, PersistentAddress::NULL);
     for line in lines {
+        if line == last {
+            continue;
+        }
+        last = line;
         let serves_all = |newest| entries_of(view, line).next().is_some_and(|(kept, _)| kept > newest);
         if !takes_everything && newest.is_some_and(serves_all) {
             continue;

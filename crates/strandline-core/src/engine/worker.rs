@@ -147,7 +147,9 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
     /// The lines that the last transaction stored to, if it has committed and did [not exceed its log](Worker::keep_to_log).
     #[doc(hidden)]
     pub fn lines_stored(&self) -> Vec<PersistentAddress> {
-        self.tx.engine.writes.lines()
+        let mut lines = Vec::new();
+        self.tx.engine.writes.for_each_line(|line| lines.push(line));
+        lines
     }
 
     /// From now on every transaction is read-only.

@@ -413,13 +413,16 @@ impl Memory for Native {
 
     #[inline(always)]
     fn store_each(&self, words: &[(PersistentAddress, u64)]) {
+        let store = || {
+            for &(at, value) in words {
+                self.persistent.at(at.offset()).store(value, Ordering::Release);
+            }
+        };
         if self.key.is_some() {
             // A panic amid it would leave the thread with the permission.
-            return words.iter().for_each(|&(at, value)| self.store(at, value));
+            words.iter().for_each(|(at, _)| _ = self.persistent.at(at.offset()));
         }
-        for &(at, value) in words {
-            self.persistent.at(at.offset()).store(value, Ordering::Release);
-        }
+        self.storing::<PersistentAddress, _>(store);
     }
 
     #[inline]

@@ -1,10 +1,14 @@
 //! What a running transaction has written: each word once, with its newest value, in the order of the first writes. A commit copies
 //! it to the log and stores it home from here.
 
+use std::collections::HashSet;
+
 use crate::memory::{LINE_BYTES, PersistentAddress, WORD_BYTES};
 
 /// So many words are found by looking at each.
 const SCANNED: usize = 16;
+/// So many words are compared with each other to find their lines.
+const COMPARED: usize = 64;
 
 /// The written words of one transaction, and what finds them.
 pub struct WriteSet {
@@ -59,14 +63,19 @@ impl WriteSet {
         &self.slots[..self.length]
     }
 
-    /// The written lines, each once, in the order of their first writes.
-    pub fn lines(&self) -> Vec<PersistentAddress> {
-        let mut lines: Vec<_> =
-            (0..).zip(self.words()).map(|(number, (at, _))| (at.line(), number)).collect();
-        lines.sort_unstable();
-        lines.dedup_by_key(|(line, _)| *line);
-        lines.sort_unstable_by_key(|&(_, number): &(_, u32)| number);
-        lines.into_iter().map(|(line, _)| line).collect()
+    /// Calls `act` with each written line, once, in the order of their first writes.
+    pub fn for_each_line(&self, act: impl FnMut(PersistentAddress)) {
+        let lines = self.words().iter().map(|(at, _)| at.line());
+        if self.length <= COMPARED {
+            // Cheaper than any memory that would have to be taken.
+            let is_first = |&(number, line): &(usize, PersistentAddress)| {
+                !self.slots[..number].iter().any(|(before, _)| before.line() == line)
+            };
+            lines.enumerate().filter(is_first).map(|(_, line)| line).for_each(act);
+        } else {
+            let mut seen = HashSet::with_capacity(self.length);
+            lines.filter(|&line| seen.insert(line)).for_each(act);
+        }
     }
 
     /// Whether nothing is written.
@@ -246,9 +255,12 @@ mod tests {
                     proptest::prop_assert!(set.may_have_line(at));
                 }
                 proptest::prop_assert_eq!(set.words(), &model[..]);
-                let mut seen = std::collections::BTreeSet::new();
-                let lines = model.iter().map(|(at, _)| at.line()).filter(|&line| seen.insert(line));
-                proptest::prop_assert!(set.lines().into_iter().eq(lines));
+                let mut seen = HashSet::new();
+                let lines: Vec<_> =
+                    model.iter().map(|(at, _)| at.line()).filter(|&line| seen.insert(line)).collect();
+                let mut found = Vec::new();
+                set.for_each_line(|line| found.push(line));
+                proptest::prop_assert_eq!(found, lines);
             }
         }
     }
