@@ -6,19 +6,20 @@
 //! node      word 0 the next node, 0 if none · word 1 key · from word 2 the value
 //! ```
 //!
-//! A key's bucket is the upper part of its mixed word times the number of buckets, which then need not be a
-//! power of two. An insertion writes its node, the bucket and the allocator's bit; a removal the one word that
+//! Buckets go by groups, as many as fit a line. A key's group is the upper part of its mixed word, but for the lowest three bits, times
+//! the number of groups, which then need not be a power of two; those three bits choose the bucket in it. So keys that follow one another
+//! share a line and no bucket, and others, also those with the same lowest bits, are spread out. An insertion writes its node, the bucket and the allocator's bit; a removal the one word that
 //! led to the node.
 //!
 //! Invariants: a chain ends; every key is in its own bucket's chain, once.
 
 use std::marker::PhantomData;
-use strandline_core::structures::words::bucket;
 
 use super::chain::Chains;
 use strandline_core::error::{Error, Result};
-use strandline_core::memory::PersistentAddress;
+use strandline_core::memory::{LINE_WORDS, PersistentAddress};
 use strandline_core::structures::header::Kind;
+use strandline_core::structures::words;
 use strandline_core::structures::{value::Value, value::Word};
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 
@@ -61,6 +62,24 @@ fn mix(mut word: u64) -> u64 {
     word ^ word >> 33
 }
 
+/// The bucket of a key's word, where there are so many.
+#[inline(always)]
+fn bucket(key: u64, buckets: u64) -> u64 {
+    let groups = buckets / LINE_WORDS;
+    if groups == 0 {
+        return bucket_of_few(key, buckets);
+    }
+    let mixed = mix(key / LINE_WORDS);
+    // Mixed, so that keys of which all are multiples of eight have not all the same bucket of their groups.
+    words::bucket(mixed, groups) * LINE_WORDS + (key ^ mixed) % LINE_WORDS
+}
+
+#[cold]
+#[inline(never)]
+fn bucket_of_few(key: u64, buckets: u64) -> u64 {
+    words::bucket(mix(key), buckets)
+}
+
 impl<K: Word + Eq, V: Value> HashTable<K, V> {
     fn tag() -> u64 {
         KIND.tag(K::TYPE, V::TYPE)
@@ -96,7 +115,7 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
         Ok(Self { chains: Chains::open(tx, KIND, root, Self::tag())?, key: PhantomData })
     }
 
-    /// How many buckets it has, fixed at its creation.
+    /// How many buckets it has, fixed at its creation. Of more than seven, those past the last multiple of eight are never used.
     pub fn buckets(&self) -> u64 {
         self.chains.length()
     }
@@ -113,7 +132,7 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
 
     #[inline]
     fn cell(&self, key: u64) -> PersistentAddress {
-        self.chains.cell(bucket(mix(key), self.chains.length()))
+        self.chains.cell(bucket(key, self.chains.length()))
     }
 
     /// The value of `key`.
@@ -195,7 +214,7 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
     /// [`Error::Damaged`]: one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let buckets = self.buckets();
-        let belongs = |index, key| bucket(mix(key), buckets) == index;
+        let belongs = |index, key| bucket(key, buckets) == index;
         self.chains.check(tx, belongs, "a key twice or in the wrong bucket")
     }
 }

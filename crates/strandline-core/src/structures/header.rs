@@ -14,13 +14,14 @@ const MAGIC: u64 = 0x5c1d;
 /// The parameter's largest value.
 pub const PARAMETER_MASK: u64 = (1 << 24) - 1;
 
-/// The kinds of structures; the numbers are part of the pool format. 4, 8 and 10 stand for trees with other nodes.
+/// The kinds of structures; the numbers are part of the pool format. 4, 8 and 10 stand for trees with other nodes, 2 for a hash
+/// table with other buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Words in a row.
     Array = 1,
     /// Chains under a fixed number of buckets.
-    HashTable = 2,
+    HashTable = 13,
     /// A balanced binary tree.
     RedBlackTree = 3,
     /// A tree whose pairs are in leaves that are linked.
