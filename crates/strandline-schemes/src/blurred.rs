@@ -5,7 +5,7 @@
 
 use strandline_core::Concurrency;
 use strandline_core::memory::Step;
-use strandline_core::scheme::{BULK_LOG, BULK_STEPS, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE};
+use strandline_core::scheme::{BULK_LOG, BULK_STEPS};
 use strandline_core::scheme::{
     BulkPersistence, Executing, PAPER, REDO_STEPS, RESTART_FENCE_RETRY, Redo, leave_records,
 };
@@ -100,15 +100,7 @@ pub static VCBP: SchemeDescriptor = SchemeDescriptor {
         Mode {
             concurrency: Concurrency::SingleWriter,
             name: "vcbp+single-writer",
-            redundant: &[
-                BULK_LOG,
-                PHASE_EARLY,
-                RESTART_FENCE,
-                WATERMARK_LOW,
-                BULK_WAIT,
-                WATERMARK_FENCE,
-                WATERMARK_FENCE_LATE,
-            ],
+            redundant: &[BULK_LOG, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW],
         },
     ],
     source: PAPER,
@@ -155,7 +147,7 @@ pub static VCBP_STREAMED: SchemeDescriptor = SchemeDescriptor {
         Mode {
             concurrency: Concurrency::SingleWriter,
             name: "vcbp-streamed+single-writer",
-            redundant: &[BULK_LOG, RESTART_FENCE_RETRY, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+            redundant: &[BULK_LOG, RESTART_FENCE_RETRY],
         },
     ],
     source: "ours, after Lu, Shu, Sun: Blurred Persistence",

@@ -17,9 +17,7 @@
 use strandline_core::log::ThreadLog;
 use strandline_core::memory::{Memory, Step};
 use strandline_core::scheme::Reading;
-use strandline_core::scheme::{
-    BULK_LOG, BULK_STEPS, BULK_WAIT, BulkPersistence, WATERMARK_FENCE, WATERMARK_FENCE_LATE,
-};
+use strandline_core::scheme::{BULK_LOG, BULK_STEPS, BulkPersistence};
 use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
 use strandline_core::scheme::{Logging, REDO_STEPS, Redo, leave_records};
 use strandline_core::transaction::{Concurrency, WriteSet};
@@ -51,7 +49,7 @@ pub static BPPM_COUNTED: SchemeDescriptor = SchemeDescriptor {
         Mode {
             concurrency: Concurrency::SingleWriter,
             name: "bppm-counted+single-writer",
-            redundant: &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+            redundant: &[BULK_LOG],
         },
     ],
     source: "Strandline: Blurred Persistence with Loose-Ordering's counts",

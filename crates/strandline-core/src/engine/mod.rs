@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::heap::Access;
 use crate::layout::{SharedLayout, Slot, View};
-use crate::memory::{Event, Memory, Step, VolatileAddress};
+use crate::memory::{Event, Memory, Step, VolatileAddress, biased};
 use crate::scheme::{Full, SchemeObject};
 use crate::sync::SharedLog;
 
@@ -403,6 +403,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Makes room in the log after [`Abort::LogFull`].
     pub fn make_room(&mut self) -> Result<(), Error> {
         self.view.memory.check_file()?;
+        if self.concurrency() == Concurrency::SingleWriter {
+            biased::step_aside(&self.view.memory, SharedLayout::WRITER);
+        }
         let before = self.view.memory.counters();
         let made = self.scheme.make_room(&self.view, self.concurrency(), &mut self.statistics);
         self.statistics.bulk += self.view.memory.counters() - before;

@@ -82,11 +82,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(always)]
     pub(super) fn commit_single_writer(&mut self) -> u64 {
         let counted = self.count_snapshots_early();
-        let transaction = if self.view.shared.versions().any() {
-            self.publish_commit()
-        } else {
-            self.scheme.next_transaction(&self.view)
-        };
+        let is_published = self.scheme.is_awaited() || self.view.shared.versions().any();
+        let transaction =
+            if is_published { self.publish_commit() } else { self.scheme.next_transaction(&self.view) };
         let log_records = self.make_durable(transaction);
         self.keep_versions(transaction, counted);
         if !self.scheme.in_place() {
@@ -94,15 +92,15 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         self.keep_versions_late(transaction);
         self.scheme.stored_home(&self.view, &self.writes, self.concurrency());
-        if self.view.shared.versions().any() {
+        if is_published {
             self.view.memory.store(self.slot.commit_state(), 0);
         }
         self.release_token();
         log_records
     }
 
-    /// Takes a TxID so that a snapshot that begins meanwhile waits for its transaction, as under the STM. Nobody else takes one, so
-    /// it is known before, and published at once.
+    /// Takes a TxID so that a snapshot that begins meanwhile and bulk persistence wait for its transaction, as under the STM. Nobody
+    /// else takes one, so it is known before, and published at once.
     #[inline(always)]
     fn publish_commit(&mut self) -> u64 {
         let memory = &self.view.memory;

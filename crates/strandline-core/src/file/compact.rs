@@ -167,7 +167,7 @@ impl<C: Control<Native>> Pool<C> {
         }
         match self.shared_log() {
             Some(log) => log.checkpoint(view).map(drop)?,
-            None => scheme::persist_everything(view, self.concurrency()),
+            None => scheme::persist_everything(view),
         }
         let chunk_bytes = self.layout().geometry.chunk_bytes;
         for &(first, length) in runs {

@@ -62,6 +62,13 @@ pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
     }
 }
 
+/// The favourite is away for longer than others wait without looking: who waits for that looks now.
+pub fn step_aside<M: Memory>(memory: &M, at: VolatileAddress) {
+    if memory.has_process_barrier() && memory.load(at) != 0 {
+        memory.wake_one(times(at));
+    }
+}
+
 /// Only who has the latch itself changes who is the favourite.
 #[inline(never)]
 fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) {
@@ -91,7 +98,7 @@ fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress
         if is_away(memory, present) {
             break;
         }
-        // Where nobody wakes anybody, and nothing changes meanwhile.
+        // Where nothing changes meanwhile, and nobody wakes anybody but by [`step_aside`].
         memory.wait_briefly(times(at), memory.load(times(at)), nap);
         nap *= 2;
     }

@@ -41,7 +41,7 @@ use super::redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
 use super::{Durability, Mode, Of, SchemeDescriptor};
 use crate::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::log::{RECORD_BYTES, Record, ThreadLog, home_address};
-use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Space, Step, biased, latch};
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Space, Step, latch};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// BPPM: execution in the log and bulk persistence.
@@ -66,11 +66,7 @@ pub static BPPM: SchemeDescriptor = SchemeDescriptor {
     code: 0,
     modes: &[
         Mode { concurrency: Concurrency::Stm, name: "bppm", redundant: &[BULK_LOG] },
-        Mode {
-            concurrency: Concurrency::SingleWriter,
-            name: "bppm+single-writer",
-            redundant: &[BULK_LOG, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
-        },
+        Mode { concurrency: Concurrency::SingleWriter, name: "bppm+single-writer", redundant: &[BULK_LOG] },
     ],
     source: PAPER,
     description: "execution in the log with torn bits, one fence per commit, bulk persistence",
@@ -122,17 +118,6 @@ pub const BULK_LOG: (Step, &str) = (
     "charges the paper's wbinvd for log lines under the emulated domain only; every log line that recovery \
      needs was fenced by its commit",
 );
-/// Why [`Step::BulkWait`] is redundant with a single writer.
-pub const BULK_WAIT: (Step, &str) =
-    (Step::BulkWait, "bulk persistence holds the writer's lock, so no commit is under way while it runs");
-/// Why [`Step::WatermarkFence`] is redundant with a single writer.
-pub const WATERMARK_FENCE: (Step, &str) = (
-    Step::WatermarkFence,
-    "the persisting thread releases the writer's lock by an atomic add, which on x86 completes the watermark's \
-     write-back, and nobody stores a record over an old one without that lock",
-);
-/// Why [`Step::WatermarkFenceLate`] is.
-pub const WATERMARK_FENCE_LATE: (Step, &str) = (Step::WatermarkFenceLate, "as WatermarkFence");
 const LINE_RECORDS: u32 = (LINE_BYTES / RECORD_BYTES) as u32;
 
 /// Execution in the log: a value's place is its record's position.
@@ -157,16 +142,12 @@ pub struct BulkPersistence;
 
 impl Checkpoint for BulkPersistence {
     const RESERVED: u32 = 0;
+    const AWAITS: bool = true;
 
     #[inline(always)]
     fn stored_home<M: Memory>(_: &View<M>, _: &ThreadLog, _: &WriteSet, _: Concurrency) {}
 
-    fn release_log<M: Memory>(
-        view: &View<M>,
-        log: &ThreadLog,
-        concurrency: Concurrency,
-        statistics: &mut Statistics,
-    ) {
+    fn release_log<M: Memory>(view: &View<M>, log: &ThreadLog, _: Concurrency, statistics: &mut Statistics) {
         let memory = &view.memory;
         let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
         if covered() {
@@ -175,7 +156,7 @@ impl Checkpoint for BulkPersistence {
         memory.lock(SharedLayout::BULK);
         // Whoever held it may have persisted this log's transactions too.
         if !covered() {
-            persist_beside_transactions(view, concurrency);
+            persist_in_bulk(view);
             statistics.bulk_persists += 1;
         }
         memory.unlock(SharedLayout::BULK);
@@ -221,23 +202,10 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
     move_watermark(view, watermark);
 }
 
-/// The same while transactions run; outside of them.
-fn persist_beside_transactions<M: Memory>(view: &View<M>, concurrency: Concurrency) {
-    let memory = &view.memory;
-    match concurrency {
-        Concurrency::Stm | Concurrency::Locks => persist_in_bulk(view),
-        Concurrency::SingleWriter => {
-            biased::lock(memory, SharedLayout::WRITER, None);
-            persist_in_bulk(view);
-            biased::unlock(memory, SharedLayout::WRITER, None);
-        }
-    }
-}
-
 /// Persists all transactions so far in bulk, while others run: what their logs have need not be replayed any more.
-pub fn persist_everything<M: Memory>(view: &View<M>, concurrency: Concurrency) {
+pub fn persist_everything<M: Memory>(view: &View<M>) {
     view.memory.lock(SharedLayout::BULK);
-    persist_beside_transactions(view, concurrency);
+    persist_in_bulk(view);
     view.memory.unlock(SharedLayout::BULK);
 }
 

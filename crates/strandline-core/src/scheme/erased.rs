@@ -27,6 +27,8 @@ macro_rules! scheme_object {
             fn running_records(&self) -> (PersistentAddress, u64);
             /// [`Scheme::TAKES_WRITES`].
             fn takes_writes(&self) -> bool;
+            /// [`Scheme::IS_AWAITED`].
+            fn is_awaited(&self) -> bool;
             /// The newest value of word `number` of those that the running transaction has written. Where the scheme is known to the
             /// compiler, the write set's copy; otherwise the scheme tells, and where time is simulated that costs what it
             /// costs.
@@ -51,6 +53,10 @@ macro_rules! scheme_object {
             #[inline(always)]
             fn takes_writes(&self) -> bool {
                 S::TAKES_WRITES
+            }
+            #[inline(always)]
+            fn is_awaited(&self) -> bool {
+                S::IS_AWAITED
             }
             #[inline(always)]
             fn own_value(&self, _: &View<M>, writes: &WriteSet, number: usize) -> u64 {
@@ -83,6 +89,10 @@ macro_rules! scheme_object {
             #[inline(always)]
             fn takes_writes(&self) -> bool {
                 self.takes_writes
+            }
+            #[inline(always)]
+            fn is_awaited(&self) -> bool {
+                self.is_awaited
             }
             #[inline]
             fn own_value(&self, view: &View<$memory>, writes: &WriteSet, number: usize) -> u64 {
@@ -143,13 +153,19 @@ pub struct Erased {
     /// What does not change needs no call.
     in_place: bool,
     takes_writes: bool,
+    is_awaited: bool,
     keeps_values: bool,
 }
 
 impl Erased {
     fn new<S: Scheme + Send + 'static>(scheme: S) -> Self {
-        let (in_place, takes_writes, keeps_values) = (S::IN_PLACE, S::TAKES_WRITES, S::KEEPS_VALUES);
-        Self { scheme: Box::new(scheme), in_place, takes_writes, keeps_values }
+        Self {
+            scheme: Box::new(scheme),
+            in_place: S::IN_PLACE,
+            takes_writes: S::TAKES_WRITES,
+            is_awaited: S::IS_AWAITED,
+            keeps_values: S::KEEPS_VALUES,
+        }
     }
 }
 

@@ -14,8 +14,8 @@ mod redo;
 
 pub(crate) use blurred::persist_in_bulk;
 pub use blurred::{
-    BPPM, BULK_LOG, BULK_STEPS, BULK_WAIT, Blurred, BulkPersistence, Executing, PAPER, WATERMARK_FENCE,
-    WATERMARK_FENCE_LATE, persist_everything, persist_up_to, wait_for_commits,
+    BPPM, BULK_LOG, BULK_STEPS, Blurred, BulkPersistence, Executing, PAPER, persist_everything,
+    persist_up_to, wait_for_commits,
 };
 pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
 pub use current::{check_transaction, logs, recover, zero_logs};
@@ -67,6 +67,9 @@ pub trait Scheme: Sized {
     const TAKES_WRITES: bool = true;
     /// Whether it keeps what [`Scheme::write`] is given, for [`Scheme::value`]; otherwise only the write set does.
     const KEEPS_VALUES: bool = true;
+
+    /// Whether somebody else may wait for a commit to have stored home, so that a single writer's has to say that it is under way.
+    const IS_AWAITED: bool = false;
 
     /// Begins to serve the worker that leases log `index`.
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;

@@ -17,9 +17,7 @@
 //!
 //! In the `Sync` domain, where the log is a volatile execution area, the words are copied there, and the shared log takes them over.
 
-use super::blurred::{
-    BULK_LOG, BULK_STEPS, BULK_WAIT, BulkPersistence, PAPER, WATERMARK_FENCE, WATERMARK_FENCE_LATE,
-};
+use super::blurred::{BULK_LOG, BULK_STEPS, BulkPersistence, PAPER};
 use super::recovery::Reading;
 use super::redo::{Logging, REDO_STEPS, RESTART_FENCE_RETRY, Redo, leave_records};
 use super::{BPPM, Durability, Mode, Of, SchemeDescriptor};
@@ -56,7 +54,7 @@ pub static PRODUCT: SchemeDescriptor = SchemeDescriptor {
         Mode {
             concurrency: Concurrency::SingleWriter,
             name: "strandline+single-writer",
-            redundant: &[BULK_LOG, RESTART_FENCE_RETRY, BULK_WAIT, WATERMARK_FENCE, WATERMARK_FENCE_LATE],
+            redundant: &[BULK_LOG, RESTART_FENCE_RETRY],
         },
     ],
     source: PAPER,

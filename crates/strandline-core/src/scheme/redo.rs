@@ -77,6 +77,8 @@ pub trait Checkpoint {
     const RESERVED: u32;
     /// Whether a helper must run beside the workers ([`Scheme::help`]).
     const HELPER: bool = false;
+    /// As [`Scheme::IS_AWAITED`].
+    const AWAITS: bool = false;
 
     /// The running transaction has stored home and holds its locks still.
     fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, writes: &WriteSet, concurrency: Concurrency);
@@ -116,6 +118,7 @@ impl<L, C> Redo<L, C> {
 
 impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
     const HELPER: bool = C::HELPER;
+    const IS_AWAITED: bool = C::AWAITS;
     const TAKES_WRITES: bool = L::TAKES_WRITES;
     const KEEPS_VALUES: bool = L::KEEPS_VALUES;
 
