@@ -95,7 +95,7 @@ impl<V: Value> Chains<V> {
     }
 
     /// The first node at or after the word `cell` that `accept` wants, and the first node of all.
-    #[inline]
+    #[inline(always)]
     fn walk(
         &self,
         tx: &mut impl Read,
@@ -119,7 +119,7 @@ impl<V: Value> Chains<V> {
         Ok((head, None))
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(
         &self,
         tx: &mut impl Read,
@@ -185,6 +185,14 @@ impl<V: Value> Chains<V> {
             ))));
         }
         let (head, node) = self.find(tx, cell, key)?;
+        if node.is_none() && V::WORDS == Some(1) {
+            let mut word = [0];
+            value.encode(&mut word);
+            let node = tx.alloc(8 * (VALUE + 1))?;
+            tx.write_array(node, &[head, key, word[0]])?;
+            tx.write(cell, node.offset())?;
+            return Ok(None);
+        }
         with_buffer(VALUE + self.value_words(), |words| {
             let (node_words, new) = words.split_at_mut(VALUE as usize);
             value.encode(new);

@@ -342,7 +342,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             tx.write(path.cell(at - 2), top.offset())?;
             break;
         }
-        tx.write_range(new, &[children[LEFT], children[RIGHT], key.to_word(), value])?;
+        tx.write_array(new, &[children[LEFT], children[RIGHT], key.to_word(), value])?;
         Ok(None)
     }
 

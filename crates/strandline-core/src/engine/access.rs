@@ -192,6 +192,19 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.keep(at, &[value])
     }
 
+    /// Writes words that mostly lie in one line.
+    #[inline(always)]
+    fn write_array_here<const N: usize>(
+        &mut self,
+        at: PersistentAddress,
+        words: &[u64; N],
+    ) -> Result<(), Abort> {
+        if self.is_special || !self.may_have(at, N as u64) || N > at.words_left_in_line() {
+            return self.write_range_called(at, words);
+        }
+        self.keep(at, words)
+    }
+
     /// Called on both paths: that costs little beside so many words.
     #[inline(never)]
     fn write_range_called(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
@@ -267,6 +280,16 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(always)]
     pub(super) fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
         if C::INLINED { self.read_array_here(at) } else { self.read_array_called(at) }
+    }
+
+    /// Writes `N` consecutive words.
+    #[inline(always)]
+    pub(super) fn write_array<const N: usize>(
+        &mut self,
+        at: PersistentAddress,
+        words: &[u64; N],
+    ) -> Result<(), Abort> {
+        if C::INLINED { self.write_array_here(at, words) } else { self.write_range_called(at, words) }
     }
 
     #[inline(never)]

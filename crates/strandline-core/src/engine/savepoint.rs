@@ -77,8 +77,15 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Notes that a block was allocated.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_allocation(&mut self, block: PersistentAddress) {
+        if self.undo.is_some() {
+            self.note_block(block);
+        }
+    }
+
+    #[cold]
+    fn note_block(&mut self, block: PersistentAddress) {
         if let Some(undo) = &mut self.undo {
             undo.blocks.push(block);
         }

@@ -222,6 +222,17 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
         held
     }
 
+    /// Allocates where isolation is by locks, which the allocator takes itself.
+    fn alloc_under_locks(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
+        let region = self.engine.locks.region();
+        self.engine.locks.set_allocating(true);
+        let block = self.arenas.alloc(&mut self.engine, region, bytes);
+        self.engine.locks.set_allocating(false);
+        self.engine.locks.add_fresh(block?, bytes);
+        self.engine.note_allocation(block?);
+        block
+    }
+
     /// Makes what the file is longer than it need be part of the heap.
     pub(crate) fn reach_end(&mut self) -> Result<(), Abort> {
         self.engine.locks.set_allocating(true);
@@ -403,19 +414,26 @@ impl<M: Memory, C: Control<M>> Transaction for Tx<M, C> {
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         self.engine.write_range(at, from)
     }
-    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
-        let region = self.engine.locks.region();
-        self.engine.locks.set_allocating(true);
-        let block = self.arenas.alloc(&mut self.engine, region, bytes);
-        self.engine.locks.set_allocating(false);
-        if self.engine.concurrency() == Concurrency::Locks {
-            self.engine.locks.add_fresh(block?, bytes);
-        }
-        self.engine.note_allocation(block?);
-        block
+    #[inline(always)]
+    fn write_array<const N: usize>(&mut self, at: PersistentAddress, words: &[u64; N]) -> Result<(), Abort> {
+        self.engine.write_array(at, words)
     }
+    #[inline(always)]
+    fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
+        if self.engine.concurrency() == Concurrency::Locks {
+            return self.alloc_under_locks(bytes);
+        }
+        let region = self.engine.locks.region();
+        let block = self.arenas.alloc(&mut self.engine, region, bytes)?;
+        self.engine.note_allocation(block);
+        Ok(block)
+    }
+    #[inline(always)]
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         let region = self.engine.locks.region();
+        if self.engine.concurrency() != Concurrency::Locks {
+            return self.arenas.free(&mut self.engine, region, at);
+        }
         self.engine.locks.set_allocating(true);
         let freed = self.arenas.free(&mut self.engine, region, at);
         self.engine.locks.set_allocating(false);

@@ -137,15 +137,28 @@ impl Arena {
         owner == self.index || owner.max(self.index) < REGIONS
     }
 
+    #[inline(always)]
     fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
-        let found = match class_of(tx.layout(), bytes) {
-            Some(class) => {
-                let division = Division::new(tx.layout(), class);
-                match self.alloc_at_cursor(tx, class, division)? {
-                    Some(block) => return Ok(block),
-                    None => self.alloc_small(tx, class, division)?,
-                }
+        let class = class_of(tx.layout(), bytes);
+        if let Some(class) = class {
+            let division = Division::new(tx.layout(), class);
+            if let Some(block) = self.alloc_at_cursor_here(tx, class, division)? {
+                return Ok(block);
             }
+        }
+        self.alloc_anywhere(tx, class, bytes)
+    }
+
+    /// Allocates where there is no room at the cursor.
+    #[inline(never)]
+    fn alloc_anywhere<A: Access>(
+        &mut self,
+        tx: &mut A,
+        class: Option<usize>,
+        bytes: u64,
+    ) -> Result<PersistentAddress, Abort> {
+        let found = match class {
+            Some(class) => self.alloc_small(tx, class, Division::new(tx.layout(), class))?,
             None => self.alloc_large(tx, bytes)?,
         };
         found.ok_or_else(|| {
@@ -157,7 +170,6 @@ impl Arena {
     }
 
     /// Finds a chunk with a free block of `class`: the cursor's has none.
-    #[inline(never)]
     fn alloc_small<A: Access>(
         &mut self,
         tx: &mut A,
@@ -231,8 +243,18 @@ impl Arena {
     }
 
     /// Takes the next free block of the cursor's chunk.
-    #[inline]
     fn alloc_at_cursor<A: Access>(
+        &mut self,
+        tx: &mut A,
+        class: usize,
+        division: &Division,
+    ) -> Result<Option<PersistentAddress>, Abort> {
+        self.alloc_at_cursor_here(tx, class, division)
+    }
+
+    /// The same, compiled in place.
+    #[inline(always)]
+    fn alloc_at_cursor_here<A: Access>(
         &mut self,
         tx: &mut A,
         class: usize,
@@ -518,9 +540,9 @@ impl Arena {
 
     fn free<A: Access>(&mut self, tx: &mut A, at: PersistentAddress) -> Result<(), Abort> {
         let layout = *tx.layout();
-        let invalid = Error::InvalidFree(at.offset());
+        let invalid = || Error::InvalidFree(at.offset());
         if at < layout.chunks || at >= layout.end() {
-            return Err(tx.fail(invalid));
+            return Err(tx.fail(invalid()));
         }
         let chunk = chunk_of(&layout, at);
         let base = start(&layout, chunk);
@@ -528,12 +550,12 @@ impl Arena {
             Some(Chunk::Small { class, arena }) => {
                 let division = Division::new(&layout, class);
                 let Some(number) = division.block_at(at.offset() - base.offset()) else {
-                    return Err(tx.fail(invalid));
+                    return Err(tx.fail(invalid()));
                 };
                 let (word, bit) = (number / 64, 1 << (number % 64));
                 let used = tx.read(base.word_inside(word))?;
                 if used & bit == 0 {
-                    return Err(tx.fail(invalid));
+                    return Err(tx.fail(invalid()));
                 }
                 tx.write(base.word_inside(word), used & !bit)?;
                 if arena == self.index {
@@ -554,7 +576,7 @@ impl Arena {
                 self.vacant.insert(chunk, chunks);
                 Ok(())
             }
-            _ => Err(tx.fail(invalid)),
+            _ => Err(tx.fail(invalid())),
         }
     }
 }

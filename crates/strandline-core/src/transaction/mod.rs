@@ -287,6 +287,26 @@ pub trait Transaction: Read {
     /// As [`Transaction::write`].
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort>;
 
+    /// Writes `N` consecutive words, which costs least if they lie in one line.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// worker.run(|tx| tx.write_array(tx.root(0), &[1, 2, 3]))?;
+    /// assert_eq!(worker.view(|tx| tx.read(tx.root(2)))?, 3);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::write`].
+    #[inline(always)]
+    fn write_array<const N: usize>(&mut self, at: PersistentAddress, words: &[u64; N]) -> Result<(), Abort>
+    where
+        Self: Sized,
+    {
+        self.write_range(at, words)
+    }
+
     /// Allocates `bytes` bytes, aligned to 8, and to 64 from 64 bytes on. The contents are whatever was there:
     /// write before you read.
     ///
