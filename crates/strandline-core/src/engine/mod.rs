@@ -150,20 +150,43 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// # Errors
     /// It is to be a large transaction, and the device failed.
     #[inline(never)]
-    pub fn begin(&mut self, attempt: u32, read_only: bool) -> Result<(), Error> {
+    pub fn begin(&mut self, attempt: u32, read_only: bool) -> Result<(), Abort> {
         self.reads.clear();
         self.writes.clear();
         self.doomed = None;
         self.read_only = read_only;
-        if self.undo.is_some() {
-            self.drop_undo();
-        }
         self.is_special = read_only;
         self.newest_seen = 0;
         self.scheme.begin(&self.view);
+        // What is mostly the case calls nothing, so that no registers are to be saved.
+        if attempt == 0
+            && self.undo.is_none()
+            && !self.wants_large
+            && (read_only || self.shared_log.is_none())
+            && self.begin_at_once()
+        {
+            self.view.memory.event(Event::Begin);
+            return Ok(());
+        }
+        self.begin_with_care(attempt)
+    }
+
+    /// Begins an attempt, if nobody is to be waited for.
+    #[inline(always)]
+    fn begin_at_once(&mut self) -> bool {
+        match self.concurrency() {
+            Concurrency::Stm => self.begin_stm_at_once(),
+            Concurrency::SingleWriter => self.begin_single_writer_at_once(),
+            Concurrency::Locks => false,
+        }
+    }
+
+    #[inline(never)]
+    fn begin_with_care(&mut self, attempt: u32) -> Result<(), Abort> {
+        self.undo = None;
         if self.wants_large {
             self.prepare_large();
-        } else if self.shared_log.is_some() && !read_only && !self.holds_lock {
+        } else if !self.read_only && !self.holds_lock {
             self.wait_for_room();
         }
         match self.concurrency() {
@@ -171,21 +194,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             Concurrency::SingleWriter => self.begin_single_writer(attempt),
             Concurrency::Locks => self.begin_locks(),
         }
-        if read_only && attempt > 0 {
+        if self.read_only && attempt > 0 {
             self.look_back(attempt);
         }
         self.view.memory.event(Event::Begin);
-        if self.wants_large { self.begin_large() } else { Ok(()) }
+        if self.wants_large { self.begin_large().map_err(|error| self.fail(error)) } else { Ok(()) }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn drop_undo(&mut self) {
-        self.undo = None;
-    }
-
-    /// Waits until the shared log has room for a transaction like the last one.
-    #[inline(never)]
+    /// Waits until the shared log, if there is one, has room for a transaction like the last one.
     fn wait_for_room(&self) {
         if let Some(log) = self.shared_log {
             log.wait_for_room(&self.view, self.last_records);
@@ -202,27 +218,55 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.view.memory.is_forked() {
             return Err(Abort::Failed);
         }
+        if self.is_special || self.writes.is_empty() { self.commit_otherwise() } else { self.commit_writes() }
+    }
+
+    /// Commits a transaction that has written nothing, or not in the usual way.
+    #[inline(always)]
+    fn commit_otherwise(&mut self) -> Result<(), Abort> {
         if self.large.is_some() {
             return self.commit_large();
         }
-        if !self.writes.is_empty() && self.scheme.executed(&self.view, &self.writes) == Err(Full) {
+        if !self.writes.is_empty() {
+            return self.commit_writes();
+        }
+        // As when a transaction begins.
+        let is_plain =
+            !self.holds_lock && !self.is_queued && self.past.is_none() && self.shared_log.is_none();
+        if !is_plain || self.concurrency() == Concurrency::Locks {
+            return self.commit_reads();
+        }
+        self.view.memory.event(Event::Commit(0));
+        self.statistics.read_only += 1;
+        self.statistics.acknowledged += 1;
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn commit_reads(&mut self) -> Result<(), Abort> {
+        if self.concurrency() == Concurrency::Locks {
+            return self.commit_locks();
+        }
+        self.view.memory.event(Event::Commit(0));
+        self.release_token();
+        self.look_ahead();
+        self.statistics.read_only += 1;
+        if self.defers() {
+            self.durable_at = self.newest_read();
+            return Ok(());
+        }
+        self.wait_for_reads()?;
+        self.statistics.acknowledged += 1;
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn commit_writes(&mut self) -> Result<(), Abort> {
+        if self.scheme.executed(&self.view, &self.writes) == Err(Full) {
             return Err(self.doom(Abort::LogFull));
         }
         if self.concurrency() == Concurrency::Locks {
             return self.commit_locks();
-        }
-        if self.writes.is_empty() {
-            self.view.memory.event(Event::Commit(0));
-            self.release_token();
-            self.look_ahead();
-            self.statistics.read_only += 1;
-            if self.defers() {
-                self.durable_at = self.newest_read();
-                return Ok(());
-            }
-            self.wait_for_reads()?;
-            self.statistics.acknowledged += 1;
-            return Ok(());
         }
         let log_records = if self.shared_log.is_some() {
             let log_records = self.commit_shared()?;

@@ -13,7 +13,27 @@ use super::{Control, Engine, READER_LOCKS_AFTER};
 use crate::transaction::Abort;
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
+    /// Begins, if this worker is the writer's lock's favourite, or only reads while nobody stores home.
     #[inline(always)]
+    pub(super) fn begin_single_writer_at_once(&mut self) -> bool {
+        let memory = &self.view.memory;
+        if self.holds_lock || self.scheme.in_place() {
+            return false;
+        }
+        if self.read_only {
+            self.horizon = memory.load(SharedLayout::SEQUENCE);
+            if self.horizon & 1 != 0 {
+                return false;
+            }
+        } else if biased::lock_at_once(memory, SharedLayout::WRITER, self.slot.present()) {
+            self.holds_lock = true;
+        } else {
+            return false;
+        }
+        self.newest_seen = memory.load(SharedLayout::CLOCK);
+        true
+    }
+
     pub(super) fn begin_single_writer(&mut self, attempt: u32) {
         let memory = &self.view.memory;
         if !self.holds_lock && (!self.read_only || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER) {

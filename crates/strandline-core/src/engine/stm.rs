@@ -54,7 +54,17 @@ fn owner(lock: u64) -> u64 {
 }
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
+    /// Begins, if no transaction has the serial token or is to wait for it.
     #[inline(always)]
+    pub(super) fn begin_stm_at_once(&mut self) -> bool {
+        let memory = &self.view.memory;
+        if self.holds_lock || memory.load(SharedLayout::SERIAL) != 0 {
+            return false;
+        }
+        self.horizon = memory.load(SharedLayout::CLOCK) + 1;
+        true
+    }
+
     pub(super) fn begin_stm(&mut self, serial: bool) {
         let memory = &self.view.memory;
         if !self.holds_lock {

@@ -175,6 +175,8 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         Ok((result, self.tx.engine.durable_at))
     }
 
+    // Each closure has the one of its kind of transaction.
+    #[inline(always)]
     fn attempt<R>(
         &mut self,
         read_only: bool,
@@ -249,6 +251,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
         released
     }
 
+    #[inline(always)]
     fn attempt<R>(
         &mut self,
         read_only: bool,
@@ -259,7 +262,9 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
         self.engine.declare(locks);
         self.engine.wants_large = false;
         loop {
-            self.engine.begin(attempt, read_only)?;
+            if let Err(why) = self.engine.begin(attempt, read_only) {
+                return Err(self.engine.take_error(why));
+            }
             let outcome = catch_unwind(AssertUnwindSafe(|| body(self)));
             let why = match outcome {
                 Ok(Ok(value)) => match self.engine.commit() {

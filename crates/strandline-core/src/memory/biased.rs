@@ -35,6 +35,21 @@ fn times(at: VolatileAddress) -> VolatileAddress {
     at.word(3)
 }
 
+/// Takes the latch at `at`, the first of four words, if who has the word `own` is its favourite.
+#[inline(always)]
+pub fn lock_at_once<M: Memory>(memory: &M, at: VolatileAddress, own: VolatileAddress) -> bool {
+    if !memory.has_process_barrier() {
+        return false;
+    }
+    memory.store(own, PRESENT);
+    light_barrier();
+    if memory.load(favourite(at)) == own.offset() {
+        return true;
+    }
+    memory.store(own, 0);
+    false
+}
+
 /// Takes the latch at `at`, the first of four words, waiting for it; `own` is a word that nobody else stores to, of one who may become the
 /// favourite.
 #[inline(always)]
@@ -42,13 +57,8 @@ pub fn lock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddr
     if !memory.has_process_barrier() {
         return memory.lock(at);
     }
-    if let Some(own) = own {
-        memory.store(own, PRESENT);
-        light_barrier();
-        if memory.load(favourite(at)) == own.offset() {
-            return;
-        }
-        memory.store(own, 0);
+    if own.is_some_and(|own| lock_at_once(memory, at, own)) {
+        return;
     }
     lock_latch(memory, at, own);
 }

@@ -110,6 +110,7 @@ impl<L, C> Redo<L, C> {
     /// Has the transaction in the volatile execution area.
     #[inline(never)]
     fn execute_volatile<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) -> Result<(), Full> {
+        self.log.begin_volatile();
         let mut words = writes.words().iter();
         words
             .try_for_each(|&(at, value)| self.log.append(&view.memory, at, value).map(drop).map_err(|_| Full))
@@ -150,6 +151,10 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
 
     #[inline(always)]
     fn begin<M: Memory>(&mut self, _: &View<M>) {
+        if !L::TAKES_WRITES {
+            // It begins to be in the log when it commits.
+            return;
+        }
         if self.volatile {
             self.log.begin_volatile();
         } else {
@@ -215,7 +220,9 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         concurrency: Concurrency,
         statistics: &mut Statistics,
     ) -> Result<()> {
-        if self.began_empty {
+        let began_empty =
+            if L::TAKES_WRITES { self.began_empty } else { self.volatile || self.log.is_empty() };
+        if began_empty {
             return Err(Error::TransactionTooLarge { records: self.log.records() });
         }
         C::release_log(view, &self.log, concurrency, statistics);

@@ -39,22 +39,8 @@ impl WriteSet {
     /// Forgets all words.
     #[inline(always)]
     pub fn clear(&mut self) {
-        if self.indexed > 0 {
-            self.forget_index();
-        }
         self.places.clear();
-        (self.length, self.lines, self.filter) = (0, 0, 0);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn forget_index(&mut self) {
-        self.indexed = 0;
-        self.generation = self.generation.wrapping_add(1);
-        if self.generation == 0 {
-            self.index.fill(0);
-            self.generation = 1;
-        }
+        (self.length, self.lines, self.filter, self.indexed) = (0, 0, 0, 0);
     }
 
     /// Addresses and newest values: what a commit stores home.
@@ -192,6 +178,14 @@ impl WriteSet {
         if self.length * 2 > self.index.len() {
             self.index = vec![0; (self.length * 4).next_power_of_two()];
             self.indexed = 0;
+        }
+        if self.indexed == 0 {
+            // What earlier transactions left in it is none of this one's.
+            self.generation = self.generation.wrapping_add(1);
+            if self.generation == 0 {
+                self.index.fill(0);
+                self.generation = 1;
+            }
         }
         let mask = self.index.len() - 1;
         for (number, &(at, _)) in (self.indexed as u64..).zip(&self.slots[self.indexed..self.length]) {
