@@ -69,6 +69,8 @@ pub struct Engine<M: Memory, C: Control<M>> {
     doomed: Option<Abort>,
     pub(super) error: Option<Error>,
     pub(super) read_only: bool,
+    /// The running transaction only reads, and nothing is to be given back when it ends.
+    is_plain_reader: bool,
     /// What is written goes another way than straight into the write set: it is refused, there are savepoints, or this is a large transaction.
     is_special: bool,
     /// The running transaction, if it is a large one.
@@ -123,6 +125,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             doomed: None,
             error: None,
             read_only: false,
+            is_plain_reader: false,
             is_special: false,
             large: None,
             undo: None,
@@ -162,12 +165,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if attempt == 0
             && self.undo.is_none()
             && !self.wants_large
-            && (read_only || self.shared_log.is_none())
+            && self.shared_log.is_none()
             && self.begin_at_once()
         {
+            self.is_plain_reader = read_only;
             self.view.memory.event(Event::Begin);
             return Ok(());
         }
+        self.is_plain_reader = false;
         self.begin_with_care(attempt)
     }
 
@@ -218,31 +223,24 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.view.memory.is_forked() {
             return Err(Abort::Failed);
         }
+        if self.is_plain_reader {
+            self.view.memory.event(Event::Commit(0));
+            self.statistics.read_only += 1;
+            self.statistics.acknowledged += 1;
+            return Ok(());
+        }
         if self.is_special || self.writes.is_empty() { self.commit_otherwise() } else { self.commit_writes() }
     }
 
     /// Commits a transaction that has written nothing, or not in the usual way.
-    #[inline(always)]
+    #[inline(never)]
     fn commit_otherwise(&mut self) -> Result<(), Abort> {
         if self.large.is_some() {
             return self.commit_large();
         }
-        if !self.writes.is_empty() {
-            return self.commit_writes();
-        }
-        // As when a transaction begins.
-        let is_plain =
-            !self.holds_lock && !self.is_queued && self.past.is_none() && self.shared_log.is_none();
-        if !is_plain || self.concurrency() == Concurrency::Locks {
-            return self.commit_reads();
-        }
-        self.view.memory.event(Event::Commit(0));
-        self.statistics.read_only += 1;
-        self.statistics.acknowledged += 1;
-        Ok(())
+        if self.writes.is_empty() { self.commit_reads() } else { self.commit_writes() }
     }
 
-    #[inline(never)]
     fn commit_reads(&mut self) -> Result<(), Abort> {
         if self.concurrency() == Concurrency::Locks {
             return self.commit_locks();

@@ -17,11 +17,15 @@ thread_local! {
 /// The thread begins a transaction on `pool`, which is neither 0 nor [`SEVERAL`]; `false`: it runs one there already.
 #[inline(always)]
 pub(super) fn begin(pool: u64) -> bool {
-    if ONLY.get() == 0 {
-        ONLY.set(pool);
-        return true;
-    }
-    begin_another(pool)
+    // One access to the thread's variable, which may be a call.
+    let has_begun = ONLY.with(|only| {
+        let none = only.get() == 0;
+        if none {
+            only.set(pool);
+        }
+        none
+    });
+    has_begun || begin_another(pool)
 }
 
 #[cold]
@@ -43,9 +47,14 @@ fn begin_another(pool: u64) -> bool {
 /// The thread's transaction on `pool` has ended; not necessarily the last that began, where threads run coroutines.
 #[inline(always)]
 pub(super) fn end(pool: u64) {
-    if ONLY.get() == pool {
-        ONLY.set(0);
-    } else {
+    let has_ended = ONLY.with(|only| {
+        let it = only.get() == pool;
+        if it {
+            only.set(0);
+        }
+        it
+    });
+    if !has_ended {
         end_one(pool);
     }
 }
