@@ -25,6 +25,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             if self.horizon & 1 != 0 {
                 return false;
             }
+            self.writes.mark_reader();
         } else if biased::lock_at_once(memory, SharedLayout::WRITER, self.slot.present()) {
             self.holds_lock = true;
         } else {
@@ -45,6 +46,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return;
         }
         if !self.holds_lock {
+            self.writes.mark_reader();
             self.horizon = loop {
                 let sequence = memory.load(SharedLayout::SEQUENCE);
                 if sequence & 1 == 0 {
@@ -60,12 +62,15 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Words of one line that this transaction has not written, if no writer has stored home since it began.
     #[inline(always)]
     pub(super) fn read_free_single_writer<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
-        if self.writes.may_have_line(at) {
-            return None;
+        // A writer that has written nothing yet has nothing else to ask.
+        if self.writes.is_plain() {
+            return self.view.memory.load_data(at);
+        }
+        if self.holds_lock {
+            return if self.writes.may_have_line(at) { None } else { self.view.memory.load_data(at) };
         }
         let words = self.view.memory.load_data(at)?;
-        let is_good = self.holds_lock || self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon;
-        is_good.then_some(words)
+        (self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon).then_some(words)
     }
 
     #[inline(always)]

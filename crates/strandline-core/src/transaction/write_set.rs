@@ -107,6 +107,19 @@ impl WriteSet {
         1 << (at.offset() / WORD_BYTES % u64::from(u64::BITS))
     }
 
+    /// Whether nothing is written, by a transaction that may write.
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        self.lines == 0
+    }
+
+    /// Has it asked about each line, whether anything is written or not: so who only reads need not be told from others where it is not
+    /// asked.
+    #[inline(always)]
+    pub fn mark_reader(&mut self) {
+        self.lines = u64::MAX;
+    }
+
     /// Whether a word of the line of `at` may be written; none is, if this says so.
     #[inline(always)]
     pub fn may_have_line(&self, at: PersistentAddress) -> bool {

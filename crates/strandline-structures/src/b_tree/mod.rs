@@ -32,6 +32,7 @@ use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
 
+use arrayvec::ArrayVec;
 use strandline_core::error::Error;
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::ordered::ordered_methods;
@@ -98,10 +99,8 @@ impl Place {
     }
 }
 
-/// The way down: for each level the inner node, and the index of the child taken.
-type Path = [(PersistentAddress, u64); MAX_LEVELS as usize];
-
-const NO_PATH: Path = [(PersistentAddress::NULL, 0); MAX_LEVELS as usize];
+/// The way down to a leaf: for each level, from the root on, the inner node, and the index of the child taken.
+type Path = ArrayVec<(PersistentAddress, u64), { MAX_LEVELS as usize }>;
 
 impl<K: Word + Ord, V: Word> BTree<K, V> {
     fn tag() -> u64 {
@@ -337,7 +336,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// The pool is full; as [`BTree::get`] and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
         let value = value.to_word();
-        let mut path = NO_PATH;
+        let mut path = Path::new();
         let mut node = self.root(tx)?;
         let top_level = node.level();
         loop {
@@ -359,7 +358,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
                 }
                 return Ok(None);
             }
-            path[node.level() as usize] = (node.at, place.index);
+            path.push((node.at, place.index));
             node = self.child(tx, node, place.child)?;
         }
     }
@@ -386,7 +385,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// The inner node on `level` of a way down, and the index of the child taken, which a write to a node that
     /// lies across it in a damaged pool may have changed.
     fn above(&self, tx: &mut impl Read, path: &Path, level: u64) -> Result<(Node, u64), Abort> {
-        let (at, index) = path[level as usize];
+        let (at, index) = path[path.len() - level as usize];
         let node = self.node(tx, at, level)?;
         if index > node.count() {
             return Err(Self::no_node(tx, at));
@@ -462,7 +461,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// # Errors
     /// As [`BTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
-        let mut path = NO_PATH;
+        let mut path = Path::new();
         let mut node = self.root(tx)?;
         let top_level = node.level();
         let (old, mut index) = loop {
@@ -474,13 +473,13 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
             if node.level() == 0 {
                 return Ok(None);
             }
-            path[node.level() as usize] = (node.at, place.index);
+            path.push((node.at, place.index));
             node = self.child(tx, node, place.child)?;
         };
         if node.level() > 0 {
             let (holed, hole) = (node, self.number(tx, node, index)?);
             while node.level() > 0 {
-                path[node.level() as usize] = (node.at, index);
+                path.push((node.at, index));
                 let number = self.child_number(tx, node, index)?;
                 node = self.child(tx, node, number)?;
                 index = node.count();

@@ -48,6 +48,8 @@ mod scan;
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
 
+use arrayvec::ArrayVec;
+
 use self::groups::{Group, NEAR, Place, insert_number, remove_number};
 use self::node::Node;
 use super::header::{self, Kind, PARAMETER_MASK};
@@ -181,10 +183,8 @@ fn behind(found: Option<Found>) -> Place {
     }
 }
 
-/// The way down: for each level the inner node, and the place behind the key left of the child taken.
-type Path = [(PersistentAddress, Place); MAX_LEVELS];
-
-const NO_PATH: Path = [(PersistentAddress::NULL, Place { group: 0, offset: 0 }); MAX_LEVELS];
+/// The way down to a leaf: for each level, from the root on, the inner node, and the place behind the key left of the child taken.
+type Path = ArrayVec<(PersistentAddress, Place), MAX_LEVELS>;
 
 /// A leaf, and the level of the root above it.
 #[derive(Clone, Copy)]
@@ -390,7 +390,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         &self,
         tx: &mut impl Read,
         is_before: impl Fn(K) -> bool,
-        mut visit: impl FnMut(usize, PersistentAddress, Option<Found>),
+        mut visit: impl FnMut(PersistentAddress, Option<Found>),
     ) -> Result<Leaf, Abort> {
         let mut at = PersistentAddress::new(tx.read(self.top)?);
         let head = tx.read(at)?;
@@ -404,7 +404,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
                 Some(found) => self.pair_at(at, found.number).word(1),
                 None => at.word(LINK),
             };
-            visit(level, at, found);
+            visit(at, found);
             at = PersistentAddress::new(tx.read(child)?);
             if tx.read(at)? != NODE_MAGIC << 8 | (level as u64 - 1) {
                 return Err(KIND.damaged(tx, at, "something that is not a node, or one on the wrong level,"));
@@ -416,7 +416,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// Finds `key` in its leaf: its pair.
     #[inline]
     fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
-        let leaf = self.find_leaf(tx, |other| other <= key, |_, _, _| {})?;
+        let leaf = self.find_leaf(tx, |other| other <= key, |_, _| {})?;
         let found = self.search(tx, leaf.at, |other| other <= key)?;
         let equal = found.filter(|found| K::from_word(found.key) == key);
         Ok(equal.map(|found| self.pair_at(leaf.at, found.number)))
@@ -449,9 +449,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// The pool is full; as [`BPlusTree::get`] and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
         let pair = [key.to_word(), value.to_word()];
-        let mut path = NO_PATH;
-        let leaf =
-            self.find_leaf(tx, |other| other <= key, |level, at, found| path[level] = (at, behind(found)))?;
+        let mut path = Path::new();
+        let leaf = self.find_leaf(tx, |other| other <= key, |at, found| path.push((at, behind(found))))?;
         let found = self.search(tx, leaf.at, |other| other <= key)?;
         if let Some(found) = found.filter(|found| K::from_word(found.key) == key) {
             let at = self.pair_at(leaf.at, found.number).word(1);
@@ -554,9 +553,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// # Errors
     /// As [`BPlusTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
-        let mut path = NO_PATH;
-        let leaf =
-            self.find_leaf(tx, |other| other <= key, |level, at, found| path[level] = (at, behind(found)))?;
+        let mut path = Path::new();
+        let leaf = self.find_leaf(tx, |other| other <= key, |at, found| path.push((at, behind(found))))?;
         let found = self.search(tx, leaf.at, |other| other <= key)?;
         let Some(Found { place, group, number, .. }) = found.filter(|found| K::from_word(found.key) == key)
         else {

@@ -119,7 +119,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             Bound::Included(&start) | Bound::Excluded(&start) => Some(start),
             Bound::Unbounded => None,
         };
-        let mut leaf = self.find_leaf(tx, |key| start.is_some_and(|start| key <= start), |_, _, _| {})?.at;
+        let mut leaf = self.find_leaf(tx, |key| start.is_some_and(|start| key <= start), |_, _| {})?.at;
         let place = behind(self.search(tx, leaf, |key| is_before(&key, &keys))?);
         let mut scan = Scan { keys: &keys, last: None, visit: &mut visit };
         if scan.leaf(tx, (leaf, place), self.groups, &Stored { tree: self, leaf })?.is_break() {
