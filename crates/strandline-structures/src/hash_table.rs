@@ -6,10 +6,11 @@
 //! node      word 0 the next node, 0 if none · word 1 key · from word 2 the value
 //! ```
 //!
-//! Buckets go by groups, as many as fit a line. A key's group is the upper part of its mixed word, but for the lowest three bits, times
-//! the number of groups, which then need not be a power of two; those three bits choose the bucket in it. So keys that follow one another
-//! share a line and no bucket, and others, also those with the same lowest bits, are spread out. An insertion writes its node, the bucket and the allocator's bit; a removal the one word that
-//! led to the node.
+//! Buckets go by groups, as many as fit a line. A key's group is the upper part of its mixed word, but for the
+//! lowest three bits, times the number of groups, which then need not be a power of two; those three bits choose
+//! the bucket in it. So keys that follow one another share a line and no bucket, and others, also those with the
+//! same lowest bits, are spread out. An insertion writes its node, the bucket and the allocator's bit; a removal
+//! the one word that led to the node.
 //!
 //! Invariants: a chain ends; every key is in its own bucket's chain, once.
 

@@ -462,7 +462,11 @@ impl Memory for Native {
     fn store_line_non_temporal(&self, line: PersistentAddress, pairs: &[[u64; 2]; LINE_WORDS as usize / 2]) {
         let words = self.persistent.line(line.offset());
         if self.instruction.is_none() {
-            return self.storing::<PersistentAddress, _>(move || write_back::store_line(words, pairs));
+            return self.storing::<PersistentAddress, _>(move || {
+                for (word, &value) in words.iter().zip(pairs.as_flattened()) {
+                    word.store(value, Ordering::Release);
+                }
+            });
         }
         self.storing::<PersistentAddress, _>(move || write_back::store_line_non_temporal(words, pairs));
         self.count(|c| {

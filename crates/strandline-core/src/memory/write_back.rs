@@ -136,20 +136,6 @@ mod imp {
         }
     }
 
-    /// The same through the cache.
-    #[inline(always)]
-    pub fn store_line(words: &[AtomicU64; 8], pairs: &[[u64; 2]; 4]) {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128};
-        // SAFETY: as above, of movdqa.
-        unsafe {
-            let (to, from) = (words.as_ptr().cast::<__m128i>(), pairs.as_ptr().cast::<__m128i>());
-            std::arch::asm!("movdqa [{0}], {1}", "movdqa [{0} + 16], {2}", "movdqa [{0} + 32], {3}", "movdqa [{0} + 48], {4}",
-                in(reg) to, in(xmm_reg) _mm_loadu_si128(from), in(xmm_reg) _mm_loadu_si128(from.add(1)),
-                in(xmm_reg) _mm_loadu_si128(from.add(2)), in(xmm_reg) _mm_loadu_si128(from.add(3)),
-                options(nostack, preserves_flags))
-        }
-    }
-
     #[inline(always)]
     pub fn ticks() -> u64 {
         // SAFETY: rdtsc exists on every x86-64 processor and user mode may run it wherever Linux does.
@@ -190,11 +176,8 @@ mod imp {
         word.store(value, Ordering::Release);
     }
     pub fn store_line_non_temporal(words: &[AtomicU64; 8], pairs: &[[u64; 2]; 4]) {
-        store_line(words, pairs);
-    }
-    pub fn store_line(words: &[AtomicU64; 8], pairs: &[[u64; 2]; 4]) {
         for (word, &value) in words.iter().zip(pairs.as_flattened()) {
-            word.store(value, Ordering::Release);
+            store_non_temporal(word, value);
         }
     }
     pub fn ticks() -> u64 {
@@ -206,6 +189,6 @@ mod imp {
 }
 
 pub(super) use imp::{
-    fence, prefetch, prefetch_for_write, store_line, store_line_non_temporal, store_non_temporal, ticks,
-    ticks_in, write_back,
+    fence, prefetch, prefetch_for_write, store_line_non_temporal, store_non_temporal, ticks, ticks_in,
+    write_back,
 };

@@ -67,7 +67,6 @@ pub trait Scheme: Sized {
     const TAKES_WRITES: bool = true;
     /// Whether it keeps what [`Scheme::write`] is given, for [`Scheme::value`]; otherwise only the write set does.
     const KEEPS_VALUES: bool = true;
-
     /// Whether somebody else may wait for a commit to have stored home, so that a single writer's has to say that it is under way.
     const IS_AWAITED: bool = false;
 

@@ -385,7 +385,8 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// The inner node on `level` of a way down, and the index of the child taken, which a write to a node that
     /// lies across it in a damaged pool may have changed.
     fn above(&self, tx: &mut impl Read, path: &Path, level: u64) -> Result<(Node, u64), Abort> {
-        let (at, index) = path[path.len() - level as usize];
+        let taken = path.len().checked_sub(level as usize).and_then(|number| path.get(number));
+        let Some(&(at, index)) = taken else { return Err(Self::no_node(tx, self.top)) };
         let node = self.node(tx, at, level)?;
         if index > node.count() {
             return Err(Self::no_node(tx, at));

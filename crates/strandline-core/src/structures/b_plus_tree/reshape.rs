@@ -11,7 +11,10 @@ use crate::transaction::{Abort, Read, Transaction};
 impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// The inner node on `level` of a way down, loaded whole, and the place there.
     fn above(&self, tx: &mut impl Read, path: &Path, level: u64) -> Result<(Node, Place), Abort> {
-        let (at, place) = path[path.len() - level as usize];
+        let taken = path.len().checked_sub(level as usize).and_then(|number| path.get(number));
+        let Some(&(at, place)) = taken else {
+            return Err(KIND.damaged(tx, self.top, "a way down that is too short"));
+        };
         let node = Node::load(tx, at, self.shape)?;
         if node.level != level {
             return Err(KIND.damaged(tx, at, "a node on the wrong level"));
