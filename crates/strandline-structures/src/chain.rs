@@ -43,6 +43,8 @@ struct Node {
     /// The word that leads to it.
     cell: PersistentAddress,
     at: PersistentAddress,
+    /// Its link to the next one.
+    next: u64,
 }
 
 impl<V: Value> Chains<V> {
@@ -108,7 +110,7 @@ impl<V: Value> Chains<V> {
         while !at.is_null() {
             let [next, key] = tx.read_array(at)?;
             if accept(key) {
-                return Ok((head, Some(Node { cell, at })));
+                return Ok((head, Some(Node { cell, at, next })));
             }
             if guard.closes(at) {
                 return Err(self.damaged(tx, at, "a chain that runs in a circle"));
@@ -244,8 +246,7 @@ impl<V: Value> Chains<V> {
     /// Takes a node out of its chain.
     #[inline]
     fn unlink(&self, tx: &mut impl Transaction, node: &Node) -> Result<(), Abort> {
-        let next = tx.read(node.at.word(NEXT))?;
-        tx.write(node.cell, next)?;
+        tx.write(node.cell, node.next)?;
         tx.free(node.at)
     }
 

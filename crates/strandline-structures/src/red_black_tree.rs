@@ -100,21 +100,27 @@ fn black(link: u64) -> u64 {
 /// Set in a link of a [`Path`] that comes from the right side of the node before.
 const FROM_RIGHT: u64 = 2;
 
-/// The way down: the links it came through, the first of which is in the header.
-struct Path {
+/// The way down: the links it came through, of which the first is in the header, and two more for what mends the tree.
+struct Path<const LINKS: usize> {
     top: PersistentAddress,
-    links: [u64; MAX_DEPTH + 2],
+    links: [u64; LINKS],
 }
 
-impl Path {
+/// Room for any way down.
+const ALL: usize = MAX_DEPTH + 3;
+/// Room for nearly any, which takes less time to clear.
+const MOST: usize = 32;
+
+impl<const LINKS: usize> Path<LINKS> {
     fn new(top: PersistentAddress) -> Self {
-        Self { top, links: [0; MAX_DEPTH + 2] }
+        Self { top, links: [0; LINKS] }
     }
 
     /// Link `at` is `link` and comes from this side of the node before.
     #[inline(always)]
     fn set(&mut self, at: usize, link: u64, side: usize) {
-        self.links[at] = link & !FROM_RIGHT | (side as u64) << 1;
+        // Where that bit is set in a damaged link, it leads to no word, and nothing is done by it.
+        self.links[at] = link | (side as u64) << 1;
     }
 
     /// Link `at`.
@@ -140,7 +146,17 @@ impl Path {
 
 #[inline(always)]
 fn child(node: PersistentAddress, side: usize) -> PersistentAddress {
-    node.word(side as u64)
+    node.near(8 * side as u64)
+}
+
+#[inline(always)]
+fn key_of(node: PersistentAddress) -> PersistentAddress {
+    node.near(8 * KEY)
+}
+
+#[inline(always)]
+fn value_of(node: PersistentAddress) -> PersistentAddress {
+    node.near(8 * VALUE)
 }
 
 impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
@@ -227,7 +243,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     #[inline]
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         match self.locate(tx, key)? {
-            Some(node) => Ok(Some(V::from_word(tx.read(node.word(VALUE))?))),
+            Some(node) => Ok(Some(V::from_word(tx.read(value_of(node))?))),
             None => Ok(None),
         }
     }
@@ -241,24 +257,29 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         Ok(self.locate(tx, key)?.is_some())
     }
 
-    /// Goes down to `key`: the index of the last link of the path, and whether it leads to the key.
+    /// Goes down to `key`: the index of the last link of the path, and whether it leads to the key; `None`: it is too deep for the path.
     #[inline(always)]
-    fn descend(&self, tx: &mut impl Read, key: K, path: &mut Path) -> Result<(usize, bool), Abort> {
+    fn descend<const LINKS: usize>(
+        &self,
+        tx: &mut impl Read,
+        key: K,
+        path: &mut Path<LINKS>,
+    ) -> Result<Option<(usize, bool)>, Abort> {
         let mut link = tx.read(self.top)?;
         path.set(0, link, LEFT);
-        for at in 0..MAX_DEPTH {
+        for at in 0..LINKS - 3 {
             if is_none(link) {
-                return Ok((at, false));
+                return Ok(Some((at, false)));
             }
             let (links, other) = Self::look(tx, node_of(link))?;
             if other == key {
-                return Ok((at, true));
+                return Ok(Some((at, true)));
             }
             let side = usize::from(other < key);
             link = links[side];
             path.set(at + 1, link, side);
         }
-        Err(self.too_deep(tx))
+        Ok(None)
     }
 
     /// Gives `key` the value `value`; returns the old value, if there was one.
@@ -266,16 +287,30 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     /// # Errors
     /// The pool is full; as [`RedBlackTree::get`] and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
-        let mut path = Path::new(self.top);
-        let (mut at, found) = self.descend(tx, key, &mut path)?;
         let value = value.to_word();
+        if let Some(old) = self.insert_within::<MOST>(tx, key, value)? {
+            return Ok(old);
+        }
+        self.insert_within::<ALL>(tx, key, value)?.ok_or_else(|| self.too_deep(tx))
+    }
+
+    /// Inserts, unless the way down is too long for such a path.
+    #[inline(always)]
+    fn insert_within<const LINKS: usize>(
+        &self,
+        tx: &mut impl Transaction,
+        key: K,
+        value: u64,
+    ) -> Result<Option<Option<V>>, Abort> {
+        let mut path = Path::<LINKS>::new(self.top);
+        let Some((mut at, found)) = self.descend(tx, key, &mut path)? else { return Ok(None) };
         if found {
-            let word = path.node(at).word(VALUE);
+            let word = value_of(path.node(at));
             let old = tx.read(word)?;
             if old != value {
                 tx.write(word, value)?;
             }
-            return Ok(Some(V::from_word(old)));
+            return Ok(Some(Some(V::from_word(old))));
         }
         let new = tx.alloc(8 * NODE_WORDS as u64)?;
         let mut children = [0; 2];
@@ -343,7 +378,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             break;
         }
         tx.write_array(new, &[children[LEFT], children[RIGHT], key.to_word(), value])?;
-        Ok(None)
+        Ok(Some(None))
     }
 
     /// Removes `key`; returns its value, if it was there.
@@ -351,10 +386,26 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     /// # Errors
     /// As [`RedBlackTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
-        let mut path = Path::new(self.top);
-        let (mut at, true) = self.descend(tx, key, &mut path)? else { return Ok(None) };
+        if let Some(old) = self.remove_within::<MOST>(tx, key)? {
+            return Ok(old);
+        }
+        self.remove_within::<ALL>(tx, key)?.ok_or_else(|| self.too_deep(tx))
+    }
+
+    /// Removes, unless the way down is too long for such a path.
+    #[inline(always)]
+    fn remove_within<const LINKS: usize>(
+        &self,
+        tx: &mut impl Transaction,
+        key: K,
+    ) -> Result<Option<Option<V>>, Abort> {
+        let mut path = Path::<LINKS>::new(self.top);
+        let Some((mut at, found)) = self.descend(tx, key, &mut path)? else { return Ok(None) };
+        if !found {
+            return Ok(Some(None));
+        }
         let mut goes = path.node(at);
-        let old = tx.read(goes.word(VALUE))?;
+        let old = tx.read(value_of(goes))?;
         let [left, right] = Self::children(tx, goes)?;
         let mut heir = if is_none(left) { right } else { left };
         if !is_none(left) && !is_none(right) {
@@ -362,19 +413,19 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             let stays = goes;
             let (mut link, mut side) = (right, RIGHT);
             while !is_none(link) {
-                if at + 1 >= MAX_DEPTH {
-                    return Err(self.too_deep(tx));
+                if at + 3 >= LINKS {
+                    return Ok(None);
                 }
                 at += 1;
                 path.set(at, link, side);
                 goes = node_of(link);
                 (link, side) = (tx.read(child(goes, LEFT))?, LEFT);
             }
-            let next = tx.read(goes.word(KEY))?;
-            tx.write(stays.word(KEY), next)?;
-            let value = tx.read(goes.word(VALUE))?;
+            let next = tx.read(key_of(goes))?;
+            tx.write(key_of(stays), next)?;
+            let value = tx.read(value_of(goes))?;
             if value != old {
-                tx.write(stays.word(VALUE), value)?;
+                tx.write(value_of(stays), value)?;
             }
             heir = tx.read(child(goes, RIGHT))?;
         }
@@ -383,11 +434,16 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             self.make_up(tx, &mut path, at)?;
         }
         tx.free(goes)?;
-        Ok(Some(V::from_word(old)))
+        Ok(Some(Some(V::from_word(old))))
     }
 
     /// What hangs from link `at` is one black node short; mends it.
-    fn make_up(&self, tx: &mut impl Transaction, path: &mut Path, mut at: usize) -> Result<(), Abort> {
+    fn make_up<const LINKS: usize>(
+        &self,
+        tx: &mut impl Transaction,
+        path: &mut Path<LINKS>,
+        mut at: usize,
+    ) -> Result<(), Abort> {
         while at > 0 {
             let parent = path.node(at - 1);
             let side = path.side(at);

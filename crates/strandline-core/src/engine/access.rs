@@ -80,7 +80,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.scheme.takes_writes() {
             let place = number.map(|number| self.writes.place(number));
             match self.scheme.write(&self.view, at, value, place) {
-                Ok(place) => self.writes.set_place(number.unwrap_or(self.writes.words().len()), place),
+                Ok(place) => self.writes.set_place(number.unwrap_or(self.writes.len()), place),
                 Err(Full) => return Err(self.doom(Abort::LogFull)),
             }
         }
@@ -97,7 +97,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(never)]
     fn push_again(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         // A scheme that takes writes says itself when it has no room, if it has a log at all.
-        if !self.scheme.takes_writes() && self.writes.words().len() as u64 > self.view.layout.log_records() {
+        if !self.scheme.takes_writes() && self.writes.len() as u64 > self.view.layout.log_records() {
             return Err(self.doom(Abort::LogFull));
         }
         self.writes.lengthen();

@@ -95,6 +95,8 @@ pub struct Engine<M: Memory, C: Control<M>> {
     is_queued: bool,
     /// Whether this worker holds the serial token (STM) or the writer's lock (single writer).
     pub(super) holds_lock: bool,
+    /// Whether it holds the writer's lock as its favourite.
+    is_favourite: bool,
     random: u64,
     /// What this worker has done since it was leased.
     pub statistics: Statistics,
@@ -102,14 +104,16 @@ pub struct Engine<M: Memory, C: Control<M>> {
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn new(
-        view: View<M>,
+        mut view: View<M>,
         slot_index: u64,
         scheme: C::Scheme,
         control: C,
         shared_log: Option<SharedLog>,
     ) -> Self {
+        let slot = view.shared.slot(slot_index);
+        view.memory.set_own(slot.line());
         Self {
-            slot: view.shared.slot(slot_index),
+            slot,
             view: view.looking(),
             slot_index,
             scheme,
@@ -138,6 +142,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             obstacle: None,
             is_queued: false,
             holds_lock: false,
+            is_favourite: false,
             random: (slot_index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             statistics: Statistics::default(),
         }
@@ -154,7 +159,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// It is to be a large transaction, and the device failed.
     #[inline(never)]
     pub fn begin(&mut self, attempt: u32, read_only: bool) -> Result<(), Abort> {
-        self.reads.clear();
+        if self.concurrency() == Concurrency::Stm {
+            self.reads.clear();
+        }
         self.writes.clear();
         self.doomed = None;
         self.read_only = read_only;

@@ -5,7 +5,7 @@
 //! odd only while home is being stored, never during a flush; after some failures they take the writer's
 //! lock.
 
-use crate::layout::SharedLayout;
+use crate::layout::{SharedLayout, Slot};
 use crate::memory::{Memory, PersistentAddress, Step, biased, latch};
 use crate::scheme::SchemeObject;
 
@@ -26,13 +26,34 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 return false;
             }
             self.writes.mark_reader();
-        } else if biased::lock_at_once(memory, SharedLayout::WRITER, self.slot.present()) {
-            self.holds_lock = true;
+        } else if biased::lock_at_once(
+            memory,
+            SharedLayout::WRITER,
+            self.slot.present(),
+            self.store_present(),
+        ) {
+            (self.holds_lock, self.is_favourite) = (true, true);
         } else {
             return false;
         }
         self.newest_seen = memory.load(SharedLayout::CLOCK);
         true
+    }
+
+    /// Stores to the word with which this worker has the writer's lock.
+    #[inline(always)]
+    fn store_present(&self) -> impl Fn(u64) {
+        |value| self.view.memory.store_own(self.slot.line(), Slot::PRESENT, value)
+    }
+
+    #[inline(always)]
+    pub(super) fn unlock_single_writer(&mut self) {
+        if self.is_favourite {
+            self.is_favourite = false;
+            biased::unlock_at_once(self.store_present());
+        } else {
+            biased::unlock(&self.view.memory, SharedLayout::WRITER, Some(self.slot.present()));
+        }
     }
 
     pub(super) fn begin_single_writer(&mut self, attempt: u32) {
@@ -118,7 +139,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.keep_versions_late(transaction);
         self.scheme.stored_home(&self.view, &self.writes, self.concurrency());
         if is_published {
-            self.view.memory.store(self.slot.commit_state(), 0);
+            self.view.memory.store_own(self.slot.line(), Slot::COMMIT_STATE, 0);
         }
         self.release_token();
         log_records
@@ -131,7 +152,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         let memory = &self.view.memory;
         let transaction = memory.load(SharedLayout::CLOCK) + 1;
         if !memory.omitted(Step::SnapshotInCommit) {
-            memory.store(self.slot.commit_state(), transaction + 2);
+            memory.store_own(self.slot.line(), Slot::COMMIT_STATE, transaction + 2);
         }
         // The count of snapshots is loaded after this, and not before.
         memory.fetch_add(SharedLayout::CLOCK, 1);

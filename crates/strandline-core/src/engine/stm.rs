@@ -12,7 +12,7 @@
 //! through.
 
 use crate::layout::SharedLayout;
-use crate::memory::{Event, Memory, PersistentAddress, VolatileAddress, biased, latch};
+use crate::memory::{Event, Memory, PersistentAddress, VolatileAddress, latch};
 use crate::scheme::SchemeObject;
 
 use super::{Control, Engine};
@@ -89,12 +89,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.leave_queue();
         if self.holds_lock {
             self.holds_lock = false;
-            let memory = &self.view.memory;
             match self.concurrency() {
-                Concurrency::Stm => memory.unlock(SharedLayout::SERIAL),
-                Concurrency::SingleWriter => {
-                    biased::unlock(memory, SharedLayout::WRITER, Some(self.slot.present()));
-                }
+                Concurrency::Stm => self.view.memory.unlock(SharedLayout::SERIAL),
+                Concurrency::SingleWriter => self.unlock_single_writer(),
                 Concurrency::Locks => {}
             }
         }

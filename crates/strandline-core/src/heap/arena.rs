@@ -18,8 +18,9 @@ use std::collections::{HashMap, VecDeque};
 
 use super::growth::{self, reached_hint};
 use super::runs::{ChunkSet, Runs};
-use super::{Access, CLASSES, Chunk, Division, FREE, REGIONS, chunk_of, class_of, start, table};
+use super::{Access, CLASSES, Chunk, Division, FREE, REGIONS, chunk_at, class_of, inside, start, table};
 use crate::error::{Abort, Error};
+use crate::layout::Layout;
 use crate::memory::PersistentAddress;
 
 /// Partial chunks, and runs of vacant ones, that are tried for one allocation.
@@ -29,16 +30,71 @@ const HAND_WORDS: u64 = 256;
 /// Chunks of small blocks among them at whose bitmaps it looks: so many of the class that is wanted, and of others.
 const HAND_LOOKS: u64 = 8;
 
-/// Where an arena looks first for blocks of one class.
-#[derive(Clone, Copy, Default)]
+/// Where an arena looks first for blocks of one class: at a word of a chunk's bitmap.
+#[derive(Clone, Copy)]
 struct Cursor {
     /// The chunk's number plus one; 0 for none.
     chunk: u64,
-    /// The next word of its bitmap to look at.
+    /// The chunk's word in the table when the cursor came: while that is so, it is of this class, and of an arena that may be used.
+    state: u64,
+    /// The word of the bitmap.
+    at: PersistentAddress,
+    /// Its bits that stand for blocks.
+    mask: u64,
+    /// The block of its lowest bit.
+    first: PersistentAddress,
+    /// The number of the word.
     word: u64,
     /// The chunk was free when the arena took it: what its bitmap's words hold at home may be the contents of
     /// whatever was there before, and no hint, until that transaction has committed.
     fresh: bool,
+}
+
+impl Cursor {
+    const NONE: Self = Self {
+        chunk: 0,
+        state: 0,
+        at: PersistentAddress::NULL,
+        mask: 0,
+        first: PersistentAddress::NULL,
+        word: 0,
+        fresh: false,
+    };
+
+    /// At the first word of the bitmap of a chunk with the word `state` in the table.
+    fn new(layout: &Layout, division: &Division, chunk: u64, state: u64, fresh: bool) -> Self {
+        let base = start(layout, chunk);
+        let (mask, first) = (division.mask(0), base.byte(division.header));
+        Self { chunk: chunk + 1, state, at: base, mask, first, word: 0, fresh }
+    }
+
+    /// Goes on to the next word, or to no chunk.
+    fn go_on(&mut self, division: &Division) {
+        self.word += 1;
+        if self.word == division.words() {
+            return *self = Self::NONE;
+        }
+        self.at = self.at.word(1);
+        self.mask = division.mask(self.word);
+        self.first = self.first.byte(64 * division.block);
+    }
+
+    /// Takes the first free block of the word.
+    #[inline(always)]
+    fn alloc<A: Access>(&self, tx: &mut A, class: usize) -> Result<Option<PersistentAddress>, Abort> {
+        // A word full of blocks is left alone even though this transaction may have freed some.
+        if !self.fresh && tx.hint(self.at) & self.mask == self.mask {
+            return Ok(None);
+        }
+        let used = tx.read(self.at)?;
+        let free = !used & self.mask;
+        if free == 0 {
+            return Ok(None);
+        }
+        let bit = free.trailing_zeros();
+        tx.write(self.at, used | 1 << bit)?;
+        Ok(Some(self.first.byte(u64::from(bit) * CLASSES[class])))
+    }
 }
 
 /// An arena's hints. They may be wrong, and may be forgotten, without harm.
@@ -119,7 +175,7 @@ impl Arena {
     fn new(index: u64) -> Self {
         Self {
             index,
-            cursors: Default::default(),
+            cursors: [Cursor::NONE; CLASSES.len()],
             partial: Default::default(),
             listed: ChunkSet::default(),
             vacant: Runs::default(),
@@ -141,8 +197,7 @@ impl Arena {
     fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
         let class = class_of(tx.layout(), bytes);
         if let Some(class) = class {
-            let division = Division::new(tx.layout(), class);
-            if let Some(block) = self.alloc_at_cursor_here(tx, class, division)? {
+            if let Some(block) = self.alloc_at_cursor(tx, class)? {
                 return Ok(block);
             }
         }
@@ -238,60 +293,61 @@ impl Arena {
                 tx.write(base.word(word), 0)?;
             }
         }
-        self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, fresh: true };
-        self.alloc_at_cursor(tx, class, division)
+        let state = Chunk::Small { class, arena: self.index }.encode();
+        self.cursors[class] = Cursor::new(tx.layout(), division, chunk, state, true);
+        self.alloc_from_cursor_on(tx, class, division)
     }
 
     /// Takes the next free block of the cursor's chunk.
+    #[inline(always)]
     fn alloc_at_cursor<A: Access>(
         &mut self,
         tx: &mut A,
         class: usize,
-        division: &Division,
     ) -> Result<Option<PersistentAddress>, Abort> {
-        self.alloc_at_cursor_here(tx, class, division)
+        let cursor = &self.cursors[class];
+        let Some(chunk) = cursor.chunk.checked_sub(1) else { return Ok(None) };
+        // The chunk may have been reclaimed, or its allocation rolled back, and another arena's, since.
+        if tx.read(table(tx.layout(), chunk))? != cursor.state {
+            self.cursors[class] = Cursor::NONE;
+            return Ok(None);
+        }
+        match cursor.alloc(tx, class)? {
+            Some(block) => Ok(Some(block)),
+            None => self.alloc_behind_cursor(tx, class),
+        }
     }
 
-    /// The same, compiled in place.
-    #[inline(always)]
-    fn alloc_at_cursor_here<A: Access>(
+    /// Takes the next free block of the cursor's chunk: its word has none.
+    #[inline(never)]
+    fn alloc_behind_cursor<A: Access>(
+        &mut self,
+        tx: &mut A,
+        class: usize,
+    ) -> Result<Option<PersistentAddress>, Abort> {
+        let division = Division::new(tx.layout(), class);
+        self.cursors[class].go_on(division);
+        self.alloc_from_cursor_on(tx, class, division)
+    }
+
+    /// The same, if its word may have one.
+    fn alloc_from_cursor_on<A: Access>(
         &mut self,
         tx: &mut A,
         class: usize,
         division: &Division,
     ) -> Result<Option<PersistentAddress>, Abort> {
-        let Some(chunk) = self.cursors[class].chunk.checked_sub(1) else { return Ok(None) };
-        // The chunk may have been reclaimed, or its allocation rolled back, and another arena's, since.
-        let usable = matches!(
-            Chunk::decode(tx.read(table(tx.layout(), chunk))?),
-            Some(Chunk::Small { class: c, arena }) if c == class && self.may_use(arena)
-        );
         let cursor = &mut self.cursors[class];
-        if !usable {
-            cursor.chunk = 0;
-            return Ok(None);
-        }
-        let base = start(tx.layout(), chunk);
-        while cursor.word < division.words() {
-            let (at, mask) = (base.word_inside(cursor.word), division.mask(cursor.word));
-            // A word full of blocks is left alone even though this transaction may have freed some.
-            if cursor.fresh || tx.hint(at) & mask != mask {
-                let used = tx.read(at)?;
-                let free = !used & mask;
-                if free != 0 {
-                    let bit = free.trailing_zeros();
-                    tx.write(at, used | 1 << bit)?;
-                    let number = cursor.word * 64 + u64::from(bit);
-                    return Ok(Some(base.byte(division.header + number * division.block)));
-                }
+        while cursor.chunk != 0 {
+            if let Some(block) = cursor.alloc(tx, class)? {
+                return Ok(Some(block));
             }
-            cursor.word += 1;
+            cursor.go_on(division);
         }
-        cursor.chunk = 0;
         Ok(None)
     }
 
-    /// Moves the cursor to `chunk`, and allocates.
+    /// Moves the cursor to `chunk`, if it is of this class and may be used, and allocates.
     fn alloc_in<A: Access>(
         &mut self,
         tx: &mut A,
@@ -299,8 +355,14 @@ impl Arena {
         division: &Division,
         chunk: u64,
     ) -> Result<Option<PersistentAddress>, Abort> {
-        self.cursors[class] = Cursor { chunk: chunk + 1, word: 0, fresh: false };
-        self.alloc_at_cursor(tx, class, division)
+        let state = tx.read(table(tx.layout(), chunk))?;
+        self.cursors[class] = match Chunk::decode(state) {
+            Some(Chunk::Small { class: c, arena }) if c == class && self.may_use(arena) => {
+                Cursor::new(tx.layout(), division, chunk, state, false)
+            }
+            _ => Cursor::NONE,
+        };
+        self.alloc_from_cursor_on(tx, class, division)
     }
 
     /// Allocates in one of the oldest partial chunks that has `least` free blocks.
@@ -541,15 +603,12 @@ impl Arena {
     fn free<A: Access>(&mut self, tx: &mut A, at: PersistentAddress) -> Result<(), Abort> {
         let layout = *tx.layout();
         let invalid = || Error::InvalidFree(at.offset());
-        if at < layout.chunks || at >= layout.end() {
-            return Err(tx.fail(invalid()));
-        }
-        let chunk = chunk_of(&layout, at);
+        let Some(chunk) = chunk_at(&layout, at) else { return Err(tx.fail(invalid())) };
         let base = start(&layout, chunk);
         match Chunk::decode(tx.read(table(&layout, chunk))?) {
             Some(Chunk::Small { class, arena }) => {
                 let division = Division::new(&layout, class);
-                let Some(number) = division.block_at(at.offset() - base.offset()) else {
+                let Some(number) = division.block_at(inside(&layout, at)) else {
                     return Err(tx.fail(invalid()));
                 };
                 let (word, bit) = (number / 64, 1 << (number % 64));

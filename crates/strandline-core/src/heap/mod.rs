@@ -171,15 +171,15 @@ struct Division {
 /// The smallest and the largest chunk have 2 to these powers bytes: `Layout::new`.
 const CHUNK_BITS: (u32, u32) = (12, 30);
 
-/// For each chunk size and class.
-static DIVISIONS: [[Division; CLASSES.len()]; (CHUNK_BITS.1 - CHUNK_BITS.0 + 1) as usize] = {
+/// For each power of two, of which only those of [`CHUNK_BITS`] are chunk sizes, and each class.
+static DIVISIONS: [[Division; CLASSES.len()]; 32] = {
     let none = Division::of(1 << CHUNK_BITS.0, CLASSES[0]);
-    let mut all = [[none; CLASSES.len()]; (CHUNK_BITS.1 - CHUNK_BITS.0 + 1) as usize];
+    let mut all = [[none; CLASSES.len()]; 32];
     let mut bits = CHUNK_BITS.0;
     while bits <= CHUNK_BITS.1 {
         let mut class = 0;
         while class < CLASSES.len() {
-            all[(bits - CHUNK_BITS.0) as usize][class] = Division::of(1 << bits, CLASSES[class]);
+            all[bits as usize][class] = Division::of(1 << bits, CLASSES[class]);
             class += 1;
         }
         bits += 1;
@@ -190,8 +190,8 @@ static DIVISIONS: [[Division; CLASSES.len()]; (CHUNK_BITS.1 - CHUNK_BITS.0 + 1) 
 impl Division {
     #[inline(always)]
     fn new(layout: &Layout, class: usize) -> &'static Self {
-        let bits = layout.geometry.chunk_bytes.trailing_zeros();
-        &DIVISIONS[(bits - CHUNK_BITS.0) as usize][class]
+        // The remainder is the number itself, and needs no check.
+        &DIVISIONS[layout.chunk_bits as usize % DIVISIONS.len()][class]
     }
 
     const fn of(chunk: u64, block: u64) -> Self {
@@ -233,9 +233,11 @@ pub(crate) fn chunk_of_word(layout: &Layout, at: PersistentAddress) -> Option<u6
     (chunk < layout.chunk_count).then_some(chunk)
 }
 
-/// The chunk that `at`, a word of the data, lies in, if it lies in one.
+/// The chunk that `at` lies in, if it lies in one.
+#[inline]
 pub(crate) fn chunk_at(layout: &Layout, at: PersistentAddress) -> Option<u64> {
-    (at >= layout.chunks).then(|| chunk_of(layout, at))
+    let chunk = at.offset().checked_sub(layout.chunks.offset())? >> layout.chunk_bits;
+    (chunk < layout.chunk_count).then_some(chunk)
 }
 
 /// Whether a chunk with this word in the table holds values rather than what leads to them: blocks so large that few are read again
@@ -292,12 +294,17 @@ fn table(layout: &Layout, chunk: u64) -> PersistentAddress {
 
 /// The chunk that `at`, an address inside the chunks, lies in.
 fn chunk_of(layout: &Layout, at: PersistentAddress) -> u64 {
-    // A chunk's size is a power of two: `Layout::new`.
-    (at.offset() - layout.chunks.offset()) >> layout.geometry.chunk_bytes.trailing_zeros()
+    (at.offset() - layout.chunks.offset()) >> layout.chunk_bits
 }
 
 fn start(layout: &Layout, chunk: u64) -> PersistentAddress {
-    layout.chunks.word_inside(chunk * (layout.geometry.chunk_bytes / 8))
+    PersistentAddress::new(layout.chunks.offset() + (chunk << layout.chunk_bits))
+}
+
+/// How many bytes into its chunk `at`, an address inside the chunks, lies.
+fn inside(layout: &Layout, at: PersistentAddress) -> u64 {
+    // Chunks are aligned to their size.
+    at.offset() & (layout.geometry.chunk_bytes - 1)
 }
 
 #[inline]
@@ -319,11 +326,10 @@ pub fn block_bytes(layout: &Layout, bytes: u64) -> u64 {
 /// by [`find_block`].
 pub fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
     let layout = tx.layout();
-    if at >= layout.chunks && at < layout.end() {
-        let word = tx.hint(table(layout, chunk_of(layout, at)));
-        if let Some(bytes) = block_in(layout, at, word) {
-            return Ok(bytes);
-        }
+    if let Some(chunk) = chunk_at(layout, at)
+        && let Some(bytes) = block_in(layout, at, tx.hint(table(layout, chunk)))
+    {
+        return Ok(bytes);
     }
     find_block(tx, at)?.ok_or_else(|| tx.fail(Error::InvalidAddress(at.offset())))
 }
@@ -331,15 +337,14 @@ pub fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort>
 /// Bytes of the block that begins at `at`, inside the chunks, if one does by this word of the table.
 #[inline]
 fn block_in(layout: &Layout, at: PersistentAddress, word: u64) -> Option<u64> {
-    let chunk = chunk_of(layout, at);
-    let inside = at.offset() - start(layout, chunk).offset();
+    let inside = inside(layout, at);
     match Chunk::decode(word) {
         Some(Chunk::Small { class, .. }) => {
             let division = Division::new(layout, class);
             division.block_at(inside).map(|_| division.block)
         }
         Some(Chunk::Large { chunks }) => {
-            let is_first = inside == 0 && chunks <= layout.chunk_count - chunk;
+            let is_first = inside == 0 && chunks <= layout.chunk_count - chunk_of(layout, at);
             is_first.then(|| chunks * layout.geometry.chunk_bytes)
         }
         _ => None,
@@ -357,7 +362,7 @@ pub fn is_allocated<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool
     let Some(Chunk::Small { class, .. }) = Chunk::decode(tx.read(at_table)?) else {
         return Ok(true);
     };
-    let Some(number) = Division::new(tx.layout(), class).block_at(at.offset() - base.offset()) else {
+    let Some(number) = Division::new(tx.layout(), class).block_at(inside(tx.layout(), at)) else {
         return Ok(false);
     };
     Ok(tx.read(base.word(number / 64))? >> (number % 64) & 1 == 1)
@@ -373,7 +378,7 @@ pub(crate) fn is_vacant<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<
     }
     let Some(Chunk::Small { class, .. }) = Chunk::decode(word) else { return Ok(false) };
     let division = Division::new(tx.layout(), class);
-    let Some(inside) = (at.offset() - base.offset()).checked_sub(division.header) else { return Ok(false) };
+    let Some(inside) = inside(tx.layout(), at).checked_sub(division.header) else { return Ok(false) };
     let number = inside / division.block;
     // Behind the last block there is nothing.
     if division.block_at(division.header + number * division.block).is_none() {
@@ -386,9 +391,7 @@ pub(crate) fn is_vacant<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<
 #[inline]
 pub fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<Option<u64>, Abort> {
     let layout = tx.layout();
-    if at < layout.chunks || at >= layout.end() {
-        return Ok(None);
-    }
-    let word = tx.read(table(layout, chunk_of(layout, at)))?;
+    let Some(chunk) = chunk_at(layout, at) else { return Ok(None) };
+    let word = tx.read(table(layout, chunk))?;
     Ok(block_in(tx.layout(), at, word))
 }

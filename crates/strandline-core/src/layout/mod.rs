@@ -76,6 +76,8 @@ pub struct Layout {
     pub chunk_table: PersistentAddress,
     /// Where the first chunk begins, aligned to the size of a chunk.
     pub chunks: PersistentAddress,
+    /// A chunk has two to this power bytes.
+    pub chunk_bits: u32,
     /// How many chunks the pool can come to have.
     pub chunk_count: u64,
     /// Words that transactions may read and write, from `data` on, in a pool that has grown as far as it can.
@@ -169,6 +171,7 @@ impl Layout {
             data,
             chunk_table,
             chunks,
+            chunk_bits: chunk_bytes.trailing_zeros(),
             chunk_count,
             data_words,
             reachable_words,
@@ -496,10 +499,21 @@ impl Slot {
     /// Of no log.
     pub(crate) const NONE: Self = Self(VolatileAddress::new(0));
 
+    /// Which word [`Slot::commit_state`] is.
+    pub(crate) const COMMIT_STATE: u64 = 0;
+    /// Which word [`Slot::present`] is.
+    pub(crate) const PRESENT: u64 = 2;
+
+    /// The line of its first words, to which only its worker stores while it runs transactions.
+    #[inline(always)]
+    pub fn line(self) -> VolatileAddress {
+        self.0
+    }
+
     /// 0: outside commit; 1: in commit, TxID not yet taken; t + 2: committing as TxID t.
     #[inline(always)]
     pub fn commit_state(self) -> VolatileAddress {
-        self.0
+        self.0.word(Self::COMMIT_STATE)
     }
     /// Run number and number of records up to and with the last commit record, as [`pack`] puts them.
     #[inline(always)]
@@ -509,7 +523,7 @@ impl Slot {
     /// Single-writer mode: where its worker says that it has the [biased](crate::memory::biased) lock of the writer.
     #[inline(always)]
     pub fn present(self) -> VolatileAddress {
-        self.0.word(2)
+        self.0.word(Self::PRESENT)
     }
     /// How far bulk persistence has gone through the log, packed likewise.
     pub fn persisted(self) -> VolatileAddress {

@@ -35,19 +35,30 @@ fn times(at: VolatileAddress) -> VolatileAddress {
     at.word(3)
 }
 
-/// Takes the latch at `at`, the first of four words, if who has the word `own` is its favourite.
+/// Takes the latch at `at`, the first of four words, if who has the word `own`, to which `store_own` stores, is its favourite.
 #[inline(always)]
-pub fn lock_at_once<M: Memory>(memory: &M, at: VolatileAddress, own: VolatileAddress) -> bool {
+pub fn lock_at_once<M: Memory>(
+    memory: &M,
+    at: VolatileAddress,
+    own: VolatileAddress,
+    store_own: impl Fn(u64),
+) -> bool {
     if !memory.has_process_barrier() {
         return false;
     }
-    memory.store(own, PRESENT);
+    store_own(PRESENT);
     light_barrier();
     if memory.load(favourite(at)) == own.offset() {
         return true;
     }
-    memory.store(own, 0);
+    store_own(0);
     false
+}
+
+/// Releases a latch that [`lock_at_once`] took.
+#[inline(always)]
+pub fn unlock_at_once(store_own: impl Fn(u64)) {
+    store_own(0);
 }
 
 /// Takes the latch at `at`, the first of four words, waiting for it; `own` is a word that nobody else stores to, of one who may become the
@@ -57,7 +68,7 @@ pub fn lock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddr
     if !memory.has_process_barrier() {
         return memory.lock(at);
     }
-    if own.is_some_and(|own| lock_at_once(memory, at, own)) {
+    if own.is_some_and(|own| lock_at_once(memory, at, own, |value| memory.store(own, value))) {
         return;
     }
     lock_latch(memory, at, own);

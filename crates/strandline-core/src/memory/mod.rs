@@ -174,6 +174,18 @@ pub trait Memory {
     fn load_data_each(&self, _at: &[PersistentAddress], _words: usize, _into: &mut [u64]) -> bool {
         false
     }
+    /// Tells which line of volatile words is stored to by [`Memory::store_own`].
+    ///
+    /// # Panics
+    /// It is no line inside the space.
+    fn set_own(&mut self, _line: VolatileAddress) {}
+    /// Stores to word `word` of `line`, which is the one of [`Memory::set_own`], as [`Memory::store`] does; native memory need not check
+    /// the address.
+    #[inline(always)]
+    #[track_caller]
+    fn store_own(&self, line: VolatileAddress, word: u64, value: u64) {
+        self.store(line.word(word), value);
+    }
     /// Stores consecutive words in address order, each atomically (release).
     #[track_caller]
     fn store_range<A: Address>(&self, at: A, from: &[u64]);

@@ -54,6 +54,8 @@ pub struct Native {
     /// The part of the pool that transactions read and write: the offset of its first word and how many words it has, whole
     /// lines inside the mapping. None before [`Memory::set_data`].
     data: (u64, u64),
+    /// How many blocks of four words, aligned to their size, that part has.
+    data_blocks: u64,
     counters: Cell<Counters>,
     /// The line of the last non-temporal store, and how many lines wait for the fence to charge them.
     non_temporal: Cell<(u64, u64)>,
@@ -65,7 +67,12 @@ struct Words {
     mapping: Arc<Mapping>,
     base: *const AtomicU64,
     count: u64,
+    /// A line of them that needs no check: the first before [`Words::set_own`].
+    own: *const [AtomicU64; LINE_WORDS as usize],
 }
+
+/// Words of a block whose place and alignment one comparison checks.
+const BLOCK_WORDS: u64 = 4;
 
 /// No mapping has fewer words: a page's.
 const LEAST_WORDS: u64 = 4096 / WORD_BYTES;
@@ -82,7 +89,20 @@ impl Words {
                 "memory of {count} words: at least {LEAST_WORDS} are needed"
             )));
         }
-        Ok(Self { mapping, base, count })
+        Ok(Self { mapping, base, count, own: base.cast() })
+    }
+
+    fn set_own(&mut self, offset: u64) {
+        self.own = self.line(offset);
+    }
+
+    /// Word `word` of the line that `set_own` named.
+    #[inline(always)]
+    fn own(&self, word: u64) -> &AtomicU64 {
+        // SAFETY: `base`, which it was at first, points at `LEAST_WORDS` words at least, and then it came from `line`; `self.mapping`
+        // keeps both mapped.
+        let line = unsafe { &*self.own };
+        &line[word as usize]
     }
 
     /// How many words there are.
@@ -202,6 +222,7 @@ impl Native {
             latency,
             device,
             data: (0, 0),
+            data_blocks: 0,
             counters: Cell::default(),
             non_temporal: Cell::new((u64::MAX, 0)),
         };
@@ -222,6 +243,7 @@ impl Native {
             latency: self.latency,
             device: self.device.clone(),
             data: self.data,
+            data_blocks: self.data_blocks,
             counters: Cell::default(),
             non_temporal: Cell::new((u64::MAX, 0)),
         }
@@ -255,13 +277,34 @@ impl Native {
         }
     }
 
-    /// `N` words at `at`, if they lie in one line of the data. One comparison checks place and alignment.
+    /// Whether `N` words at `at` lie in one line of the data. One comparison checks place and alignment.
     #[inline(always)]
-    fn data<const N: usize>(&self, at: PersistentAddress) -> Option<&[AtomicU64; N]> {
+    fn is_data<const N: usize>(&self, at: PersistentAddress) -> bool {
+        // So many words are mostly those of a node, which is a block.
+        if (3..=BLOCK_WORDS as usize).contains(&N) {
+            let block = at.offset().wrapping_sub(self.data.0).rotate_right(5);
+            return block < self.data_blocks || self.is_data_elsewhere::<N>(at);
+        }
+        self.is_data_anywhere::<N>(at)
+    }
+
+    #[inline(never)]
+    fn is_data_elsewhere<const N: usize>(&self, at: PersistentAddress) -> bool {
+        self.is_data_anywhere::<N>(at)
+    }
+
+    #[inline(always)]
+    fn is_data_anywhere<const N: usize>(&self, at: PersistentAddress) -> bool {
         let (first, words) = self.data;
         // Rotated, a misaligned or too small offset becomes larger than any size.
-        let index = at.offset().wrapping_sub(first).rotate_right(3);
-        if index >= words || (at.offset() / WORD_BYTES % LINE_WORDS) as usize + N > LINE_WORDS as usize {
+        at.offset().wrapping_sub(first).rotate_right(3) < words
+            && (at.offset() / WORD_BYTES % LINE_WORDS) as usize + N <= LINE_WORDS as usize
+    }
+
+    /// `N` words at `at`, if they lie in one line of the data.
+    #[inline(always)]
+    fn data<const N: usize>(&self, at: PersistentAddress) -> Option<&[AtomicU64; N]> {
+        if !self.is_data::<N>(at) {
             return None;
         }
         // SAFETY: `set_data` saw to it that the data are whole lines of the mapping, which `self.persistent` keeps mapped. The word
@@ -385,7 +428,7 @@ impl Memory for Native {
         let lies_inside = words == 0 || self.contains(first, words);
         let is_lines = first.line() == first && words.is_multiple_of(LINE_WORDS);
         assert!(lies_inside && is_lines, "{words} words at {first:?} are not whole lines of the pool");
-        self.data = (first.offset(), words);
+        (self.data, self.data_blocks) = ((first.offset(), words), words / BLOCK_WORDS);
     }
 
     #[inline(always)]
@@ -400,6 +443,16 @@ impl Memory for Native {
             let from = self.data_range(at, words);
             from.map(|from| load_words(from, into)).is_some()
         })
+    }
+
+    fn set_own(&mut self, line: VolatileAddress) {
+        self.volatile.set_own(line.offset());
+    }
+
+    #[inline(always)]
+    fn store_own(&self, line: VolatileAddress, word: u64, value: u64) {
+        debug_assert!(std::ptr::eq(self.volatile.line(line.offset()), self.volatile.own));
+        self.volatile.own(word).store(value, Ordering::Release);
     }
 
     #[inline(always)]

@@ -100,7 +100,7 @@ macro_rules! scheme_object {
             }
             fn give_values(&self, view: &View<$memory>, writes: &mut WriteSet) {
                 if self.keeps_values {
-                    for number in 0..writes.words().len() {
+                    for number in 0..writes.len() {
                         writes.set(number, self.own_value(view, writes, number));
                     }
                 }

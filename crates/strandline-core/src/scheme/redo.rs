@@ -186,7 +186,7 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         if self.volatile {
             return self.execute_volatile(view, writes);
         }
-        self.log.room_for(writes.words().len()).map_err(|_| Full)
+        self.log.room_for(writes.len()).map_err(|_| Full)
     }
 
     #[inline(always)]

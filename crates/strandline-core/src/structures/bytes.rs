@@ -46,7 +46,16 @@ fn write_bytes_by(
 
 /// Writes those words of `new` that differ from what is at `at`.
 pub fn rewrite(tx: &mut impl Transaction, at: PersistentAddress, new: &[u64]) -> Result<(), Abort> {
-    let mut buffer = [0; PIECE];
+    with_buffer(new.len().min(PIECE) as u64, |buffer| rewrite_by(tx, at, new, buffer))
+}
+
+#[inline]
+fn rewrite_by(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    new: &[u64],
+    buffer: &mut [u64],
+) -> Result<(), Abort> {
     for (i, piece) in new.chunks(PIECE).enumerate() {
         let at = at.word((i * PIECE) as u64);
         let old = &mut buffer[..piece.len()];

@@ -15,7 +15,8 @@ pub struct WriteSet {
     /// Addresses and newest values of `length` words, and behind them what earlier transactions left.
     slots: Vec<(PersistentAddress, u64)>,
     length: usize,
-    /// Where the scheme keeps each of them, if it is told of each write: a log record, a slot of an execution area.
+    /// Where the scheme keeps each of them, if it is told of each write: a log record, a slot of an execution area. Behind them is what
+    /// earlier transactions left.
     places: Vec<u32>,
     /// A bit for each line that may be written, and for each word: others need no look-up.
     lines: u64,
@@ -39,7 +40,6 @@ impl WriteSet {
     /// Forgets all words.
     #[inline(always)]
     pub fn clear(&mut self) {
-        self.places.clear();
         (self.length, self.lines, self.filter, self.indexed) = (0, 0, 0, 0);
     }
 
@@ -47,6 +47,12 @@ impl WriteSet {
     #[inline(always)]
     pub fn words(&self) -> &[(PersistentAddress, u64)] {
         &self.slots[..self.length]
+    }
+
+    /// How many words are written.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.length
     }
 
     /// Calls `act` with each written line, once, in the order of their first writes.

@@ -40,7 +40,7 @@ use strandline_core::structures::value::Word;
 use strandline_core::structures::{header, header::Kind, header::PARAMETER_MASK};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
-use self::node::{KEYS, LEVEL, MAGIC, MAX_KEYS, NODE_MAGIC, Node};
+use self::node::{KEYS, MAGIC, MAX_KEYS, NODE_MAGIC, Node, NodeKind};
 use crate::levels::Levels;
 
 const KIND: Kind = Kind::BTree;
@@ -227,13 +227,11 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok(node)
     }
 
-    /// The node at `at`, which must be on `level` and not the root.
+    /// The node at `at`, which must be of this kind and not the root.
     #[inline(always)]
-    fn node(&self, tx: &mut impl Read, at: PersistentAddress, level: u64) -> Result<Node, Abort> {
+    fn node(&self, tx: &mut impl Read, at: PersistentAddress, kind: NodeKind) -> Result<Node, Abort> {
         let node = Node { at, order: tx.read(at)? };
-        if node.order >> LEVEL != NODE_MAGIC << (MAGIC - LEVEL) | level
-            || !(1..=self.keys).contains(&node.count())
-        {
+        if node.kind() != kind || !(1..=self.keys).contains(&node.count()) {
             return Err(Self::no_node(tx, at));
         }
         Ok(node)
@@ -243,7 +241,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     #[inline(always)]
     fn child(&self, tx: &mut impl Read, node: Node, number: u64) -> Result<Node, Abort> {
         let at = tx.read(self.child_at(node, number))?;
-        self.node(tx, PersistentAddress::new(at), node.level() - 1)
+        self.node(tx, PersistentAddress::new(at), node.kind().below())
     }
 
     #[cold]
@@ -387,7 +385,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     fn above(&self, tx: &mut impl Read, path: &Path, level: u64) -> Result<(Node, u64), Abort> {
         let taken = path.len().checked_sub(level as usize).and_then(|number| path.get(number));
         let Some(&(at, index)) = taken else { return Err(Self::no_node(tx, self.top)) };
-        let node = self.node(tx, at, level)?;
+        let node = self.node(tx, at, NodeKind::on(level))?;
         if index > node.count() {
             return Err(Self::no_node(tx, at));
         }

@@ -27,6 +27,22 @@ fn first(numbers: u64) -> u64 {
     (1 << (4 * numbers)) - 1
 }
 
+/// What tells the nodes of a level from all else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct NodeKind(u64);
+
+impl NodeKind {
+    pub fn on(level: u64) -> Self {
+        Self(NODE_MAGIC << (MAGIC - LEVEL) | level)
+    }
+
+    /// That of the children of inner nodes.
+    #[inline(always)]
+    pub fn below(self) -> Self {
+        Self(self.0 - 1)
+    }
+}
+
 impl LevelNode for Node {
     fn at(self) -> PersistentAddress {
         self.at
@@ -56,6 +72,11 @@ impl Node {
     #[inline(always)]
     pub fn level(self) -> u64 {
         self.order >> LEVEL & 63
+    }
+
+    #[inline(always)]
+    pub fn kind(self) -> NodeKind {
+        NodeKind(self.order >> LEVEL)
     }
 
     /// The number of the pair at `index`.
