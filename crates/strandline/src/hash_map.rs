@@ -202,16 +202,17 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// # Errors
     /// The pool is full; a full log; as [`HashMap::get`].
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
-        let key = KeyBytes::of(key);
-        let old = tx.words(|tx| {
-            let store = self.store_to_write(tx)?;
-            let bytes = value.bytes();
-            let old = with_buffer(bytes.div_ceil(8), |words| {
-                value.encode(words);
-                let old = |words: &[u64], bytes| V::decode(words, bytes, Stored::new()).ok();
-                store.insert_words(tx, key.as_slice(), words, bytes, old)
-            })?;
-            Self::decode(tx, self.raw.at, old)
+        let old = KeyBytes::with(key, |key| {
+            tx.words(|tx| {
+                let store = self.store_to_write(tx)?;
+                let bytes = value.bytes();
+                let old = with_buffer(bytes.div_ceil(8), |words| {
+                    value.encode(words);
+                    let old = |words: &[u64], bytes| V::decode(words, bytes, Stored::new()).ok();
+                    store.insert_words(tx, key, words, bytes, old)
+                })?;
+                Self::decode(tx, self.raw.at, old)
+            })
         })?;
         if let Some(old) = &old {
             replaced(tx, old, Some(value))?;

@@ -70,6 +70,18 @@ impl KeyBytes {
         self.many.extend_from_slice(bytes);
     }
 
+    /// What `body` makes of the bytes of `key`: of an array, if they are eight, so that the compiler knows how many.
+    #[inline(always)]
+    pub(crate) fn with<K: Key, R>(key: &K, body: impl FnOnce(&[u8]) -> R) -> R {
+        let key = Self::of(key);
+        if !K::ONE_WORD {
+            return body(key.as_slice());
+        }
+        let mut word = [0; 8];
+        word.copy_from_slice(&key.few[..8]);
+        body(&word)
+    }
+
     #[inline(always)]
     pub(crate) fn as_slice(&self) -> &[u8] {
         if self.many.is_empty() { &self.few[..self.count] } else { &self.many }

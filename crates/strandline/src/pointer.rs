@@ -18,7 +18,7 @@ use super::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{Survey, with_buffer};
+use strandline_core::structures::{Survey, bytes::read_few, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 /// An address under a brand.
@@ -364,7 +364,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
 
     #[inline(always)]
     fn read(self, tx: &mut impl Read, words: &mut [u64]) -> Result<(), Abort> {
-        tx.read_range(self.raw.at, words)?;
+        read_few(tx, self.raw.at, words)?;
         if words[0] == Self::TAG { Ok(()) } else { Err(dangling(tx, self.raw.at, T::NAME)) }
     }
 

@@ -176,7 +176,7 @@ impl<'p, C: Control> View<'p, C> {
 
     /// Runs one operation. What that calls of a user's finds the transaction in use. Why it failed a
     /// transaction's runner says in the end, and a snapshot at once.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn words<R>(&self, body: impl FnOnce(&mut EngineTx<C>) -> Result<R, Abort>) -> Result<R> {
         self.operations.set(self.operations.get() + 1);
         let Ok(mut inner) = self.inner.try_borrow_mut() else { return Err(in_use()) };
@@ -221,7 +221,7 @@ pub(crate) fn update<C: Control, T, E: From<Error>>(
 ) -> Result<T, E> {
     let mut given_up = None;
     let outcome = worker.run(|tx| attempt(tx, &mut body, &mut given_up));
-    finish(outcome, given_up)
+    finish(outcome, &mut given_up)
 }
 
 /// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
@@ -231,7 +231,7 @@ pub(crate) fn update_later<C: Control, T, E: From<Error>>(
 ) -> Result<(T, u64), E> {
     let mut given_up = None;
     let outcome = worker.run_later(|tx| attempt(tx, &mut body, &mut given_up));
-    finish(outcome, given_up)
+    finish(outcome, &mut given_up)
 }
 
 /// Runs `body` as a read-only transaction of `worker`: the typed form of [`Runner::view`].
@@ -250,11 +250,11 @@ pub(crate) fn view<C: Control, T, E: From<Error>>(
             Abort::User
         })
     });
-    finish(outcome, given_up)
+    finish(outcome, &mut given_up)
 }
 
 #[inline]
-fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: Option<E>) -> Result<T, E> {
+fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: &mut Option<E>) -> Result<T, E> {
     match outcome {
         Ok(value) => Ok(value),
         Err(error) => Err(failed(error, given_up)),
@@ -264,8 +264,8 @@ fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: Option<E>) -> Result<
 /// What the transaction met counts, whatever its closure made of it: the runner reports an abort by its caller
 /// only where there was nothing else.
 #[cold]
-fn failed<E: From<Error>>(error: Error, given_up: Option<E>) -> E {
-    match (error, given_up) {
+fn failed<E: From<Error>>(error: Error, given_up: &mut Option<E>) -> E {
+    match (error, given_up.take()) {
         (Error::Aborted, Some(error)) => error,
         (error, _) => error.into(),
     }

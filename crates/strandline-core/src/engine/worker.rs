@@ -10,7 +10,7 @@ use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::SharedLog;
 
 use super::{Control, Engine, SERIAL_AFTER, Setup, Stm};
-use crate::transaction::{Abort, Concurrency, Lock, Read, Runner, Statistics, Transaction};
+use crate::transaction::{Abort, Concurrency, Lock, Read, Runner, Statistics, Transaction, has_room};
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
 /// gives both back.
@@ -446,5 +446,12 @@ impl<M: Memory, C: Control<M>> Transaction for Tx<M, C> {
     }
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         heap::block(&mut self.engine, at)
+    }
+    #[inline]
+    fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
+        match heap::seen_block(&self.engine, at) {
+            Some(seen) if seen >= bytes => Ok(true),
+            _ => has_room(self, at, bytes),
+        }
     }
 }

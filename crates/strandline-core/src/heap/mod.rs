@@ -325,13 +325,17 @@ pub fn block_bytes(layout: &Layout, bytes: u64) -> u64 {
 /// there, and so a look at the table as it is at home is enough where that says what was expected. What else it says has to be confirmed
 /// by [`find_block`].
 pub fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
-    let layout = tx.layout();
-    if let Some(chunk) = chunk_at(layout, at)
-        && let Some(bytes) = block_in(layout, at, tx.hint(table(layout, chunk)))
-    {
-        return Ok(bytes);
+    match seen_block(tx, at) {
+        Some(bytes) => Ok(bytes),
+        None => find_block(tx, at)?.ok_or_else(|| tx.fail(Error::InvalidAddress(at.offset()))),
     }
-    find_block(tx, at)?.ok_or_else(|| tx.fail(Error::InvalidAddress(at.offset())))
+}
+
+/// The same by the look at home alone, if that finds one.
+#[inline(never)]
+pub fn seen_block<A: Access>(tx: &A, at: PersistentAddress) -> Option<u64> {
+    let layout = tx.layout();
+    block_in(layout, at, tx.hint(table(layout, chunk_at(layout, at)?)))
 }
 
 /// Bytes of the block that begins at `at`, inside the chunks, if one does by this word of the table.

@@ -168,6 +168,17 @@ pub trait Memory {
     fn load_data<const N: usize>(&self, _at: PersistentAddress) -> Option<[u64; N]> {
         None
     }
+    /// Loads as [`Memory::load_data`], between two loads of the word at `lock`, whose value `is_good` accepts and which has not changed;
+    /// that value.
+    #[inline(always)]
+    fn load_data_under<const N: usize>(
+        &self,
+        _lock: VolatileAddress,
+        _is_good: impl FnOnce(u64) -> bool,
+        _at: PersistentAddress,
+    ) -> Option<(u64, [u64; N])> {
+        None
+    }
     /// Loads `words` words from each of several places, as [`Memory::load_data`] does, if all of them lie in that part. Whoever gets
     /// `false` finds anything in `into`.
     #[inline(always)]

@@ -438,6 +438,22 @@ impl Memory for Native {
     }
 
     #[inline(always)]
+    fn load_data_under<const N: usize>(
+        &self,
+        lock: VolatileAddress,
+        is_good: impl FnOnce(u64) -> bool,
+        at: PersistentAddress,
+    ) -> Option<(u64, [u64; N])> {
+        let lock = self.volatile.at(lock.offset());
+        let before = lock.load(Ordering::Acquire);
+        if !is_good(before) {
+            return None;
+        }
+        let words = self.load_data(at)?;
+        (lock.load(Ordering::Acquire) == before).then_some((before, words))
+    }
+
+    #[inline(always)]
     fn load_data_each(&self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
         at.iter().zip(into.chunks_exact_mut(words)).all(|(&at, into)| {
             let from = self.data_range(at, words);

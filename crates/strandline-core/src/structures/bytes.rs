@@ -45,7 +45,16 @@ fn write_bytes_by(
 }
 
 /// Writes those words of `new` that differ from what is at `at`.
+#[inline]
 pub fn rewrite(tx: &mut impl Transaction, at: PersistentAddress, new: &[u64]) -> Result<(), Abort> {
+    if let &[word] = new {
+        return if tx.read(at)? == word { Ok(()) } else { tx.write(at, word) };
+    }
+    rewrite_many(tx, at, new)
+}
+
+#[inline(never)]
+fn rewrite_many(tx: &mut impl Transaction, at: PersistentAddress, new: &[u64]) -> Result<(), Abort> {
     with_buffer(new.len().min(PIECE) as u64, |buffer| rewrite_by(tx, at, new, buffer))
 }
 
@@ -160,6 +169,19 @@ pub fn read_bytes(
 /// cost more than reading.
 pub const FEW: u64 = 64;
 
+/// Reads words: those of a type mostly, so that the compiler knows how many.
+#[inline(always)]
+pub fn read_few(tx: &mut impl Read, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+    match into {
+        [a] => *a = tx.read(at)?,
+        [a, b] => [*a, *b] = tx.read_array(at)?,
+        [a, b, c] => [*a, *b, *c] = tx.read_array(at)?,
+        [a, b, c, d] => [*a, *b, *c, *d] = tx.read_array(at)?,
+        many => tx.read_range(at, many)?,
+    }
+    Ok(())
+}
+
 /// Refuses a length of `words` words that the block at `block` has no room for, unless it is of few: before memory is
 /// taken for it, so that a damaged length is an error and not an exhausted machine.
 #[inline]
@@ -191,6 +213,10 @@ pub fn with_words<T: Read, R>(
 ) -> Result<R, Abort> {
     let words = bytes.div_ceil(8);
     check_length(tx, block, offset.saturating_add(words))?;
+    if words == 1 {
+        let word = tx.read(block.word(offset))?;
+        return Ok(body(&[word], bytes));
+    }
     with_buffer(words, |buffer| {
         tx.read_range(block.word(offset), buffer)?;
         Ok(body(buffer, bytes))

@@ -182,7 +182,15 @@ impl Word for PersistentAddress {
 pub fn with_buffer<R>(words: u64, body: impl FnOnce(&mut [u64]) -> R) -> R {
     match words as usize {
         words @ 0..=8 => body(&mut [0; 8][..words]),
-        words @ 9..=64 => body(&mut [0; 64][..words]),
+        words => with_large_buffer(words, body),
+    }
+}
+
+/// Kept apart, so that what is small does not take all that from the stack.
+#[inline(never)]
+fn with_large_buffer<R>(words: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
+    match words {
+        words @ 0..=64 => body(&mut [0; 64][..words]),
         words @ 65..=512 => body(&mut [0; 512][..words]),
         words => body(&mut vec![0; words]),
     }

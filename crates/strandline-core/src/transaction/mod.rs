@@ -373,8 +373,7 @@ pub trait Transaction: Read {
     /// As [`Transaction::block`].
     #[inline]
     fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
-        // That one may tell of what was made of the place since by somebody with whom this transaction conflicts.
-        Ok(self.block(at)? >= bytes || self.find_block(at)?.is_some_and(|found| found >= bytes))
+        has_room(self, at, bytes)
     }
 
     /// A part of the transaction begins that a plain program makes a critical section of its own, under `lock`. To a transaction it
@@ -444,4 +443,15 @@ pub trait Transaction: Read {
     {
         body(self)
     }
+}
+
+/// [`Transaction::has_room`].
+#[inline(never)]
+pub(crate) fn has_room(
+    tx: &mut (impl Transaction + ?Sized),
+    at: PersistentAddress,
+    bytes: u64,
+) -> Result<bool, Abort> {
+    // The first may tell of what was made of the place since by somebody with whom this transaction conflicts.
+    Ok(tx.block(at)? >= bytes || tx.find_block(at)?.is_some_and(|found| found >= bytes))
 }
