@@ -265,6 +265,21 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         key: K,
         path: &mut Path<LINKS>,
     ) -> Result<Option<(usize, bool)>, Abort> {
+        if let Some(mut plain) = tx.plain()
+            && let Ok(way) = self.descend_by(&mut plain, key, path)
+        {
+            return Ok(way);
+        }
+        self.descend_by(tx, key, path)
+    }
+
+    #[inline(always)]
+    fn descend_by<const LINKS: usize>(
+        &self,
+        tx: &mut impl Read,
+        key: K,
+        path: &mut Path<LINKS>,
+    ) -> Result<Option<(usize, bool)>, Abort> {
         let mut link = tx.read(self.top)?;
         path.set(0, link, LEFT);
         for at in 0..LINKS - 3 {

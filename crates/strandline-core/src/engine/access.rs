@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::heap::Access;
 use crate::memory::{Memory, PersistentAddress};
 use crate::scheme::{Full, SchemeObject};
-use crate::transaction::{Abort, Concurrency};
+use crate::transaction::{Abort, Concurrency, Plain};
 
 use super::{Control, Engine, versions};
 
@@ -166,6 +166,17 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         match words {
             Some(words) => Ok(words),
             None => self.read_array_called(at),
+        }
+    }
+
+    /// What reads as this does, where nothing has to be asked.
+    #[inline(always)]
+    pub(super) fn plain(&self) -> Option<Plain<'_>> {
+        match self.concurrency() {
+            Concurrency::SingleWriter if C::INLINED && self.writes.is_plain() => {
+                self.view.memory.data_words().map(Plain::new)
+            }
+            _ => None,
         }
     }
 

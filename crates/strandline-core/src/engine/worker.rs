@@ -10,7 +10,7 @@ use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::SharedLog;
 
 use super::{Control, Engine, SERIAL_AFTER, Setup, Stm};
-use crate::transaction::{Abort, Concurrency, Lock, Read, Runner, Statistics, Transaction, has_room};
+use crate::transaction::{Abort, Concurrency, Lock, Plain, Read, Runner, Statistics, Transaction, has_room};
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
 /// gives both back.
@@ -372,6 +372,10 @@ impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     #[inline(always)]
     fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
         self.engine.read_array(at)
+    }
+    #[inline(always)]
+    fn plain(&self) -> Option<Plain<'_>> {
+        self.engine.plain()
     }
     #[inline(always)]
     fn prefetch(&self, at: PersistentAddress, words: usize) {

@@ -10,6 +10,7 @@ mod address;
 pub mod biased;
 #[cfg(feature = "worlds")]
 pub mod coroutines;
+mod data;
 pub mod device;
 #[cfg(feature = "worlds")]
 pub mod hosted;
@@ -28,6 +29,7 @@ mod write_back;
 pub use address::{
     Address, LINE_BYTES, LINE_WORDS, PAGE_BYTES, PersistentAddress, Space, VolatileAddress, WORD_BYTES,
 };
+pub use data::DataWords;
 pub use device::{AlignedBuffer, Device, DeviceFile};
 #[cfg(feature = "worlds")]
 pub use hosted::{Hosted, Operation, Window, World};
@@ -166,6 +168,11 @@ pub trait Memory {
     /// long way. Only native memory knows this one.
     #[inline(always)]
     fn load_data<const N: usize>(&self, _at: PersistentAddress) -> Option<[u64; N]> {
+        None
+    }
+    /// The words of that part, for who asks nothing else. Only native memory has them.
+    #[inline(always)]
+    fn data_words(&self) -> Option<DataWords<'_>> {
         None
     }
     /// Loads as [`Memory::load_data`], between two loads of the word at `lock`, whose value `is_good` accepts and which has not changed;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use super::data::{Data, DataWords};
 use super::process::Process;
 use super::protection::ProtectionKey;
 use super::write_back::{self, WriteBackInstruction};
@@ -51,11 +52,8 @@ pub struct Native {
     /// Emulated write latency, in ticks of the time-stamp counter; 0 for none.
     latency: u64,
     device: Option<Arc<dyn Device + Send + Sync>>,
-    /// The part of the pool that transactions read and write: the offset of its first word and how many words it has, whole
-    /// lines inside the mapping. None before [`Memory::set_data`].
-    data: (u64, u64),
-    /// How many blocks of four words, aligned to their size, that part has.
-    data_blocks: u64,
+    /// The part of the pool that transactions read and write. None before [`Memory::set_data`].
+    data: Data,
     counters: Cell<Counters>,
     /// The line of the last non-temporal store, and how many lines wait for the fence to charge them.
     non_temporal: Cell<(u64, u64)>,
@@ -70,9 +68,6 @@ struct Words {
     /// A line of them that needs no check: the first before [`Words::set_own`].
     own: *const [AtomicU64; LINE_WORDS as usize],
 }
-
-/// Words of a block whose place and alignment one comparison checks.
-const BLOCK_WORDS: u64 = 4;
 
 /// No mapping has fewer words: a page's.
 const LEAST_WORDS: u64 = 4096 / WORD_BYTES;
@@ -212,6 +207,8 @@ impl Native {
         };
         let (key, process) = (persistent.key(), persistent.process());
         process.check()?;
+        // SAFETY: none of it.
+        let data = unsafe { Data::new(std::ptr::null(), PersistentAddress::new(0), 0) };
         let memory = Self {
             key,
             process,
@@ -221,8 +218,7 @@ impl Native {
             fences: chosen.is_some() || domain == Domain::FlushOnFail,
             latency,
             device,
-            data: (0, 0),
-            data_blocks: 0,
+            data,
             counters: Cell::default(),
             non_temporal: Cell::new((u64::MAX, 0)),
         };
@@ -243,7 +239,6 @@ impl Native {
             latency: self.latency,
             device: self.device.clone(),
             data: self.data,
-            data_blocks: self.data_blocks,
             counters: Cell::default(),
             non_temporal: Cell::new((u64::MAX, 0)),
         }
@@ -275,56 +270,6 @@ impl Native {
             Space::Persistent => &self.persistent,
             Space::Volatile => &self.volatile,
         }
-    }
-
-    /// Whether `N` words at `at` lie in one line of the data. One comparison checks place and alignment.
-    #[inline(always)]
-    fn is_data<const N: usize>(&self, at: PersistentAddress) -> bool {
-        // So many words are mostly those of a node, which is a block.
-        if (3..=BLOCK_WORDS as usize).contains(&N) {
-            let block = at.offset().wrapping_sub(self.data.0).rotate_right(5);
-            return block < self.data_blocks || self.is_data_elsewhere::<N>(at);
-        }
-        self.is_data_anywhere::<N>(at)
-    }
-
-    #[inline(never)]
-    fn is_data_elsewhere<const N: usize>(&self, at: PersistentAddress) -> bool {
-        self.is_data_anywhere::<N>(at)
-    }
-
-    #[inline(always)]
-    fn is_data_anywhere<const N: usize>(&self, at: PersistentAddress) -> bool {
-        let (first, words) = self.data;
-        // Rotated, a misaligned or too small offset becomes larger than any size.
-        at.offset().wrapping_sub(first).rotate_right(3) < words
-            && (at.offset() / WORD_BYTES % LINE_WORDS) as usize + N <= LINE_WORDS as usize
-    }
-
-    /// `N` words at `at`, if they lie in one line of the data.
-    #[inline(always)]
-    fn data<const N: usize>(&self, at: PersistentAddress) -> Option<&[AtomicU64; N]> {
-        if !self.is_data::<N>(at) {
-            return None;
-        }
-        // SAFETY: `set_data` saw to it that the data are whole lines of the mapping, which `self.persistent` keeps mapped. The word
-        // at `at` is aligned and one of them, and `N` words from there on are of its line.
-        Some(unsafe { &*self.persistent.base.byte_add(at.offset() as usize).cast() })
-    }
-
-    /// `count` words at `at`, if they lie in the data.
-    #[inline(always)]
-    fn data_range(&self, at: PersistentAddress, count: usize) -> Option<&[AtomicU64]> {
-        let (first, words) = self.data;
-        // As above.
-        let index = at.offset().wrapping_sub(first).rotate_right(3);
-        if index >= words || words - index < count as u64 {
-            return None;
-        }
-        let begin = self.persistent.base.wrapping_byte_add(at.offset() as usize);
-        // SAFETY: `set_data` saw to it that the data lie in the mapping, which `self.persistent` keeps mapped. The word at `at` is
-        // aligned and one of them, and so are the `count` words from there on.
-        Some(unsafe { std::slice::from_raw_parts(begin.cast(), count) })
     }
 
     /// Runs `access`, which stores to the space of `A` and does not panic, with permission to do so.
@@ -428,13 +373,18 @@ impl Memory for Native {
         let lies_inside = words == 0 || self.contains(first, words);
         let is_lines = first.line() == first && words.is_multiple_of(LINE_WORDS);
         assert!(lies_inside && is_lines, "{words} words at {first:?} are not whole lines of the pool");
-        (self.data, self.data_blocks) = ((first.offset(), words), words / BLOCK_WORDS);
+        // SAFETY: as was just checked; `self.persistent` keeps the mapping.
+        self.data = unsafe { Data::new(self.persistent.base, first, words) };
     }
 
     #[inline(always)]
     fn load_data<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
-        let words = self.data::<N>(at)?;
-        Some(std::array::from_fn(|i| words[i].load(Ordering::Acquire)))
+        self.data.load(at)
+    }
+
+    #[inline(always)]
+    fn data_words(&self) -> Option<DataWords<'_>> {
+        Some(DataWords::new(self.data, self))
     }
 
     #[inline(always)]
@@ -456,7 +406,7 @@ impl Memory for Native {
     #[inline(always)]
     fn load_data_each(&self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
         at.iter().zip(into.chunks_exact_mut(words)).all(|(&at, into)| {
-            let from = self.data_range(at, words);
+            let from = self.data.range(at, words);
             from.map(|from| load_words(from, into)).is_some()
         })
     }

@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
 
-use super::{Abort, Lock, Read, Runner, Statistics, Transaction};
+use super::{Abort, Lock, Plain, Read, Runner, Statistics, Transaction};
 
 /// A runner of any kind. Its transactions are trait objects: each access is an indirect call.
 ///
@@ -149,6 +149,15 @@ impl<T: Read + ?Sized> Read for &mut T {
     }
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         T::read_range(self, at, into)
+    }
+    // Of a `tx: &mut impl Read`, `tx.plain()` and `tx.prefetch(…)` mean these.
+    #[inline(always)]
+    fn plain(&self) -> Option<Plain<'_>> {
+        T::plain(self)
+    }
+    #[inline(always)]
+    fn prefetch(&self, at: PersistentAddress, words: usize) {
+        T::prefetch(self, at, words);
     }
     fn root(&self, index: u64) -> PersistentAddress {
         T::root(self, index)

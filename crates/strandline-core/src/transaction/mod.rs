@@ -8,6 +8,7 @@
 mod any;
 mod control;
 pub(crate) mod locks;
+mod plain;
 mod runner;
 pub(crate) mod write_set;
 
@@ -15,6 +16,7 @@ pub use crate::error::Abort;
 pub use any::AnyRunner;
 pub use control::{Concurrency, Statistics};
 pub use locks::{Holder, Lock, LockSet};
+pub use plain::Plain;
 pub use runner::Runner;
 pub use write_set::WriteSet;
 
@@ -90,6 +92,32 @@ pub trait Read {
         let mut words = [0; N];
         self.read_range(at, &mut words)?;
         Ok(words)
+    }
+
+    /// What reads words as this does, at no more than the cost of loading them: as long as nothing is written, by a transaction that has
+    /// shut others out. `None`: this has to ask for each word.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (path, options) = path_and_options();
+    /// use strandline_core::engine::{Setup, SingleWriter};
+    ///
+    /// let pool = Setup::from(SingleWriter).create(&path, &options)?;
+    /// let mut worker = pool.worker()?;
+    /// let seen = worker.run(|tx| {
+    ///     let root = tx.root(0);
+    ///     let before = tx.plain().map(|mut plain| plain.read(root)).transpose()?;
+    ///     tx.write(root, 5)?;
+    ///     // Whoever has written reads its own writes.
+    ///     assert!(tx.plain().is_none());
+    ///     Ok(before)
+    /// })?;
+    /// assert_eq!(seen, Some(0));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    #[inline(always)]
+    fn plain(&self) -> Option<Plain<'_>> {
+        None
     }
 
     /// A hint that `words` words from `at` on will soon be read: whoever says so of several places waits for all of them together.

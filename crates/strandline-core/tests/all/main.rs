@@ -5,6 +5,7 @@ mod compact;
 mod directions;
 mod growth;
 mod heap;
+mod plain;
 mod pool_file;
 mod reuse;
 mod savepoints;

@@ -91,6 +91,17 @@ struct Place {
     last: u64,
 }
 
+/// Where a way down ends.
+struct Way {
+    /// The level of the root.
+    top_level: u64,
+    node: Node,
+    /// How many of the node's keys are not above the one looked for.
+    index: u64,
+    /// The number of the pair with that key.
+    pair: Option<u64>,
+}
+
 impl Place {
     /// The number of the last pair before, if it has this key.
     #[inline(always)]
@@ -328,6 +339,33 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok(self.locate(tx, key)?.is_some())
     }
 
+    /// Goes down to the node with `key`, or to the leaf where it would be.
+    #[inline(always)]
+    fn descend(&self, tx: &mut impl Read, key: K, path: &mut Path) -> Result<Way, Abort> {
+        if let Some(mut plain) = tx.plain()
+            && let Ok(way) = self.descend_by(&mut plain, key, path)
+        {
+            return Ok(way);
+        }
+        path.clear();
+        self.descend_by(tx, key, path)
+    }
+
+    #[inline(always)]
+    fn descend_by(&self, tx: &mut impl Read, key: K, path: &mut Path) -> Result<Way, Abort> {
+        let mut node = self.root(tx)?;
+        let top_level = node.level();
+        loop {
+            let place = self.search(tx, node, |other| other <= key)?;
+            let pair = place.pair(key);
+            if pair.is_some() || node.level() == 0 {
+                return Ok(Way { top_level, node, index: place.index, pair });
+            }
+            path.push((node.at, place.index));
+            node = self.child(tx, node, place.child)?;
+        }
+    }
+
     /// Gives `key` the value `value`; returns the old value, if there was one.
     ///
     /// # Errors
@@ -335,30 +373,22 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
         let value = value.to_word();
         let mut path = Path::new();
-        let mut node = self.root(tx)?;
-        let top_level = node.level();
-        loop {
-            let place = self.search(tx, node, |other| other <= key)?;
-            if let Some(number) = place.pair(key) {
-                let at = self.value_at(node, number);
-                let old = tx.read(at)?;
-                if old != value {
-                    tx.write(at, value)?;
-                }
-                return Ok(Some(V::from_word(old)));
+        let Way { top_level, node, index, pair } = self.descend(tx, key, &mut path)?;
+        if let Some(number) = pair {
+            let at = self.value_at(node, number);
+            let old = tx.read(at)?;
+            if old != value {
+                tx.write(at, value)?;
             }
-            if node.level() == 0 {
-                let pair = [key.to_word(), value];
-                if node.count() < self.keys {
-                    self.put(tx, node, place.index, pair, 0)?;
-                } else {
-                    self.insert_full(tx, &path, top_level, node, place.index, pair)?;
-                }
-                return Ok(None);
-            }
-            path.push((node.at, place.index));
-            node = self.child(tx, node, place.child)?;
+            return Ok(Some(V::from_word(old)));
         }
+        let pair = [key.to_word(), value];
+        if node.count() < self.keys {
+            self.put(tx, node, index, pair, 0)?;
+        } else {
+            self.insert_full(tx, &path, top_level, node, index, pair)?;
+        }
+        Ok(None)
     }
 
     /// Puts a pair into a node with room, and the child right of it into an inner node.
@@ -461,20 +491,10 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// As [`BTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         let mut path = Path::new();
-        let mut node = self.root(tx)?;
-        let top_level = node.level();
-        let (old, mut index) = loop {
-            let place = self.search(tx, node, |other| other <= key)?;
-            if let Some(number) = place.pair(key) {
-                let old = self.value_at(node, number);
-                break (tx.read(old)?, place.index - 1);
-            }
-            if node.level() == 0 {
-                return Ok(None);
-            }
-            path.push((node.at, place.index));
-            node = self.child(tx, node, place.child)?;
-        };
+        let Way { top_level, mut node, mut index, pair } = self.descend(tx, key, &mut path)?;
+        let Some(number) = pair else { return Ok(None) };
+        let old = tx.read(self.value_at(node, number))?;
+        index -= 1;
         if node.level() > 0 {
             let (holed, hole) = (node, self.number(tx, node, index)?);
             while node.level() > 0 {

@@ -134,7 +134,6 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             let (head, pairs) = words.split_at(pairs_begin);
             let whole = Whole { groups: &head[GROUPS as usize..], pairs: pairs.as_chunks().0 };
             let next = PersistentAddress::new(head[LINK as usize]);
-            tx.prefetch(next, words.len());
             if head[0] != NODE_MAGIC << 8 || Group(whole.groups[0]).count() == 0 {
                 return Err(KIND.damaged(tx, leaf, "no leaf, or an empty one, among its leaves"));
             }

@@ -1,0 +1,66 @@
+//! Reads by which nothing but the words themselves is loaded.
+
+use super::{Abort, Read};
+use crate::error::{Error, Result};
+use crate::memory::{DataWords, PersistentAddress};
+
+/// Reads words for a transaction that has written nothing and that nobody can disturb: see [`Read::plain`]. That is all it can do. What
+/// else is asked of it, or lies outside of what the transaction knew to be the pool, fails, and who sees an error asks the transaction
+/// itself, which tells what is wrong.
+#[derive(Clone, Copy)]
+pub struct Plain<'t> {
+    words: DataWords<'t>,
+}
+
+/// What is not to be had here.
+const NOT_HERE: Abort = Abort::User;
+
+impl<'t> Plain<'t> {
+    pub(crate) fn new(words: DataWords<'t>) -> Self {
+        Self { words }
+    }
+}
+
+impl Read for Plain<'_> {
+    #[inline(always)]
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.read_array(at).map(|[word]| word)
+    }
+    #[inline(always)]
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        if self.words.load_range(at, into) { Ok(()) } else { Err(NOT_HERE) }
+    }
+    #[inline(always)]
+    fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
+        self.words.load(at).ok_or(NOT_HERE)
+    }
+    fn root(&self, index: u64) -> PersistentAddress {
+        self.words.first().word(index)
+    }
+    fn data_words(&self) -> u64 {
+        self.words.count()
+    }
+    #[cold]
+    fn find_block(&mut self, _: PersistentAddress) -> Result<Option<u64>, Abort> {
+        Err(NOT_HERE)
+    }
+    #[cold]
+    fn is_allocated(&mut self, _: PersistentAddress) -> Result<bool, Abort> {
+        Err(NOT_HERE)
+    }
+    #[cold]
+    fn next_allocated(&mut self, _: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        Err(NOT_HERE)
+    }
+    #[cold]
+    fn tolerate(
+        &mut self,
+        _: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort> {
+        Err(NOT_HERE)
+    }
+    #[cold]
+    fn fail(&mut self, _: Error) -> Abort {
+        NOT_HERE
+    }
+}
