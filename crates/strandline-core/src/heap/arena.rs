@@ -196,10 +196,10 @@ impl Arena {
     #[inline(always)]
     fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
         let class = class_of(tx.layout(), bytes);
-        if let Some(class) = class {
-            if let Some(block) = self.alloc_at_cursor(tx, class)? {
-                return Ok(block);
-            }
+        if let Some(class) = class
+            && let Some(block) = self.alloc_at_cursor(tx, class)?
+        {
+            return Ok(block);
         }
         self.alloc_anywhere(tx, class, bytes)
     }
