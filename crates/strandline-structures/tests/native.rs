@@ -88,7 +88,7 @@ fn trees_agree_with_a_map_whoever_else_may_write() {
 
 #[test]
 fn a_red_black_tree_may_be_deeper_than_most() {
-    // Keys that rise make its right side twice as deep as its left one: 30 nodes and more.
+    // Keys that rise make its right side twice as deep as its left one.
     const KEYS: u64 = 150_000;
     let pool = pool(Setup::from(SingleWriter));
     let mut worker = pool.worker().unwrap();

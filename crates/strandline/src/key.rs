@@ -70,7 +70,7 @@ impl KeyBytes {
         self.many.extend_from_slice(bytes);
     }
 
-    /// What `body` makes of the bytes of `key`: of an array, if they are eight, so that the compiler knows how many.
+    /// What `body` makes of the bytes of `key`: of an array where every key has eight ([`Key::ONE_WORD`]), so that the compiler knows.
     #[inline(always)]
     pub(crate) fn with<K: Key, R>(key: &K, body: impl FnOnce(&[u8]) -> R) -> R {
         let key = Self::of(key);
@@ -147,7 +147,7 @@ pub unsafe trait KeyRef {
 ///
 /// # Safety
 /// `#[derive(Key)]` sees to all of this. An implementation by hand promises that [`LAYOUT`](Key::LAYOUT) is of this type alone, and that
-/// [`read_key`](Key::read_key) is the inverse of [`write_key`](KeyRef::write_key), which keeps its own promise: a map's keys would be out of order
+/// [`ONE_WORD`](Key::ONE_WORD) is true, since maps store eight bytes of such a key, and that [`read_key`](Key::read_key) is the inverse of [`write_key`](KeyRef::write_key), which keeps its own promise: a map's keys would be out of order
 /// otherwise, for every program that reads it.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be keys of a map in a pool",

@@ -35,7 +35,7 @@ const HAND_LOOKS: u64 = 8;
 struct Cursor {
     /// The chunk's number plus one; 0 for none.
     chunk: u64,
-    /// The chunk's word in the table when the cursor came: while that is so, it is of this class, and of an arena that may be used.
+    /// The chunk's word in the table when the cursor came: while the table still says so, it is of this class, and of an arena that may be used.
     state: u64,
     /// The word of the bitmap.
     at: PersistentAddress,

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{LINE_WORDS, PersistentAddress, WORD_BYTES};
+use super::{LINE_WORDS, Native, PersistentAddress, WORD_BYTES};
 
 /// Words of a block whose place and alignment one comparison checks.
 const BLOCK_WORDS: u64 = 4;
@@ -20,11 +20,11 @@ pub(super) struct Data {
     blocks: u64,
 }
 
-// SAFETY: the words are atomics, and nothing in their mapping is tied to a thread.
+// SAFETY: the words are atomics. (Where a thread needs permission to read them, who has none faults.)
 unsafe impl Send for Data {}
 
 impl Data {
-    /// `words` words from `first` on in the pool that is mapped at `base`; none, before it is known where they are.
+    /// `words` words from `first` on in the pool that is mapped at `base`.
     ///
     /// # Safety
     /// These words are whole lines of the mapping, and it lasts as long as this and its copies are used.
@@ -86,12 +86,13 @@ impl Data {
 #[derive(Clone, Copy)]
 pub struct DataWords<'m> {
     data: Data,
-    memory: PhantomData<&'m AtomicU64>,
+    // The thread that has them may have needed permission to read the pool: they stay with it.
+    memory: PhantomData<(&'m Native, *const ())>,
 }
 
 impl<'m> DataWords<'m> {
-    /// Those of a mapping that lasts as long as `_owner` is borrowed.
-    pub(super) fn new<T>(data: Data, _owner: &'m T) -> Self {
+    /// Those of `memory`, which keeps them mapped.
+    pub(super) fn new(data: Data, _memory: &'m Native) -> Self {
         Self { data, memory: PhantomData }
     }
 

@@ -176,7 +176,7 @@ pub trait Memory {
         None
     }
     /// Loads as [`Memory::load_data`], between two loads of the word at `lock`, whose value `is_good` accepts and which has not changed;
-    /// that value.
+    /// that value. Only native memory knows this one, too.
     #[inline(always)]
     fn load_data_under<const N: usize>(
         &self,
@@ -192,7 +192,7 @@ pub trait Memory {
     fn load_data_each(&self, _at: &[PersistentAddress], _words: usize, _into: &mut [u64]) -> bool {
         false
     }
-    /// Tells which line of volatile words is stored to by [`Memory::store_own`].
+    /// Tells which line of volatile words is stored to by [`Memory::store_own`], which is not to be called before.
     ///
     /// # Panics
     /// It is no line inside the space.
@@ -476,6 +476,19 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn load_data<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
         (**self).load_data(at)
+    }
+    #[inline(always)]
+    fn data_words(&self) -> Option<DataWords<'_>> {
+        (**self).data_words()
+    }
+    #[inline(always)]
+    fn load_data_under<const N: usize>(
+        &self,
+        lock: VolatileAddress,
+        is_good: impl FnOnce(u64) -> bool,
+        at: PersistentAddress,
+    ) -> Option<(u64, [u64; N])> {
+        (**self).load_data_under(lock, is_good, at)
     }
     #[inline(always)]
     fn load_data_each(&self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {

@@ -207,7 +207,7 @@ impl Native {
         };
         let (key, process) = (persistent.key(), persistent.process());
         process.check()?;
-        // SAFETY: none of it.
+        // SAFETY: there are no words, so none is ever loaded.
         let data = unsafe { Data::new(std::ptr::null(), PersistentAddress::new(0), 0) };
         let memory = Self {
             key,

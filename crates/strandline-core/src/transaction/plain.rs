@@ -2,11 +2,12 @@
 
 use super::{Abort, Read};
 use crate::error::{Error, Result};
+use crate::layout::ROOTS;
 use crate::memory::{DataWords, PersistentAddress};
 
-/// Reads words for a transaction that has written nothing and that nobody can disturb: see [`Read::plain`]. That is all it can do. What
-/// else is asked of it, or lies outside of what the transaction knew to be the pool, fails, and who sees an error asks the transaction
-/// itself, which tells what is wrong.
+/// Reads words for a transaction that need not look up any and that nobody can disturb: see [`Read::plain`]. That is all it can do. What
+/// else is asked of it fails, and so do words outside of what the transaction knew to be the pool, and arrays of two lines. Who sees an error
+/// asks the transaction itself, which finds them or tells what is wrong.
 #[derive(Clone, Copy)]
 pub struct Plain<'t> {
     words: DataWords<'t>,
@@ -35,6 +36,7 @@ impl Read for Plain<'_> {
         self.words.load(at).ok_or(NOT_HERE)
     }
     fn root(&self, index: u64) -> PersistentAddress {
+        assert!(index < ROOTS, "a pool has {ROOTS} roots, asked for number {index}");
         self.words.first().word(index)
     }
     fn data_words(&self) -> u64 {
