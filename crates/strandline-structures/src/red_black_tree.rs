@@ -108,8 +108,8 @@ struct Path<const LINKS: usize> {
 
 /// Room for any way down.
 const ALL: usize = MAX_DEPTH + 3;
-/// Room for most, of 28 nodes, which takes less time to clear: a tree whose keys only rise is deeper from some 30,000 keys on, and such ways
-/// are gone twice.
+/// Room for most, of up to 28 nodes, which takes less time to clear. A tree whose keys only rise has longer ones from some 30,000 keys on;
+/// it is gone down twice there.
 const MOST: usize = 32;
 
 impl<const LINKS: usize> Path<LINKS> {

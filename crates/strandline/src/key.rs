@@ -146,9 +146,10 @@ pub unsafe trait KeyRef {
 /// ```
 ///
 /// # Safety
-/// `#[derive(Key)]` sees to all of this. An implementation by hand promises that [`LAYOUT`](Key::LAYOUT) is of this type alone, and that
-/// [`ONE_WORD`](Key::ONE_WORD) is true, since maps store eight bytes of such a key, and that [`read_key`](Key::read_key) is the inverse of [`write_key`](KeyRef::write_key), which keeps its own promise: a map's keys would be out of order
-/// otherwise, for every program that reads it.
+/// `#[derive(Key)]` sees to all of this. An implementation by hand promises that [`LAYOUT`](Key::LAYOUT) is of this type alone, that
+/// [`ONE_WORD`](Key::ONE_WORD) is set only where every encoding is eight bytes long, of which maps store no more, and that
+/// [`read_key`](Key::read_key) is the inverse of [`write_key`](KeyRef::write_key), which keeps its own promise: a map's keys would be out
+/// of order otherwise, for every program that reads it.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be keys of a map in a pool",
     label = "not a key",

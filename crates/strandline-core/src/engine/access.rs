@@ -174,7 +174,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     pub(super) fn plain(&self) -> Option<Plain<'_>> {
         match self.concurrency() {
             Concurrency::SingleWriter if C::INLINED && self.writes.is_plain() => {
-                self.view.memory.data_words().map(Plain::new)
+                self.view.memory.data_words().map(|words| Plain::new(words, &self.view.layout))
             }
             _ => None,
         }

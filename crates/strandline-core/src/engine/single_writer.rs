@@ -83,14 +83,15 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Words of one line that this transaction has not written, if no writer has stored home since it began.
     #[inline(always)]
     pub(super) fn read_free_single_writer<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
+        let load = || self.view.memory.data_words()?.load(at);
         // A writer that has written nothing yet has nothing else to ask.
         if self.writes.is_plain() {
-            return self.view.memory.load_data(at);
+            return load();
         }
         if self.holds_lock {
-            return if self.writes.may_have_line(at) { None } else { self.view.memory.load_data(at) };
+            return if self.writes.may_have_line(at) { None } else { load() };
         }
-        let words = self.view.memory.load_data(at)?;
+        let words = load()?;
         (self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon).then_some(words)
     }
 

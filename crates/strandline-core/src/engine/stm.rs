@@ -113,7 +113,14 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     pub(super) fn read_free_stm<const N: usize>(&mut self, at: PersistentAddress) -> Option<[u64; N]> {
         let index = self.view.shared.lock_index(at);
         let word = self.view.shared.lock(index);
-        let (lock, words) = self.view.memory.load_data_under(word, |lock| self.is_readable(lock), at)?;
+        let lock = self.view.memory.load(word);
+        if !self.is_readable(lock) {
+            return None;
+        }
+        let words = self.view.memory.data_words()?.load(at)?;
+        if self.view.memory.load(word) != lock {
+            return None;
+        }
         self.reads.push((index as u32, lock >> 1));
         Some(words)
     }

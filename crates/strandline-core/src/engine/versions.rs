@@ -223,7 +223,7 @@ pub(super) fn read_home<M: Memory, const N: usize>(
     at: PersistentAddress,
 ) -> Option<[u64; N]> {
     let memory = &view.memory;
-    let words = memory.load_data(at)?;
+    let words = memory.data_words()?.load(at)?;
     is_newest(view, registration).then_some(words)
 }
 
@@ -235,12 +235,7 @@ pub(super) fn read_home_lines<M: Memory>(
     at: PersistentAddress,
     into: &mut [u64],
 ) -> bool {
-    // Only native memory has this one.
-    if view.memory.load_data::<1>(at).is_none() {
-        return false;
-    }
-    view.memory.load_range(at, into);
-    is_newest(view, registration)
+    view.memory.data_words().is_some_and(|data| data.load_range(at, into)) && is_newest(view, registration)
 }
 
 /// As [`read_home_lines`], `words` words from each of several places.
@@ -252,7 +247,9 @@ pub(super) fn read_home_each<M: Memory>(
     words: usize,
     into: &mut [u64],
 ) -> bool {
-    view.memory.load_data_each(at, words, into) && is_newest(view, registration)
+    let Some(data) = view.memory.data_words() else { return false };
+    at.iter().zip(into.chunks_exact_mut(words)).all(|(&at, into)| data.load_range(at, into))
+        && is_newest(view, registration)
 }
 
 /// Whether nothing newer than the snapshot has been stored anywhere before this, and it has not ended.

@@ -34,52 +34,26 @@ impl Data {
 
     /// Whether `N` words at `at` lie in one line of the data. One comparison checks place and alignment.
     #[inline(always)]
-    fn has<const N: usize>(&self, at: PersistentAddress) -> bool {
+    fn has<const N: usize>(self, at: PersistentAddress) -> bool {
+        let inside = at.offset().wrapping_sub(self.first);
         // So many words are mostly those of a node, which is a block.
         if (3..=BLOCK_WORDS as usize).contains(&N) {
-            let block = at.offset().wrapping_sub(self.first).rotate_right(5);
-            return block < self.blocks || self.has_elsewhere::<N>(at);
+            return inside.rotate_right(5) < self.blocks || is_in_line_called::<N>(self.words, inside);
         }
-        self.has_anywhere::<N>(at)
+        is_in_line::<N>(self.words, inside)
     }
+}
 
-    #[inline(never)]
-    fn has_elsewhere<const N: usize>(&self, at: PersistentAddress) -> bool {
-        self.has_anywhere::<N>(at)
-    }
+/// Whether `N` words, `inside` bytes behind the first of `words` words, are of one line of them.
+#[inline(always)]
+fn is_in_line<const N: usize>(words: u64, inside: u64) -> bool {
+    // Rotated, a misaligned or too small offset becomes larger than any size.
+    inside.rotate_right(3) < words && (inside / WORD_BYTES % LINE_WORDS) as usize + N <= LINE_WORDS as usize
+}
 
-    #[inline(always)]
-    fn has_anywhere<const N: usize>(&self, at: PersistentAddress) -> bool {
-        // Rotated, a misaligned or too small offset becomes larger than any size.
-        at.offset().wrapping_sub(self.first).rotate_right(3) < self.words
-            && (at.offset() / WORD_BYTES % LINE_WORDS) as usize + N <= LINE_WORDS as usize
-    }
-
-    /// Loads `N` words at `at`, each atomically (acquire), if they lie in one line of the data.
-    #[inline(always)]
-    pub fn load<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
-        if !self.has::<N>(at) {
-            return None;
-        }
-        // SAFETY: `new` requires that the data are whole lines of a mapping that is still there. The word at `at` is aligned and one of
-        // them, and `N` words from there on are of its line.
-        let words: &[AtomicU64; N] = unsafe { &*self.base.byte_add(at.offset() as usize).cast() };
-        Some(std::array::from_fn(|i| words[i].load(Ordering::Acquire)))
-    }
-
-    /// `count` words at `at`, if they lie in the data.
-    #[inline(always)]
-    pub fn range(&self, at: PersistentAddress, count: usize) -> Option<&[AtomicU64]> {
-        // As above.
-        let index = at.offset().wrapping_sub(self.first).rotate_right(3);
-        if index >= self.words || self.words - index < count as u64 {
-            return None;
-        }
-        let begin = self.base.wrapping_byte_add(at.offset() as usize);
-        // SAFETY: `new` requires that the data lie in a mapping that is still there. The word at `at` is aligned and one of them, and so
-        // are the `count` words from there on.
-        Some(unsafe { std::slice::from_raw_parts(begin, count) })
-    }
+#[inline(never)]
+fn is_in_line_called<const N: usize>(words: u64, inside: u64) -> bool {
+    is_in_line::<N>(words, inside)
 }
 
 /// The words of a mapped pool that transactions read and write, to be loaded without anything else being asked.
@@ -92,33 +66,53 @@ pub struct DataWords<'m> {
 
 impl<'m> DataWords<'m> {
     /// Those of `memory`, which keeps them mapped.
+    #[inline(always)]
     pub(super) fn new(data: Data, _memory: &'m Native) -> Self {
         Self { data, memory: PhantomData }
     }
 
-    /// Loads `N` words, each atomically (acquire), if they lie in one line of that part.
+    /// Loads `N` words at `at`, each atomically (acquire), if they lie in one line of the data.
     #[inline(always)]
     pub fn load<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
-        self.data.load(at)
+        if !self.data.has::<N>(at) {
+            return None;
+        }
+        // SAFETY: `Data::new` requires that the data are whole lines of a mapping that is still there. The word at `at` is aligned and one of
+        // them, and `N` words from there on are of its line.
+        let words: &[AtomicU64; N] = unsafe { &*self.data.base.byte_add(at.offset() as usize).cast() };
+        Some(std::array::from_fn(|i| words[i].load(Ordering::Acquire)))
+    }
+
+    /// `count` words at `at`, if they lie in the data.
+    #[inline(always)]
+    fn range(&self, at: PersistentAddress, count: usize) -> Option<&'m [AtomicU64]> {
+        // As above.
+        let index = at.offset().wrapping_sub(self.data.first).rotate_right(3);
+        if index >= self.data.words || self.data.words - index < count as u64 {
+            return None;
+        }
+        let begin = self.data.base.wrapping_byte_add(at.offset() as usize);
+        // SAFETY: `Data::new` requires that the data lie in a mapping that is still there. The word at `at` is aligned and one of them, and so
+        // are the `count` words from there on.
+        Some(unsafe { std::slice::from_raw_parts(begin, count) })
     }
 
     /// Loads consecutive words, each atomically (acquire); whether they lie in that part.
     #[inline(always)]
     pub fn load_range(&self, at: PersistentAddress, into: &mut [u64]) -> bool {
-        let Some(words) = self.data.range(at, into.len()) else { return false };
-        for (into, word) in into.iter_mut().zip(words) {
-            *into = word.load(Ordering::Acquire);
-        }
-        true
+        self.range(at, into.len()).map(|words| load_words(words, into)).is_some()
     }
+}
 
-    /// The first of them.
-    pub fn first(&self) -> PersistentAddress {
-        PersistentAddress::new(self.data.first)
+/// Loads words, four in a step: the compiler leaves loops of atomic loads as they are.
+#[inline(always)]
+pub(super) fn load_words(from: &[AtomicU64], into: &mut [u64]) {
+    let (from, from_rest) = from.as_chunks::<4>();
+    let (into, into_rest) = into.as_chunks_mut::<4>();
+    for (into, from) in into.iter_mut().zip(from) {
+        *into = from.each_ref().map(|word| word.load(Ordering::Acquire));
     }
-
-    /// How many there are.
-    pub fn count(&self) -> u64 {
-        self.data.words
+    for (into, from) in into_rest.iter_mut().zip(from_rest) {
+        *into = from.load(Ordering::Acquire);
     }
 }

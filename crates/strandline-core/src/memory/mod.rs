@@ -164,33 +164,10 @@ pub trait Memory {
     /// # Panics
     /// They are not whole lines inside the space.
     fn set_data(&mut self, _first: PersistentAddress, _words: u64) {}
-    /// Loads `N` words, each atomically (acquire), if they lie in one line of that part; whoever gets nothing goes the
-    /// long way. Only native memory knows this one.
-    #[inline(always)]
-    fn load_data<const N: usize>(&self, _at: PersistentAddress) -> Option<[u64; N]> {
-        None
-    }
-    /// The words of that part, for who asks nothing else. Only native memory has them.
+    /// The words of that part, to be loaded by one check; whoever gets nothing goes the long way. Only native memory has them.
     #[inline(always)]
     fn data_words(&self) -> Option<DataWords<'_>> {
         None
-    }
-    /// Loads as [`Memory::load_data`], between two loads of the word at `lock`, whose value `is_good` accepts and which has not changed;
-    /// that value. Only native memory knows this one, too.
-    #[inline(always)]
-    fn load_data_under<const N: usize>(
-        &self,
-        _lock: VolatileAddress,
-        _is_good: impl FnOnce(u64) -> bool,
-        _at: PersistentAddress,
-    ) -> Option<(u64, [u64; N])> {
-        None
-    }
-    /// Loads `words` words from each of several places, as [`Memory::load_data`] does, if all of them lie in that part. Whoever gets
-    /// `false` finds anything in `into`.
-    #[inline(always)]
-    fn load_data_each(&self, _at: &[PersistentAddress], _words: usize, _into: &mut [u64]) -> bool {
-        false
     }
     /// Tells which line of volatile words is stored to by [`Memory::store_own`], which is not to be called before.
     ///
@@ -474,25 +451,8 @@ impl<M: Memory> Memory for &M {
         (**self).load_range(at, into);
     }
     #[inline(always)]
-    fn load_data<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
-        (**self).load_data(at)
-    }
-    #[inline(always)]
     fn data_words(&self) -> Option<DataWords<'_>> {
         (**self).data_words()
-    }
-    #[inline(always)]
-    fn load_data_under<const N: usize>(
-        &self,
-        lock: VolatileAddress,
-        is_good: impl FnOnce(u64) -> bool,
-        at: PersistentAddress,
-    ) -> Option<(u64, [u64; N])> {
-        (**self).load_data_under(lock, is_good, at)
-    }
-    #[inline(always)]
-    fn load_data_each(&self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
-        (**self).load_data_each(at, words, into)
     }
     #[inline(always)]
     fn store_range<A: Address>(&self, at: A, from: &[u64]) {

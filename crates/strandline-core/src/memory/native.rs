@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use super::data::{Data, DataWords};
+use super::data::{Data, DataWords, load_words};
 use super::process::Process;
 use super::protection::ProtectionKey;
 use super::write_back::{self, WriteBackInstruction};
@@ -21,7 +21,7 @@ use crate::memory::{Device, DeviceFile};
 ///
 /// The domain, the instruction and the protection are values: a predictable branch for each write-back and for each
 /// store to the pool, none for a load beyond the check of its bounds. These are those of the address space; an access to what the
-/// pool's file does not have yet ([`Memory::size`]) is a bus error, and [`Memory::load_data`] finds nothing there.
+/// pool's file does not have yet ([`Memory::size`]) is a bus error, and [`DataWords::load`] finds nothing there.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -298,19 +298,6 @@ impl Native {
     }
 }
 
-/// Loads words, four in a step: the compiler leaves loops of atomic loads as they are.
-#[inline(always)]
-fn load_words(from: &[AtomicU64], into: &mut [u64]) {
-    let (from, from_rest) = from.as_chunks::<4>();
-    let (into, into_rest) = into.as_chunks_mut::<4>();
-    for (into, from) in into.iter_mut().zip(from) {
-        *into = from.each_ref().map(|word| word.load(Ordering::Acquire));
-    }
-    for (into, from) in into_rest.iter_mut().zip(from_rest) {
-        *into = from.load(Ordering::Acquire);
-    }
-}
-
 impl Memory for Native {
     #[inline(always)]
     fn admit_thread(&self) {
@@ -378,37 +365,8 @@ impl Memory for Native {
     }
 
     #[inline(always)]
-    fn load_data<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
-        self.data.load(at)
-    }
-
-    #[inline(always)]
     fn data_words(&self) -> Option<DataWords<'_>> {
         Some(DataWords::new(self.data, self))
-    }
-
-    #[inline(always)]
-    fn load_data_under<const N: usize>(
-        &self,
-        lock: VolatileAddress,
-        is_good: impl FnOnce(u64) -> bool,
-        at: PersistentAddress,
-    ) -> Option<(u64, [u64; N])> {
-        let lock = self.volatile.at(lock.offset());
-        let before = lock.load(Ordering::Acquire);
-        if !is_good(before) {
-            return None;
-        }
-        let words = self.load_data(at)?;
-        (lock.load(Ordering::Acquire) == before).then_some((before, words))
-    }
-
-    #[inline(always)]
-    fn load_data_each(&self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
-        at.iter().zip(into.chunks_exact_mut(words)).all(|(&at, into)| {
-            let from = self.data.range(at, words);
-            from.map(|from| load_words(from, into)).is_some()
-        })
     }
 
     fn set_own(&mut self, line: VolatileAddress) {
@@ -690,21 +648,21 @@ mod tests {
         for word in 0..(1 << 16) / WORD_BYTES {
             memory.store(at(word * WORD_BYTES), word);
         }
-        assert_eq!(memory.load_data::<1>(at(4096)), None, "nothing was said to be data");
+        assert_eq!(memory.data_words().unwrap().load::<1>(at(4096)), None, "nothing was said to be data");
         memory.set_data(at(4096), 1024);
         for memory in [memory.fork(), memory] {
-            assert_eq!(memory.load_data(at(4096)), Some([512]));
-            assert_eq!(memory.load_data(at(4096 + 40)), Some([517, 518, 519]));
+            assert_eq!(memory.data_words().unwrap().load(at(4096)), Some([512]));
+            assert_eq!(memory.data_words().unwrap().load(at(4096 + 40)), Some([517, 518, 519]));
             assert_eq!(
-                memory.load_data(at(4096 + 8 * 1016)),
+                memory.data_words().unwrap().load(at(4096 + 8 * 1016)),
                 Some(std::array::from_fn::<_, 8, _>(|i| 1528 + i as u64))
             );
             let other: [u64; 7] = [4095, 4088, 4097, 4096 + 8 * 1024, 1 << 16, 0, u64::MAX];
             for offset in other.into_iter().chain((1..8).map(|bits| 4096 + bits)) {
-                assert_eq!(memory.load_data::<1>(at(offset)), None, "{offset:#x}");
+                assert_eq!(memory.data_words().unwrap().load::<1>(at(offset)), None, "{offset:#x}");
             }
-            assert_eq!(memory.load_data::<3>(at(4096 + 48)), None, "two lines");
-            assert_eq!(memory.load_data::<2>(at(4096 + 8 * 1023)), None, "beyond the end");
+            assert_eq!(memory.data_words().unwrap().load::<3>(at(4096 + 48)), None, "two lines");
+            assert_eq!(memory.data_words().unwrap().load::<2>(at(4096 + 8 * 1023)), None, "beyond the end");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Abort, Read};
 use crate::error::{Error, Result};
-use crate::layout::ROOTS;
+use crate::layout::Layout;
 use crate::memory::{DataWords, PersistentAddress};
 
 /// Reads words for a transaction that need not look up any and that nobody can disturb: see [`Read::plain`]. That is all it can do. What
@@ -11,14 +11,16 @@ use crate::memory::{DataWords, PersistentAddress};
 #[derive(Clone, Copy)]
 pub struct Plain<'t> {
     words: DataWords<'t>,
+    layout: &'t Layout,
 }
 
 /// What is not to be had here.
 const NOT_HERE: Abort = Abort::User;
 
 impl<'t> Plain<'t> {
-    pub(crate) fn new(words: DataWords<'t>) -> Self {
-        Self { words }
+    #[inline(always)]
+    pub(crate) fn new(words: DataWords<'t>, layout: &'t Layout) -> Self {
+        Self { words, layout }
     }
 }
 
@@ -36,11 +38,10 @@ impl Read for Plain<'_> {
         self.words.load(at).ok_or(NOT_HERE)
     }
     fn root(&self, index: u64) -> PersistentAddress {
-        assert!(index < ROOTS, "a pool has {ROOTS} roots, asked for number {index}");
-        self.words.first().word(index)
+        self.layout.root(index)
     }
     fn data_words(&self) -> u64 {
-        self.words.count()
+        self.layout.data_words()
     }
     #[cold]
     fn find_block(&mut self, _: PersistentAddress) -> Result<Option<u64>, Abort> {

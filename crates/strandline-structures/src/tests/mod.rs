@@ -1,6 +1,8 @@
 //! Property tests of the structures against the standard library's, on every runner, in small pools whose
 //! logs overflow; and what damage, interruption and deletion leave.
 
+mod native;
+
 use std::rc::Rc;
 
 use proptest::prelude::*;
@@ -176,6 +178,7 @@ fn everywhere(structure: &dyn Structure, log_bytes: u64, script: &Script, kept: 
     }
     let pool = Pool::new(log_bytes);
     on(&mut AnyRunner::new(PlainWorker::new(pool.view(), 0, Program::VOLATILE)), &pool, pool.root(1));
+    native::natively(structure, script);
 }
 
 proptest! {
