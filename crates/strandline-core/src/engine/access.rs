@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::heap::Access;
-use crate::memory::{Memory, PersistentAddress};
+use crate::memory::{LINE_WORDS, Memory, PersistentAddress};
 use crate::scheme::{Full, SchemeObject};
 use crate::transaction::{Abort, Concurrency, Plain};
 
@@ -38,7 +38,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// The same of words of one line.
     #[inline(always)]
     pub(super) fn own_or_home_line(&mut self, at: PersistentAddress, into: &mut [u64]) {
-        if !self.writes.may_have_line(at) {
+        if !self.writes.seems_to_have(at, into.len()) {
             return self.view.memory.load_range(at, into);
         }
         for (i, value) in into.iter_mut().enumerate() {
@@ -60,10 +60,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 true
             }
         };
-        // What is in no written line is not written.
         if values.len() > 1
             && !self.scheme.takes_writes()
-            && !(may_be_written && self.writes.may_have_line(at))
+            && !(may_be_written && self.writes.may_have(at, values.len()))
             && self.writes.push_run(at, values)
         {
             return Ok(());
@@ -72,6 +71,24 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             self.keep_word(at.word_inside(i as u64), value, may_be_written)?;
         }
         Ok(())
+    }
+
+    /// Keeps new values of as few words as a line has, in one line or two, if a single writer has written none of them; whether
+    /// it did.
+    #[inline(always)]
+    pub(super) fn keep_few(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
+        if self.concurrency() != Concurrency::SingleWriter
+            || !(1..=LINE_WORDS as usize).contains(&values.len())
+            || self.scheme.takes_writes()
+            || self.writes.may_have(at, values.len())
+        {
+            return false;
+        }
+        Self::fetch_home(&self.view.memory, at);
+        if values.len() > 1 {
+            Self::fetch_home(&self.view.memory, at.word_inside(values.len() as u64 - 1));
+        }
+        self.writes.push_run(at, values)
     }
 
     #[inline(always)]
@@ -118,7 +135,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(never)]
     fn read_lines(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         if let Some(past) = self.past
-            && versions::read_home_lines(&self.view, past, at, into)
+            && versions::read_home_range(&self.view, past, at, into)
         {
             return Ok(());
         }
@@ -165,7 +182,12 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         };
         match words {
             Some(words) => Ok(words),
-            None => self.read_array_called(at),
+            // Into words of its own, so that those that were loaded stay in registers.
+            None => {
+                let mut words = [0; N];
+                self.read_array_called(at, &mut words)?;
+                Ok(words)
+            }
         }
     }
 
@@ -203,17 +225,28 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.keep(at, &[value])
     }
 
-    /// Writes words that mostly lie in one line.
+    /// Writes words that mostly lie in one line, and are not written yet.
     #[inline(always)]
     fn write_array_here<const N: usize>(
         &mut self,
         at: PersistentAddress,
         words: &[u64; N],
     ) -> Result<(), Abort> {
-        if self.is_special || !self.may_have(at, N as u64) || N > at.words_left_in_line() {
+        if N == 0 {
+            return Ok(());
+        }
+        let is_data = self.view.memory.data_words().is_some_and(|data| match self.concurrency() {
+            Concurrency::SingleWriter => data.has::<N>(at),
+            Concurrency::Stm | Concurrency::Locks => data.has_line_of::<N>(at),
+        });
+        if self.is_special || !is_data {
             return self.write_range_called(at, words);
         }
-        self.keep(at, words)
+        match self.concurrency() {
+            Concurrency::SingleWriter if self.keep_few(at, words) => Ok(()),
+            Concurrency::SingleWriter => self.write_usual(at, words),
+            Concurrency::Stm | Concurrency::Locks => self.keep(at, words),
+        }
     }
 
     /// Called on both paths: that costs little beside so many words.
@@ -224,6 +257,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         if self.is_special {
             return self.write_special(at, from);
+        }
+        if self.may_have(at, from.len() as u64) && self.keep_few(at, from) {
+            return Ok(());
         }
         if self.is_too_large_for_log(from.len() as u64) {
             // It need not come to its end for that.
@@ -276,21 +312,29 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     #[inline(never)]
-    fn read_array_called<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
+    fn read_array_called<const N: usize>(
+        &mut self,
+        at: PersistentAddress,
+        into: &mut [u64; N],
+    ) -> Result<(), Abort> {
         if let Some(past) = self.past
             && let Some(words) = versions::read_home(&self.view, past, at)
         {
-            return Ok(words);
+            *into = words;
+            return Ok(());
         }
-        let mut words = [0; N];
-        self.read_range_here(at, &mut words)?;
-        Ok(words)
+        self.read_range_here(at, into)
     }
 
     /// Reads `N` consecutive words.
     #[inline(always)]
     pub(super) fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
-        if C::INLINED { self.read_array_here(at) } else { self.read_array_called(at) }
+        if C::INLINED {
+            return self.read_array_here(at);
+        }
+        let mut words = [0; N];
+        self.read_array_called(at, &mut words)?;
+        Ok(words)
     }
 
     /// Writes `N` consecutive words.

@@ -230,13 +230,16 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.view.memory.is_forked() {
             return Err(Abort::Failed);
         }
+        if !self.is_special && !self.writes.is_empty() {
+            return self.commit_writes();
+        }
         if self.is_plain_reader {
             self.view.memory.event(Event::Commit(0));
             self.statistics.read_only += 1;
             self.statistics.acknowledged += 1;
             return Ok(());
         }
-        if self.is_special || self.writes.is_empty() { self.commit_otherwise() } else { self.commit_writes() }
+        self.commit_otherwise()
     }
 
     /// Commits a transaction that has written nothing, or not in the usual way.

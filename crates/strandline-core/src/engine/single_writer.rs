@@ -80,7 +80,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.newest_seen = memory.load(SharedLayout::CLOCK);
     }
 
-    /// Words of one line that this transaction has not written, if no writer has stored home since it began.
+    /// Words that this transaction has not written, if no writer has stored home since it began.
     #[inline(always)]
     pub(super) fn read_free_single_writer<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
         let load = || self.view.memory.data_words()?.load(at);
@@ -89,7 +89,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return load();
         }
         if self.holds_lock {
-            return if self.writes.may_have_line(at) { None } else { load() };
+            return if self.writes.may_have(at, N) { None } else { load() };
         }
         let words = load()?;
         (self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon).then_some(words)
@@ -97,7 +97,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     #[inline(always)]
     pub(super) fn read_single_writer(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        let mut value = [self.own_or_home(at)];
+        if self.holds_lock {
+            return Ok(self.own_or_home(at));
+        }
+        let mut value = [self.view.memory.load(at)];
         self.check_sequence(at, &mut value)?;
         Ok(value[0])
     }
@@ -109,7 +112,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         at: PersistentAddress,
         into: &mut [u64],
     ) -> Result<(), Abort> {
-        self.own_or_home_line(at, into);
+        if self.holds_lock {
+            self.own_or_home_line(at, into);
+            return Ok(());
+        }
+        self.view.memory.load_range(at, into);
         self.check_sequence(at, into)
     }
 
@@ -117,7 +124,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// again.
     #[inline(always)]
     fn check_sequence(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
-        if !self.holds_lock && self.view.memory.load(SharedLayout::SEQUENCE) != self.horizon {
+        if self.view.memory.load(SharedLayout::SEQUENCE) != self.horizon {
             return match self.past {
                 Some(past) => self.read_past(past, at, into),
                 None => Err(self.doom(Abort::Conflict)),

@@ -117,7 +117,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if !self.is_readable(lock) {
             return None;
         }
-        let words = self.view.memory.data_words()?.load(at)?;
+        let words = self.view.memory.data_words()?.load_in_line(at)?;
         if self.view.memory.load(word) != lock {
             return None;
         }

@@ -215,7 +215,7 @@ fn have_stored_home<M: Memory>(view: &View<M>, last: u64) -> bool {
         })
 }
 
-/// Words of one line of the data as they are at home, if nothing newer than the snapshot has been stored there or anywhere.
+/// Words of the data as they are at home, if nothing newer than the snapshot has been stored there or anywhere.
 #[inline(always)]
 pub(super) fn read_home<M: Memory, const N: usize>(
     view: &View<M>,
@@ -227,9 +227,9 @@ pub(super) fn read_home<M: Memory, const N: usize>(
     is_newest(view, registration).then_some(words)
 }
 
-/// As [`read_home`], words of several lines of the data at once; whether that went.
+/// As [`read_home`], any number of words; whether that went.
 #[inline(always)]
-pub(super) fn read_home_lines<M: Memory>(
+pub(super) fn read_home_range<M: Memory>(
     view: &View<M>,
     registration: Registration,
     at: PersistentAddress,
@@ -238,7 +238,7 @@ pub(super) fn read_home_lines<M: Memory>(
     view.memory.data_words().is_some_and(|data| data.load_range(at, into)) && is_newest(view, registration)
 }
 
-/// As [`read_home_lines`], `words` words from each of several places.
+/// As [`read_home_range`], `words` words from each of several places.
 #[inline(always)]
 pub(super) fn read_home_each<M: Memory>(
     view: &View<M>,

@@ -16,6 +16,8 @@ pub(super) struct Data {
     /// The offset of its first word.
     first: u64,
     words: u64,
+    /// How many of them begin a run of as many words as a line has.
+    lines_anywhere: u64,
     /// How many blocks of four words, aligned to their size, it has.
     blocks: u64,
 }
@@ -29,12 +31,24 @@ impl Data {
     /// # Safety
     /// These words are whole lines of the mapping, and it lasts as long as this and its copies are used.
     pub unsafe fn new(base: *const AtomicU64, first: PersistentAddress, words: u64) -> Self {
-        Self { base, first: first.offset(), words, blocks: words / BLOCK_WORDS }
+        let lines_anywhere = words.saturating_sub(LINE_WORDS - 1);
+        Self { base, first: first.offset(), words, lines_anywhere, blocks: words / BLOCK_WORDS }
+    }
+
+    /// Whether `N` words at `at` lie in the data. One comparison checks place and alignment of a line's number of words or fewer.
+    #[inline(always)]
+    fn has<const N: usize>(self, at: PersistentAddress) -> bool {
+        // Rotated, a misaligned or too small offset becomes larger than any size.
+        let index = at.offset().wrapping_sub(self.first).rotate_right(3);
+        if N == 1 {
+            return index < self.words;
+        }
+        N <= LINE_WORDS as usize && index < self.lines_anywhere || is_in_called::<N>(self.words, index)
     }
 
     /// Whether `N` words at `at` lie in one line of the data. One comparison checks place and alignment.
     #[inline(always)]
-    fn has<const N: usize>(self, at: PersistentAddress) -> bool {
+    fn has_line_of<const N: usize>(self, at: PersistentAddress) -> bool {
         let inside = at.offset().wrapping_sub(self.first);
         // So many words are mostly those of a node, which is a block.
         if (3..=BLOCK_WORDS as usize).contains(&N) {
@@ -42,6 +56,13 @@ impl Data {
         }
         is_in_line::<N>(self.words, inside)
     }
+}
+
+/// Whether `N` words from number `index` on are of `words` words.
+#[cold]
+#[inline(never)]
+fn is_in_called<const N: usize>(words: u64, index: u64) -> bool {
+    index < words && words - index >= N as u64
 }
 
 /// Whether `N` words, `inside` bytes behind the first of `words` words, are of one line of them.
@@ -71,16 +92,44 @@ impl<'m> DataWords<'m> {
         Self { data, memory: PhantomData }
     }
 
-    /// Loads `N` words at `at`, each atomically (acquire), if they lie in one line of the data.
+    /// Loads `N` words at `at`, each atomically (acquire), if they lie in the data.
     #[inline(always)]
     pub fn load<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
-        if !self.data.has::<N>(at) {
-            return None;
-        }
-        // SAFETY: `Data::new` requires that the data are whole lines of a mapping that is still there. The word at `at` is aligned and one of
-        // them, and `N` words from there on are of its line.
+        self.has::<N>(at).then(|| {
+            // SAFETY: they were just found to be in the data.
+            unsafe { self.load_inside(at) }
+        })
+    }
+
+    /// The same, if they lie in one line.
+    #[inline(always)]
+    pub fn load_in_line<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
+        self.has_line_of::<N>(at).then(|| {
+            // SAFETY: they were just found to be in a line of the data.
+            unsafe { self.load_inside(at) }
+        })
+    }
+
+    /// Whether `N` words at `at` lie in the data.
+    #[inline(always)]
+    pub fn has<const N: usize>(&self, at: PersistentAddress) -> bool {
+        self.data.has::<N>(at)
+    }
+
+    /// Whether `N` words at `at` lie in one line of the data.
+    #[inline(always)]
+    pub fn has_line_of<const N: usize>(&self, at: PersistentAddress) -> bool {
+        self.data.has_line_of::<N>(at)
+    }
+
+    /// # Safety
+    /// `at` is aligned to words, and `N` words from there on are of the data.
+    #[inline(always)]
+    unsafe fn load_inside<const N: usize>(&self, at: PersistentAddress) -> [u64; N] {
+        // SAFETY: `Data::new` requires that the data are whole lines of a mapping that is still there, and the caller that these words are of
+        // them.
         let words: &[AtomicU64; N] = unsafe { &*self.data.base.byte_add(at.offset() as usize).cast() };
-        Some(std::array::from_fn(|i| words[i].load(Ordering::Acquire)))
+        std::array::from_fn(|i| words[i].load(Ordering::Acquire))
     }
 
     /// `count` words at `at`, if they lie in the data.

@@ -113,6 +113,11 @@ pub trait World {
         false
     }
 
+    /// [`Memory::caches_survive`].
+    fn caches_survive(&self) -> bool {
+        false
+    }
+
     /// Loads consecutive words; a world that keeps time overrides it to overlap them.
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         for (i, word) in into.iter_mut().enumerate() {
@@ -450,6 +455,10 @@ impl Memory for Hosted {
 
     fn takes_stores_back(&self) -> bool {
         self.world.takes_stores_back()
+    }
+
+    fn caches_survive(&self) -> bool {
+        self.world.caches_survive()
     }
 
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {

@@ -154,6 +154,11 @@ pub trait Memory {
     fn takes_stores_back(&self) -> bool {
         false
     }
+    /// Whether nothing has to be written back: caches survive what the domain survives.
+    #[inline(always)]
+    fn caches_survive(&self) -> bool {
+        false
+    }
     /// Stores a word (release).
     #[track_caller]
     fn store<A: Address>(&self, at: A, value: u64);
@@ -218,6 +223,19 @@ pub trait Memory {
     fn store_line_non_temporal(&self, line: PersistentAddress, pairs: &[[u64; 2]; LINE_WORDS as usize / 2]) {
         for (number, &value) in (0..).zip(pairs.as_flattened()) {
             self.store_non_temporal(line.word_inside(number), value);
+        }
+    }
+    /// Stores consecutive pairs of words and a last one, as [`Memory::store_pair`] does each. What makes them must not panic.
+    #[inline(always)]
+    #[track_caller]
+    fn store_pairs(
+        &self,
+        at: PersistentAddress,
+        pairs: impl ExactSizeIterator<Item = [u64; 2]>,
+        last: [u64; 2],
+    ) {
+        for (number, pair) in (0..).zip(pairs.chain([last])) {
+            self.store_pair(at.word_inside(2 * number), pair);
         }
     }
     /// Sequentially consistent compare-and-exchange: the old value, `Ok` if it was exchanged.
@@ -443,6 +461,10 @@ impl<M: Memory> Memory for &M {
         (**self).takes_stores_back()
     }
     #[inline(always)]
+    fn caches_survive(&self) -> bool {
+        (**self).caches_survive()
+    }
+    #[inline(always)]
     fn store<A: Address>(&self, at: A, value: u64) {
         (**self).store(at, value);
     }
@@ -461,6 +483,16 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn store_pair<A: Address>(&self, at: A, pair: [u64; 2]) {
         (**self).store_pair(at, pair);
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn store_pairs(
+        &self,
+        at: PersistentAddress,
+        pairs: impl ExactSizeIterator<Item = [u64; 2]>,
+        last: [u64; 2],
+    ) {
+        (**self).store_pairs(at, pairs, last);
     }
     #[inline(always)]
     #[track_caller]

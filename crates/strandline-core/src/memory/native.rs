@@ -389,6 +389,31 @@ impl Memory for Native {
     }
 
     #[inline(always)]
+    fn caches_survive(&self) -> bool {
+        self.instruction.is_none()
+    }
+
+    #[inline(always)]
+    fn store_pairs(
+        &self,
+        at: PersistentAddress,
+        pairs: impl ExactSizeIterator<Item = [u64; 2]>,
+        last: [u64; 2],
+    ) {
+        let words = self.persistent.range(at.offset(), 2 * pairs.len() + 2).as_chunks().0;
+        let store = |[first, second]: &[AtomicU64; 2], pair: [u64; 2]| {
+            first.store(pair[0], Ordering::Release);
+            second.store(pair[1], Ordering::Release);
+        };
+        self.storing::<PersistentAddress, _>(move || {
+            if let [words @ .., behind] = words {
+                words.iter().zip(pairs).for_each(|(words, pair)| store(words, pair));
+                store(behind, last);
+            }
+        });
+    }
+
+    #[inline(always)]
     fn store_each(&self, words: &[(PersistentAddress, u64)]) {
         let store = || {
             for &(at, value) in words {
@@ -641,6 +666,25 @@ mod tests {
         Native::new(words(1 << 16), words(1 << 12), Domain::Process, None, None).unwrap()
     }
 
+    /// Of 1024 words of data, from 4096 on, each with its number, `N` are had from where they lie in them and from nowhere else.
+    fn has_what_is_there<const N: usize>(memory: &Native) {
+        let data = memory.data_words().unwrap();
+        let near = (4096 - 64..4096 + 128).chain(4096 + 8 * 1024 - 256..4096 + 8 * 1024 + 64);
+        for offset in near.chain([0, 8, 1 << 16, 1 << 63, u64::MAX, u64::MAX - 7]) {
+            let (at, words) = (PersistentAddress::new(offset), N as u64);
+            let is_inside = offset % 8 == 0 && (512..=512 + 1024 - words).contains(&(offset / 8));
+            let is_of_line = is_inside && offset / 8 % LINE_WORDS + words <= LINE_WORDS;
+            let there = std::array::from_fn::<_, N, _>(|i| offset / 8 + i as u64);
+            assert_eq!(data.load(at), is_inside.then_some(there), "{N} words at {offset:#x}");
+            assert_eq!(
+                data.load_in_line(at),
+                is_of_line.then_some(there),
+                "{N} words of a line at {offset:#x}"
+            );
+            assert_eq!(data.has_line_of::<N>(at), is_of_line);
+        }
+    }
+
     #[test]
     fn data_are_read_by_one_check_and_nothing_else_is() {
         let mut memory = memory();
@@ -651,18 +695,12 @@ mod tests {
         assert_eq!(memory.data_words().unwrap().load::<1>(at(4096)), None, "nothing was said to be data");
         memory.set_data(at(4096), 1024);
         for memory in [memory.fork(), memory] {
-            assert_eq!(memory.data_words().unwrap().load(at(4096)), Some([512]));
-            assert_eq!(memory.data_words().unwrap().load(at(4096 + 40)), Some([517, 518, 519]));
-            assert_eq!(
-                memory.data_words().unwrap().load(at(4096 + 8 * 1016)),
-                Some(std::array::from_fn::<_, 8, _>(|i| 1528 + i as u64))
-            );
-            let other: [u64; 7] = [4095, 4088, 4097, 4096 + 8 * 1024, 1 << 16, 0, u64::MAX];
-            for offset in other.into_iter().chain((1..8).map(|bits| 4096 + bits)) {
-                assert_eq!(memory.data_words().unwrap().load::<1>(at(offset)), None, "{offset:#x}");
-            }
-            assert_eq!(memory.data_words().unwrap().load::<3>(at(4096 + 48)), None, "two lines");
-            assert_eq!(memory.data_words().unwrap().load::<2>(at(4096 + 8 * 1023)), None, "beyond the end");
+            has_what_is_there::<1>(&memory);
+            has_what_is_there::<2>(&memory);
+            has_what_is_there::<3>(&memory);
+            has_what_is_there::<4>(&memory);
+            has_what_is_there::<8>(&memory);
+            has_what_is_there::<11>(&memory);
         }
     }
 

@@ -96,7 +96,7 @@ pub trait Read {
 
     /// What reads words as this does, at no more than the cost of loading them, where a single writer has written nothing that it would have
     /// to look up. `None`: this has to ask about each word, as those that only read, and transactions of the STM, always do. What fails by it
-    /// may be there all the same: words of two lines, what the pool has grown by. So an error means no more than that this is to be asked.
+    /// may be there all the same: what the pool has grown by. So an error means no more than that this is to be asked.
     ///
     /// ```
     /// # use strandline_core::example::*;

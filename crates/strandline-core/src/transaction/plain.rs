@@ -6,8 +6,8 @@ use crate::layout::Layout;
 use crate::memory::{DataWords, PersistentAddress};
 
 /// Reads words for a transaction that need not look up any and that nobody can disturb: see [`Read::plain`]. That is all it can do. What
-/// else is asked of it fails, and so do words outside of what the transaction knew to be the pool, and arrays of two lines. Who sees an error
-/// asks the transaction itself, which finds them or tells what is wrong.
+/// else is asked of it fails, and so do words outside of what the transaction knew to be the pool. Who sees an error asks the transaction
+/// itself, which finds them or tells what is wrong.
 #[derive(Clone, Copy)]
 pub struct Plain<'t> {
     words: DataWords<'t>,

@@ -1,9 +1,10 @@
 //! What a running transaction has written: each word once, with its newest value, in the order of the first writes. A commit copies
 //! it to the log and stores it home from here.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
-use crate::memory::{LINE_BYTES, PersistentAddress, WORD_BYTES};
+use crate::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress, WORD_BYTES};
 
 /// So many words are found by looking at each.
 const SCANNED: usize = 16;
@@ -18,9 +19,12 @@ pub struct WriteSet {
     /// Where the scheme keeps each of them, if it is told of each write: a log record, a slot of an execution area. Behind them is what
     /// earlier transactions left.
     places: Vec<u32>,
-    /// A bit for each line that may be written, and for each word: others need no look-up.
-    lines: u64,
+    /// A bit for each word that may be written, by its number modulo 64: others need no look-up.
     filter: u64,
+    /// So many words have their bits in `lines`; the others follow when it is next asked.
+    lined: Cell<usize>,
+    /// A bit for each line of theirs, by its number modulo 64: for sets of many words, most of which follow one another.
+    lines: Cell<u64>,
     /// Open addressing, for when there are more than [`SCANNED`] words: generation in the high half, number of the word in the low one.
     index: Vec<u64>,
     generation: u32,
@@ -32,7 +36,18 @@ impl Default for WriteSet {
     /// An empty write set.
     fn default() -> Self {
         let (slots, index) = (vec![(PersistentAddress::NULL, 0); 64], vec![0; 256]);
-        Self { slots, length: 0, places: Vec::new(), lines: 0, filter: 0, index, generation: 1, indexed: 0 }
+        let (lined, lines) = (Cell::new(0), Cell::new(0));
+        Self {
+            slots,
+            length: 0,
+            places: Vec::new(),
+            filter: 0,
+            lined,
+            lines,
+            index,
+            generation: 1,
+            indexed: 0,
+        }
     }
 }
 
@@ -40,7 +55,8 @@ impl WriteSet {
     /// Forgets all words.
     #[inline(always)]
     pub fn clear(&mut self) {
-        (self.length, self.lines, self.filter, self.indexed) = (0, 0, 0, 0);
+        (self.length, self.filter, self.indexed) = (0, 0, 0);
+        self.lined = Cell::new(0);
     }
 
     /// Addresses and newest values: what a commit stores home.
@@ -103,39 +119,63 @@ impl WriteSet {
         }
     }
 
+    /// The bits of `words` words from `at` on, which are fewer than a word has bits.
     #[inline(always)]
-    fn line_bit(at: PersistentAddress) -> u64 {
-        1 << (at.offset() / LINE_BYTES % u64::from(u64::BITS))
-    }
-
-    #[inline(always)]
-    fn word_bit(at: PersistentAddress) -> u64 {
-        1 << (at.offset() / WORD_BYTES % u64::from(u64::BITS))
+    fn bits(at: PersistentAddress, words: usize) -> u64 {
+        // Behind the last bit comes the first.
+        ((1 << words) - 1_u64).rotate_left((at.offset() / WORD_BYTES) as u32)
     }
 
     /// Whether nothing is written, by a transaction that may write.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
-        self.lines == 0
+        self.filter == 0
     }
 
-    /// Has it asked about each line, whether anything is written or not: so who only reads need not be told from others where it is not
+    /// Has it asked about each word, whether anything is written or not: so who only reads need not be told from others where it is not
     /// asked.
     #[inline(always)]
     pub fn mark_reader(&mut self) {
-        self.lines = u64::MAX;
+        self.filter = u64::MAX;
     }
 
-    /// Whether a word of the line of `at` may be written; none is, if this says so.
+    /// Whether one of `words` words from `at` on may be written; none is, if this says so. It may say yes wrongly, and never no.
     #[inline(always)]
-    pub fn may_have_line(&self, at: PersistentAddress) -> bool {
-        self.lines != 0 && self.lines & Self::line_bit(at) != 0
+    pub fn seems_to_have(&self, at: PersistentAddress, words: usize) -> bool {
+        self.filter & if words <= LINE_WORDS as usize { Self::bits(at, words) } else { u64::MAX } != 0
+    }
+
+    /// The same, and right where few words are written.
+    #[inline(always)]
+    pub fn may_have(&self, at: PersistentAddress, words: usize) -> bool {
+        self.seems_to_have(at, words) && self.may_have_filtered(at, words)
+    }
+
+    #[inline(never)]
+    fn may_have_filtered(&self, at: PersistentAddress, words: usize) -> bool {
+        if self.length > SCANNED {
+            return self.has_line_of(at, words);
+        }
+        let is_one =
+            |word: PersistentAddress| word.offset().wrapping_sub(at.offset()) < words as u64 * WORD_BYTES;
+        self.words().iter().any(|&(word, _)| is_one(word))
+    }
+
+    /// Whether a line of one of `words` words from `at` on may have a word that is written.
+    fn has_line_of(&self, at: PersistentAddress, words: usize) -> bool {
+        let bit = |at: PersistentAddress| 1_u64.rotate_left((at.offset() / LINE_BYTES) as u32);
+        let before = if self.lined.get() == 0 { 0 } else { self.lines.get() };
+        let new = &self.words()[self.lined.get()..];
+        let lines = new.iter().fold(before, |lines, &(word, _)| lines | bit(word));
+        self.lines.set(lines);
+        self.lined.set(self.length);
+        words > LINE_WORDS as usize || lines & (bit(at) | bit(at.word_inside(words as u64 - 1))) != 0
     }
 
     /// The number of the word at `at`, if it is written.
     #[inline(always)]
     pub fn find(&mut self, at: PersistentAddress) -> Option<usize> {
-        if self.filter & Self::word_bit(at) == 0 { None } else { self.find_filtered(at) }
+        if !self.seems_to_have(at, 1) { None } else { self.find_filtered(at) }
     }
 
     #[inline(never)]
@@ -166,24 +206,23 @@ impl WriteSet {
         let Some(slot) = self.slots.get_mut(self.length) else { return false };
         *slot = (at, value);
         self.length += 1;
-        self.lines |= Self::line_bit(at);
-        self.filter |= Self::word_bit(at);
+        self.filter |= Self::bits(at, 1);
         true
     }
 
-    /// Adds words of one line, from `at` on, none of which is written yet; `false`: as [`WriteSet::push`], and none is added.
+    /// Adds words from `at` on, as many as a line has or fewer, none of which is written yet; `false`: as [`WriteSet::push`], and none is
+    /// added.
     #[inline(always)]
     #[must_use]
     pub fn push_run(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
-        debug_assert!(values.len() <= at.words_left_in_line());
+        debug_assert!((1..=LINE_WORDS as usize).contains(&values.len()));
         let end = self.length + values.len();
         let Some(slots) = self.slots.get_mut(self.length..end) else { return false };
         for ((slot, &value), word) in slots.iter_mut().zip(values).zip(0..) {
             *slot = (at.word_inside(word), value);
         }
         self.length = end;
-        self.lines |= Self::line_bit(at);
-        self.filter |= Self::word_bit(at) * ((1 << values.len()) - 1);
+        self.filter |= Self::bits(at, values.len());
         true
     }
 
@@ -243,12 +282,11 @@ mod tests {
                 for (far, near, value) in writes {
                     let at = PersistentAddress::new((far << 20) + near * WORD_BYTES);
                     let run = [value, !value, value ^ 1];
-                    let run = &run[..at.words_left_in_line().min(3)];
-                    if near % 3 == 0 && !model.iter().any(|(word, _)| word.line() == at.line()) {
-                        while !set.push_run(at, run) {
+                    if near % 3 == 0 && !set.may_have(at, run.len()) {
+                        while !set.push_run(at, &run) {
                             set.lengthen();
                         }
-                        model.extend((0..).zip(run).map(|(word, &value)| (at.word(word), value)));
+                        model.extend((0..).zip(run).map(|(word, value)| (at.word(word), value)));
                         continue;
                     }
                     let expected = model.iter().position(|&(word, _)| word == at);
@@ -265,7 +303,7 @@ mod tests {
                             model.push((at, value));
                         }
                     }
-                    proptest::prop_assert!(set.may_have_line(at));
+                    proptest::prop_assert!(set.may_have(at, 1));
                 }
                 proptest::prop_assert_eq!(set.words(), &model[..]);
                 let mut seen = HashSet::new();
