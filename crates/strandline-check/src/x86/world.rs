@@ -645,6 +645,10 @@ impl World for X86World {
         value
     }
 
+    fn caches_survive(&self) -> bool {
+        self.setting == Setting::FlushOnFail
+    }
+
     fn peek(&self, _: usize, space: Space, offset: u64) -> u64 {
         self.cell(space, offset).0.get()
     }

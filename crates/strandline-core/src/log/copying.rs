@@ -62,9 +62,7 @@ impl ThreadLog {
     ) -> u64 {
         self.begin();
         let phase = self.phase;
-        let data = |&(address, value): &(PersistentAddress, u64)| {
-            Record::Data { address: address.offset(), value, mask: 0xff }.encode(phase)
-        };
+        let data = data_record(phase);
         let mut line = self.at(self.position);
         let (lines, rest) = words.as_chunks::<{ RECORDS_PER_LINE as usize }>();
         for words in lines {
@@ -80,6 +78,22 @@ impl ThreadLog {
         memory.fence(Step::CommitFence);
         let end = self.position + RECORDS_PER_LINE * (lines.len() as u32 + 1);
         self.committed_to(memory, end, transaction)
+    }
+
+    /// Commits `words` under `transaction` where caches survive a power failure: no line is written back or goes past the cache, so none is
+    /// filled up, and records follow one another; one fence. Durable when this returns. Returns the number of records written.
+    #[inline(always)]
+    pub fn commit_stored<M: Memory>(
+        &mut self,
+        memory: &M,
+        words: &[(PersistentAddress, u64)],
+        transaction: u64,
+    ) -> u64 {
+        self.begin();
+        let commit = Record::Commit { transaction }.encode(self.phase);
+        memory.store_pairs(self.at(self.position), words.iter().map(data_record(self.phase)), commit);
+        memory.fence(Step::CommitFence);
+        self.committed_to(memory, self.position + words.len() as u32 + 1, transaction)
     }
 
     /// Appends new data of a word past the cache. Room for a commit record is always kept.
@@ -141,4 +155,10 @@ impl ThreadLog {
             memory.store_line_non_temporal(self.at(self.position - RECORDS_PER_LINE), &self.gathered);
         }
     }
+}
+
+/// The blocks of a word's data record with this torn bit.
+#[inline(always)]
+fn data_record(torn: bool) -> impl Fn(&(PersistentAddress, u64)) -> [u64; 2] + Copy {
+    move |&(address, value)| Record::Data { address: address.offset(), value, mask: 0xff }.encode(torn)
 }

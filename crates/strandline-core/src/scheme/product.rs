@@ -10,6 +10,9 @@
 //! A line that was stored through the cache must first come from memory and is then written back by an instruction that waits for the store; one
 //! that goes past the cache is on its way when it is full, and the fence waits less for it.
 //!
+//! Where caches survive a power failure, nothing has to leave them: the same records are stored one after another, without filling, and
+//! the next transaction's follow in the line where this one's end.
+//!
 //! # Crashes
 //!
 //! As of MNE's log: lines, and the words in them, arrive in any order until the fence. A torn bit tells of each whether it did, and a
@@ -89,6 +92,9 @@ impl Logging for Streamed {
         writes: &WriteSet,
         transaction: u64,
     ) -> u64 {
+        if memory.caches_survive() {
+            return log.commit_stored(memory, writes.words(), transaction);
+        }
         log.commit_streamed(memory, writes.words(), transaction)
     }
 }
