@@ -7,8 +7,6 @@ use crate::transaction::{Abort, Read, Transaction};
 
 /// Words read or written at a time.
 const PIECE: usize = 64;
-/// Words that are compared one by one.
-const SHORT: usize = 4;
 
 /// Up to eight bytes as a word.
 #[inline(always)]
@@ -19,6 +17,20 @@ pub fn word_of(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)
+}
+
+/// Puts `bytes` into as many words as they take, or as there are.
+#[inline(always)]
+pub fn put_bytes(words: &mut [u64], bytes: &[u8]) {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    for (word, &bytes) in words.iter_mut().zip(whole) {
+        *word = u64::from_le_bytes(bytes);
+    }
+    if !rest.is_empty()
+        && let Some(word) = words.get_mut(whole.len())
+    {
+        *word = word_of(rest);
+    }
 }
 
 /// Writes `bytes` from `at` on.
@@ -36,9 +48,7 @@ fn write_bytes_by(
 ) -> Result<(), Abort> {
     for (i, piece) in bytes.chunks(8 * PIECE).enumerate() {
         let words = piece.len().div_ceil(8);
-        for (word, bytes) in buffer.iter_mut().zip(piece.chunks(8)) {
-            *word = word_of(bytes);
-        }
+        put_bytes(buffer, piece);
         tx.write_range(at.word((i * PIECE) as u64), &buffer[..words])?;
     }
     Ok(())
@@ -113,14 +123,19 @@ fn with_piece<R>(bytes: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
 #[inline]
 pub fn equals(tx: &mut impl Read, at: PersistentAddress, bytes: &[u8]) -> Result<bool, Abort> {
     // Most keys are short.
-    if bytes.len() <= 8 * SHORT {
-        for (i, piece) in (0..).zip(bytes.chunks(8)) {
-            if tx.read(at.word(i))? != word_of(piece) {
-                return Ok(false);
-            }
+    match bytes.len() {
+        0 => Ok(true),
+        1..=8 => Ok(tx.read(at)? == word_of(bytes)),
+        9..=16 => {
+            let (first, second) = bytes.split_at(8);
+            Ok(tx.read_array(at)? == [word_of(first), word_of(second)])
         }
-        return Ok(true);
+        _ => equals_many(tx, at, bytes),
     }
+}
+
+#[inline(never)]
+fn equals_many(tx: &mut impl Read, at: PersistentAddress, bytes: &[u8]) -> Result<bool, Abort> {
     with_piece(bytes.len(), |buffer| equals_by(tx, at, bytes, buffer))
 }
 

@@ -21,7 +21,9 @@
 //!
 //! Invariants: a chain ends; every key is in its own cell's chain, once, with its own hash.
 
-use super::bytes::{check_length, check_room, equals, read_bytes, rewrite, with_words, word_of, write_bytes};
+use super::bytes::{
+    check_length, check_room, equals, put_bytes, read_bytes, rewrite, with_words, word_of, write_bytes,
+};
 use super::header::{CircleGuard, Kind};
 use super::survey::Survey;
 use super::value::with_buffer;
@@ -133,11 +135,27 @@ fn hash(key: &[u8]) -> u64 {
         let product = u128::from(a) * u128::from(b);
         product as u64 ^ (product >> 64) as u64
     };
+    let step = |hash: u64, word: u64| fold(hash ^ word, 0x8bb8_4b93_962e_acc9) ^ hash.rotate_left(23);
     let mut hash = 0x2d35_8dcc_aa6c_78a5 ^ key.len() as u64;
-    for piece in key.chunks(8) {
-        hash = fold(hash ^ word_of(piece), 0x8bb8_4b93_962e_acc9) ^ hash.rotate_left(23);
+    let (whole, rest) = key.as_chunks();
+    for &bytes in whole {
+        hash = step(hash, u64::from_le_bytes(bytes));
+    }
+    if !rest.is_empty() {
+        hash = step(hash, word_of(rest));
     }
     fold(hash ^ 0x4b33_a62e_d433_d4a3, 0x9e37_79b9_7f4a_7c15)
+}
+
+/// Puts a node together, or what comes before its value.
+#[inline(always)]
+fn put_node(words: &mut [u64], head: [u64; KEY as usize], key: &[u8], value: &[u64]) {
+    let Some((to, words)) = words.split_first_chunk_mut() else { return };
+    *to = head;
+    put_bytes(words, key);
+    for (word, &value) in words.iter_mut().skip(key.len().div_ceil(8)).zip(value) {
+        *word = value;
+    }
 }
 
 impl KeyValueStore {
@@ -214,23 +232,69 @@ impl KeyValueStore {
         self.buckets.word(bucket(hash(key), self.buckets.length))
     }
 
-    /// The cell in whose chain keys of this hash are.
-    #[inline]
-    fn cell(&self, tx: &mut impl Read, hash: u64) -> Result<Cell, Abort> {
-        let mut at = self.buckets.word(bucket(hash, self.buckets.length));
-        let (mut table, mut depth) = (self.buckets.first(), 0);
-        loop {
-            let head = tx.read(at)?;
-            if head & TABLE == 0 {
-                return Ok(Cell { at, head, depth, table });
-            }
-            if depth == MAX_DEPTH {
-                return Err(KIND.damaged(tx, at, "too many tables below one another"));
-            }
-            table = PersistentAddress::new(head & !TABLE);
-            at = cell_in(table, hash, depth);
-            depth += 1;
+    /// The cell in whose chain `key` would be, its node if it is there, and the number of other nodes on the way.
+    #[inline(always)]
+    fn locate(&self, tx: &mut impl Read, hash: u64, key: &[u8]) -> Result<(Cell, Option<Node>, u64), Abort> {
+        // Whoever has written nothing yet asks nothing but the words. If that fails, the transaction tells why.
+        if let Some(mut plain) = tx.plain()
+            && let Ok(found) = self.locate_by(&mut plain, hash, key)
+        {
+            return Ok(found);
         }
+        // Taken apart, so that what was found stays in registers.
+        let (cell, node, others) = self.locate_called(tx, hash, key)?;
+        Ok((cell, node, others))
+    }
+
+    #[inline(never)]
+    fn locate_called(
+        &self,
+        tx: &mut impl Read,
+        hash: u64,
+        key: &[u8],
+    ) -> Result<(Cell, Option<Node>, u64), Abort> {
+        self.locate_by(tx, hash, key)
+    }
+
+    #[inline(always)]
+    fn locate_by(
+        &self,
+        tx: &mut impl Read,
+        hash: u64,
+        key: &[u8],
+    ) -> Result<(Cell, Option<Node>, u64), Abort> {
+        let cell = self.cell(tx, hash)?;
+        let (node, others) = Self::find(tx, cell, hash, key)?;
+        Ok((cell, node, others))
+    }
+
+    /// The cell in whose chain keys of this hash are.
+    #[inline(always)]
+    fn cell(&self, tx: &mut impl Read, hash: u64) -> Result<Cell, Abort> {
+        let at = self.buckets.word(bucket(hash, self.buckets.length));
+        let head = tx.read(at)?;
+        let cell = Cell { at, head, depth: 0, table: self.buckets.first() };
+        if head & TABLE == 0 {
+            return Ok(cell);
+        }
+        // Taken apart, as in `locate`.
+        let Cell { at, head, depth, table } = Self::cell_below(tx, cell, hash)?;
+        Ok(Cell { at, head, depth, table })
+    }
+
+    /// The same, below a cell that leads to a table.
+    #[inline(never)]
+    fn cell_below(tx: &mut impl Read, mut cell: Cell, hash: u64) -> Result<Cell, Abort> {
+        while cell.head & TABLE != 0 {
+            if cell.depth == MAX_DEPTH {
+                return Err(KIND.damaged(tx, cell.at, "too many tables below one another"));
+            }
+            cell.table = PersistentAddress::new(cell.head & !TABLE);
+            cell.at = cell_in(cell.table, hash, cell.depth);
+            cell.head = tx.read(cell.at)?;
+            cell.depth += 1;
+        }
+        Ok(cell)
     }
 
     /// The node that the word `cell` leads to, which holds `at`.
@@ -280,7 +344,7 @@ impl KeyValueStore {
     }
 
     /// The node of `key` in the chain of `cell`, and the number of other nodes on the way.
-    #[inline]
+    #[inline(always)]
     fn find(tx: &mut impl Read, cell: Cell, hash: u64, key: &[u8]) -> Result<(Option<Node>, u64), Abort> {
         let (mut word, mut at) = (cell.at, PersistentAddress::new(cell.head));
         let mut guard = CircleGuard::default();
@@ -311,9 +375,7 @@ impl KeyValueStore {
     /// The node of `key`.
     #[inline]
     fn look_up(&self, tx: &mut impl Read, key: &[u8]) -> Result<Option<Node>, Abort> {
-        let hash = hash(key);
-        let cell = self.cell(tx, hash)?;
-        Ok(Self::find(tx, cell, hash, key)?.0)
+        Ok(self.locate(tx, hash(key), key)?.1)
     }
 
     /// Calls `body` with the words of a node's value, and its bytes.
@@ -375,9 +437,7 @@ impl KeyValueStore {
     /// [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: &[u8], value: &[u8]) -> Result<bool, Abort> {
         with_buffer((value.len() as u64).div_ceil(8), |words| {
-            for (word, bytes) in words.iter_mut().zip(value.chunks(8)) {
-                *word = word_of(bytes);
-            }
+            put_bytes(words, value);
             Ok(self.insert_words(tx, key, words, value.len() as u64, |_, _| ())?.is_some())
         })
     }
@@ -402,8 +462,7 @@ impl KeyValueStore {
         }
         let lengths = key_bytes << 32 | value_bytes;
         let hash = hash(key);
-        let mut cell = self.cell(tx, hash)?;
-        let (found, others) = Self::find(tx, cell, hash, key)?;
+        let (mut cell, found, others) = self.locate(tx, hash, key)?;
         let mut before = None;
         if let Some(node) = found {
             before = Some(Self::with_value(tx, &node, old)?);
@@ -423,18 +482,18 @@ impl KeyValueStore {
         let before_value = KEY + key_bytes.div_ceil(8);
         let words = before_value + value.len() as u64;
         let at = tx.alloc(8 * words)?;
+        let head = [next, hash, lengths];
         // A short node is written at once.
-        let together = if words <= SHORT_NODE { words } else { before_value };
-        with_buffer(together, |words| {
-            words[..KEY as usize].copy_from_slice(&[next, hash, lengths]);
-            let (of_key, of_value) = words[KEY as usize..].split_at_mut((before_value - KEY) as usize);
-            for (word, bytes) in of_key.iter_mut().zip(key.chunks(8)) {
-                *word = word_of(bytes);
-            }
-            of_value.copy_from_slice(&value[..of_value.len()]);
-            tx.write_range(at, words)
-        })?;
-        if together < words {
+        if words <= SHORT_NODE {
+            let mut node = [0; SHORT_NODE as usize];
+            let node = &mut node[..words as usize];
+            put_node(node, head, key, value);
+            tx.write_range(at, node)?;
+        } else {
+            with_buffer(before_value, |words| {
+                put_node(words, head, key, &[]);
+                tx.write_range(at, words)
+            })?;
             tx.write_range(at.word(before_value), value)?;
         }
         tx.write(word, at.offset())?;
@@ -498,11 +557,9 @@ impl KeyValueStore {
     /// # Errors
     /// As [`KeyValueStore::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: &[u8]) -> Result<bool, Abort> {
-        let hash = hash(key);
-        let cell = self.cell(tx, hash)?;
-        match Self::find(tx, cell, hash, key)?.0 {
-            Some(node) => self.unlink(tx, cell, &node).map(|()| true),
-            None => Ok(false),
+        match self.locate(tx, hash(key), key)? {
+            (cell, Some(node), _) => self.unlink(tx, cell, &node).map(|()| true),
+            (_, None, _) => Ok(false),
         }
     }
 
@@ -513,9 +570,7 @@ impl KeyValueStore {
         key: &[u8],
         old: impl FnOnce(&[u64], u64) -> R,
     ) -> Result<Option<R>, Abort> {
-        let hash = hash(key);
-        let cell = self.cell(tx, hash)?;
-        let Some(node) = Self::find(tx, cell, hash, key)?.0 else { return Ok(None) };
+        let (cell, Some(node), _) = self.locate(tx, hash(key), key)? else { return Ok(None) };
         let old = Self::with_value(tx, &node, old)?;
         self.unlink(tx, cell, &node)?;
         Ok(Some(old))
@@ -774,5 +829,54 @@ impl KeyValueStore {
             count += keys.len() as u64;
         }
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It is part of the format.
+    #[test]
+    fn the_hash_is_of_words_filled_up_with_zeros() {
+        let fold = |a: u64, b: u64| {
+            let product = u128::from(a) * u128::from(b);
+            product as u64 ^ (product >> 64) as u64
+        };
+        let bytes: Vec<u8> = (1..=40).collect();
+        for length in 0..=bytes.len() {
+            let key = &bytes[..length];
+            let mut expected = 0x2d35_8dcc_aa6c_78a5 ^ length as u64;
+            for piece in key.chunks(8) {
+                let mut word = [0; 8];
+                word[..piece.len()].copy_from_slice(piece);
+                let word = u64::from_le_bytes(word);
+                expected = fold(expected ^ word, 0x8bb8_4b93_962e_acc9) ^ expected.rotate_left(23);
+            }
+            expected = fold(expected ^ 0x4b33_a62e_d433_d4a3, 0x9e37_79b9_7f4a_7c15);
+            assert_eq!(hash(key), expected, "{length} bytes");
+        }
+    }
+
+    #[cfg(feature = "worlds")]
+    #[test]
+    fn keys_and_values_of_all_lengths() {
+        let (path, options) = crate::example::path_and_options();
+        let pool = crate::Pool::create(&path, &options).unwrap();
+        let mut worker = pool.worker().unwrap();
+        // One bucket: all are compared with all, those that begin alike too.
+        let store = KeyValueStore::create(&mut worker, pool.layout().root(0), 1).unwrap();
+        let bytes: Vec<u8> = (0..40).map(|i| 1 + i % 3).collect();
+        for length in 0..=bytes.len() {
+            let (key, value) = (&bytes[..length], &bytes[..40 - length]);
+            assert!(!worker.run(|tx| store.insert(tx, key, value)).unwrap());
+            assert!(!worker.view(|tx| store.contains_key(tx, &[key, &[0]].concat())).unwrap());
+        }
+        for length in (0..=bytes.len()).rev() {
+            let (key, value) = (&bytes[..length], &bytes[..40 - length]);
+            assert_eq!(worker.view(|tx| store.get(tx, key)).unwrap().as_deref(), Some(value), "{length}");
+            assert!(worker.run(|tx| store.remove(tx, key)).unwrap());
+            assert!(!worker.view(|tx| store.contains_key(tx, key)).unwrap());
+        }
     }
 }

@@ -177,21 +177,23 @@ impl Word for PersistentAddress {
     }
 }
 
-/// Calls `body` with a buffer of `words` words, on the stack up to 4 KB.
+/// Calls `body` with a buffer of `words` words, on the stack up to 512 bytes.
 #[inline]
 pub fn with_buffer<R>(words: u64, body: impl FnOnce(&mut [u64]) -> R) -> R {
-    match words as usize {
-        words @ 0..=8 => body(&mut [0; 8][..words]),
-        words => with_large_buffer(words, body),
-    }
-}
-
-/// Kept apart, so that what is small does not take all that from the stack.
-#[inline(never)]
-fn with_large_buffer<R>(words: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
-    match words {
-        words @ 0..=64 => body(&mut [0; 64][..words]),
-        words @ 65..=512 => body(&mut [0; 512][..words]),
-        words => body(&mut vec![0; words]),
-    }
+    // The body stands here once, so that it is compiled in place.
+    let (mut few, mut some, mut many);
+    body(match words as usize {
+        words @ 0..=8 => {
+            few = [0; 8];
+            &mut few[..words]
+        }
+        words @ 9..=64 => {
+            some = [0; 64];
+            &mut some[..words]
+        }
+        words => {
+            many = vec![0; words];
+            &mut many
+        }
+    })
 }
