@@ -413,11 +413,46 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(Leaf { at, top_level })
     }
 
+    /// The leaf of `key`, and the last pair there whose key is not behind it; puts the inner nodes on the way into `path`.
+    #[inline(always)]
+    fn descend(&self, tx: &mut impl Read, key: K, path: &mut Path) -> Result<(Leaf, Option<Found>), Abort> {
+        // Whoever has written nothing yet asks nothing but the words. If that fails, the transaction tells why.
+        if let Some(mut plain) = tx.plain()
+            && let Ok(found) = self.descend_by(&mut plain, key, |at, found| path.push((at, behind(found))))
+        {
+            return Ok(found);
+        }
+        path.clear();
+        // Taken apart, so that what was found stays in registers.
+        let (leaf, found) = self.descend_called(tx, key, path)?;
+        Ok((leaf, found))
+    }
+
+    #[inline(never)]
+    fn descend_called(
+        &self,
+        tx: &mut impl Read,
+        key: K,
+        path: &mut Path,
+    ) -> Result<(Leaf, Option<Found>), Abort> {
+        self.descend_by(tx, key, |at, found| path.push((at, behind(found))))
+    }
+
+    #[inline(always)]
+    fn descend_by(
+        &self,
+        tx: &mut impl Read,
+        key: K,
+        visit: impl FnMut(PersistentAddress, Option<Found>),
+    ) -> Result<(Leaf, Option<Found>), Abort> {
+        let leaf = self.find_leaf(tx, |other| other <= key, visit)?;
+        Ok((leaf, self.search(tx, leaf.at, |other| other <= key)?))
+    }
+
     /// Finds `key` in its leaf: its pair.
     #[inline]
     fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
-        let leaf = self.find_leaf(tx, |other| other <= key, |_, _| {})?;
-        let found = self.search(tx, leaf.at, |other| other <= key)?;
+        let (leaf, found) = self.descend_by(tx, key, |_, _| {})?;
         let equal = found.filter(|found| K::from_word(found.key) == key);
         Ok(equal.map(|found| self.pair_at(leaf.at, found.number)))
     }
@@ -450,8 +485,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
         let pair = [key.to_word(), value.to_word()];
         let mut path = Path::new();
-        let leaf = self.find_leaf(tx, |other| other <= key, |at, found| path.push((at, behind(found))))?;
-        let found = self.search(tx, leaf.at, |other| other <= key)?;
+        let (leaf, found) = self.descend(tx, key, &mut path)?;
         if let Some(found) = found.filter(|found| K::from_word(found.key) == key) {
             let at = self.pair_at(leaf.at, found.number).word(1);
             let old = tx.read(at)?;
@@ -554,8 +588,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// As [`BPlusTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         let mut path = Path::new();
-        let leaf = self.find_leaf(tx, |other| other <= key, |at, found| path.push((at, behind(found))))?;
-        let found = self.search(tx, leaf.at, |other| other <= key)?;
+        let (leaf, found) = self.descend(tx, key, &mut path)?;
         let Some(Found { place, group, number, .. }) = found.filter(|found| K::from_word(found.key) == key)
         else {
             return Ok(None);
