@@ -97,13 +97,12 @@ fn black(link: u64) -> u64 {
     link & !RED
 }
 
-/// Set in a link of a [`Path`] that comes from the right side of the node before.
-const FROM_RIGHT: u64 = 2;
-
 /// The way down: the links it came through, of which the first is in the header, and a few more, which mending the tree may add.
 struct Path<const LINKS: usize> {
     top: PersistentAddress,
     links: [u64; LINKS],
+    /// Which of them come from the right side of the node before.
+    from_right: [bool; LINKS],
 }
 
 /// Room for any way down.
@@ -114,29 +113,23 @@ const MOST: usize = 32;
 
 impl<const LINKS: usize> Path<LINKS> {
     fn new(top: PersistentAddress) -> Self {
-        Self { top, links: [0; LINKS] }
+        Self { top, links: [0; LINKS], from_right: [false; LINKS] }
     }
 
     /// Link `at` is `link` and comes from this side of the node before.
     #[inline(always)]
     fn set(&mut self, at: usize, link: u64, side: usize) {
-        // A damaged link that has that bit set is misaligned, and reading through it fails before the path is used.
-        self.links[at] = link | (side as u64) << 1;
-    }
-
-    /// Link `at`.
-    fn link(&self, at: usize) -> u64 {
-        self.links[at] & !FROM_RIGHT
+        (self.links[at], self.from_right[at]) = (link, side == RIGHT);
     }
 
     /// The node that link `at` leads to.
     fn node(&self, at: usize) -> PersistentAddress {
-        node_of(self.link(at))
+        node_of(self.links[at])
     }
 
     /// Which child link of its node link `at` is.
     fn side(&self, at: usize) -> usize {
-        if self.links[at] & FROM_RIGHT == 0 { LEFT } else { RIGHT }
+        usize::from(self.from_right[at])
     }
 
     /// The word that holds link `at`.
@@ -283,17 +276,17 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     ) -> Result<Option<(usize, bool)>, Abort> {
         let mut link = tx.read(self.top)?;
         path.set(0, link, LEFT);
-        for at in 0..LINKS - 3 {
+        for next in 1..LINKS - 2 {
             if is_none(link) {
-                return Ok(Some((at, false)));
+                return Ok(Some((next - 1, false)));
             }
             let (links, other) = Self::look(tx, node_of(link))?;
             if other == key {
-                return Ok(Some((at, true)));
+                return Ok(Some((next - 1, true)));
             }
             let side = usize::from(other < key);
             link = links[side];
-            path.set(at + 1, link, side);
+            path.set(next, link, side);
         }
         Ok(None)
     }
@@ -330,17 +323,17 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         }
         let new = tx.alloc(8 * NODE_WORDS as u64)?;
         let mut children = [0; 2];
-        path.set(at, red(new), path.side(at));
+        path.links[at] = red(new);
         // Until the link to the new node is written, what it will hold is still open.
         let mut written = false;
         loop {
             if at == 0 {
-                tx.write(path.cell(0), black(path.link(0)))?;
+                tx.write(path.cell(0), black(path.links[0]))?;
                 break;
             }
-            if !is_red(path.link(at - 1)) {
+            if !is_red(path.links[at - 1]) {
                 if !written {
-                    tx.write(path.cell(at), path.link(at))?;
+                    tx.write(path.cell(at), path.links[at])?;
                 }
                 break;
             }
@@ -353,17 +346,17 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             let uncle = tx.read(uncle_cell)?;
             let double = side != parent_side;
             if !written && (is_red(uncle) || !double) {
-                tx.write(path.cell(at), path.link(at))?;
+                tx.write(path.cell(at), path.links[at])?;
             }
             if is_red(uncle) {
                 written = true;
-                tx.write(path.cell(at - 1), black(path.link(at - 1)))?;
+                tx.write(path.cell(at - 1), black(path.links[at - 1]))?;
                 tx.write(uncle_cell, black(uncle))?;
                 if at == 2 {
                     break; // The root stays black.
                 }
                 path.links[at - 2] |= RED;
-                tx.write(path.cell(at - 2), path.link(at - 2))?;
+                tx.write(path.cell(at - 2), path.links[at - 2])?;
                 at -= 2;
                 continue;
             }
@@ -421,13 +414,12 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             return Ok(Some(None));
         }
         let mut goes = path.node(at);
-        let old = tx.read(value_of(goes))?;
-        let [left, right] = Self::children(tx, goes)?;
-        let mut heir = if is_none(left) { right } else { left };
-        if !is_none(left) && !is_none(right) {
+        let mut node = Self::node(tx, goes)?;
+        let old = node[VALUE as usize];
+        if !is_none(node[LEFT]) && !is_none(node[RIGHT]) {
             // The next node, leftmost on the right, has no left child: it goes in this one's stead.
             let stays = goes;
-            let (mut link, mut side) = (right, RIGHT);
+            let (mut link, mut side) = (node[RIGHT], RIGHT);
             while !is_none(link) {
                 if at + 3 >= LINKS {
                     return Ok(None);
@@ -435,18 +427,17 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                 at += 1;
                 path.set(at, link, side);
                 goes = node_of(link);
-                (link, side) = (tx.read(child(goes, LEFT))?, LEFT);
+                node = Self::node(tx, goes)?;
+                (link, side) = (node[LEFT], LEFT);
             }
-            let next = tx.read(key_of(goes))?;
-            tx.write(key_of(stays), next)?;
-            let value = tx.read(value_of(goes))?;
-            if value != old {
-                tx.write(value_of(stays), value)?;
+            tx.write(key_of(stays), node[KEY as usize])?;
+            if node[VALUE as usize] != old {
+                tx.write(value_of(stays), node[VALUE as usize])?;
             }
-            heir = tx.read(child(goes, RIGHT))?;
         }
+        let heir = if is_none(node[LEFT]) { node[RIGHT] } else { node[LEFT] };
         tx.write(path.cell(at), black(heir))?;
-        if is_none(heir) && !is_red(path.link(at)) {
+        if is_none(heir) && !is_red(path.links[at]) {
             self.make_up(tx, &mut path, at)?;
         }
         tx.free(goes)?;
@@ -483,7 +474,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                 path.set(at + 1, 0, side);
                 at += 1;
             }
-            let parent_red = path.link(at - 1) & RED;
+            let parent_red = path.links[at - 1] & RED;
             let node = node_of(sibling);
             let nephews = Self::children(tx, node)?;
             let (near, far) = (nephews[side], nephews[1 - side]);
