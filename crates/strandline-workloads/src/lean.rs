@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use strandline_core::error::{Abort, Error, Result};
 use strandline_core::heap::{self, Access, Arenas};
 use strandline_core::layout::{Layout, View};
-use strandline_core::memory::{Memory, Native, PersistentAddress};
+use strandline_core::memory::{Memory, Native, PersistentAddress, Space};
 use strandline_core::transaction::{Lock, Read, Runner, Statistics, Transaction};
 
 /// Blocks of up to so many bytes have lists.
@@ -35,8 +35,10 @@ impl Lean {
     /// A program on what the pool holds now.
     pub fn new(view: &View<Native>) -> Self {
         let layout = view.layout;
-        let word = |index| AtomicU64::new(view.memory.load(PersistentAddress::new(8 * index)));
-        let words = (0..layout.geometry.size / 8).map(word).collect();
+        // What the file does not have yet is zeros.
+        let size = view.memory.size(Space::Persistent);
+        let value = |at| if at < size { view.memory.load(PersistentAddress::new(at)) } else { 0 };
+        let words = (0..layout.geometry.size / 8).map(|index| AtomicU64::new(value(8 * index))).collect();
         let free = vec![0; (LISTED_BYTES / 16 + 1) as usize].into();
         Self(LeanTx { memory: Words { words, layout }, arenas: Arenas::new(0), free, error: None })
     }
