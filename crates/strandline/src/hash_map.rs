@@ -128,13 +128,8 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     }
 
     fn store_to_write(self, tx: &mut impl Transaction) -> Result<KeyValueStore, Abort> {
-        self.check_place(tx)?;
+        check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
         self.store(tx)
-    }
-
-    /// Fails unless this is a map's place. Whoever writes asks, before or afterwards.
-    fn check_place(self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")
     }
 
     fn decode(
@@ -209,15 +204,13 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         let old = KeyBytes::with(key, |key| {
             tx.words(|tx| {
-                let store = self.store(tx)?;
+                let store = self.store_to_write(tx)?;
                 let bytes = value.bytes();
-                let old = |words: &[u64], bytes| V::decode(words, bytes, Stored::new()).ok();
                 let old = with_buffer(bytes.div_ceil(8), |words| {
                     value.encode(words);
+                    let old = |words: &[u64], bytes| V::decode(words, bytes, Stored::new()).ok();
                     store.insert_words(tx, key, words, bytes, old)
                 })?;
-                // Last, so that the key is sought the sooner.
-                self.check_place(tx)?;
                 Self::decode(tx, self.raw.at, old)
             })
         })?;

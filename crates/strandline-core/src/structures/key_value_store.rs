@@ -150,8 +150,8 @@ fn hash(key: &[u8]) -> u64 {
 /// Puts a node together, or what comes before its value.
 #[inline(always)]
 fn put_node(words: &mut [u64], head: [u64; KEY as usize], key: &[u8], value: &[u64]) {
-    let Some((to, words)) = words.split_first_chunk_mut() else { return };
-    *to = head;
+    let (to, words) = words.split_at_mut(KEY as usize);
+    to.copy_from_slice(&head);
     put_bytes(words, key);
     for (word, &value) in words.iter_mut().skip(key.len().div_ceil(8)).zip(value) {
         *word = value;

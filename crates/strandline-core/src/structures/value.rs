@@ -180,7 +180,8 @@ impl Word for PersistentAddress {
 /// Calls `body` with a buffer of `words` words, on the stack up to 512 bytes.
 #[inline]
 pub fn with_buffer<R>(words: u64, body: impl FnOnce(&mut [u64]) -> R) -> R {
-    // The body stands here once, so that it is compiled in place.
+    // The body stands here once, so that it is compiled in place. To take memory costs less than to clear as much of the stack as the
+    // largest would need.
     let (mut few, mut some, mut many);
     body(match words as usize {
         words @ 0..=8 => {

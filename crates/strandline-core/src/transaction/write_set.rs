@@ -56,7 +56,7 @@ impl WriteSet {
     #[inline(always)]
     pub fn clear(&mut self) {
         (self.length, self.filter, self.indexed) = (0, 0, 0);
-        self.lined = Cell::new(0);
+        self.lined.set(0);
     }
 
     /// Addresses and newest values: what a commit stores home.
