@@ -68,7 +68,7 @@ pub(crate) const fn tag(key: u64, value: u64) -> u64 {
 }
 
 /// The key-value store of the map at `at`, which has the tag `tag`.
-#[inline]
+#[inline(always)]
 fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<KeyValueStore, Abort> {
     let header = read_tagged::<HEADER_WORDS>(tx, at, tag, "HashMap")?;
     KeyValueStore::of_header(tx, at, &header[1..])
@@ -122,11 +122,12 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn store(self, tx: &mut impl Read) -> Result<KeyValueStore, Abort> {
         store(tx, self.raw.at, Self::TAG)
     }
 
+    #[inline(always)]
     fn store_to_write(self, tx: &mut impl Transaction) -> Result<KeyValueStore, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
         self.store(tx)
@@ -202,8 +203,22 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// # Errors
     /// The pool is full; a full log; as [`HashMap::get`].
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
-        let old = KeyBytes::with(key, |key| {
-            tx.words(|tx| {
+        if !V::OWNS {
+            return self.put(tx, key, value);
+        }
+        let old = self.put(tx, key, value)?;
+        if let Some(old) = &old {
+            replaced(tx, old, Some(value))?;
+        }
+        Ok(old)
+    }
+
+    /// The same, but collections in the value before stay. Where that is all, its result is handed on without being copied, which would
+    /// cost a twentieth of an insertion.
+    #[inline(always)]
+    fn put(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
+        tx.words(|tx| {
+            KeyBytes::with(key, |key| {
                 let store = self.store_to_write(tx)?;
                 let bytes = value.bytes();
                 let old = with_buffer(bytes.div_ceil(8), |words| {
@@ -213,11 +228,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
                 })?;
                 Self::decode(tx, self.raw.at, old)
             })
-        })?;
-        if let Some(old) = &old {
-            replaced(tx, old, Some(value))?;
-        }
-        Ok(old)
+        })
     }
 
     /// Removes `key`; returns its value, if it was there. Collections in it are destroyed; what it points to stays.

@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 use super::check::{Checker, Look};
 use super::persist::{Fixed, Invalid, Persist, Stored, replaced};
 use super::schema::Types;
-use super::transaction::{Control, Tx, View};
+use super::transaction::{Control, Tx, View, in_use, interrupted};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -375,6 +375,13 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
 
     #[inline(always)]
     fn load(self, tx: &mut impl Read) -> Result<T, Abort> {
+        const FEW: usize = 8;
+        if Self::BLOCK_WORDS <= FEW {
+            // No closure, so that it is compiled in place.
+            let words = &mut [0; FEW][..Self::BLOCK_WORDS];
+            self.read(tx, words)?;
+            return self.decode(tx, words);
+        }
         with_buffer(Self::BLOCK_WORDS as u64, |words| {
             self.read(tx, words)?;
             self.decode(tx, words)
@@ -399,8 +406,13 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`]: there is none; a conflict.
+    #[inline(always)]
     pub fn get(self, tx: &View<'p, impl Control>) -> Result<T> {
-        tx.words(|tx| self.load(tx))
+        let Some(mut tx) = tx.operation() else { return in_use() };
+        match self.load(&mut **tx) {
+            Ok(value) => Ok(value),
+            Err(why) => interrupted(&mut tx, why),
+        }
     }
 
     /// Replaces the value. Only words that differ are written. Collections in the old one that are not in `value` are destroyed.

@@ -1,6 +1,6 @@
 //! Typed transactions: what a closure is lent, and how it is run.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::marker::PhantomData;
 use std::ops::Deref;
 
@@ -174,20 +174,38 @@ impl<'p, C: Control> View<'p, C> {
         self.operations.get()
     }
 
-    /// Runs one operation. What that calls of a user's finds the transaction in use. Why it failed a
-    /// transaction's runner says in the end, and a snapshot at once.
+    /// Begins one operation, which ends when what this returns is dropped; `None`: one is under way, which called what a user wrote.
+    #[inline(always)]
+    pub(crate) fn operation(&self) -> Option<RefMut<'_, &'p mut EngineTx<C>>> {
+        self.operations.set(self.operations.get() + 1);
+        self.inner.try_borrow_mut().ok()
+    }
+
+    /// Runs one operation.
     #[inline(always)]
     pub(crate) fn words<R>(&self, body: impl FnOnce(&mut EngineTx<C>) -> Result<R, Abort>) -> Result<R> {
-        self.operations.set(self.operations.get() + 1);
-        let Ok(mut inner) = self.inner.try_borrow_mut() else { return Err(in_use()) };
-        let tx = &mut **inner;
-        body(tx).map_err(|why| tx.snapshot_error(why).unwrap_or(Error::Interrupted))
+        let Some(mut tx) = self.operation() else { return in_use() };
+        match body(&mut tx) {
+            Ok(value) => Ok(value),
+            Err(why) => interrupted(&mut tx, why),
+        }
     }
 }
 
+/// The result of an operation that failed. Why its transaction's runner says in the end, and a snapshot at once.
 #[cold]
-fn in_use() -> Error {
-    Error::Parameter("a closure that reads a value in its place cannot use the transaction".into())
+#[inline(never)]
+pub(crate) fn interrupted<M: Memory, C: engine::Control<M>, R>(
+    tx: &mut engine::Tx<M, C>,
+    why: Abort,
+) -> Result<R> {
+    Err(tx.snapshot_error(why).unwrap_or(Error::Interrupted))
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn in_use<R>() -> Result<R> {
+    Err(Error::Parameter("a closure that reads a value in its place cannot use the transaction".into()))
 }
 
 #[inline]

@@ -217,7 +217,7 @@ impl KeyValueStore {
     pub const HEADER_WORDS: usize = words::HEADER_WORDS;
 
     /// The store whose header, found at `at`, is `header`.
-    #[inline]
+    #[inline(always)]
     pub fn of_header(tx: &mut impl Read, at: PersistentAddress, header: &[u64]) -> Result<Self, Abort> {
         Ok(Self { buckets: Words::of_header(tx, KIND, at, header, KIND.tag(0, 0))? })
     }

@@ -130,6 +130,7 @@ impl Words {
     }
 
     /// The words that the header `words`, found at `at`, tells of; their ends are not read.
+    #[inline(always)]
     pub fn of_header(
         tx: &mut impl Read,
         kind: Kind,
