@@ -214,7 +214,9 @@ fn attempt<'p, C: Control, T, E>(
     body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
     given_up: &mut Option<E>,
 ) -> Result<T, Abort> {
-    *given_up = None;
+    if given_up.is_some() {
+        *given_up = None;
+    }
     body(&Tx { view: View::new(tx) }).map_err(|error| {
         *given_up = Some(error);
         Abort::User

@@ -1,6 +1,6 @@
 //! The engine where isolation is by locks: see `transaction/locks.rs`.
 
-use super::{Control, Engine};
+use super::{Control, Engine, renew};
 use crate::error::Error;
 use crate::layout::View;
 use crate::memory::{Event, Memory, PersistentAddress, latch};
@@ -12,7 +12,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
     #[inline(always)]
     pub(super) fn declare(&mut self, locks: Option<&[Lock]>) {
-        self.locks.region = locks.and_then(Lock::first_region);
+        renew(&mut self.locks.region, locks.and_then(Lock::first_region));
         if self.concurrency() == Concurrency::Locks {
             self.locks.want(&self.view, locks);
         }

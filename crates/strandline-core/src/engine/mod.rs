@@ -102,6 +102,15 @@ pub struct Engine<M: Memory, C: Control<M>> {
     pub statistics: Statistics,
 }
 
+/// Stores what is mostly there already. After a commit a processor goes on while its fence is waited for, but only until it has no room
+/// for more stores: so a look costs less.
+#[inline(always)]
+pub(super) fn renew<T: PartialEq>(place: &mut T, value: T) {
+    if *place != value {
+        *place = value;
+    }
+}
+
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn new(
         mut view: View<M>,
@@ -163,10 +172,12 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             self.reads.clear();
         }
         self.writes.clear();
-        self.doomed = None;
-        self.read_only = read_only;
-        self.is_special = read_only;
-        self.newest_seen = 0;
+        renew(&mut self.doomed, None);
+        renew(&mut self.read_only, read_only);
+        renew(&mut self.is_special, read_only);
+        if self.concurrency() != Concurrency::SingleWriter {
+            self.newest_seen = 0;
+        }
         self.scheme.begin(&self.view);
         // What is mostly the case calls nothing, so that no registers are to be saved.
         if attempt == 0
@@ -175,7 +186,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             && self.shared_log.is_none()
             && self.begin_at_once()
         {
-            self.is_plain_reader = read_only;
+            renew(&mut self.is_plain_reader, read_only);
             self.view.memory.event(Event::Begin);
             return Ok(());
         }
@@ -196,6 +207,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(never)]
     fn begin_with_care(&mut self, attempt: u32) -> Result<(), Abort> {
         self.undo = None;
+        self.newest_seen = 0;
         if self.wants_large {
             self.prepare_large();
         } else if !self.read_only && !self.holds_lock {

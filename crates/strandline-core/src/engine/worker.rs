@@ -9,7 +9,7 @@ use crate::memory::{Memory, PersistentAddress};
 use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::SharedLog;
 
-use super::{Control, Engine, SERIAL_AFTER, Setup, Stm};
+use super::{Control, Engine, SERIAL_AFTER, Setup, Stm, renew};
 use crate::transaction::{Abort, Concurrency, Lock, Plain, Read, Runner, Statistics, Transaction, has_room};
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
@@ -260,7 +260,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     ) -> Result<R> {
         let mut attempt = 0;
         self.engine.declare(locks);
-        self.engine.wants_large = false;
+        renew(&mut self.engine.wants_large, false);
         loop {
             if let Err(why) = self.engine.begin(attempt, read_only) {
                 return Err(self.engine.take_error(why));
@@ -307,7 +307,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
     type Tx<'t> = Tx<M, C>;
 
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
-        self.tx.engine.durable_later = false;
+        renew(&mut self.tx.engine.durable_later, false);
         self.attempt(self.read_only, None, body)
     }
 
@@ -316,7 +316,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
         locks: &[Lock],
         body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>,
     ) -> Result<R> {
-        self.tx.engine.durable_later = false;
+        renew(&mut self.tx.engine.durable_later, false);
         self.attempt(self.read_only, Some(locks), body)
     }
 
@@ -336,7 +336,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
     }
 
     fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
-        self.tx.engine.durable_later = false;
+        renew(&mut self.tx.engine.durable_later, false);
         self.attempt(true, None, body)
     }
 

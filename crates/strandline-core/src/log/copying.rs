@@ -75,9 +75,10 @@ impl ThreadLog {
         }
         last[rest.len()] = Record::Commit { transaction }.encode(phase);
         memory.store_line_non_temporal(line, &last);
+        // Before the fence: what is stored behind it waits for it.
+        self.ends_at(self.position + RECORDS_PER_LINE * (lines.len() as u32 + 1), transaction);
         memory.fence(Step::CommitFence);
-        let end = self.position + RECORDS_PER_LINE * (lines.len() as u32 + 1);
-        self.committed_to(memory, end, transaction)
+        self.is_durable(memory)
     }
 
     /// Commits `words` under `transaction` where caches survive a power failure: no line is written back or goes past the cache, so none is
@@ -92,8 +93,9 @@ impl ThreadLog {
         self.begin();
         let commit = Record::Commit { transaction }.encode(self.phase);
         memory.store_pairs(self.at(self.position), words.iter().map(data_record(self.phase)), commit);
+        self.ends_at(self.position + words.len() as u32 + 1, transaction);
         memory.fence(Step::CommitFence);
-        self.committed_to(memory, self.position + words.len() as u32 + 1, transaction)
+        self.is_durable(memory)
     }
 
     /// Appends new data of a word past the cache. Room for a commit record is always kept.

@@ -264,11 +264,23 @@ impl ThreadLog {
     /// of records that it took.
     #[inline(always)]
     pub(super) fn committed_to<M: Memory>(&mut self, memory: &M, to: u32, transaction: u64) -> u64 {
+        self.ends_at(to, transaction);
+        self.is_durable(memory)
+    }
+
+    /// The running transaction ends as `transaction` where the next one begins, at `to`.
+    #[inline(always)]
+    pub(super) fn ends_at(&mut self, to: u32, transaction: u64) {
         self.position = to;
         self.last_commit = to;
         self.last_transaction = transaction;
-        memory.store(self.slot.committed(), pack(self.run, to));
-        u64::from(to - self.begin)
+    }
+
+    /// The transaction that has ended last is durable. Returns the number of records that it took.
+    #[inline(always)]
+    pub(super) fn is_durable<M: Memory>(&self, memory: &M) -> u64 {
+        memory.store(self.slot.committed(), pack(self.run, self.position));
+        u64::from(self.position - self.begin)
     }
 
     #[cold]

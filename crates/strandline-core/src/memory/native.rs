@@ -505,8 +505,9 @@ impl Memory for Native {
     #[inline]
     fn fence(&self, _: Step) {
         if self.fences {
-            write_back::fence();
+            // Counted before it: what is stored behind it waits for it.
             self.count(|c| c.fences += 1);
+            write_back::fence();
             const NONE: (u64, u64) = (u64::MAX, 0);
             if self.non_temporal.get() != NONE {
                 let (_, lines) = self.non_temporal.replace(NONE);

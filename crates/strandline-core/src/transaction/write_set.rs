@@ -55,8 +55,11 @@ impl WriteSet {
     /// Forgets all words.
     #[inline(always)]
     pub fn clear(&mut self) {
-        (self.length, self.filter, self.indexed) = (0, 0, 0);
-        self.lined.set(0);
+        if self.length > SCANNED {
+            self.indexed = 0;
+            self.lined.set(0);
+        }
+        (self.length, self.filter) = (0, 0);
     }
 
     /// Addresses and newest values: what a commit stores home.
