@@ -588,6 +588,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     ///
     /// # Errors
     /// As [`Store::update`].
+    #[inline]
     pub fn update<T>(
         &mut self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -599,6 +600,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     ///
     /// # Errors
     /// As [`Store::update`].
+    #[inline]
     pub fn try_update<T, E: From<Error>>(
         &mut self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
@@ -616,6 +618,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     ///
     /// # Errors
     /// As [`Store::update`].
+    #[inline]
     pub fn view<T>(
         &mut self,
         body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -627,6 +630,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     ///
     /// # Errors
     /// As [`Store::update`].
+    #[inline]
     pub fn try_view<T, E: From<Error>>(
         &mut self,
         mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,

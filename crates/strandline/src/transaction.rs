@@ -235,6 +235,7 @@ pub(crate) fn within<C: Control, T>(
 ///
 /// # Errors
 /// The error that `body` returns, and nothing has happened; or what made the transaction fail.
+#[inline]
 pub(crate) fn update<C: Control, T, E: From<Error>>(
     worker: &mut WorkerOf<C>,
     mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
@@ -258,6 +259,7 @@ pub(crate) fn update_later<C: Control, T, E: From<Error>>(
 ///
 /// # Errors
 /// As [`update`].
+#[inline]
 pub(crate) fn view<C: Control, T, E: From<Error>>(
     worker: &mut WorkerOf<C>,
     mut body: impl FnMut(&View<'_, C>) -> Result<T, E>,

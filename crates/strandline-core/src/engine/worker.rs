@@ -306,6 +306,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
 impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
     type Tx<'t> = Tx<M, C>;
 
+    #[inline]
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
         self.attempt(self.read_only, None, body)
@@ -335,6 +336,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
         Ok(())
     }
 
+    #[inline]
     fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
         self.attempt(true, None, body)
