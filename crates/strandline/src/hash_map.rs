@@ -213,8 +213,8 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         Ok(old)
     }
 
-    /// The same, but collections in the value before stay. Where that is all, its result is handed on without being copied, which would
-    /// cost a twentieth of an insertion.
+    /// The same, but collections in the value before stay. Where that is all, its result is handed on without being copied: wide loads
+    /// of what was just stored in parts wait for it.
     #[inline(always)]
     fn put(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         tx.words(|tx| {

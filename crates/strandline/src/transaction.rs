@@ -214,6 +214,7 @@ fn attempt<'p, C: Control, T, E>(
     body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
     given_up: &mut Option<E>,
 ) -> Result<T, Abort> {
+    // A look costs less than a store, which would wait for the last commit's fence.
     if given_up.is_some() {
         *given_up = None;
     }

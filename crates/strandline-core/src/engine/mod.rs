@@ -175,9 +175,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         renew(&mut self.doomed, None);
         renew(&mut self.read_only, read_only);
         renew(&mut self.is_special, read_only);
-        if self.concurrency() != Concurrency::SingleWriter {
-            self.newest_seen = 0;
-        }
         self.scheme.begin(&self.view);
         // What is mostly the case calls nothing, so that no registers are to be saved.
         if attempt == 0

@@ -62,6 +62,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return false;
         }
         self.horizon = memory.load(SharedLayout::CLOCK) + 1;
+        self.newest_seen = 0;
         true
     }
 
