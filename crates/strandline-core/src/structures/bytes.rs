@@ -163,20 +163,31 @@ pub fn read_bytes(
     length: u64,
     bytes: &mut Vec<u8>,
 ) -> Result<(), Abort> {
-    let mut buffer = [0; PIECE];
-    let words = length.div_ceil(8);
     bytes.clear();
-    bytes.reserve(length.min(8 * PIECE as u64) as usize);
+    with_piece(length as usize, |buffer| read_bytes_by(tx, at, length.div_ceil(8), bytes, buffer))?;
+    bytes.truncate(length as usize);
+    Ok(())
+}
+
+#[inline]
+fn read_bytes_by(
+    tx: &mut impl Read,
+    at: PersistentAddress,
+    words: u64,
+    bytes: &mut Vec<u8>,
+    buffer: &mut [u64],
+) -> Result<(), Abort> {
     let mut done = 0;
     while done < words {
         let now = &mut buffer[..(words - done).min(PIECE as u64) as usize];
         tx.read_range(at.word(done), now)?;
-        for word in &*now {
-            bytes.extend_from_slice(&word.to_le_bytes());
+        let from = bytes.len();
+        bytes.resize(from + 8 * now.len(), 0);
+        for (bytes, word) in bytes[from..].as_chunks_mut::<8>().0.iter_mut().zip(&*now) {
+            *bytes = word.to_le_bytes();
         }
         done += now.len() as u64;
     }
-    bytes.truncate(length as usize);
     Ok(())
 }
 
