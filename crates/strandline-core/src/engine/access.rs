@@ -144,6 +144,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             self.view.memory.load_range(at, into);
             return Ok(());
         }
+        let is_plain = self.past.is_none() && (!self.holds_lock || self.writes.is_empty());
+        if self.concurrency() == Concurrency::SingleWriter && is_plain {
+            // One look, at the sequence or at nothing, is for all of them.
+            return self.read_line_single_writer(at, into);
+        }
         self.read_each_line(at, into)
     }
 

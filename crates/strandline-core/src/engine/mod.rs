@@ -69,7 +69,8 @@ pub struct Engine<M: Memory, C: Control<M>> {
     doomed: Option<Abort>,
     pub(super) error: Option<Error>,
     pub(super) read_only: bool,
-    /// The running transaction only reads, and nothing is to be given back when it ends.
+    /// The running transaction only reads, and nothing is to be given back when it ends. Until the next begins: the last one was such, and
+    /// has left all as another one needs it.
     is_plain_reader: bool,
     /// What is written goes another way than straight into the write set: it is refused, there are savepoints, or this is a large transaction.
     is_special: bool,
@@ -162,6 +163,32 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.control.concurrency()
     }
 
+    /// Begins an attempt of one that only reads: as [`Engine::begin`], with little to do after a plain reader.
+    ///
+    /// # Errors
+    /// As [`Engine::begin`].
+    #[inline(always)]
+    pub fn begin_reader(&mut self, attempt: u32) -> Result<(), Abort> {
+        if attempt == 0 && self.is_plain_reader && self.begin_reader_at_once() {
+            self.view.memory.event(Event::Begin);
+            return Ok(());
+        }
+        self.begin(attempt, true)
+    }
+
+    /// Begins a reader after a plain reader, if nobody is to be waited for.
+    #[inline(always)]
+    fn begin_reader_at_once(&mut self) -> bool {
+        match self.concurrency() {
+            Concurrency::Stm => {
+                self.reads.clear();
+                self.begin_stm_at_once()
+            }
+            Concurrency::SingleWriter => self.begin_single_reader_at_once(),
+            Concurrency::Locks => false,
+        }
+    }
+
     /// Begins an attempt, the first being number 0. It is not compiled into every closure's.
     ///
     /// # Errors
@@ -229,6 +256,21 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
+    /// Commits one that only reads: as [`Engine::commit`], with little to do for a plain reader.
+    ///
+    /// # Errors
+    /// As [`Engine::commit`].
+    #[inline(always)]
+    pub fn commit_reader(&mut self) -> Result<(), Abort> {
+        if !self.is_plain_reader || self.doomed.is_some() || self.view.memory.is_forked() {
+            return self.commit();
+        }
+        self.view.memory.event(Event::Commit(0));
+        self.statistics.read_only += 1;
+        self.statistics.acknowledged += 1;
+        Ok(())
+    }
+
     /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
     /// back, but not in a forked child, in which it always fails.
     #[inline(never)]
@@ -241,12 +283,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         if !self.is_special && !self.writes.is_empty() {
             return self.commit_writes();
-        }
-        if self.is_plain_reader {
-            self.view.memory.event(Event::Commit(0));
-            self.statistics.read_only += 1;
-            self.statistics.acknowledged += 1;
-            return Ok(());
         }
         self.commit_otherwise()
     }
@@ -408,6 +444,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// Ends an attempt without effect.
     pub fn roll_back(&mut self, why: Abort) {
+        self.is_plain_reader = false;
         if self.large.is_some() {
             return self.roll_back_large(why);
         }

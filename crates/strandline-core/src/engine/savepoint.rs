@@ -160,7 +160,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     pub fn set_savepoint(&mut self) -> u64 {
-        self.engine.is_special = true;
+        (self.engine.is_special, self.engine.is_plain_reader) = (true, false);
         self.engine.newest_savepoint += 1;
         let number = self.engine.newest_savepoint;
         let undo = self.engine.undo.get_or_insert_default();

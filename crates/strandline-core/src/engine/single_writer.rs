@@ -21,21 +21,27 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return false;
         }
         if self.read_only {
-            self.horizon = memory.load(SharedLayout::SEQUENCE);
-            if self.horizon & 1 != 0 {
-                return false;
-            }
             self.writes.mark_reader();
-        } else if biased::lock_at_once(
-            memory,
-            SharedLayout::WRITER,
-            self.slot.present(),
-            self.store_present(),
-        ) {
+            return self.begin_single_reader_at_once();
+        }
+        if biased::lock_at_once(memory, SharedLayout::WRITER, self.slot.present(), self.store_present()) {
             (self.holds_lock, self.is_favourite) = (true, true);
         } else {
             return false;
         }
+        self.newest_seen = memory.load(SharedLayout::CLOCK);
+        true
+    }
+
+    /// Begins a reader, if nobody stores home.
+    #[inline(always)]
+    pub(super) fn begin_single_reader_at_once(&mut self) -> bool {
+        let memory = &self.view.memory;
+        let sequence = memory.load(SharedLayout::SEQUENCE);
+        if sequence & 1 != 0 {
+            return false;
+        }
+        self.horizon = sequence;
         self.newest_seen = memory.load(SharedLayout::CLOCK);
         true
     }

@@ -171,22 +171,22 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
     pub fn run_later<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<(R, u64)> {
         self.tx.engine.durable_at = 0;
         self.tx.engine.durable_later = true;
-        let result = self.attempt(self.read_only, None, body)?;
+        let result = self.attempt::<false, _>(None, body)?;
         Ok((result, self.tx.engine.durable_at))
     }
 
     // Each closure has the one of its kind of transaction.
     #[inline(always)]
-    fn attempt<R>(
+    fn attempt<const VIEW: bool, R>(
         &mut self,
-        read_only: bool,
         locks: Option<&[Lock]>,
         body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>,
     ) -> Result<R> {
         let memory = &self.tx.engine.view.memory;
         memory.admit_thread();
         memory.begin_transaction()?;
-        Running(&mut self.tx).0.attempt(read_only, locks, body)
+        let read_only = VIEW || self.read_only;
+        Running(&mut self.tx).0.attempt::<VIEW, _>(read_only, locks, body)
     }
 }
 
@@ -252,7 +252,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     }
 
     #[inline(always)]
-    fn attempt<R>(
+    fn attempt<const VIEW: bool, R>(
         &mut self,
         read_only: bool,
         locks: Option<&[Lock]>,
@@ -262,15 +262,25 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
         self.engine.declare(locks);
         renew(&mut self.engine.wants_large, false);
         loop {
-            if let Err(why) = self.engine.begin(attempt, read_only) {
+            let begun = match VIEW {
+                true => self.engine.begin_reader(attempt),
+                false => self.engine.begin(attempt, read_only),
+            };
+            if let Err(why) = begun {
                 return Err(self.engine.take_error(why));
             }
             let outcome = catch_unwind(AssertUnwindSafe(|| body(self)));
             let why = match outcome {
-                Ok(Ok(value)) => match self.engine.commit() {
-                    Ok(()) => return Ok(value),
-                    Err(why) => why,
-                },
+                Ok(Ok(value)) => {
+                    let committed = match VIEW {
+                        true => self.engine.commit_reader(),
+                        false => self.engine.commit(),
+                    };
+                    match committed {
+                        Ok(()) => return Ok(value),
+                        Err(why) => why,
+                    }
+                }
                 Ok(Err(why)) => self.engine.reason(why),
                 Err(panic) => {
                     if !self.engine.view.memory.is_forked() {
@@ -309,7 +319,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
     #[inline]
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
-        self.attempt(self.read_only, None, body)
+        self.attempt::<false, _>(None, body)
     }
 
     fn run_locked<R>(
@@ -318,7 +328,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
         body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>,
     ) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
-        self.attempt(self.read_only, Some(locks), body)
+        self.attempt::<false, _>(Some(locks), body)
     }
 
     #[inline]
@@ -339,7 +349,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
     #[inline]
     fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
-        self.attempt(true, None, body)
+        self.attempt::<true, _>(None, body)
     }
 
     fn statistics(&self) -> Statistics {

@@ -7,6 +7,7 @@ mod growth;
 mod heap;
 mod plain;
 mod pool_file;
+mod readers;
 mod reuse;
 mod savepoints;
 mod snapshots;
