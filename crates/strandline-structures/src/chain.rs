@@ -9,6 +9,7 @@
 //! insertion writes; a removal writes the one word that led to the node. No count is kept, so operations on
 //! different chains do not conflict. The tag's parameter is the number of words in a value.
 
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 
 use strandline_core::error::{Error, Result};
@@ -45,6 +46,17 @@ struct Node {
     at: PersistentAddress,
     /// Its link to the next one.
     next: u64,
+}
+
+/// What a chain's cell and its first node tell of a key.
+struct Glance<const N: usize> {
+    /// The first node, if there is one, and its first words.
+    at: PersistentAddress,
+    words: [u64; N],
+    /// The key is this node's.
+    is_it: bool,
+    /// The key may be a later node's.
+    goes_on: bool,
 }
 
 impl<V: Value> Chains<V> {
@@ -131,6 +143,25 @@ impl<V: Value> Chains<V> {
         self.walk(tx, cell, |other| other == key)
     }
 
+    /// Looks for `key` in the chain of `cell` as far as its first node. Nobody foresees whether there is one, and of this key: so nothing
+    /// branches on that, and a processor goes on to what comes next.
+    #[inline(always)]
+    fn glance<const N: usize>(
+        tx: &mut impl Read,
+        cell: PersistentAddress,
+        key: u64,
+    ) -> Result<Glance<N>, Abort> {
+        let head = tx.read(cell)?;
+        // Where there is no node, words are read that are at hand.
+        let at = PersistentAddress::new(select_unpredictable(head == 0, cell.line().offset(), head));
+        let words = tx.read_array(at)?;
+        let [next, other] = [words[NEXT as usize], words[KEY as usize]];
+        // The highest bit is set of all words but 0. (Conditions that are joined by `&` are branched on one by one.)
+        let some = |word: u64| word | word.wrapping_neg();
+        let goes_on = some(head) & some(other ^ key) & some(next);
+        Ok(Glance { at, words, is_it: (head != 0) & (other == key), goes_on: goes_on >> 63 != 0 })
+    }
+
     /// Ends the transaction because a chain contradicts itself.
     #[cold]
     pub fn damaged(&self, tx: &mut impl Read, at: PersistentAddress, how: &str) -> Abort {
@@ -158,6 +189,14 @@ impl<V: Value> Chains<V> {
     /// The value of `key` in the chain of `cell`.
     #[inline]
     pub fn get(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<Option<V>, Abort> {
+        let mut cell = cell;
+        if V::WORDS == Some(1) {
+            let first = Self::glance::<{ VALUE as usize + 1 }>(tx, cell, key)?;
+            if !first.goes_on {
+                return Ok(first.is_it.then(|| V::decode(&first.words[VALUE as usize..])));
+            }
+            cell = first.at.near(8 * NEXT);
+        }
         match self.find(tx, cell, key)?.1 {
             Some(node) => self.with_value(tx, node.at, |_, words| Ok(Some(V::decode(words)))),
             None => Ok(None),
@@ -167,7 +206,8 @@ impl<V: Value> Chains<V> {
     /// Whether `key` is in the chain of `cell`.
     #[inline]
     pub fn contains(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<bool, Abort> {
-        Ok(self.find(tx, cell, key)?.1.is_some())
+        let first = Self::glance::<{ VALUE as usize }>(tx, cell, key)?;
+        Ok(if first.goes_on { self.find(tx, first.at.near(8 * NEXT), key)?.1.is_some() } else { first.is_it })
     }
 
     /// Gives `key` the value `value` in the chain of `cell`; returns the old value, if there was one.

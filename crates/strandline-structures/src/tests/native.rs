@@ -42,3 +42,57 @@ fn a_red_black_tree_may_be_deeper_than_most() {
     }
     assert_eq!(worker.run(|tx| tree.check(tx)).unwrap(), KEYS - KEYS.div_ceil(3));
 }
+
+/// One thread moves a key to and fro in a table of few chains, another looks for it: it is in one of two places, with its value.
+fn is_never_lost(setup: Setup<impl Control<Native>>) {
+    const KEYS: u64 = 24;
+    const MOVES: u64 = 20_000;
+    let pool = pool(setup);
+    let mut worker = pool.worker().unwrap();
+    let table = HashTable::<u64, u64>::create(&mut worker, pool.layout().root(0), 8, 1).unwrap();
+    for key in 0..KEYS {
+        worker.run(|tx| table.insert(tx, 4 * key, &key).map(drop)).unwrap();
+        worker.run(|tx| table.insert(tx, 4 * key + 1, &0).map(drop)).unwrap();
+    }
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for number in 1..=MOVES {
+                let here = 4 * (number % KEYS) + 1;
+                let moved = worker.run(|tx| {
+                    let was_here = table.delete(tx, here)?;
+                    assert!(was_here || table.delete(tx, here + 1)?);
+                    table.insert(tx, here + u64::from(was_here), &number)
+                });
+                assert_eq!(moved.unwrap(), None);
+            }
+            is_done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        let mut reader = pool.worker().unwrap();
+        let mut newest = [0; KEYS as usize];
+        while !is_done.load(std::sync::atomic::Ordering::Acquire) {
+            for key in 0..KEYS {
+                let (fixed, places, present) = reader
+                    .view(|tx| {
+                        let fixed = table.get(tx, 4 * key)?;
+                        let places = [table.get(tx, 4 * key + 1)?, table.get(tx, 4 * key + 2)?];
+                        let present =
+                            [table.contains_key(tx, 4 * key + 1)?, table.contains_key(tx, 4 * key + 2)?];
+                        Ok((fixed, places, present))
+                    })
+                    .unwrap();
+                assert_eq!(fixed, Some(key));
+                assert_eq!(present, places.map(|value| value.is_some()));
+                let ([Some(value), None] | [None, Some(value)]) = places else { panic!("{key}: {places:?}") };
+                assert!(value >= newest[key as usize], "{key}: {value} is older than {newest:?}");
+                newest[key as usize] = value;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_reader_of_a_hash_table_sees_it_as_it_was_at_one_time() {
+    is_never_lost(Setup::from(SingleWriter));
+    is_never_lost(Setup::from(Stm));
+}
