@@ -50,7 +50,7 @@ struct Node {
 
 /// What a chain's cell and its first node tell of a key.
 struct Glance<const N: usize> {
-    /// The first node, if there is one, and its first words.
+    /// The first node and its first words. If there is none: the cell's line and its words, which mean nothing.
     at: PersistentAddress,
     words: [u64; N],
     /// The key is this node's.
@@ -156,7 +156,7 @@ impl<V: Value> Chains<V> {
         let at = PersistentAddress::new(select_unpredictable(head == 0, cell.line().offset(), head));
         let words = tx.read_array(at)?;
         let [next, other] = [words[NEXT as usize], words[KEY as usize]];
-        // The highest bit is set of all words but 0. (Conditions that are joined by `&` are branched on one by one.)
+        // The highest bit is set of all words but 0. (The compiler branches on one after another of conditions that are joined by `&`.)
         let some = |word: u64| word | word.wrapping_neg();
         let goes_on = some(head) & some(other ^ key) & some(next);
         Ok(Glance { at, words, is_it: (head != 0) & (other == key), goes_on: goes_on >> 63 != 0 })
@@ -190,6 +190,7 @@ impl<V: Value> Chains<V> {
     #[inline]
     pub fn get(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<Option<V>, Abort> {
         let mut cell = cell;
+        // Nodes of longer values may be of several lines.
         if V::WORDS == Some(1) {
             let first = Self::glance::<{ VALUE as usize + 1 }>(tx, cell, key)?;
             if !first.goes_on {

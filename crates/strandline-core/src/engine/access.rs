@@ -35,7 +35,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    /// The same of words of one line.
+    /// The same of words of one line, or of several where nothing is written.
     #[inline(always)]
     pub(super) fn own_or_home_line(&mut self, at: PersistentAddress, into: &mut [u64]) {
         if !self.writes.seems_to_have(at, into.len()) {
@@ -144,9 +144,13 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             self.view.memory.load_range(at, into);
             return Ok(());
         }
-        let is_plain = self.past.is_none() && (!self.holds_lock || self.writes.is_empty());
-        if self.concurrency() == Concurrency::SingleWriter && is_plain {
-            // One look, at the sequence or at nothing, is for all of them.
+        let is_current = self.past.is_none() && (!self.holds_lock || self.writes.is_empty());
+        // Other memories than mapped ones take line by line, so that a checker's schedules come between.
+        if self.concurrency() == Concurrency::SingleWriter
+            && is_current
+            && self.view.memory.data_words().is_some()
+        {
+            // A reader looks at the sequence once for all lines, and a writer that has written nothing at nothing.
             return self.read_line_single_writer(at, into);
         }
         self.read_each_line(at, into)

@@ -163,7 +163,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.control.concurrency()
     }
 
-    /// Begins an attempt of one that only reads: as [`Engine::begin`], with little to do after a plain reader.
+    /// Begins an attempt of a transaction that only reads: as [`Engine::begin`], with little to do after a plain reader.
     ///
     /// # Errors
     /// As [`Engine::begin`].
@@ -256,7 +256,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    /// Commits one that only reads: as [`Engine::commit`], with little to do for a plain reader.
+    /// Commits a transaction that only reads: as [`Engine::commit`], with little to do for a plain reader.
     ///
     /// # Errors
     /// As [`Engine::commit`].

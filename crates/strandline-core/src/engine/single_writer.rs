@@ -111,7 +111,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         Ok(value[0])
     }
 
-    /// Reads words of one line.
+    /// Reads words of one line, or of several where this transaction has written nothing and reads at no snapshot.
     #[inline(always)]
     pub(super) fn read_line_single_writer(
         &mut self,

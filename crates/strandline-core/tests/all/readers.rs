@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use strandline_core::engine::{Control, Setup, SingleWriter, Stm};
 use strandline_core::example::path_and_options;
 use strandline_core::memory::Native;
-use strandline_core::{Abort, Error, Read, Runner, Transaction};
+use strandline_core::{Abort, Concurrency, Error, Read, Runner, Transaction};
 
 /// A transaction that reads a word, and what else it does.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +125,8 @@ proptest! {
     fn what_one_was_does_not_matter_to_the_next(kinds in prop::collection::vec(kind(), 1..24)) {
         do_not_matter_to_the_next(Setup::from(SingleWriter), &kinds);
         do_not_matter_to_the_next(Setup::from(Stm), &kinds);
+        do_not_matter_to_the_next(Setup::from(Concurrency::SingleWriter), &kinds);
+        do_not_matter_to_the_next(Setup::from(Concurrency::Stm), &kinds);
     }
 }
 
@@ -138,14 +140,14 @@ fn see_one_time(setup: Setup<impl Control<Native>>) {
     let block = worker.run(|tx| tx.alloc(8 * WORDS as u64)).unwrap();
     worker.run(|tx| tx.write_range(block, &[0; WORDS])).unwrap();
     std::thread::scope(|threads| {
-        threads.spawn(|| {
+        let writer = threads.spawn(|| {
             for time in 1..=TIMES {
                 worker.run(|tx| tx.write_range(block, &[time; WORDS])).unwrap();
             }
         });
         let mut reader = pool.worker().unwrap();
         let mut last = 0;
-        while last < TIMES {
+        while last < TIMES && !writer.is_finished() {
             let mut words = [0; WORDS];
             reader.view(|tx| tx.read_range(block, &mut words)).unwrap();
             assert!(words[0] >= last && words.iter().all(|&word| word == words[0]), "{words:?} after {last}");

@@ -43,20 +43,19 @@ fn a_red_black_tree_may_be_deeper_than_most() {
     assert_eq!(worker.run(|tx| tree.check(tx)).unwrap(), KEYS - KEYS.div_ceil(3));
 }
 
-/// One thread moves a key to and fro in a table of few chains, another looks for it: it is in one of two places, with its value.
-fn is_never_lost(setup: Setup<impl Control<Native>>) {
+/// One thread moves keys to and fro, another looks for them: each is in one of two places, with its value.
+fn is_never_lost(setup: Setup<impl Control<Native>>, buckets: u64) {
     const KEYS: u64 = 24;
     const MOVES: u64 = 20_000;
     let pool = pool(setup);
     let mut worker = pool.worker().unwrap();
-    let table = HashTable::<u64, u64>::create(&mut worker, pool.layout().root(0), 8, 1).unwrap();
+    let table = HashTable::<u64, u64>::create(&mut worker, pool.layout().root(0), buckets, 1).unwrap();
     for key in 0..KEYS {
         worker.run(|tx| table.insert(tx, 4 * key, &key).map(drop)).unwrap();
         worker.run(|tx| table.insert(tx, 4 * key + 1, &0).map(drop)).unwrap();
     }
-    let is_done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|threads| {
-        threads.spawn(|| {
+        let mover = threads.spawn(|| {
             for number in 1..=MOVES {
                 let here = 4 * (number % KEYS) + 1;
                 let moved = worker.run(|tx| {
@@ -66,11 +65,10 @@ fn is_never_lost(setup: Setup<impl Control<Native>>) {
                 });
                 assert_eq!(moved.unwrap(), None);
             }
-            is_done.store(true, std::sync::atomic::Ordering::Release);
         });
         let mut reader = pool.worker().unwrap();
         let mut newest = [0; KEYS as usize];
-        while !is_done.load(std::sync::atomic::Ordering::Acquire) {
+        while !mover.is_finished() {
             for key in 0..KEYS {
                 let (fixed, places, present) = reader
                     .view(|tx| {
@@ -93,6 +91,31 @@ fn is_never_lost(setup: Setup<impl Control<Native>>) {
 
 #[test]
 fn a_reader_of_a_hash_table_sees_it_as_it_was_at_one_time() {
-    is_never_lost(Setup::from(SingleWriter));
-    is_never_lost(Setup::from(Stm));
+    // Chains of six nodes, and of one or none.
+    for buckets in [8, 64] {
+        is_never_lost(Setup::from(SingleWriter), buckets);
+        is_never_lost(Setup::from(Stm), buckets);
+    }
+}
+
+/// Of fewer buckets than a line has words, which are not alone on their line.
+#[test]
+fn tables_of_few_buckets_have_what_was_inserted() {
+    for buckets in 1..8 {
+        let pool = pool(Setup::from(SingleWriter));
+        let mut worker = pool.worker().unwrap();
+        let table = HashTable::<u64, u64>::create(&mut worker, pool.layout().root(0), buckets, 1).unwrap();
+        for key in 0..12 {
+            let before = worker.view(|tx| Ok((table.get(tx, key)?, table.contains_key(tx, key)?)));
+            assert_eq!(before.unwrap(), (None, false), "{key} of {buckets} buckets");
+            let within = worker.run(|tx| {
+                table.insert(tx, key, &(key + 1))?;
+                Ok((table.get(tx, key)?, table.contains_key(tx, key + 1)?))
+            });
+            assert_eq!(within.unwrap(), (Some(key + 1), false), "{key} of {buckets} buckets");
+        }
+        for key in 0..12 {
+            assert_eq!(worker.view(|tx| table.get(tx, key)).unwrap(), Some(key + 1));
+        }
+    }
 }
