@@ -322,6 +322,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
         self.attempt::<false, _>(None, body)
     }
 
+    #[inline]
     fn run_locked<R>(
         &mut self,
         locks: &[Lock],
