@@ -44,7 +44,6 @@ pub struct Swapper {
     read_percent: u64,
     random: Rng,
     /// The running transaction's.
-    swaps: Vec<[u64; 2]>,
     locks: Vec<Lock>,
 }
 
@@ -90,7 +89,6 @@ impl Workload for SpsWorkload {
             operations,
             read_percent,
             random,
-            swaps: Vec::new(),
             locks: Vec::new(),
         })
     }
@@ -124,41 +122,40 @@ impl Workload for SpsWorkload {
 impl Transactions for Swapper {
     #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { array, first, entries, entry_words, operations, read_percent, random, swaps, locks } =
-            self;
-        if only_reads(random, *read_percent) {
-            swaps.clear();
-            swaps.extend((0..*operations).map(|_| [random.u64(..*entries), random.u64(..*entries)]));
-            return runner.view(|tx| {
-                let words =
-                    swaps.iter().flatten().flat_map(|entry| (0..*entry_words).map(move |word| (entry, word)));
-                for (entry, word) in words {
-                    black_box(array.get(tx, entry * *entry_words + word)?);
+        let Self { array, first, entries, entry_words, operations, read_percent, random, locks } = self;
+        let is_reader = only_reads(random, *read_percent);
+        // Each attempt draws the same anew: what is kept for it would be stored while the last transaction's fence is waited for.
+        let before = random.clone();
+        let draw = |random: &mut Rng| [random.u64(..*entries), random.u64(..*entries)];
+        if is_reader {
+            *random = runner.view(|tx| {
+                let mut random = before.clone();
+                for _ in 0..*operations {
+                    for entry in draw(&mut random) {
+                        for word in 0..*entry_words {
+                            black_box(array.get(tx, entry * *entry_words + word)?);
+                        }
+                    }
                 }
-                Ok(())
-            });
+                Ok(random)
+            })?;
+            return Ok(());
         }
-        // Few stores lie between one transaction's fence and the next one's reads: no list is filled for one swap.
-        let only = [[random.u64(..*entries), random.u64(..*entries)]];
-        let swaps = if *operations == 1 {
-            &only
-        } else {
-            swaps.clear();
-            swaps.extend(only);
-            swaps.extend((1..*operations).map(|_| [random.u64(..*entries), random.u64(..*entries)]));
-            &swaps[..]
-        };
         locks.clear();
         if runner.takes_locks() {
             let range = |entry| Lock::Range { at: first.word(entry * *entry_words), bytes: 8 * *entry_words };
-            locks.extend(swaps.iter().flatten().map(range));
+            let mut random = before.clone();
+            locks.extend((0..*operations).flat_map(|_| draw(&mut random)).map(range));
         }
-        runner.run_locked(locks, |tx| {
-            for [one, other] in swaps {
+        *random = runner.run_locked(locks, |tx| {
+            let mut random = before.clone();
+            for _ in 0..*operations {
+                let [one, other] = draw(&mut random);
                 array.swap_ranges(tx, one * *entry_words, other * *entry_words, *entry_words)?;
             }
-            Ok(())
-        })
+            Ok(random)
+        })?;
+        Ok(())
     }
 }
 

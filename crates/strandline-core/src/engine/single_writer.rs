@@ -24,11 +24,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             self.writes.mark_reader();
             return self.begin_single_reader_at_once();
         }
-        if biased::lock_at_once(memory, SharedLayout::WRITER, self.slot.present(), self.store_present()) {
-            (self.holds_lock, self.is_favourite) = (true, true);
-        } else {
+        if !biased::lock_at_once(memory, SharedLayout::WRITER, self.slot.present(), self.store_present()) {
             return false;
         }
+        (self.holds_lock, self.is_favourite) = (true, true);
         self.newest_seen = memory.load(SharedLayout::CLOCK);
         true
     }

@@ -262,20 +262,15 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
         self.engine.declare(locks);
         renew(&mut self.engine.wants_large, false);
         loop {
-            let begun = match VIEW {
-                true => self.engine.begin_reader(attempt),
-                false => self.engine.begin(attempt, read_only),
-            };
+            let begun =
+                if VIEW { self.engine.begin_reader(attempt) } else { self.engine.begin(attempt, read_only) };
             if let Err(why) = begun {
                 return Err(self.engine.take_error(why));
             }
             let outcome = catch_unwind(AssertUnwindSafe(|| body(self)));
             let why = match outcome {
                 Ok(Ok(value)) => {
-                    let committed = match VIEW {
-                        true => self.engine.commit_reader(),
-                        false => self.engine.commit(),
-                    };
+                    let committed = if VIEW { self.engine.commit_reader() } else { self.engine.commit() };
                     match committed {
                         Ok(()) => return Ok(value),
                         Err(why) => why,
