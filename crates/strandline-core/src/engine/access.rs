@@ -93,14 +93,36 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     #[inline(always)]
     fn keep_word(&mut self, at: PersistentAddress, value: u64, may_be_written: bool) -> Result<(), Abort> {
-        let number = if may_be_written { self.writes.find(at) } else { None };
-        if self.scheme.takes_writes() {
-            let place = number.map(|number| self.writes.place(number));
-            match self.scheme.write(&self.view, at, value, place) {
-                Ok(place) => self.writes.set_place(number.unwrap_or(self.writes.len()), place),
-                Err(Full) => return Err(self.doom(Abort::LogFull)),
-            }
+        if !self.scheme.takes_writes() {
+            let is_new = !may_be_written || !self.writes.seems_to_have(at, 1);
+            return if is_new && self.writes.push(at, value) { Ok(()) } else { self.put(at, value) };
         }
+        let number = if may_be_written { self.writes.find(at) } else { None };
+        let place = number.map(|number| self.writes.place(number));
+        match self.scheme.write(&self.view, at, value, place) {
+            Ok(place) => self.writes.set_place(number.unwrap_or(self.writes.len()), place),
+            Err(Full) => return Err(self.doom(Abort::LogFull)),
+        }
+        self.put_at(number, at, value)
+    }
+
+    /// Keeps the new value of a word that may be written already.
+    #[cold]
+    #[inline(never)]
+    fn put(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        if self.writes.put_indexed(at, value) { Ok(()) } else { self.put_otherwise(at, value) }
+    }
+
+    #[inline(never)]
+    fn put_otherwise(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+        let number = self.writes.find(at);
+        self.put_at(number, at, value)?;
+        self.writes.keep_indexed();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn put_at(&mut self, number: Option<usize>, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         match number {
             Some(number) => self.writes.set(number, value),
             None if self.writes.push(at, value) => {}

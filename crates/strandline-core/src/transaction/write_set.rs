@@ -10,6 +10,10 @@ use crate::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress, WORD_BYTES};
 const SCANNED: usize = 16;
 /// So many words are compared with each other to find their lines.
 const COMPARED: usize = 64;
+/// So many places of the index are there for each word that there is room for: most words are where they are looked for first.
+const SPARSE: usize = 4;
+/// From one generation of the index to the next.
+const GENERATION: u64 = 1 << 32;
 
 /// The written words of one transaction, and what finds them.
 pub struct WriteSet {
@@ -27,15 +31,16 @@ pub struct WriteSet {
     lines: Cell<u64>,
     /// Open addressing, for when there are more than [`SCANNED`] words: generation in the high half, number of the word in the low one.
     index: Vec<u64>,
-    generation: u32,
-    /// So many words are in the index; the others follow when it is next asked.
+    /// The generation of this transaction's entries, in the high half.
+    generation: u64,
+    /// So many words are in the index; the others follow when it is next asked, or as they are written ([`WriteSet::put_indexed`]).
     indexed: usize,
 }
 
 impl Default for WriteSet {
     /// An empty write set.
     fn default() -> Self {
-        let (slots, index) = (vec![(PersistentAddress::NULL, 0); 64], vec![0; 256]);
+        let (slots, index) = (vec![(PersistentAddress::NULL, 0); COMPARED], vec![0; SPARSE * COMPARED]);
         let (lined, lines) = (Cell::new(0), Cell::new(0));
         Self {
             slots,
@@ -45,7 +50,7 @@ impl Default for WriteSet {
             lined,
             lines,
             index,
-            generation: 1,
+            generation: GENERATION,
             indexed: 0,
         }
     }
@@ -156,6 +161,14 @@ impl WriteSet {
 
     #[inline(never)]
     fn may_have_filtered(&self, at: PersistentAddress, words: usize) -> bool {
+        if words == 1 && self.indexed == self.length {
+            return self.probe(at).is_ok();
+        }
+        self.may_have_otherwise(at, words)
+    }
+
+    #[inline(never)]
+    fn may_have_otherwise(&self, at: PersistentAddress, words: usize) -> bool {
         if self.length > SCANNED {
             return self.has_line_of(at, words);
         }
@@ -187,19 +200,45 @@ impl WriteSet {
             return self.words().iter().rposition(|&(word, _)| word == at);
         }
         self.index_all();
-        let mask = self.index.len() - 1;
-        let mut slot = Self::hash(at) & mask;
+        self.probe(at).ok()
+    }
+
+    /// The number of the word at `at` if it is in the index, otherwise where in the index it belongs.
+    #[inline(always)]
+    fn probe(&self, at: PersistentAddress) -> Result<usize, usize> {
+        let mut place = Self::hash(at);
         loop {
-            let entry = self.index[slot];
-            if (entry >> 32) as u32 != self.generation {
-                return None;
+            place &= self.index.len() - 1;
+            // An entry of another generation gives no number of a word.
+            let number = (self.index[place] ^ self.generation) as usize;
+            match self.slots.get(number) {
+                None => return Err(place),
+                Some(&(word, _)) if word == at => return Ok(number),
+                Some(_) => place += 1,
             }
-            let number = entry as u32 as usize;
-            if self.slots[number].0 == at {
-                return Some(number);
-            }
-            slot = (slot + 1) & mask;
         }
+    }
+
+    /// Records the newest value of the word at `at`, which seems to be written ([`WriteSet::seems_to_have`]) whether it is or not, if there are
+    /// many words, all of them in the index, and room for another; whether it did.
+    #[inline(always)]
+    #[must_use]
+    pub fn put_indexed(&mut self, at: PersistentAddress, value: u64) -> bool {
+        let number = self.length;
+        if self.indexed != number || number <= SCANNED {
+            return false;
+        }
+        match self.probe(at) {
+            Ok(number) => self.set(number, value),
+            Err(_) if number == self.slots.len() => return false,
+            Err(place) => {
+                debug_assert!(self.seems_to_have(at, 1));
+                self.slots[number] = (at, value);
+                self.index[place] = self.generation | number as u64;
+                (self.length, self.indexed) = (number + 1, number + 1);
+            }
+        }
+        true
     }
 
     /// Adds a word that is not written yet; `false`: there is no room before [`WriteSet::lengthen`].
@@ -232,31 +271,40 @@ impl WriteSet {
     /// Makes room for more words.
     pub fn lengthen(&mut self) {
         self.slots.resize(2 * self.slots.len(), (PersistentAddress::NULL, 0));
+        self.index = vec![0; SPARSE * self.slots.len()];
+        self.indexed = 0;
+    }
+
+    /// Indexes the words that are not indexed yet, if there are too many to look at each.
+    #[inline(always)]
+    pub fn keep_indexed(&mut self) {
+        if self.length > SCANNED {
+            self.index_all();
+        }
     }
 
     /// Indexes the words that are not indexed yet.
+    #[inline(always)]
     fn index_all(&mut self) {
-        if self.length * 2 > self.index.len() {
-            self.index = vec![0; (self.length * 4).next_power_of_two()];
-            self.indexed = 0;
-        }
         if self.indexed == 0 {
             // What earlier transactions left in it is none of this one's.
-            self.generation = self.generation.wrapping_add(1);
+            self.generation = self.generation.wrapping_add(GENERATION);
             if self.generation == 0 {
                 self.index.fill(0);
-                self.generation = 1;
+                self.generation = GENERATION;
             }
         }
         let mask = self.index.len() - 1;
         for (number, &(at, _)) in (self.indexed as u64..).zip(&self.slots[self.indexed..self.length]) {
-            let mut slot = Self::hash(at) & mask;
-            while (self.index[slot] >> 32) as u32 == self.generation {
-                slot = (slot + 1) & mask;
+            let mut place = Self::hash(at) & mask;
+            while self.index[place] ^ self.generation < GENERATION {
+                place = (place + 1) & mask;
             }
-            self.index[slot] = u64::from(self.generation) << 32 | number;
+            self.index[place] = self.generation | number;
         }
         self.indexed = self.length;
+        // So that all words go through the index from now on, and none is left to follow: the filter soon has most of its bits anyway.
+        self.filter = u64::MAX;
     }
 
     #[inline(always)]
@@ -293,18 +341,26 @@ mod tests {
                         continue;
                     }
                     let expected = model.iter().position(|&(word, _)| word == at);
+                    proptest::prop_assert!(expected.is_none() || set.may_have(at, 1));
+                    match expected {
+                        Some(number) => model[number].1 = value,
+                        None => model.push((at, value)),
+                    }
+                    if value % 4 != 0 && set.seems_to_have(at, 1) && set.put_indexed(at, value) {
+                        proptest::prop_assert_eq!(set.find(at), expected.or(Some(model.len() - 1)));
+                        continue;
+                    }
                     proptest::prop_assert_eq!(set.find(at), expected);
                     match expected {
-                        Some(number) => {
-                            set.set(number, value);
-                            model[number].1 = value;
-                        }
+                        Some(number) => set.set(number, value),
                         None => {
                             while !set.push(at, value) {
                                 set.lengthen();
                             }
-                            model.push((at, value));
                         }
+                    }
+                    if value % 4 != 1 {
+                        set.keep_indexed();
                     }
                     proptest::prop_assert!(set.may_have(at, 1));
                 }
