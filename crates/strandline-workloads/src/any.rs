@@ -1,10 +1,12 @@
-//! Workloads whose type is forgotten, so that each is compiled once for all schemes and memories, and once more for the
+//! Workloads whose type is forgotten, so that each is compiled once for all schemes and memories, and once more for each control of the
 //! product's path.
 
 #[cfg(feature = "calibration")]
 use strandline_core::Concurrency;
 use strandline_core::Result;
+use strandline_core::engine::{Control, Setup, SingleWriter};
 use strandline_core::file::Pool;
+use strandline_core::memory::Native;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
 
 use crate::{NewPool, Transactions, Workload};
@@ -142,6 +144,12 @@ pub trait InlinedWorkload: AnyWorkload + Send + Sync {
     /// As [`Product::client`].
     fn inlined(&self, pool: &Pool, seed: u64) -> Result<Box<dyn Client>>;
 
+    /// The same, one writer at a time.
+    ///
+    /// # Errors
+    /// As [`Product::client`].
+    fn inlined_single_writer(&self, pool: &Pool<SingleWriter>, seed: u64) -> Result<Box<dyn Client>>;
+
     /// A client that is a plain program, alone on native memory, inlined likewise: what instructions are counted on.
     ///
     /// # Errors
@@ -152,9 +160,11 @@ pub trait InlinedWorkload: AnyWorkload + Send + Sync {
 
 impl<W: Workload + Send + Sync> InlinedWorkload for W {
     fn inlined(&self, pool: &Pool, seed: u64) -> Result<Box<dyn Client>> {
-        // Opening takes no part in what is measured, and is not compiled again.
-        let thread = Workload::thread(self, &mut AnyRunner::new(pool.worker()?), seed)?;
-        Ok(Box::new(InlinedClient { worker: pool.worker()?, thread }))
+        inlined(self, pool, seed)
+    }
+
+    fn inlined_single_writer(&self, pool: &Pool<SingleWriter>, seed: u64) -> Result<Box<dyn Client>> {
+        inlined(self, pool, seed)
     }
 
     #[cfg(feature = "calibration")]
@@ -165,25 +175,43 @@ impl<W: Workload + Send + Sync> InlinedWorkload for W {
     }
 }
 
-/// The product's path by words.
-pub(crate) struct Words<'w> {
-    pool: Pool,
-    workload: &'w dyn InlinedWorkload,
+fn inlined<W, C>(workload: &W, pool: &Pool<C>, seed: u64) -> Result<Box<dyn Client>>
+where
+    W: Workload,
+    C: Control<Native>,
+{
+    // Opening takes no part in what is measured, and is not compiled again.
+    let thread = Workload::thread(workload, &mut AnyRunner::new(pool.worker()?), seed)?;
+    Ok(Box::new(InlinedClient { worker: pool.worker()?, thread }))
 }
 
-impl<'w> Words<'w> {
+/// The product's path by words.
+pub(crate) struct Words<'w, C: Control<Native>> {
+    pool: Pool<C>,
+    workload: &'w dyn InlinedWorkload,
+    client: InlinedClientOf<C>,
+}
+
+/// Which of [`InlinedWorkload`]'s clients.
+pub(crate) type InlinedClientOf<C> = fn(&dyn InlinedWorkload, &Pool<C>, u64) -> Result<Box<dyn Client>>;
+
+impl<'w, C: Control<Native>> Words<'w, C> {
     /// Creates a pool as an application does, fills it, and opens it to be measured.
-    pub fn create(workload: &'w dyn InlinedWorkload, new: &NewPool) -> Result<Self> {
-        let pool = Pool::create(&new.path, &new.filling)?;
+    pub fn create(
+        workload: &'w dyn InlinedWorkload,
+        (setup, client): (Setup<C>, InlinedClientOf<C>),
+        new: &NewPool,
+    ) -> Result<Self> {
+        let pool = setup.create(&new.path, &new.filling)?;
         workload.prepare(&mut AnyRunner::new(pool.worker()?))?;
         pool.close()?;
-        Ok(Self { pool: new.open(|path, options| Pool::open(path, options))?, workload })
+        Ok(Self { pool: new.open(|path, options| setup.open(path, options))?, workload, client })
     }
 }
 
-impl Product for Words<'_> {
+impl<C: Control<Native>> Product for Words<'_, C> {
     fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>> {
-        self.workload.inlined(&self.pool, seed)
+        (self.client)(self.workload, &self.pool, seed)
     }
 
     fn check(&self) -> Result<()> {

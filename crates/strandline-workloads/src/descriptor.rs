@@ -194,12 +194,11 @@ mod tests {
             drop(client);
             selection.check(&mut runner(prepared.pool(), scheme, 0).unwrap()).unwrap();
 
-            for by_types in [false, true] {
+            for system in [System::Words, System::SingleWriter, System::Types] {
                 let path = place.folder().join("product");
-                let setting = setting(Concurrency::Stm);
-                let Some(prepared) = PreparedProduct::new(&path, &selection, by_types, setting).unwrap()
-                else {
-                    assert!(by_types && kind.by_types.is_none(), "{kind:?}");
+                let setting = setting(system.concurrency());
+                let Some(prepared) = PreparedProduct::new(&path, &selection, system, setting).unwrap() else {
+                    assert!(system == System::Types && kind.by_types.is_none(), "{kind:?}");
                     continue;
                 };
                 let mut client = prepared.product().client(1).unwrap();
@@ -208,7 +207,7 @@ mod tests {
                     client.transaction().unwrap();
                 }
                 let after = client.statistics();
-                if !by_types && Domain::Flush.is_supported() {
+                if system != System::Types && Domain::Flush.is_supported() {
                     // The same transactions, on another path.
                     let written = |of: &strandline_core::transaction::Statistics| (of.commits, of.log_bytes);
                     let done = (after.commits - before.commits, after.log_bytes - before.log_bytes);

@@ -79,15 +79,22 @@ const WORDS: Entry = Entry {
     description: "bppm compiled into the workload, as applications have it; schemes are called through one and the same dispatch",
 };
 
+const SINGLE_WRITER: Entry = Entry {
+    name: "strandline+single-writer",
+    source: "reference",
+    description: "the same, one writer at a time instead of STM",
+};
+
 const TYPES: Entry = Entry {
     name: "strandline-types",
     source: "reference",
-    description: "the same operations on the collections of the typed interface",
+    description: "the operations of strandline on the collections of the typed interface",
 };
 
 /// What is measured beside the schemes, in rows of the same form.
-pub const REFERENCES: [Entry; 4] = [
+pub const REFERENCES: [Entry; 5] = [
     WORDS,
+    SINGLE_WRITER,
     TYPES,
     Entry {
         name: "floor",
@@ -231,14 +238,16 @@ pub enum System {
     Scheme(SchemeName),
     /// The product's path, by words: BPPM with STM on native memory, inlined.
     Words,
-    /// The product's path, by types.
+    /// The same, one writer at a time.
+    SingleWriter,
+    /// The product's path, by types, with STM.
     Types,
 }
 
 impl System {
     /// All of [`SchemeName::all`], and the product's path.
     pub fn all() -> impl Iterator<Item = Self> {
-        SchemeName::all().map(Self::Scheme).chain([Self::Words, Self::Types])
+        SchemeName::all().map(Self::Scheme).chain([Self::Words, Self::SingleWriter, Self::Types])
     }
 
     /// The name in `strandline list`.
@@ -246,6 +255,7 @@ impl System {
         match self {
             Self::Scheme(scheme) => scheme.name(),
             Self::Words => WORDS.name,
+            Self::SingleWriter => SINGLE_WRITER.name,
             Self::Types => TYPES.name,
         }
     }
@@ -255,6 +265,7 @@ impl System {
         match self {
             Self::Scheme(scheme) => scheme.concurrency,
             Self::Words | Self::Types => Concurrency::Stm,
+            Self::SingleWriter => Concurrency::SingleWriter,
         }
     }
 
@@ -262,7 +273,7 @@ impl System {
     pub fn in_sync(self) -> bool {
         match self {
             Self::Scheme(scheme) => scheme.in_sync(),
-            Self::Words | Self::Types => true,
+            Self::Words | Self::SingleWriter | Self::Types => true,
         }
     }
 
@@ -270,7 +281,7 @@ impl System {
     pub fn is_native(self) -> bool {
         match self {
             Self::Scheme(scheme) => scheme.is_native(),
-            Self::Words | Self::Types => true,
+            Self::Words | Self::SingleWriter | Self::Types => true,
         }
     }
 }

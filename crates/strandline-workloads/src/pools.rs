@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use strandline_schemes::laboratory;
 
+use strandline_core::engine::{Setup, SingleWriter, Stm};
 use strandline_core::error::Error;
 use strandline_core::file::{Options, Pool};
 use strandline_core::layout::Geometry;
@@ -15,7 +16,7 @@ use strandline_core::transaction::Concurrency;
 use strandline_core::{Domain, Result};
 use tempfile::TempDir;
 
-use crate::{Product, SchemeName, Selection, runner};
+use crate::{Product, SchemeName, Selection, System, runner};
 
 /// Room for arenas' half-used chunks.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -271,21 +272,19 @@ pub struct PreparedProduct<'s> {
 }
 
 impl<'s> PreparedProduct<'s> {
-    /// Creates a pool at `path` by words, or a store by types, and fills it; `None` where the workload has no types.
+    /// Creates the pool or store of `system` at `path` and fills it; `None` where that is none of the product's path, or the workload has no
+    /// types.
     ///
     /// # Errors
     /// As [`Pool::create`]; the workload does not fit.
     pub fn new(
         path: &Path,
         selection: &'s Selection,
-        by_types: bool,
+        system: System,
         setting: PoolSetting,
     ) -> Result<Option<Self>> {
-        if by_types && !selection.has_types() {
-            return Ok(None);
-        }
         // Typed collections have headers, tags and tables of their own.
-        let heap_bytes = selection.heap_bytes() * if by_types { 2 } else { 1 };
+        let heap_bytes = selection.heap_bytes() * if system == System::Types { 2 } else { 1 };
         let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
         let new = NewPool {
             path: path.to_owned(),
@@ -293,7 +292,20 @@ impl<'s> PreparedProduct<'s> {
             measured: setting.options(0),
             assumed_persistent: Cell::new(false),
         };
-        let product = if by_types { selection.create_typed(&new) } else { selection.create_inlined(&new) }?;
+        let product = match system {
+            System::Words => selection.create_inlined(
+                (Setup::from(Stm), |workload, pool, seed| workload.inlined(pool, seed)),
+                &new,
+            )?,
+            System::SingleWriter => selection.create_inlined(
+                (Setup::from(SingleWriter), |workload, pool, seed| {
+                    workload.inlined_single_writer(pool, seed)
+                }),
+                &new,
+            )?,
+            System::Types if selection.has_types() => selection.create_typed(&new)?,
+            System::Types | System::Scheme(_) => return Ok(None),
+        };
         let assumed_persistent = new.assumed_persistent.get();
         Ok(Some(Self { product: Some(product), path: new.path, assumed_persistent }))
     }

@@ -1,11 +1,13 @@
 //! A workload with its sizes.
 
+use strandline_core::engine::{Control, Setup};
 use strandline_core::error::Error;
 use strandline_core::file::Pool;
+use strandline_core::memory::Native;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
 use strandline_core::{Concurrency, Domain, Result};
 
-use crate::any::{ErasedClient, Words};
+use crate::any::{ErasedClient, InlinedClientOf, Words};
 use crate::driver::{Aside, measure};
 use crate::names::System;
 use crate::{
@@ -117,9 +119,13 @@ impl Selection {
         self.workload.plain(pool, seed)
     }
 
-    /// A new pool on the product's path.
-    pub(crate) fn create_inlined(&self, new: &NewPool) -> Result<Box<dyn Product + '_>> {
-        Ok(Box::new(Words::create(&*self.workload, new)?))
+    /// A new pool on the product's path, with a control and its clients.
+    pub(crate) fn create_inlined<C: Control<Native> + 'static>(
+        &self,
+        control: (Setup<C>, InlinedClientOf<C>),
+        new: &NewPool,
+    ) -> Result<Box<dyn Product + '_>> {
+        Ok(Box::new(Words::create(&*self.workload, control, new)?))
     }
 
     /// A new store; see [`Selection::has_types`].

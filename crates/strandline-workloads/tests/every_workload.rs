@@ -134,7 +134,7 @@ fn several_operations_are_one_transaction() {
         let log_bytes = |operations| {
             let selection = Selection::new(workload, &Sizes { operations, ..Sizes::small() }).unwrap();
             let path = folder.path().join(format!("{}-{operations}", workload.name));
-            let product = PreparedProduct::new(&path, &selection, false, SETTING).unwrap();
+            let product = PreparedProduct::new(&path, &selection, System::Words, SETTING).unwrap();
             let product = product.unwrap();
             let row =
                 selection.measure_product(product.product(), SETTING.domain, System::Words, &run).unwrap();
@@ -154,22 +154,24 @@ fn a_read_share_of_100_writes_nothing() {
             let selection = Selection::new(workload, &sizes).unwrap();
             let setting = SETTING;
             let path = folder.path().join(format!("{}-{read_percent}", workload.name));
-            let filled = PreparedProduct::new(&path, &selection, true, setting).unwrap();
             let length = Length::Transactions(200);
             let run = Run { threads: 2, length, seed: 7, idle_percent: 0, latency: false };
-            let measure = |product: &PreparedProduct<'_>| {
-                selection
-                    .measure_product(product.product(), setting.domain, System::Types, &run)
-                    .unwrap()
-                    .fences_per_tx
-            };
-            let of_words =
-                PreparedProduct::new(&path.with_extension("words"), &selection, false, setting).unwrap();
-            (filled.as_ref().map(measure), of_words.as_ref().map(measure))
+            [System::Types, System::Words, System::SingleWriter].map(|system| {
+                let product =
+                    PreparedProduct::new(&path.with_extension(system.name()), &selection, system, setting)
+                        .unwrap()?;
+                let row = selection.measure_product(product.product(), setting.domain, system, &run).unwrap();
+                product.product().check().unwrap();
+                assert_eq!(row.scheme, system.name());
+                Some(row.fences_per_tx)
+            })
         };
-        let (types, words) = row(100);
-        assert_eq!((types.unwrap_or(0.0), words), (0.0, Some(0.0)), "{}", workload.name);
-        let half = row(50).1.unwrap();
-        assert!((0.2..0.8).contains(&half), "{}: {half}", workload.name);
+        let [types, by_words @ ..] = row(100);
+        assert_eq!((types.unwrap_or(0.0), by_words), (0.0, [Some(0.0); 2]), "{}", workload.name);
+        let [_, by_words @ ..] = row(50);
+        for half in by_words {
+            let half = half.unwrap();
+            assert!((0.2..0.8).contains(&half), "{}: {half}", workload.name);
+        }
     }
 }

@@ -88,7 +88,7 @@ impl<'s> Filled<'s> {
         if let System::Scheme(_) = system {
             return Prepared::new(path, selection, setting).map(|pool| Some(Self::Pool(Box::new(pool))));
         }
-        let product = PreparedProduct::new(path, selection, system == System::Types, setting)?;
+        let product = PreparedProduct::new(path, selection, system, setting)?;
         Ok(product.map(Self::Product))
     }
 

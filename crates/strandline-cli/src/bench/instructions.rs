@@ -117,7 +117,7 @@ pub fn run_child(arguments: &ChildArguments, workloads: Workloads) -> Result<Out
             go(selection.client(prepared.pool(), scheme, 0, arguments.seed)?)?;
         }
         system => {
-            let prepared = PreparedProduct::new(&path, &selection, system == System::Types, setting)?
+            let prepared = PreparedProduct::new(&path, &selection, system, setting)?
                 .ok_or_else(|| Failure::Usage(format!("{} has no types", workload.name)))?;
             go(prepared.product().client(arguments.seed)?)?;
         }

@@ -62,14 +62,11 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
         }
         let mut products = Vec::new();
         for &system in &plan.systems {
-            let by_types = system == System::Types;
-            if by_types || system == System::Words {
-                let (path, setting) =
-                    (plan.file(&place, &selection, system.name()), plan.setting(system.concurrency()));
-                if let Some(product) = PreparedProduct::new(&path, &selection, by_types, setting)? {
-                    results.assumed_persistent |= product.assumed_persistent;
-                    products.push((system, product));
-                }
+            let (path, setting) =
+                (plan.file(&place, &selection, system.name()), plan.setting(system.concurrency()));
+            if let Some(product) = PreparedProduct::new(&path, &selection, system, setting)? {
+                results.assumed_persistent |= product.assumed_persistent;
+                products.push((system, product));
             }
         }
         let mut runs = vec![Vec::new(); plan.threads.len() * plan.systems.len()];

@@ -250,7 +250,7 @@ impl Arguments {
         let carried = |scheme: &System| domain != DomainName::Sync || scheme.in_sync();
         if let Some(scheme) = self.scheme.iter().find(|scheme| !carried(scheme)) {
             return Err(Failure::Usage(format!(
-                "the sync domain carries bppm, bppm+single-writer, strandline and strandline-types, not {}",
+                "the sync domain carries bppm, strandline, each also with +single-writer, and strandline-types, not {}",
                 scheme.name()
             )));
         }
