@@ -27,8 +27,9 @@ pub struct WriteSet {
     filter: u64,
     /// So many words have their bits in `lines`; the others follow when it is next asked.
     lined: Cell<usize>,
-    /// A bit for each line of theirs, by its number modulo 64: for sets of many words, most of which follow one another.
-    lines: Cell<u64>,
+    /// A bit for each line of theirs, by its number modulo the number of bits, or modulo 64 until there are more than [`COMPARED`] words: for
+    /// reads of several words in sets of many.
+    lines: Box<[Cell<u64>; 64]>,
     /// Open addressing, for when there are more than [`SCANNED`] words: generation in the high half, number of the word in the low one.
     index: Vec<u64>,
     /// The generation of this transaction's entries, in the high half.
@@ -41,14 +42,13 @@ impl Default for WriteSet {
     /// An empty write set.
     fn default() -> Self {
         let (slots, index) = (vec![(PersistentAddress::NULL, 0); COMPARED], vec![0; SPARSE * COMPARED]);
-        let (lined, lines) = (Cell::new(0), Cell::new(0));
         Self {
             slots,
             length: 0,
             places: Vec::new(),
             filter: 0,
-            lined,
-            lines,
+            lined: Cell::new(0),
+            lines: Box::new([const { Cell::new(0) }; 64]),
             index,
             generation: GENERATION,
             indexed: 0,
@@ -164,28 +164,58 @@ impl WriteSet {
         if words == 1 && self.indexed == self.length {
             return self.probe(at).is_ok();
         }
+        if self.lined.get() == self.length && !self.has_line_of(at, words) {
+            return false;
+        }
         self.may_have_otherwise(at, words)
     }
 
     #[inline(never)]
     fn may_have_otherwise(&self, at: PersistentAddress, words: usize) -> bool {
         if self.length > SCANNED {
-            return self.has_line_of(at, words);
+            if self.lined.get() != self.length {
+                self.line_all();
+            }
+            let is_indexed = self.indexed == self.length && words <= LINE_WORDS as usize;
+            let has = |word| self.probe(at.word_inside(word)).is_ok();
+            return self.has_line_of(at, words) && (!is_indexed || (0..words as u64).any(has));
         }
         let is_one =
             |word: PersistentAddress| word.offset().wrapping_sub(at.offset()) < words as u64 * WORD_BYTES;
         self.words().iter().any(|&(word, _)| is_one(word))
     }
 
-    /// Whether a line of one of `words` words from `at` on may have a word that is written.
+    /// Whether a line of one of `words` words from `at` on may have a word that is written, once all words have their bits.
+    #[inline(always)]
     fn has_line_of(&self, at: PersistentAddress, words: usize) -> bool {
-        let bit = |at: PersistentAddress| 1_u64.rotate_left((at.offset() / LINE_BYTES) as u32);
-        let before = if self.lined.get() == 0 { 0 } else { self.lines.get() };
-        let new = &self.words()[self.lined.get()..];
-        let lines = new.iter().fold(before, |lines, &(word, _)| lines | bit(word));
-        self.lines.set(lines);
-        self.lined.set(self.length);
-        words > LINE_WORDS as usize || lines & (bit(at) | bit(at.word_inside(words as u64 - 1))) != 0
+        let has = |at| {
+            let (lines, bit) = self.line(at);
+            lines.get() & bit != 0
+        };
+        words > LINE_WORDS as usize || has(at) || has(at.word_inside(words as u64 - 1))
+    }
+
+    /// Where the bit of a word's line is.
+    #[inline(always)]
+    fn line(&self, at: PersistentAddress) -> (&Cell<u64>, u64) {
+        let line = at.offset() / LINE_BYTES;
+        let word = if self.length > COMPARED { line / 64 % 64 } else { 0 };
+        (&self.lines[word as usize], 1_u64.rotate_left(line as u32))
+    }
+
+    /// Sets the bits of the words that have none yet.
+    #[inline(never)]
+    fn line_all(&self) {
+        let mut from = self.lined.replace(self.length);
+        if from == 0 || from <= COMPARED && self.length > COMPARED {
+            from = 0;
+            let used = if self.length > COMPARED { self.lines.len() } else { 1 };
+            self.lines[..used].iter().for_each(|lines| lines.set(0));
+        }
+        for &(at, _) in &self.words()[from..] {
+            let (lines, bit) = self.line(at);
+            lines.set(lines.get() | bit);
+        }
     }
 
     /// The number of the word at `at`, if it is written.
@@ -331,9 +361,12 @@ mod tests {
                 set.clear();
                 let mut model: Vec<(PersistentAddress, u64)> = Vec::new();
                 for (far, near, value) in writes {
-                    let at = PersistentAddress::new((far << 20) + near * WORD_BYTES);
+                    let at = PersistentAddress::new(far * ((1 << 20) + 4096) + near * WORD_BYTES);
                     let run = [value, !value, value ^ 1];
-                    if near % 3 == 0 && !set.may_have(at, run.len()) {
+                    let range = at.offset()..at.word_inside(run.len() as u64).offset();
+                    let has_any = model.iter().any(|(word, _)| range.contains(&word.offset()));
+                    proptest::prop_assert!(!has_any || set.may_have(at, run.len()));
+                    if near % 3 == 0 && !has_any {
                         while !set.push_run(at, &run) {
                             set.lengthen();
                         }
