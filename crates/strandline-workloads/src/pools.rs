@@ -272,8 +272,7 @@ pub struct PreparedProduct<'s> {
 }
 
 impl<'s> PreparedProduct<'s> {
-    /// Creates the pool or store of `system` at `path` and fills it; `None` where that is none of the product's path, or the workload has no
-    /// types.
+    /// Creates the pool or store of `system` at `path`, under its control, and fills it; `None` if it is a scheme, or the workload has no types.
     ///
     /// # Errors
     /// As [`Pool::create`]; the workload does not fit.
@@ -283,6 +282,9 @@ impl<'s> PreparedProduct<'s> {
         system: System,
         setting: PoolSetting,
     ) -> Result<Option<Self>> {
+        if matches!(system, System::Scheme(_)) || system == System::Types && !selection.has_types() {
+            return Ok(None);
+        }
         // Typed collections have headers, tags and tables of their own.
         let heap_bytes = selection.heap_bytes() * if system == System::Types { 2 } else { 1 };
         let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
@@ -303,8 +305,8 @@ impl<'s> PreparedProduct<'s> {
                 }),
                 &new,
             )?,
-            System::Types if selection.has_types() => selection.create_typed(&new)?,
-            System::Types | System::Scheme(_) => return Ok(None),
+            System::Types => selection.create_typed(&new)?,
+            System::Scheme(_) => return Ok(None),
         };
         let assumed_persistent = new.assumed_persistent.get();
         Ok(Some(Self { product: Some(product), path: new.path, assumed_persistent }))

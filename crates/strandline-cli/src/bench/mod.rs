@@ -250,7 +250,12 @@ impl Arguments {
         let carried = |scheme: &System| domain != DomainName::Sync || scheme.in_sync();
         if let Some(scheme) = self.scheme.iter().find(|scheme| !carried(scheme)) {
             return Err(Failure::Usage(format!(
-                "the sync domain carries bppm, strandline, each also with +single-writer, and strandline-types, not {}",
+                "the sync domain carries {}, not {}",
+                System::all()
+                    .filter(|other| other.in_sync())
+                    .map(System::name)
+                    .collect::<Vec<_>>()
+                    .join(", "),
                 scheme.name()
             )));
         }

@@ -103,26 +103,34 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             Ok(place) => self.writes.set_place(number.unwrap_or(self.writes.len()), place),
             Err(Full) => return Err(self.doom(Abort::LogFull)),
         }
-        self.put_at(number, at, value)
+        self.put_numbered(number, at, value)
     }
 
-    /// Keeps the new value of a word that may be written already.
+    /// Keeps the new value of a word that may be written already, or for which there is no room; called, so that small transactions have
+    /// no more code for it.
     #[cold]
     #[inline(never)]
     fn put(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         if self.writes.put_indexed(at, value) { Ok(()) } else { self.put_otherwise(at, value) }
     }
 
+    /// The same, where there are few words, or not all are in the index, or there is no room.
     #[inline(never)]
     fn put_otherwise(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         let number = self.writes.find(at);
-        self.put_at(number, at, value)?;
+        self.put_numbered(number, at, value)?;
         self.writes.keep_indexed();
         Ok(())
     }
 
+    /// Keeps the new value of the word with this number, or of a new one.
     #[inline(always)]
-    fn put_at(&mut self, number: Option<usize>, at: PersistentAddress, value: u64) -> Result<(), Abort> {
+    fn put_numbered(
+        &mut self,
+        number: Option<usize>,
+        at: PersistentAddress,
+        value: u64,
+    ) -> Result<(), Abort> {
         match number {
             Some(number) => self.writes.set(number, value),
             None if self.writes.push(at, value) => {}
