@@ -282,9 +282,6 @@ impl<'s> PreparedProduct<'s> {
         system: System,
         setting: PoolSetting,
     ) -> Result<Option<Self>> {
-        if matches!(system, System::Scheme(_)) || system == System::Types && !selection.has_types() {
-            return Ok(None);
-        }
         // Typed collections have headers, tags and tables of their own.
         let heap_bytes = selection.heap_bytes() * if system == System::Types { 2 } else { 1 };
         let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
@@ -305,8 +302,8 @@ impl<'s> PreparedProduct<'s> {
                 }),
                 &new,
             )?,
-            System::Types => selection.create_typed(&new)?,
-            System::Scheme(_) => return Ok(None),
+            System::Types if selection.has_types() => selection.create_typed(&new)?,
+            System::Types | System::Scheme(_) => return Ok(None),
         };
         let assumed_persistent = new.assumed_persistent.get();
         Ok(Some(Self { product: Some(product), path: new.path, assumed_persistent }))

@@ -101,8 +101,9 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
          tx: executed; ack: known to be durable. of volatile: relative to plain loads and stores under one lock. of np: relative to the same transactions\n\
          (in the same mode) without persistence. of floor: relative to swaps of two words of which only what makes them durable is\n\
          done: a line of log stored, written back and fenced, two words stored home. fences, lines: what commits wait for; bulk: persisted later, many\n\
-         transactions at a time. strandline: bppm as applications have it, compiled into the workload, on words, with one\n\
-         writer at a time, and on typed collections; all schemes run over one and the same dispatch. {} operation(s) per transaction, values of {} bytes, logs of {} KB.\n",
+         transactions at a time. strandline: bppm as applications have it, compiled into the workload, on words (with\n\
+         STM, or one writer at a time) and on typed collections; all schemes run over one and the same dispatch.\n\
+         {} operation(s) per transaction, values of {} bytes, logs of {} KB.\n",
         plan.repetitions,
         plan.duration.as_secs_f64(),
         results.place,

@@ -38,7 +38,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// The same of words of one line, or of several where nothing is written.
     #[inline(always)]
     pub(super) fn own_or_home_line(&mut self, at: PersistentAddress, into: &mut [u64]) {
-        if !self.writes.seems_to_have(at, into.len()) {
+        if !self.writes.may_have(at, into.len()) {
             return self.view.memory.load_range(at, into);
         }
         for (i, value) in into.iter_mut().enumerate() {
