@@ -255,8 +255,8 @@ impl WriteSet {
         }
     }
 
-    /// Records the newest value of the word at `at`, whether it is written already or not, if there are many words, all of them in the index,
-    /// and room for another; whether it did.
+    /// Records the newest value of the word at `at`, which seems to be written ([`WriteSet::seems_to_have`]) and may be or not, if there are many
+    /// words, all of them in the index, and room for another; whether it did.
     #[inline(always)]
     #[must_use]
     pub fn put_indexed(&mut self, at: PersistentAddress, value: u64) -> bool {
@@ -268,7 +268,7 @@ impl WriteSet {
             Ok(number) => self.set(number, value),
             Err(_) if number == self.slots.len() => return false,
             Err(place) => {
-                debug_assert_eq!(self.filter, u64::MAX);
+                debug_assert!(self.seems_to_have(at, 1));
                 self.slots[number] = (at, value);
                 self.index[place] = self.generation | number as u64;
                 (self.length, self.indexed) = (number + 1, number + 1);
@@ -339,8 +339,10 @@ impl WriteSet {
             self.index[place] = self.generation | number;
         }
         self.indexed = self.length;
-        // Words that go through the index set no bits; the filter would soon have all of them anyway.
-        self.filter = u64::MAX;
+        if self.length > COMPARED {
+            // It has most of its bits by now, and the index says more if no word comes past it.
+            self.filter = u64::MAX;
+        }
     }
 
     #[inline(always)]
