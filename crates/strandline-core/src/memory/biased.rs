@@ -4,7 +4,8 @@
 //! is 1: it says so, and looks whether it still is the favourite. Anybody else takes the latch itself, ends the bias, has every
 //! thread of the process go through a memory barrier, and waits until the favourite is not inside. So of both, one sees what the other
 //! stored; the side that pays is the one that seldom comes (biased locking, Kawachiya, Koseki and Onodera; the barrier of one side for
-//! both, Dice, Huang and Yang).
+//! both, Dice, Huang and Yang). A favourite that comes again and again sees within a transaction that it is none any more, and says so in
+//! its word: then there is no need for the barrier, for which both would wait longer.
 //!
 //! An atomic exchange would wait until all that was written back before it has reached memory, at the end of each transaction and again
 //! at the beginning of the next.
@@ -14,6 +15,8 @@ use super::{Memory, VolatileAddress};
 
 /// The favourite is inside.
 const PRESENT: u64 = 1;
+/// It has seen that it is not the favourite, so it is not inside.
+const ENDED: u64 = 2;
 /// How often in a row somebody takes the latch before it is the favourite. The end of a bias, which takes some microseconds, is no more
 /// than a few nanoseconds to each of them.
 const FAVOURED_AFTER: u64 = if cfg!(loom) { 1 } else { 256 };
@@ -51,7 +54,7 @@ pub fn lock_at_once<M: Memory>(
     if memory.load(favourite(at)) == own.offset() {
         return true;
     }
-    store_own(0);
+    store_own(ENDED);
     false
 }
 
@@ -94,42 +97,56 @@ pub fn step_aside<M: Memory>(memory: &M, at: VolatileAddress) {
 #[inline(never)]
 fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) {
     memory.lock(at);
-    match memory.load(favourite(at)) {
-        0 => {}
+    let was_busy = match memory.load(favourite(at)) {
+        0 => false,
         present => end_bias(memory, at, VolatileAddress::new(present)),
-    }
+    };
     let Some(own) = own else { return };
-    let times_before = if memory.load(last(at)) == own.offset() { memory.load(times(at)) } else { 0 };
+    let times_before = match memory.load(last(at)) == own.offset() {
+        // It will be left alone for as long as it has waited itself.
+        _ if was_busy => FAVOURED_AFTER - 1,
+        true => memory.load(times(at)),
+        false => 0,
+    };
     memory.store(last(at), own.offset());
     memory.store(times(at), (times_before + 1) % FAVOURED_AFTER);
     // Once, so that it is known that the system does it.
-    if times_before + 1 == FAVOURED_AFTER && memory.process_barrier() {
+    if times_before + 1 == FAVOURED_AFTER && (was_busy || memory.process_barrier()) {
         memory.store(own, PRESENT);
         memory.store(favourite(at), own.offset());
         memory.unlock(at);
     }
 }
 
-/// Waits until the favourite, whose own word is `present`, is not inside, and never will be again by being the favourite.
+/// Waits until the favourite, whose own word is `present`, is not inside, and never will be again by being the favourite. Whether it came
+/// again and again, and was left alone for a while.
 #[cold]
-fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress) {
+fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress) -> bool {
     // One that comes again and again keeps what it has in its core's cache for a while.
-    let mut nap = NAP;
-    for _ in 0..NAPS {
-        if is_away(memory, present) {
-            break;
-        }
+    let mut naps = 0;
+    while naps < NAPS && !is_away(memory, present) {
         // Where nothing changes meanwhile, and nobody wakes anybody but by [`step_aside`].
-        memory.wait_briefly(times(at), memory.load(times(at)), nap);
-        nap *= 2;
+        memory.wait_briefly(times(at), memory.load(times(at)), NAP << naps);
+        naps += 1;
     }
     memory.store(favourite(at), 0);
-    if !memory.process_barrier() {
-        // Nobody could be let in any more. What is committed is in the pool.
-        eprintln!("strandline: the system refuses membarrier, which it did not before");
-        std::process::abort();
+    if naps < NAPS || !has_ended(memory, present) {
+        if !memory.process_barrier() {
+            // Nobody could be let in any more. What is committed is in the pool.
+            eprintln!("strandline: the system refuses membarrier, which it did not before");
+            std::process::abort();
+        }
+        latch::wait_while(memory, present, PRESENT);
     }
-    latch::wait_while(memory, present, PRESENT);
+    naps > 0
+}
+
+/// Whether the favourite soon says that it has seen that it is none.
+fn has_ended<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
+    (0..4 * PATIENCE).any(|_| {
+        memory.pause();
+        memory.load(present) == ENDED
+    })
 }
 
 /// Whether the favourite is not inside for longer than it takes to come again at once.
@@ -240,7 +257,7 @@ mod tests {
         count(&memory, Some(own(1)));
         assert_eq!(favourite(), 0);
         count(&memory, Some(own(0)));
-        assert_eq!((favourite(), memory.load(LATCH), memory.load(own(0))), (0, 0, 0));
+        assert_eq!((favourite(), memory.load(LATCH), memory.load(own(0))), (0, 0, ENDED));
     }
 
     #[test]
