@@ -80,22 +80,46 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.concurrency() != Concurrency::SingleWriter
             || !(1..=LINE_WORDS as usize).contains(&values.len())
             || self.scheme.takes_writes()
-            || self.writes.may_have(at, values.len())
         {
             return false;
         }
-        Self::fetch_home(&self.view.memory, at);
-        if values.len() > 1 {
-            Self::fetch_home(&self.view.memory, at.word_inside(values.len() as u64 - 1));
+        if self.writes.seems_to_have(at, values.len()) {
+            return self.keep_few_otherwise(at, values);
         }
+        self.fetch_few(at, values.len());
+        self.writes.push_run_filtered(at, values)
+    }
+
+    #[inline(never)]
+    fn keep_few_otherwise(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
+        if self.writes.may_have(at, values.len()) {
+            return false;
+        }
+        self.fetch_few(at, values.len());
         self.writes.push_run(at, values)
+    }
+
+    #[inline(always)]
+    fn fetch_few(&self, at: PersistentAddress, words: usize) {
+        Self::fetch_home(&self.view.memory, at);
+        if words > 1 {
+            Self::fetch_home(&self.view.memory, at.word_inside(words as u64 - 1));
+        }
     }
 
     #[inline(always)]
     fn keep_word(&mut self, at: PersistentAddress, value: u64, may_be_written: bool) -> Result<(), Abort> {
         if !self.scheme.takes_writes() {
-            let is_new = !may_be_written || !self.writes.seems_to_have(at, 1);
-            return if is_new && self.writes.push(at, value) { Ok(()) } else { self.put(at, value) };
+            let is_kept = if may_be_written {
+                if self.writes.seems_to_have(at, 1) {
+                    self.writes.push_marked(at, value)
+                } else {
+                    self.writes.push_filtered(at, value)
+                }
+            } else {
+                self.writes.push(at, value)
+            };
+            return if is_kept { Ok(()) } else { self.put(at, value) };
         }
         let number = if may_be_written { self.writes.find(at) } else { None };
         let place = number.map(|number| self.writes.place(number));
@@ -106,21 +130,13 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.put_numbered(number, at, value)
     }
 
-    /// Keeps the new value of a word that may be written already, or for which there is no room; called, so that small transactions have
-    /// no more code for it.
+    /// Keeps the new value of a word that may be written already, or for which there is no room; called, so that other writes have no more
+    /// code for it.
     #[cold]
     #[inline(never)]
     fn put(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
-        if self.writes.put_indexed(at, value) { Ok(()) } else { self.put_otherwise(at, value) }
-    }
-
-    /// The same, where there are few words, or not all are in the index, or there is no room.
-    #[inline(never)]
-    fn put_otherwise(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         let number = self.writes.find(at);
-        self.put_numbered(number, at, value)?;
-        self.writes.keep_indexed();
-        Ok(())
+        self.put_numbered(number, at, value)
     }
 
     /// Keeps the new value of the word with this number, or of a new one.

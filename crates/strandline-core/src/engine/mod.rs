@@ -195,6 +195,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// It is to be a large transaction, and the device failed.
     #[inline(never)]
     pub fn begin(&mut self, attempt: u32, read_only: bool) -> Result<(), Abort> {
+        if self.writes.is_marked() {
+            return self.begin_after_many_writes(attempt, read_only);
+        }
         if self.concurrency() == Concurrency::Stm {
             self.reads.clear();
         }
@@ -216,6 +219,13 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         self.is_plain_reader = false;
         self.begin_with_care(attempt)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_after_many_writes(&mut self, attempt: u32, read_only: bool) -> Result<(), Abort> {
+        self.writes.clear();
+        self.begin(attempt, read_only)
     }
 
     /// Begins an attempt, if nobody is to be waited for.

@@ -94,7 +94,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return load();
         }
         if self.holds_lock {
-            return if self.writes.may_have(at, N) { None } else { load() };
+            let may_have = self.writes.seems_to_have(at, N)
+                && self.writes.seems_marked(at, N)
+                && self.writes.may_have_filtered(at, N);
+            return if may_have { None } else { load() };
         }
         let words = load()?;
         (self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon).then_some(words)

@@ -1,22 +1,23 @@
 //! What a running transaction has written: each word once, with its newest value, in the order of the first writes. A commit copies
 //! it to the log and stores it home from here.
 
-use std::cell::Cell;
 use std::collections::HashSet;
 
-use crate::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress, WORD_BYTES};
+use crate::memory::{LINE_WORDS, PersistentAddress, WORD_BYTES};
 
 /// So many words are found by looking at each.
 const SCANNED: usize = 16;
-/// So many words are compared with each other to find their lines, and their lines share 64 bits.
+/// So many words are compared with each other to find their lines.
 const COMPARED: usize = 64;
 /// There is room for so many words at first; then for twice as many again and again.
 const FIRST_SLOTS: usize = 64;
 /// Places of the index for each word that there is room for: so most words are where they are looked for first.
 const SPARSE: usize = 4;
-const _: () = assert!((SPARSE * FIRST_SLOTS).is_power_of_two());
+const _: () = assert!(FIRST_SLOTS.is_power_of_two() && SPARSE.is_power_of_two());
 /// From one generation of the index to the next.
 const GENERATION: u64 = 1 << 32;
+/// So many consecutive words have their marks in one block.
+const BLOCK_WORDS: u64 = u64::BITS as u64;
 
 /// The written words of one transaction, and what finds them.
 pub struct WriteSet {
@@ -26,33 +27,32 @@ pub struct WriteSet {
     /// Where the scheme keeps each of them, if it is told of each write: a log record, a slot of an execution area. Behind them is what
     /// earlier transactions left.
     places: Vec<u32>,
-    /// A bit for each word that may be written, by its number modulo 64: others need no look-up.
+    /// A bit for each word that may be written, by its number modulo 64: others need no look-up. All of them once words are marked.
     filter: u64,
-    /// So many words have their bits in `lines`; the others follow when it is next asked.
-    lined: Cell<usize>,
-    /// A bit for each line of theirs, by its number modulo the number of bits, or modulo 64 until there are more than [`COMPARED`] words: for
-    /// reads of several words in sets of many.
-    lines: Box<[Cell<u64>; 64]>,
+    /// A mark for each word, where there are more than [`SCANNED`]: a bit of a block, of which there are as many as slots, so one mark in
+    /// 64 is set at most. None is while there are fewer words.
+    marks: Vec<u64>,
+    /// The number of the last block, or 0 while words are not marked.
+    last_block: usize,
     /// Open addressing, for when there are more than [`SCANNED`] words: generation in the high half, number of the word in the low one.
     index: Vec<u64>,
     /// The generation of the entries that count, in the high half: a new one when a transaction's first words are indexed.
     generation: u64,
-    /// So many words are in the index; the others follow when it is next asked, or as they are written ([`WriteSet::put_indexed`]).
+    /// So many words are in the index; the others follow when one is next looked for that is marked.
     indexed: usize,
 }
 
 impl Default for WriteSet {
     /// An empty write set.
     fn default() -> Self {
-        let (slots, index) = (vec![(PersistentAddress::NULL, 0); FIRST_SLOTS], vec![0; SPARSE * FIRST_SLOTS]);
         Self {
-            slots,
+            slots: vec![(PersistentAddress::NULL, 0); FIRST_SLOTS],
             length: 0,
             places: Vec::new(),
             filter: 0,
-            lined: Cell::new(0),
-            lines: Box::new([const { Cell::new(0) }; 64]),
-            index,
+            marks: vec![0; FIRST_SLOTS],
+            last_block: 0,
+            index: vec![0; SPARSE * FIRST_SLOTS],
             generation: GENERATION,
             indexed: 0,
         }
@@ -63,9 +63,8 @@ impl WriteSet {
     /// Forgets all words.
     #[inline(always)]
     pub fn clear(&mut self) {
-        if self.length > SCANNED {
-            self.indexed = 0;
-            self.lined.set(0);
+        if self.is_marked() {
+            self.unmark_all();
         }
         (self.length, self.filter) = (0, 0);
     }
@@ -156,78 +155,105 @@ impl WriteSet {
         self.filter & if words <= LINE_WORDS as usize { Self::bits(at, words) } else { u64::MAX } != 0
     }
 
-    /// The same, and right where few words are written, or all of them are in the index and `words` are no more than a line has.
+    /// The same, for sets of many words.
+    #[inline(always)]
+    pub fn seems_marked(&self, at: PersistentAddress, words: usize) -> bool {
+        let is_one_block = words == 1 || Self::block_words_left(at) >= words as u64;
+        !self.is_marked() || !is_one_block || self.has_mark(at, words)
+    }
+
+    /// Whether one of `words` words from `at` on, whose marks are in one block, is marked.
+    #[inline(always)]
+    fn has_mark(&self, at: PersistentAddress, words: usize) -> bool {
+        self.marks[self.block(at)] & Self::bits(at, words) != 0
+    }
+
+    /// The same of `words` words from `at` on, and right where few words are written, or all of them are in the index.
     #[inline(always)]
     pub fn may_have(&self, at: PersistentAddress, words: usize) -> bool {
         self.seems_to_have(at, words) && self.may_have_filtered(at, words)
     }
 
+    /// The same, once [`WriteSet::seems_to_have`] says so.
     #[inline(never)]
-    fn may_have_filtered(&self, at: PersistentAddress, words: usize) -> bool {
-        // What is mostly the case calls nothing, so that no registers are to be saved.
-        if self.length > SCANNED {
-            if words == 1 && self.indexed == self.length {
-                return self.probe(at).is_ok();
-            }
-            if self.lined.get() == self.length && !self.has_line_of(at, words) {
-                return false;
-            }
-        }
-        self.may_have_otherwise(at, words)
-    }
-
-    #[inline(never)]
-    fn may_have_otherwise(&self, at: PersistentAddress, words: usize) -> bool {
+    pub fn may_have_filtered(&self, at: PersistentAddress, words: usize) -> bool {
         if self.length <= SCANNED {
             let is_one =
                 |word: PersistentAddress| word.offset().wrapping_sub(at.offset()) < words as u64 * WORD_BYTES;
             return self.words().iter().any(|&(word, _)| is_one(word));
         }
-        if self.lined.get() != self.length {
-            self.line_all();
+        if !self.is_marked() || words > LINE_WORDS as usize {
+            return true;
         }
-        let is_indexed = self.indexed == self.length && words <= LINE_WORDS as usize;
-        let has = |word| self.probe(at.word_inside(word)).is_ok();
-        self.has_line_of(at, words) && (!is_indexed || (0..words as u64).any(has))
+        let here = words.min(Self::block_words_left(at) as usize);
+        if !self.has_mark(at, here)
+            && (words == here || !self.has_mark(at.word_inside(here as u64), words - here))
+        {
+            return false;
+        }
+        self.indexed < self.length || (0..words as u64).any(|word| self.probe(at.word_inside(word)).is_some())
     }
 
-    /// Whether a line of one of `words` words from `at` on may have a word that is written, once all words have their bits.
+    /// The number of the block of a word's mark.
     #[inline(always)]
-    fn has_line_of(&self, at: PersistentAddress, words: usize) -> bool {
-        let has = |at| {
-            let (lines, bit) = self.line(at);
-            lines.get() & bit != 0
-        };
-        words > LINE_WORDS as usize || has(at) || has(at.word_inside(words as u64 - 1))
+    fn block(&self, at: PersistentAddress) -> usize {
+        Self::block_of(at) & self.last_block
     }
 
-    /// Where the bit of a word's line is.
+    /// The same, if there were as many blocks as addresses need.
     #[inline(always)]
-    fn line(&self, at: PersistentAddress) -> (&Cell<u64>, u64) {
-        let line = at.offset() / LINE_BYTES;
-        let word = if self.length > COMPARED { line / 64 % 64 } else { 0 };
-        (&self.lines[word as usize], 1_u64.rotate_left(line as u32))
+    fn block_of(at: PersistentAddress) -> usize {
+        (at.offset() / (BLOCK_WORDS * WORD_BYTES)) as usize
     }
 
-    /// Sets the bits of the words that have none yet.
+    /// How many words from `at` on have their marks in the same block.
+    #[inline(always)]
+    fn block_words_left(at: PersistentAddress) -> u64 {
+        BLOCK_WORDS - at.offset() / WORD_BYTES % BLOCK_WORDS
+    }
+
+    /// Whether words are marked.
+    #[inline(always)]
+    pub fn is_marked(&self) -> bool {
+        self.last_block != 0
+    }
+
+    /// Marks the words, if they are not.
+    #[inline(always)]
+    fn keep_marked(&mut self) {
+        if !self.is_marked() {
+            self.mark_all();
+        }
+    }
+
+    #[cold]
     #[inline(never)]
-    fn line_all(&self) {
-        let mut from = self.lined.replace(self.length);
-        if from == 0 || from <= COMPARED && self.length > COMPARED {
-            from = 0;
-            let used = if self.length > COMPARED { self.lines.len() } else { 1 };
-            self.lines[..used].iter().for_each(|lines| lines.set(0));
+    fn mark_all(&mut self) {
+        (self.last_block, self.filter) = (self.marks.len() - 1, u64::MAX);
+        for &(at, _) in &self.slots[..self.length] {
+            self.marks[Self::block_of(at) & self.last_block] |= Self::bits(at, 1);
         }
-        for &(at, _) in &self.words()[from..] {
-            let (lines, bit) = self.line(at);
-            lines.set(lines.get() | bit);
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, at: PersistentAddress) {
+        let block = self.block(at);
+        self.marks[block] |= Self::bits(at, 1);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unmark_all(&mut self) {
+        for &(at, _) in &self.slots[..self.length] {
+            self.marks[Self::block_of(at) & self.last_block] = 0;
         }
+        (self.last_block, self.indexed) = (0, 0);
     }
 
     /// The number of the word at `at`, if it is written.
     #[inline(always)]
     pub fn find(&mut self, at: PersistentAddress) -> Option<usize> {
-        if !self.seems_to_have(at, 1) { None } else { self.find_filtered(at) }
+        if self.seems_to_have(at, 1) { self.find_filtered(at) } else { None }
     }
 
     #[inline(never)]
@@ -235,52 +261,67 @@ impl WriteSet {
         if self.length <= SCANNED {
             return self.words().iter().rposition(|&(word, _)| word == at);
         }
+        self.keep_marked();
+        if !self.has_mark(at, 1) {
+            return None;
+        }
         self.index_all();
-        self.probe(at).ok()
+        self.probe(at)
     }
 
-    /// The number of the word at `at` if it is in the index, otherwise where in the index it belongs.
+    /// The number of the word at `at`, if it is in the index.
     #[inline(always)]
-    fn probe(&self, at: PersistentAddress) -> Result<usize, usize> {
+    fn probe(&self, at: PersistentAddress) -> Option<usize> {
         let mut place = Self::hash(at);
         loop {
             place &= self.index.len() - 1;
             // An entry of another generation gives no number of a word.
             let number = (self.index[place] ^ self.generation) as usize;
             match self.slots.get(number) {
-                None => return Err(place),
-                Some(&(word, _)) if word == at => return Ok(number),
+                None => return None,
+                Some(&(word, _)) if word == at => return Some(number),
                 Some(_) => place += 1,
             }
         }
     }
 
-    /// Records the newest value of the word at `at`, which seems to be written ([`WriteSet::seems_to_have`]) and may be or not, if there are many
-    /// words, all of them in the index, and room for another; whether it did.
+    /// Adds a word, if words are marked and it is not, and there is room: whether it did, and then it was not written.
     #[inline(always)]
     #[must_use]
-    pub fn put_indexed(&mut self, at: PersistentAddress, value: u64) -> bool {
-        let number = self.length;
-        if self.indexed != number || number <= SCANNED {
-            return false;
-        }
-        match self.probe(at) {
-            Ok(number) => self.set(number, value),
-            Err(_) if number == self.slots.len() => return false,
-            Err(place) => {
-                debug_assert!(self.seems_to_have(at, 1));
-                self.slots[number] = (at, value);
-                self.index[place] = self.generation | number as u64;
-                (self.length, self.indexed) = (number + 1, number + 1);
+    pub fn push_marked(&mut self, at: PersistentAddress, value: u64) -> bool {
+        let (block, bit) = (self.block(at), Self::bits(at, 1));
+        match (self.marks.get_mut(block), self.slots.get_mut(self.length)) {
+            (Some(marks), Some(slot)) if self.last_block != 0 && *marks & bit == 0 => {
+                *marks |= bit;
+                *slot = (at, value);
+                self.length += 1;
+                true
             }
+            _ => false,
         }
-        true
     }
 
     /// Adds a word that is not written yet; `false`: there is no room before [`WriteSet::lengthen`].
     #[inline(always)]
     #[must_use]
     pub fn push(&mut self, at: PersistentAddress, value: u64) -> bool {
+        let is_added = self.push_slot(at, value);
+        if is_added && self.is_marked() {
+            self.mark(at);
+        }
+        is_added
+    }
+
+    /// The same of a word for which [`WriteSet::seems_to_have`] says no: so words are not marked.
+    #[inline(always)]
+    #[must_use]
+    pub fn push_filtered(&mut self, at: PersistentAddress, value: u64) -> bool {
+        debug_assert!(!self.is_marked());
+        self.push_slot(at, value)
+    }
+
+    #[inline(always)]
+    fn push_slot(&mut self, at: PersistentAddress, value: u64) -> bool {
         let Some(slot) = self.slots.get_mut(self.length) else { return false };
         *slot = (at, value);
         self.length += 1;
@@ -293,6 +334,23 @@ impl WriteSet {
     #[inline(always)]
     #[must_use]
     pub fn push_run(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
+        let is_added = self.push_slots(at, values);
+        if is_added && self.is_marked() {
+            (0..values.len() as u64).for_each(|word| self.mark(at.word_inside(word)));
+        }
+        is_added
+    }
+
+    /// The same of words of which [`WriteSet::seems_to_have`] says that none is.
+    #[inline(always)]
+    #[must_use]
+    pub fn push_run_filtered(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
+        debug_assert!(!self.is_marked());
+        self.push_slots(at, values)
+    }
+
+    #[inline(always)]
+    fn push_slots(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
         debug_assert!((1..=LINE_WORDS as usize).contains(&values.len()));
         let end = self.length + values.len();
         let Some(slots) = self.slots.get_mut(self.length..end) else { return false };
@@ -306,17 +364,12 @@ impl WriteSet {
 
     /// Makes room for more words.
     pub fn lengthen(&mut self) {
-        self.slots.resize(2 * self.slots.len(), (PersistentAddress::NULL, 0));
-        self.index = vec![0; SPARSE * self.slots.len()];
+        let slots = 2 * self.slots.len();
+        self.slots.resize(slots, (PersistentAddress::NULL, 0));
+        self.index = vec![0; SPARSE * slots];
         self.indexed = 0;
-    }
-
-    /// Indexes the words that are not indexed yet, if there are too many to look at each.
-    #[inline(always)]
-    pub fn keep_indexed(&mut self) {
-        if self.length > SCANNED {
-            self.index_all();
-        }
+        self.marks = vec![0; slots];
+        self.mark_all();
     }
 
     /// Indexes the words that are not indexed yet.
@@ -339,10 +392,6 @@ impl WriteSet {
             self.index[place] = self.generation | number;
         }
         self.indexed = self.length;
-        if self.length > COMPARED {
-            // It has most of its bits by now, and the index says more if no word comes past it.
-            self.filter = u64::MAX;
-        }
     }
 
     #[inline(always)]
@@ -393,6 +442,7 @@ mod tests {
             let mut set = WriteSet::default();
             for writes in transactions {
                 set.clear();
+                proptest::prop_assert!(set.marks.iter().all(|&marks| marks == 0));
                 let mut model: Vec<(PersistentAddress, u64)> = Vec::new();
                 for (far, near, value) in writes {
                     let at = PersistentAddress::new(far * ((1 << 20) + 4096) + near * WORD_BYTES);
@@ -401,9 +451,13 @@ mod tests {
                     let has_any = model.iter().any(|(word, _)| range.contains(&word.offset()));
                     let (may_have, is_exact) = (set.may_have(at, run.len()), set.is_exact());
                     proptest::prop_assert!(may_have == has_any || may_have && !is_exact);
+                    let seems_to_have = set.seems_to_have(at, run.len());
+                    proptest::prop_assert!(!has_any || seems_to_have && set.seems_marked(at, run.len()));
                     if near % 3 == 0 && !has_any {
-                        while !set.push_run(at, &run) {
-                            set.lengthen();
+                        if seems_to_have || !set.push_run_filtered(at, &run) {
+                            while !set.push_run(at, &run) {
+                                set.lengthen();
+                            }
                         }
                         model.extend((0..).zip(run).map(|(word, value)| (at.word(word), value)));
                         continue;
@@ -411,25 +465,25 @@ mod tests {
                     let expected = model.iter().position(|&(word, _)| word == at);
                     let (may_have, is_exact) = (set.may_have(at, 1), set.is_exact());
                     proptest::prop_assert!(may_have == expected.is_some() || may_have && !is_exact);
-                    match expected {
-                        Some(number) => model[number].1 = value,
-                        None => model.push((at, value)),
-                    }
-                    if value % 4 != 0 && set.seems_to_have(at, 1) && set.put_indexed(at, value) {
-                        proptest::prop_assert_eq!(set.find(at), expected.or(Some(model.len() - 1)));
+                    let seems_to_have = set.seems_to_have(at, 1);
+                    proptest::prop_assert!(expected.is_none() || seems_to_have && set.seems_marked(at, 1));
+                    if value % 4 != 0 && (set.push_marked(at, value) || !seems_to_have && set.push_filtered(at, value)) {
+                        proptest::prop_assert_eq!(expected, None);
+                        model.push((at, value));
                         continue;
                     }
                     proptest::prop_assert_eq!(set.find(at), expected);
                     match expected {
-                        Some(number) => set.set(number, value),
+                        Some(number) => {
+                            model[number].1 = value;
+                            set.set(number, value);
+                        }
                         None => {
+                            model.push((at, value));
                             while !set.push(at, value) {
                                 set.lengthen();
                             }
                         }
-                    }
-                    if value % 4 != 1 {
-                        set.keep_indexed();
                     }
                     proptest::prop_assert!(set.may_have(at, 1));
                 }
