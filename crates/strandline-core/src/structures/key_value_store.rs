@@ -484,7 +484,9 @@ impl KeyValueStore {
         let at = tx.alloc(8 * words)?;
         let head = [next, hash, lengths];
         // A short node is written at once.
-        if words <= SHORT_NODE {
+        if let (&[value], 1..=8) = (value, key.len()) {
+            tx.write_array(at, &[next, hash, lengths, word_of(key), value])?;
+        } else if words <= SHORT_NODE {
             let mut node = [0; SHORT_NODE as usize];
             let node = &mut node[..words as usize];
             put_node(node, head, key, value);
