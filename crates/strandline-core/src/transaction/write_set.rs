@@ -16,6 +16,8 @@ const SPARSE: usize = 4;
 const _: () = assert!(FIRST_SLOTS.is_power_of_two() && SPARSE.is_power_of_two());
 /// From one generation of the index to the next.
 const GENERATION: u64 = 1 << 32;
+/// So many blocks are cleared with less effort than a word's block is found and cleared.
+const CLEARED_AT_ONCE: usize = 8;
 /// So many consecutive words have their marks in one block.
 const BLOCK_WORDS: u64 = u64::BITS as u64;
 
@@ -244,8 +246,12 @@ impl WriteSet {
     #[cold]
     #[inline(never)]
     fn unmark_all(&mut self) {
-        for &(at, _) in &self.slots[..self.length] {
-            self.marks[Self::block_of(at) & self.last_block] = 0;
+        if self.marks.len() <= CLEARED_AT_ONCE * self.length {
+            self.marks.fill(0);
+        } else {
+            for &(at, _) in &self.slots[..self.length] {
+                self.marks[Self::block_of(at) & self.last_block] = 0;
+            }
         }
         (self.last_block, self.indexed) = (0, 0);
     }
