@@ -92,7 +92,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     #[inline(never)]
     fn keep_few_otherwise(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
-        if self.writes.may_have(at, values.len()) {
+        if self.writes.may_have_filtered(at, values.len()) {
             return false;
         }
         self.fetch_few(at, values.len());

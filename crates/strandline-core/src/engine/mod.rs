@@ -195,7 +195,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// It is to be a large transaction, and the device failed.
     #[inline(never)]
     pub fn begin(&mut self, attempt: u32, read_only: bool) -> Result<(), Abort> {
-        if self.writes.is_marked() {
+        // Here and not below: a call in the midst would have registers saved by each transaction.
+        if self.writes.has_marks() {
             return self.begin_after_many_writes(attempt, read_only);
         }
         if self.concurrency() == Concurrency::Stm {

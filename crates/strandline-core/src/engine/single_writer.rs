@@ -1,7 +1,7 @@
 //! Single-writer mode: one writer at a time, so writes need no locks and a writer's reads no validation.
 //!
 //! The writer holds one lock from beginning to end. A read looks for the writer's own write through the
-//! write set's filter and index, otherwise loads home. Readers validate against a global sequence that is
+//! write set's filter, marks and index, otherwise loads home. Readers validate against a global sequence that is
 //! odd only while home is being stored, never during a flush; after some failures they take the writer's
 //! lock.
 
@@ -21,7 +21,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return false;
         }
         if self.read_only {
-            self.writes.mark_reader();
+            self.writes.fill_filter();
             return self.begin_single_reader_at_once();
         }
         if !biased::lock_at_once(memory, SharedLayout::WRITER, self.slot.present(), self.store_present()) {
@@ -72,7 +72,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return;
         }
         if !self.holds_lock {
-            self.writes.mark_reader();
+            self.writes.fill_filter();
             self.horizon = loop {
                 let sequence = memory.load(SharedLayout::SEQUENCE);
                 if sequence & 1 == 0 {

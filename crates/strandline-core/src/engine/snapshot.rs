@@ -42,7 +42,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.past = Some(past);
         self.newest_seen = past.time;
         self.horizon = out_of_reach(self.concurrency());
-        self.writes.mark_reader();
+        self.writes.fill_filter();
     }
 
     /// The transaction has ended, and reads at no snapshot any more.

@@ -1,11 +1,11 @@
 //! A latch for what one thread mostly takes again and again, which then costs two plain stores.
 //!
-//! Whoever has taken the latch many times in a row becomes its favourite. The favourite has a word of its own, and is inside while that
-//! is 1: it says so, and looks whether it still is the favourite. Anybody else takes the latch itself, ends the bias, has every
-//! thread of the process go through a memory barrier, and waits until the favourite is not inside. So of both, one sees what the other
-//! stored; the side that pays is the one that seldom comes (biased locking, Kawachiya, Koseki and Onodera; the barrier of one side for
-//! both, Dice, Huang and Yang). A favourite that comes again and again sees within a transaction that it is none any more, and says so in
-//! its word: then there is no need for the barrier, for which both would wait longer.
+//! Whoever has taken the latch many times in a row, or waited until another thread's turn was over, becomes its favourite. The favourite has
+//! a word of its own, and is inside while that is 1: it says so, and looks whether it still is the favourite. Anybody else takes the latch
+//! itself, ends the bias, has every thread of the process go through a memory barrier, and waits until the favourite is not inside. So of
+//! the two, one sees what the other stored; the side that pays is the one that seldom comes (biased locking, Kawachiya, Koseki and Onodera;
+//! the barrier of one side for both, Dice, Huang and Yang). A favourite that comes again and again sees at its next transaction that it is
+//! none any more, and says so in its word: then there is no need for the barrier, for which both would wait longer.
 //!
 //! An atomic exchange would wait until all that was written back before it has reached memory, at the end of each transaction and again
 //! at the beginning of the next.
@@ -15,10 +15,10 @@ use super::{Memory, VolatileAddress};
 
 /// The favourite is inside.
 const PRESENT: u64 = 1;
-/// It has seen that it is not the favourite, so it is not inside.
+/// It has seen that it is not the favourite: it is not inside as such, nor will be before it is the favourite again.
 const ENDED: u64 = 2;
-/// How often in a row somebody takes the latch before it is the favourite. The end of a bias, which takes some microseconds, is no more
-/// than a few nanoseconds to each of them.
+/// How often in a row somebody takes the latch before it is the favourite, if it did not have to wait. The end of a bias, which takes some
+/// microseconds, is no more than a few nanoseconds to each of them.
 const FAVOURED_AFTER: u64 = if cfg!(loom) { 1 } else { 256 };
 /// Naps, each twice as long as the one before and [`LONGEST_NAP`] or a little more together, before the bias of one that is always inside
 /// is ended.
@@ -65,7 +65,7 @@ pub fn unlock_at_once(store_own: impl Fn(u64)) {
 }
 
 /// Takes the latch at `at`, the first of four words, waiting for it; `own` is a word that nobody else stores to, of one who may become the
-/// favourite.
+/// favourite, and for no other latch.
 #[inline(always)]
 pub fn lock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) {
     if !memory.has_process_barrier() {
@@ -97,29 +97,32 @@ pub fn step_aside<M: Memory>(memory: &M, at: VolatileAddress) {
 #[inline(never)]
 fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) {
     memory.lock(at);
-    let was_busy = match memory.load(favourite(at)) {
+    let has_napped = match memory.load(favourite(at)) {
         0 => false,
         present => end_bias(memory, at, VolatileAddress::new(present)),
     };
     let Some(own) = own else { return };
-    let times_before = match memory.load(last(at)) == own.offset() {
-        // It will be left alone for as long as it has waited itself.
-        _ if was_busy => FAVOURED_AFTER - 1,
-        true => memory.load(times(at)),
-        false => 0,
+    // It has waited for longer than it takes to end its own bias, and will be left alone as long by one that comes again and again. Where a
+    // third has waited long, that one is next.
+    let times_before = if has_napped && latch::is_not_awaited(memory, at) {
+        FAVOURED_AFTER - 1
+    } else if memory.load(last(at)) == own.offset() {
+        memory.load(times(at))
+    } else {
+        0
     };
     memory.store(last(at), own.offset());
     memory.store(times(at), (times_before + 1) % FAVOURED_AFTER);
     // Once, so that it is known that the system does it.
-    if times_before + 1 == FAVOURED_AFTER && (was_busy || memory.process_barrier()) {
+    if times_before + 1 == FAVOURED_AFTER && (has_napped || memory.process_barrier()) {
         memory.store(own, PRESENT);
         memory.store(favourite(at), own.offset());
         memory.unlock(at);
     }
 }
 
-/// Waits until the favourite, whose own word is `present`, is not inside, and never will be again by being the favourite. Whether it came
-/// again and again, and was left alone for a while.
+/// Waits until the favourite, whose own word is `present`, is not inside, and never will be again by being the favourite. Whether it was
+/// there at first, and left alone for a while.
 #[cold]
 fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress) -> bool {
     // One that comes again and again keeps what it has in its core's cache for a while.
@@ -258,6 +261,50 @@ mod tests {
         assert_eq!(favourite(), 0);
         count(&memory, Some(own(0)));
         assert_eq!((favourite(), memory.load(LATCH), memory.load(own(0))), (0, 0, ENDED));
+    }
+
+    /// Makes number 0 the favourite, and it is inside until `until` holds. Meanwhile number 1 takes the latch, and, if `third`, number 2 waits
+    /// for it. Who is the favourite while number 1 is inside.
+    fn favourite_after_waiting(third: bool, until: fn(&Native) -> bool) -> u64 {
+        let memory = memory();
+        for _ in 0..FAVOURED_AFTER {
+            count(&memory, Some(own(0)));
+        }
+        lock(&memory, LATCH, Some(own(0)));
+        std::thread::scope(|threads| {
+            let second = threads.spawn({
+                let memory = memory.fork();
+                move || {
+                    lock(&memory, LATCH, Some(own(1)));
+                    let found = memory.load(favourite(LATCH));
+                    unlock(&memory, LATCH, Some(own(1)));
+                    found
+                }
+            });
+            while memory.load(LATCH) == 0 {
+                std::thread::yield_now();
+            }
+            if third {
+                let memory = memory.fork();
+                threads.spawn(move || count(&memory, Some(own(2))));
+            }
+            while !until(&memory) {
+                std::thread::yield_now();
+            }
+            unlock(&memory, LATCH, Some(own(0)));
+            second.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn who_has_waited_is_the_favourite_at_once_unless_a_third_has_waited_too() {
+        if !memory().process_barrier() {
+            return;
+        }
+        let has_napped = |memory: &Native| memory.load(favourite(LATCH)) == 0;
+        assert_eq!(favourite_after_waiting(false, has_napped), own(1).offset());
+        let is_third_overdue = |memory: &Native| !latch::is_not_awaited(memory, LATCH);
+        assert_eq!(favourite_after_waiting(true, is_third_overdue), 0);
     }
 
     #[test]

@@ -38,6 +38,8 @@ const HASH: u64 = 1;
 const LENGTHS: u64 = 2;
 const KEY: u64 = 3;
 
+/// Words of a node with one of key and one of value, which is written in place.
+const SHORTEST_NODE: u64 = KEY + 2;
 /// Words of a node that is put together before it is written.
 const SHORT_NODE: u64 = 8;
 /// Nodes in a chain from which on a further key makes its cell a table.
@@ -484,8 +486,10 @@ impl KeyValueStore {
         let at = tx.alloc(8 * words)?;
         let head = [next, hash, lengths];
         // A short node is written at once.
-        if let (&[value], 1..=8) = (value, key.len()) {
-            tx.write_array(at, &[next, hash, lengths, word_of(key), value])?;
+        if words == SHORTEST_NODE {
+            let mut node = [0; SHORTEST_NODE as usize];
+            put_node(&mut node, head, key, value);
+            tx.write_array(at, &node)?;
         } else if words <= SHORT_NODE {
             let mut node = [0; SHORT_NODE as usize];
             let node = &mut node[..words as usize];

@@ -31,10 +31,10 @@ pub struct WriteSet {
     places: Vec<u32>,
     /// A bit for each word that may be written, by its number modulo 64: others need no look-up. All of them once words are marked.
     filter: u64,
-    /// A mark for each word, where there are more than [`SCANNED`]: a bit of a block, of which there are as many as slots, so one mark in
-    /// 64 is set at most. None is while there are fewer words.
+    /// Once one of more than [`SCANNED`] words was looked for, a bit is set for each word, by its number modulo the number of bits: blocks
+    /// of 64 of them, as many as slots, so that one bit in 64 is set at most. Otherwise none is.
     marks: Vec<u64>,
-    /// The number of the last block, or 0 while words are not marked.
+    /// The number of the last block, or 0 while no word is marked.
     last_block: usize,
     /// Open addressing, for when there are more than [`SCANNED`] words: generation in the high half, number of the word in the low one.
     index: Vec<u64>,
@@ -65,7 +65,7 @@ impl WriteSet {
     /// Forgets all words.
     #[inline(always)]
     pub fn clear(&mut self) {
-        if self.is_marked() {
+        if self.has_marks() {
             self.unmark_all();
         }
         (self.length, self.filter) = (0, 0);
@@ -147,7 +147,7 @@ impl WriteSet {
     /// Has it asked about each word, whether anything is written or not: so who only reads need not be told from others where it is not
     /// asked.
     #[inline(always)]
-    pub fn mark_reader(&mut self) {
+    pub fn fill_filter(&mut self) {
         self.filter = u64::MAX;
     }
 
@@ -157,26 +157,30 @@ impl WriteSet {
         self.filter & if words <= LINE_WORDS as usize { Self::bits(at, words) } else { u64::MAX } != 0
     }
 
-    /// The same, for sets of many words.
+    /// Whether one of `words` words from `at` on may be written, once [`WriteSet::seems_to_have`] says so. It says no of most words that
+    /// are not where many are written, and always yes where few are, and of more words than a line has.
     #[inline(always)]
     pub fn seems_marked(&self, at: PersistentAddress, words: usize) -> bool {
-        let is_one_block = words == 1 || Self::block_words_left(at) >= words as u64;
-        !self.is_marked() || !is_one_block || self.has_mark(at, words)
+        !self.has_marks()
+            || words > LINE_WORDS as usize
+            || words > 1 && words as u64 > Self::block_words_left(at)
+            || self.is_marked(at, words)
     }
 
     /// Whether one of `words` words from `at` on, whose marks are in one block, is marked.
     #[inline(always)]
-    fn has_mark(&self, at: PersistentAddress, words: usize) -> bool {
+    fn is_marked(&self, at: PersistentAddress, words: usize) -> bool {
         self.marks[self.block(at)] & Self::bits(at, words) != 0
     }
 
-    /// The same of `words` words from `at` on, and right where few words are written, or all of them are in the index.
+    /// Whether one of `words` words from `at` on may be written; none is, if this says so. Where few words are written, or all of them are
+    /// in the index and `words` are no more than a line has, one is if it says yes.
     #[inline(always)]
     pub fn may_have(&self, at: PersistentAddress, words: usize) -> bool {
         self.seems_to_have(at, words) && self.may_have_filtered(at, words)
     }
 
-    /// The same, once [`WriteSet::seems_to_have`] says so.
+    /// [`WriteSet::may_have`], once [`WriteSet::seems_to_have`] says yes.
     #[inline(never)]
     pub fn may_have_filtered(&self, at: PersistentAddress, words: usize) -> bool {
         if self.length <= SCANNED {
@@ -184,12 +188,12 @@ impl WriteSet {
                 |word: PersistentAddress| word.offset().wrapping_sub(at.offset()) < words as u64 * WORD_BYTES;
             return self.words().iter().any(|&(word, _)| is_one(word));
         }
-        if !self.is_marked() || words > LINE_WORDS as usize {
+        if !self.has_marks() || words > LINE_WORDS as usize {
             return true;
         }
         let here = words.min(Self::block_words_left(at) as usize);
-        if !self.has_mark(at, here)
-            && (words == here || !self.has_mark(at.word_inside(here as u64), words - here))
+        if !self.is_marked(at, here)
+            && (words == here || !self.is_marked(at.word_inside(here as u64), words - here))
         {
             return false;
         }
@@ -216,14 +220,14 @@ impl WriteSet {
 
     /// Whether words are marked.
     #[inline(always)]
-    pub fn is_marked(&self) -> bool {
+    pub fn has_marks(&self) -> bool {
         self.last_block != 0
     }
 
     /// Marks the words, if they are not.
     #[inline(always)]
     fn keep_marked(&mut self) {
-        if !self.is_marked() {
+        if !self.has_marks() {
             self.mark_all();
         }
     }
@@ -268,7 +272,7 @@ impl WriteSet {
             return self.words().iter().rposition(|&(word, _)| word == at);
         }
         self.keep_marked();
-        if !self.has_mark(at, 1) {
+        if !self.is_marked(at, 1) {
             return None;
         }
         self.index_all();
@@ -312,7 +316,7 @@ impl WriteSet {
     #[must_use]
     pub fn push(&mut self, at: PersistentAddress, value: u64) -> bool {
         let is_added = self.push_slot(at, value);
-        if is_added && self.is_marked() {
+        if is_added && self.has_marks() {
             self.mark(at);
         }
         is_added
@@ -322,7 +326,7 @@ impl WriteSet {
     #[inline(always)]
     #[must_use]
     pub fn push_filtered(&mut self, at: PersistentAddress, value: u64) -> bool {
-        debug_assert!(!self.is_marked());
+        debug_assert!(!self.has_marks());
         self.push_slot(at, value)
     }
 
@@ -341,7 +345,7 @@ impl WriteSet {
     #[must_use]
     pub fn push_run(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
         let is_added = self.push_slots(at, values);
-        if is_added && self.is_marked() {
+        if is_added && self.has_marks() {
             (0..values.len() as u64).for_each(|word| self.mark(at.word_inside(word)));
         }
         is_added
@@ -351,7 +355,7 @@ impl WriteSet {
     #[inline(always)]
     #[must_use]
     pub fn push_run_filtered(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
-        debug_assert!(!self.is_marked());
+        debug_assert!(!self.has_marks());
         self.push_slots(at, values)
     }
 
@@ -419,7 +423,12 @@ mod tests {
     #[test]
     fn what_an_earlier_generation_left_is_not_found() {
         let mut set = WriteSet::default();
-        let word = |number: u64| PersistentAddress::new(number * WORD_BYTES);
+        // All of them share a few marks, so that the index is asked.
+        let word = |number: u64| {
+            PersistentAddress::new(
+                (number % 10 + number / 10 * FIRST_SLOTS as u64 * BLOCK_WORDS) * WORD_BYTES,
+            )
+        };
         for (transaction, words) in [0..40, 100..120, 200..220, 300..320].into_iter().enumerate() {
             set.clear();
             for number in words.clone() {
@@ -427,6 +436,9 @@ mod tests {
                 assert!(set.push(word(number), number));
             }
             assert_eq!(set.find(word(words.start + 7)), Some(7));
+            let elsewhere = PersistentAddress::new(40 * BLOCK_WORDS * WORD_BYTES);
+            assert!(!set.seems_marked(elsewhere, 8) && set.push_marked(elsewhere, 0));
+            assert!(set.seems_marked(elsewhere, 8) && !set.push_marked(elsewhere, 0));
             assert!((0..40).all(|number| words.contains(&number) || set.find(word(number)).is_none()));
             if transaction == 0 {
                 // Generations begin anew with the next transaction, and the one after it has the first one's.
@@ -441,17 +453,17 @@ mod tests {
         #[test]
         fn it_is_a_map_in_the_order_of_first_writes(
             transactions in proptest::collection::vec(
-                proptest::collection::vec((0..3u64, 0..200u64, proptest::prelude::any::<u64>()), 0..300),
+                proptest::collection::vec((0..4u64, 0..200u64, proptest::prelude::any::<u64>()), 0..300),
                 1..4,
             ),
         ) {
             let mut set = WriteSet::default();
             for writes in transactions {
-                set.clear();
-                proptest::prop_assert!(set.marks.iter().all(|&marks| marks == 0));
                 let mut model: Vec<(PersistentAddress, u64)> = Vec::new();
                 for (far, near, value) in writes {
-                    let at = PersistentAddress::new(far * ((1 << 20) + 4096) + near * WORD_BYTES);
+                    // Two of the places share their marks, whatever the number of blocks.
+                    let place = [0, 1 << 20, (1 << 20) + 4096, 3 << 20][far as usize];
+                    let at = PersistentAddress::new(place + near * WORD_BYTES);
                     let run = [value, !value, value ^ 1];
                     let range = at.offset()..at.word_inside(run.len() as u64).offset();
                     let has_any = model.iter().any(|(word, _)| range.contains(&word.offset()));
@@ -459,6 +471,13 @@ mod tests {
                     proptest::prop_assert!(may_have == has_any || may_have && !is_exact);
                     let seems_to_have = set.seems_to_have(at, run.len());
                     proptest::prop_assert!(!has_any || seems_to_have && set.seems_marked(at, run.len()));
+                    let line = PersistentAddress::new(at.offset() & !0x1ff);
+                    for words in [8, 9, 63, 64, 65, 200] {
+                        let range = line.offset()..line.word_inside(words as u64).offset();
+                        let has_any = model.iter().any(|(word, _)| range.contains(&word.offset()));
+                        let seems_to_have = set.seems_to_have(line, words) && set.seems_marked(line, words);
+                        proptest::prop_assert!(!has_any || seems_to_have);
+                    }
                     if near % 3 == 0 && !has_any {
                         if seems_to_have || !set.push_run_filtered(at, &run) {
                             while !set.push_run(at, &run) {
@@ -500,6 +519,8 @@ mod tests {
                 let mut found = Vec::new();
                 set.for_each_line(|line| found.push(line));
                 proptest::prop_assert_eq!(found, lines);
+                set.clear();
+                proptest::prop_assert!(set.words().is_empty() && set.marks.iter().all(|&marks| marks == 0));
             }
         }
     }
