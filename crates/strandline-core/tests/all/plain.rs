@@ -94,14 +94,18 @@ enum Access {
     ReadThree(u64),
     ReadEight(u64),
     ReadEleven(u64),
+    /// From the next multiple of 64 words on.
+    ReadSixtyFour(u64),
 }
 
-const WORDS: usize = 96;
+/// So far apart words share what tells a write set that they are not written.
+const FAR: u64 = 4096;
+const WORDS: usize = FAR as usize + 256;
 
 fn access() -> impl proptest::strategy::Strategy<Value = Access> {
     use proptest::prelude::*;
     // Near one another, so that they meet.
-    let at = 0..WORDS as u64 - 24;
+    let at = prop_oneof![0..72_u64, FAR..FAR + 72];
     prop_oneof![
         (at.clone(), any::<u64>()).prop_map(|(at, word)| Access::Write(at, word)),
         (at.clone(), any::<[u64; 2]>()).prop_map(|(at, words)| Access::WriteTwo(at, words)),
@@ -110,7 +114,8 @@ fn access() -> impl proptest::strategy::Strategy<Value = Access> {
             .prop_map(|(at, words)| Access::WriteRange(at, words)),
         at.clone().prop_map(Access::ReadThree),
         at.clone().prop_map(Access::ReadEight),
-        at.prop_map(Access::ReadEleven),
+        at.clone().prop_map(Access::ReadEleven),
+        at.prop_map(Access::ReadSixtyFour),
     ]
 }
 
@@ -122,7 +127,9 @@ fn agrees_with_an_array(setup: Setup<impl Control<Native>>, transactions: &[Vec<
     // Lines begin at another word of it than the block does.
     let block = worker.run(|tx| tx.alloc(8 * WORDS as u64)).unwrap().word(5);
     let mut model = vec![0; WORDS - 5];
-    worker.run(|tx| tx.write_range(block, &model)).unwrap();
+    for (piece, words) in (0..).zip(model.chunks(512)) {
+        worker.run(|tx| tx.write_range(block.word(512 * piece), words)).unwrap();
+    }
     for accesses in transactions {
         let after = worker.run(|tx| {
             let mut model = model.clone();
@@ -157,6 +164,10 @@ fn agrees_with_an_array(setup: Setup<impl Control<Native>>, transactions: &[Vec<
                     &Access::ReadEleven(at) => {
                         assert_eq!(tx.read_array::<11>(block.word(at))?, model[at as usize..][..11]);
                     }
+                    &Access::ReadSixtyFour(at) => {
+                        let at = at + (64 - (block.offset() / 8 + at) % 64);
+                        assert_eq!(tx.read_array::<64>(block.word(at))?, model[at as usize..][..64]);
+                    }
                 }
             }
             Ok(model)
@@ -174,7 +185,7 @@ proptest::proptest! {
     /// Few words and many, in one line and in two, written before or not.
     #[test]
     fn arrays_are_read_and_written_as_their_words_are(
-        transactions in proptest::collection::vec(proptest::collection::vec(access(), 0..12), 1..8),
+        transactions in proptest::collection::vec(proptest::collection::vec(access(), 0..40), 1..6),
     ) {
         agrees_with_an_array(SingleWriter.into(), &transactions);
         agrees_with_an_array(Stm.into(), &transactions);
