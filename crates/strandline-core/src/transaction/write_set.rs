@@ -151,7 +151,7 @@ impl WriteSet {
         self.filter = u64::MAX;
     }
 
-    /// Whether one of `words` words from `at` on may be written; none is, if this says so. It may say yes wrongly, and never no.
+    /// Whether one of `words` words from `at` on may be written. It may say yes wrongly, and never no.
     #[inline(always)]
     pub fn seems_to_have(&self, at: PersistentAddress, words: usize) -> bool {
         self.filter & if words <= LINE_WORDS as usize { Self::bits(at, words) } else { u64::MAX } != 0
@@ -173,8 +173,8 @@ impl WriteSet {
         self.marks[self.block(at)] & Self::bits(at, words) != 0
     }
 
-    /// Whether one of `words` words from `at` on may be written; none is, if this says so. Where few words are written, or all of them are
-    /// in the index and `words` are no more than a line has, one is if it says yes.
+    /// Whether one of `words` words from `at` on may be written. It never says no wrongly, and yes neither where few words are written,
+    /// or all of them are in the index and `words` are no more than a line has.
     #[inline(always)]
     pub fn may_have(&self, at: PersistentAddress, words: usize) -> bool {
         self.seems_to_have(at, words) && self.may_have_filtered(at, words)
