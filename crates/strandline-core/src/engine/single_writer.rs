@@ -94,6 +94,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return load();
         }
         if self.holds_lock {
+            // Asked in place here, where transactions of many words read one word after another.
             let may_have = self.writes.seems_to_have(at, N)
                 && self.writes.seems_marked(at, N)
                 && self.writes.may_have_filtered(at, N);

@@ -104,7 +104,7 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
     let Some(own) = own else { return };
     // It has waited for longer than it takes to end its own bias, and will be left alone as long by one that comes again and again. Where a
     // third has waited long, that one is next.
-    let times_before = if has_napped && latch::is_not_awaited(memory, at) {
+    let times_before = if has_napped && !latch::is_awaited(memory, at) {
         FAVOURED_AFTER - 1
     } else if memory.load(last(at)) == own.offset() {
         memory.load(times(at))
@@ -303,7 +303,7 @@ mod tests {
         }
         let has_napped = |memory: &Native| memory.load(favourite(LATCH)) == 0;
         assert_eq!(favourite_after_waiting(false, has_napped), own(1).offset());
-        let is_third_overdue = |memory: &Native| !latch::is_not_awaited(memory, LATCH);
+        let is_third_overdue = |memory: &Native| latch::is_awaited(memory, LATCH);
         assert_eq!(favourite_after_waiting(true, is_third_overdue), 0);
     }
 

@@ -97,9 +97,9 @@ fn unlock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
     memory.yield_core();
 }
 
-/// Whether nobody is overdue for the latch at `at`, which the caller has.
-pub(super) fn is_not_awaited<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
-    memory.load(at) == TAKEN
+/// Whether somebody is overdue for the latch at `at`, which the caller has.
+pub(super) fn is_awaited<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
+    memory.load(at) & AWAITED != 0
 }
 
 /// Waits until the latch at `at` is free, without taking it.

@@ -224,14 +224,7 @@ impl WriteSet {
         self.last_block != 0
     }
 
-    /// Marks the words, if they are not.
-    #[inline(always)]
-    fn keep_marked(&mut self) {
-        if !self.has_marks() {
-            self.mark_all();
-        }
-    }
-
+    /// Marks the words, of which none is.
     #[cold]
     #[inline(never)]
     fn mark_all(&mut self) {
@@ -271,7 +264,9 @@ impl WriteSet {
         if self.length <= SCANNED {
             return self.words().iter().rposition(|&(word, _)| word == at);
         }
-        self.keep_marked();
+        if !self.has_marks() {
+            self.mark_all();
+        }
         if !self.is_marked(at, 1) {
             return None;
         }
