@@ -5,6 +5,7 @@ use std::time::Duration;
 mod campaigns;
 mod deferred;
 mod explore;
+mod free_memory;
 mod large;
 mod leavings;
 mod machine;

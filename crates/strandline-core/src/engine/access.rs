@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use crate::heap::Access;
-use crate::memory::{LINE_WORDS, Memory, PersistentAddress};
+use crate::layout::SharedLayout;
+use crate::memory::{LINE_WORDS, Memory, PersistentAddress, latch};
 use crate::scheme::{Full, SchemeObject};
 use crate::transaction::{Abort, Concurrency, Plain};
 
@@ -483,9 +484,20 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
         self.doom(Abort::Failed)
     }
 
-    #[cold]
-    fn give_way(&mut self) -> Abort {
-        self.doom(Abort::Conflict)
+    fn holding(&self) -> u64 {
+        latch::load_in_order(&self.view.memory, SharedLayout::HOLDING)
+    }
+
+    fn wait_for_held(&mut self) -> Abort {
+        self.want_chunks()
+    }
+
+    fn raise_versions(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+        match self.concurrency() {
+            Concurrency::Stm => self.own_lines(at, bytes),
+            // The sequence rises with each commit; whoever reads under a lock keeps others from freeing.
+            Concurrency::SingleWriter | Concurrency::Locks => Ok(()),
+        }
     }
 
     fn layout(&self) -> &crate::layout::Layout {

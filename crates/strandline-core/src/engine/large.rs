@@ -10,8 +10,9 @@
 //! 2. It publishes `in_commit` and takes its TxID T. A snapshot that begins from now on waits until it has ended; one that exists
 //!    gets the versions of lines before they change, as from any commit.
 //! 3. It stores home. Before a granule of 512 bytes changes for the first time, its contents go into an undo journal in the pool, durably
-//!    (`log/journal.rs`). What lies in a chunk that was free when the transaction began needs no such copy: it will be
-//!    free again if this one is taken back, and nobody relies on what a free chunk holds.
+//!    (`log/journal.rs`). What is in a chunk that was free when the transaction began needs no such copy: it will be
+//!    free again if this one is taken back, and nobody relies on what a free chunk holds but older snapshots, for which versions are
+//!    kept of what this transaction and its journal overwrite there (`free_memory.rs`).
 //! 4. Commit: what it has changed is written back and fenced; then the journal ends by one word, durably. Abort: the journal is put
 //!    back first.
 //!
@@ -286,10 +287,15 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 .filter(|granule| missing >> granule & 1 == 1)
                 .map(|granule| start.byte(GRANULE_BYTES * granule))
                 .collect();
+            let transaction = large.transaction;
             let places = large.journal.places(granules.len() as u64);
-            for place in places {
+            for &(place, _) in &places {
                 self.mark(place);
             }
+            let lines = places.iter().flat_map(|&(place, bytes)| {
+                (place.line().offset()..place.byte(bytes).offset()).step_by(LINE_BYTES as usize)
+            });
+            self.overwrite_free(transaction, lines.map(PersistentAddress::new));
             if let Some(large) = &mut self.large {
                 large.journal.save(&self.view.memory, &granules);
             }
@@ -309,8 +315,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         let mut from = large.looked_up_to;
         let taken = heap::take_chunk(self, &mut from, |engine, chunk| {
             engine.mark(chunk);
-            let Some(large) = &mut engine.large else { return };
+            let Some(large) = &engine.large else { return };
             let before = large.journal.last_chunk();
+            engine.overwrite_free(large.transaction, before.into_iter().chain([chunk]));
+            let Some(large) = &mut engine.large else { return };
             let bytes = engine.view.layout.geometry.chunk_bytes;
             large.journal.extend(&engine.view.memory, chunk, bytes);
             if let Some(before) = before {

@@ -15,6 +15,7 @@ use crate::transaction::{Abort, Concurrency, LockSet, Statistics, WriteSet};
 
 mod access;
 mod control;
+mod free_memory;
 mod large;
 mod locks;
 mod savepoint;
@@ -25,8 +26,9 @@ mod versions;
 mod worker;
 
 pub use control::{Control, Setup, SingleWriter, Stm};
+pub(crate) use free_memory::release;
+pub use free_memory::{Compacted, compact};
 pub use snapshot::{Snapshot, SnapshotUsage};
-pub(crate) use versions::has_snapshot_before;
 pub use worker::{Tx, Worker};
 
 /// Transactions that write after which others may run: much less than the system gives a thread at a time, and much longer than changing
@@ -92,6 +94,10 @@ pub struct Engine<M: Memory, C: Control<M>> {
     pub(super) durable_at: u64,
     /// STM: the lock that the last attempt gave way to, and its word.
     obstacle: Option<(VolatileAddress, u64)>,
+    /// The running attempt found chunks held by a compaction where it needs free ones.
+    awaits_chunks: bool,
+    /// The running transaction is counted in [`SharedLayout::WANTING`].
+    wants_chunks: bool,
     /// STM: whether this worker holds [`SharedLayout::QUEUE`].
     is_queued: bool,
     /// Whether this worker holds the serial token (STM) or the writer's lock (single writer).
@@ -150,6 +156,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             last_records: 1,
             durable_at: 0,
             obstacle: None,
+            awaits_chunks: false,
+            wants_chunks: false,
             is_queued: false,
             holds_lock: false,
             is_favourite: false,

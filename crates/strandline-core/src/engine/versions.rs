@@ -144,7 +144,7 @@ fn registered<M: Memory>(view: &View<M>) -> impl Iterator<Item = (u64, VolatileA
 }
 
 /// Whether there may be a snapshot that does not see what transaction `transaction`, which has committed, did.
-pub(crate) fn has_snapshot_before<M: Memory>(view: &View<M>, transaction: u64) -> bool {
+pub(super) fn has_snapshot_before<M: Memory>(view: &View<M>, transaction: u64) -> bool {
     let is_older = |time: u64| match time {
         NONE | ENDED => false,
         // It may have read the clock already.

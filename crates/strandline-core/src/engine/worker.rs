@@ -157,6 +157,21 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         self.read_only = true;
     }
 
+    /// The shared log of the `Sync` domain.
+    pub(super) fn shared_log(&self) -> Option<SharedLog> {
+        self.tx.engine.shared_log
+    }
+
+    /// Holds vacant chunks: [`heap::hold`]. In the `Sync` domain that is not durable yet.
+    pub(crate) fn hold_chunks(&mut self, from: u64, most: u64) -> Result<(ChunkRuns, Option<u64>)> {
+        self.run_later(|tx| tx.hold_chunks(from, most)).map(|(held, _)| held)
+    }
+
+    /// Frees chunks that are held.
+    pub(super) fn release_chunks(&mut self, chunks: &[u64]) -> Result<()> {
+        self.run_later(|tx| tx.release_chunks(chunks)).map(drop)
+    }
+
     /// The worker's view of the pool.
     pub fn memory(&self) -> &M {
         self.tx.engine.view.memory.admit_thread();
@@ -206,6 +221,7 @@ struct Running<'w, M: Memory, C: Control<M>>(&'w mut Tx<M, C>);
 
 impl<M: Memory, C: Control<M>> Drop for Running<'_, M, C> {
     fn drop(&mut self) {
+        self.0.engine.stop_wanting();
         self.0.engine.view.memory.end_transaction();
     }
 }
@@ -217,7 +233,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     }
 
     /// Holds vacant chunks: [`heap::hold`].
-    pub(crate) fn hold_chunks(&mut self, from: u64, most: u64) -> Result<(ChunkRuns, u64), Abort> {
+    fn hold_chunks(&mut self, from: u64, most: u64) -> Result<(ChunkRuns, Option<u64>), Abort> {
         self.engine.locks.set_allocating(true);
         let held = heap::hold(&mut self.engine, from, most);
         self.engine.locks.set_allocating(false);
@@ -244,9 +260,9 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     }
 
     /// Frees chunks that are held.
-    pub(crate) fn release_chunks(&mut self, runs: &[(u64, u64)]) -> Result<(), Abort> {
+    fn release_chunks(&mut self, chunks: &[u64]) -> Result<(), Abort> {
         self.engine.locks.set_allocating(true);
-        let released = heap::release(&mut self.engine, runs);
+        let released = heap::release(&mut self.engine, chunks);
         self.engine.locks.set_allocating(false);
         released
     }
@@ -290,6 +306,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
             }
             self.engine.roll_back(why);
             match why {
+                Abort::Conflict if self.engine.wait_for_chunks() => {}
                 Abort::Conflict => {
                     attempt += 1;
                     // Who only reads looks back from now on, and meets none of those that it would give way to.

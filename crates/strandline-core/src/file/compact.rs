@@ -1,30 +1,17 @@
 //! Giving the space of free chunks back to the file system, while transactions run; and how much a pool takes.
 //!
-//! # The protocol
-//!
-//! In portions:
-//! 1. A transaction *holds* chunks that are vacant: their words in the table say so, and nobody takes them.
-//! 2. If a snapshot exists that is older than this transaction, it may still read what was in them: they are released again.
-//! 3. What transactions up to this one have stored is brought home: by a checkpoint, or in bulk. From here on no recovery replays anything
-//!    that lies in these chunks, and no page of them is dirty.
-//! 4. Their space is given back, and their memory.
-//! 5. Another transaction releases them. Whoever takes one has space allocated for it first.
-//!
-//! What the file has grown ahead of need is made chunks of the heap before. The file becomes shorter when the pool is closed (`shrink.rs`).
-//!
-//! After a crash between 1 and 5 chunks are still held. A pool that was not closed is looked over for them when it is opened.
+//! `engine/free_memory.rs` has the protocol. What the file has grown ahead of need is made chunks of the heap before; the file becomes shorter
+//! when the pool is closed (`shrink.rs`). A pool that was not closed is searched for held chunks when it is opened.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
 use super::open::log_path;
 use super::pool::Pool;
-use crate::engine::{Control, Worker, has_snapshot_before};
+use crate::engine::{self, Control};
 use crate::error::{Error, Result};
 use crate::heap;
-use crate::layout::{SharedLayout, View};
-use crate::memory::{Memory, Native};
-use crate::scheme;
+use crate::memory::Native;
 use crate::transaction::Runner;
 
 /// What a pool takes of disk and memory.
@@ -79,9 +66,6 @@ pub struct CompactReport {
     pub disk_bytes: u64,
 }
 
-/// Chunks held at a time at most. Transactions that need one of them wait.
-const MOST_CHUNKS: u64 = 256;
-
 impl<C: Control<Native>> Pool<C> {
     /// What the pool takes of disk and memory.
     ///
@@ -95,7 +79,8 @@ impl<C: Control<Native>> Pool<C> {
         Ok(SpaceUsage { memory_bytes, memory_bound: Some(bound), ..files })
     }
 
-    /// Gives the file space of free chunks back to the file system. Transactions go on meanwhile. The file stays as long as it is, with holes,
+    /// Releases the file space of free chunks to the file system. Transactions go on meanwhile; where they find no free chunk but those that this
+    /// works on, it ends early. The file stays as long as it is, with holes,
     /// until the pool is closed, and then ends where there is something in it; what is allocated in a hole takes space again, and is an error
     /// where the disk is full.
     ///
@@ -126,77 +111,32 @@ impl<C: Control<Native>> Pool<C> {
         let before = self.space()?;
         let mut report = CompactReport { disk_bytes_before: before.disk_bytes, ..CompactReport::default() };
         let mut worker = self.worker()?;
-        let (mut next, most) = (0, self.most_chunks());
         // Also what the file has grown ahead of need.
         worker.run(|tx| tx.reach_end())?;
         // Beyond its end the file takes no space.
         let in_file = self.space()?.file_bytes.saturating_sub(self.layout().chunks.offset());
         let end = in_file.div_ceil(self.layout().geometry.chunk_bytes).min(self.layout().chunk_count);
-        while next < end {
-            let runs;
-            (runs, next) = worker.run(|tx| tx.hold_chunks(next, most))?;
-            if runs.is_empty() {
-                continue;
-            }
-            let bytes =
-                runs.iter().map(|&(_, length)| length * self.layout().geometry.chunk_bytes).sum::<u64>();
-            let punched = self.punch(&view, &runs);
-            worker.run(|tx| tx.release_chunks(&runs))?;
-            if punched? {
-                report.punched_bytes += bytes;
-            } else {
-                report.kept_bytes += bytes;
-            }
+        let mut next = Some(0);
+        while let Some(from) = next.filter(|&from| from < end) {
+            let part = engine::compact(&view, &mut worker, from)?;
+            report.punched_bytes += part.punched_bytes;
+            report.kept_bytes += part.kept_bytes;
+            next = part.next;
         }
         *compacted = true;
         report.disk_bytes = self.space()?.disk_bytes;
         Ok(report)
     }
 
-    /// Chunks that a transaction can hold.
-    fn most_chunks(&self) -> u64 {
-        let records = self.shared_log().map_or(u64::MAX, |log| log.most_records());
-        records.min(self.layout().log_records() / 2).clamp(1, MOST_CHUNKS)
-    }
-
-    /// Gives the space of chunks back that are held; `false`: an older snapshot may read them.
-    fn punch(&self, view: &View<Native>, runs: &[(u64, u64)]) -> Result<bool> {
-        let held_by = view.memory.load(SharedLayout::CLOCK);
-        if has_snapshot_before(view, held_by) {
-            return Ok(false);
-        }
-        match self.shared_log() {
-            Some(log) => log.checkpoint(view).map(drop)?,
-            None => scheme::persist_everything(view),
-        }
-        let chunk_bytes = self.layout().geometry.chunk_bytes;
-        for &(first, length) in runs {
-            let (at, bytes) = (self.layout().chunks.byte(first * chunk_bytes), length * chunk_bytes);
-            let punched = view.memory.punch(at, bytes);
-            punched.map_err(|error| Error::io("give space of the pool back to the file system", error))?;
-            if let Some(log) = self.shared_log() {
-                log.give_back_unused(view, at, bytes);
-            }
-        }
-        Ok(true)
-    }
-
     /// Releases what a compaction held that did not come to its end.
     #[cold]
     pub(super) fn release_held(&self) -> Result<()> {
         let view = self.native_view()?;
-        let mut worker: Option<Worker<Native, C>> = None;
-        loop {
-            let runs = heap::held(&view, self.most_chunks());
-            if runs.is_empty() {
-                return Ok(());
-            }
-            let worker = match &mut worker {
-                Some(worker) => worker,
-                none => none.insert(self.worker()?),
-            };
-            worker.run(|tx| tx.release_chunks(&runs))?;
+        let held = heap::held(&view);
+        if held.is_empty() {
+            return Ok(());
         }
+        engine::release(&view, &mut self.worker()?, &held)
     }
 }
 
@@ -216,8 +156,8 @@ mod tests {
             let pool = Pool::create(&path, &options).unwrap();
             let chunks = pool.usage().unwrap().total_bytes / geometry.chunk_bytes;
             let mut worker = pool.worker().unwrap();
-            let (runs, next) = worker.run(|tx| tx.hold_chunks(0, chunks + 1)).unwrap();
-            assert_eq!((runs, next), (vec![(0, chunks)], u64::MAX));
+            let (runs, next) = worker.hold_chunks(0, chunks + 1).unwrap();
+            assert_eq!((runs, next), (vec![(0, chunks)], None));
             assert_eq!(pool.usage().unwrap().free_chunks, chunks);
             // The pool is not closed: it is dropped while a worker exists.
             drop(pool);

@@ -673,6 +673,7 @@ pub(super) fn is_empty<A: Access>(tx: &mut A, chunk: u64, class: usize) -> Resul
 #[cold]
 fn take_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
     tx.begin_taking(chunks)?;
+    let holding = tx.holding();
     let (mut length, mut held) = (0, false);
     for chunk in 0..growth::reached(tx)? {
         let word = tx.read(table(tx.layout(), chunk))?;
@@ -689,8 +690,9 @@ fn take_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
             length = 0;
         }
     }
-    // A compaction releases them soon.
-    if held { Err(tx.give_way()) } else { Ok(None) }
+    // A compaction that runs releases them soon; of one that failed they stay held until the pool is opened again.
+    let is_held_by_nobody = holding.is_multiple_of(2) && tx.holding() == holding;
+    if held && !is_held_by_nobody { Err(tx.wait_for_held()) } else { Ok(None) }
 }
 
 /// Frees the small chunks in which every block is free.

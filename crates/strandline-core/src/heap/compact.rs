@@ -1,8 +1,8 @@
-//! Holding free chunks, so that their file space can be given back and nobody takes them meanwhile.
+//! Holding free chunks, so that their file space can be released and no transaction takes them meanwhile.
 
 use super::arena::{is_empty, seems_empty};
 use super::growth::{reached_by, reached_hint};
-use super::{Access, Chunk, Division, FREE, REGIONS, table};
+use super::{Access, Chunk, Division, FREE, REGIONS, start, table};
 use crate::error::Abort;
 use crate::layout::View;
 use crate::memory::Memory;
@@ -10,17 +10,18 @@ use crate::memory::Memory;
 /// First chunks of runs, and their lengths.
 pub type ChunkRuns = Vec<(u64, u64)>;
 
-/// Holds vacant chunks from number `from` on, `most` at most; which, and where to go on. Those that are held already, by somebody who
-/// did not come to release them, are among them. The caller is the only one who holds chunks.
+/// Holds vacant chunks from number `from` on, `most` at most; which, and where to go on. Those that a compaction that failed has left held are
+/// among them. The versions of their lines are raised, so that a transaction that read in them before cannot read on. One compaction
+/// runs at a time.
 ///
 /// # Errors
 /// A conflict.
-pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(ChunkRuns, u64), Abort> {
+pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(ChunkRuns, Option<u64>), Abort> {
     let (mut runs, mut held): (ChunkRuns, u64) = (Vec::new(), 0);
     let chunks = reached_hint(tx);
     for chunk in from..chunks {
         if held == most {
-            return Ok((runs, chunk));
+            return Ok((runs, Some(chunk)));
         }
         let at = table(tx.layout(), chunk);
         let found = Chunk::decode(tx.hint(at));
@@ -41,29 +42,31 @@ pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(ChunkRuns, u
             continue;
         }
         tx.write(at, Chunk::Held.encode())?;
+        let (base, bytes) = (start(tx.layout(), chunk), tx.layout().geometry.chunk_bytes);
+        tx.raise_versions(base, bytes)?;
         held += 1;
         match runs.last_mut() {
             Some((first, length)) if *first + *length == chunk => *length += 1,
             _ => runs.push((chunk, 1)),
         }
     }
-    Ok((runs, u64::MAX))
+    Ok((runs, None))
 }
 
 /// Frees chunks that are held.
 ///
 /// # Errors
 /// A conflict.
-pub fn release<A: Access>(tx: &mut A, runs: &[(u64, u64)]) -> Result<(), Abort> {
-    for chunk in runs.iter().flat_map(|&(first, length)| first..first + length) {
+pub fn release<A: Access>(tx: &mut A, chunks: &[u64]) -> Result<(), Abort> {
+    for &chunk in chunks {
         let at = table(tx.layout(), chunk);
         tx.write(at, FREE)?;
     }
     Ok(())
 }
 
-/// Runs of chunks that are held, of `most` chunks at most: by somebody who runs, or who did not come to release them.
-pub fn held<M: Memory>(view: &View<M>, most: u64) -> ChunkRuns {
+/// The chunks that are held, as the table at home has it.
+pub fn held<M: Memory>(view: &View<M>) -> Vec<u64> {
     let is_held = |&chunk: &u64| view.memory.load(table(&view.layout, chunk)) == Chunk::Held.encode();
-    (0..reached_by(view)).filter(is_held).take(most as usize).map(|chunk| (chunk, 1)).collect()
+    (0..reached_by(view)).filter(is_held).collect()
 }

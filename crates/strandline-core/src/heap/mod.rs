@@ -67,9 +67,18 @@ pub trait Access {
     fn hint(&self, at: PersistentAddress) -> u64;
     /// Dooms the transaction: it ends with `error`.
     fn fail(&mut self, error: Error) -> Abort;
-    /// Ends this attempt of the transaction, which is to be made again: somebody is about to give back what it needs.
-    fn give_way(&mut self) -> Abort {
+    /// What tells whether a compaction holds chunks: unchanged and even, no compaction has held any since.
+    fn holding(&self) -> u64 {
+        0
+    }
+    /// Ends this attempt of the transaction, which found no free chunk but held ones: it is made again once the compaction, of which
+    /// [`Access::holding`] told, has released its chunks.
+    fn wait_for_held(&mut self) -> Abort {
         Abort::Conflict
+    }
+    /// Raises the versions of all lines in the `bytes` bytes at `at` when the transaction commits, as if it wrote there.
+    fn raise_versions(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
+        Ok(())
     }
     /// Where the heap lies.
     fn layout(&self) -> &Layout;

@@ -378,6 +378,10 @@ impl SharedLayout {
     pub const RETURNS: VolatileAddress = Self::at_line(9);
     /// STM: held by one of those transactions that have met conflicts, so that these run one after another.
     pub const QUEUE: VolatileAddress = Self::RETURNS.word(4);
+    /// Odd while a compaction holds free chunks, and counted up whenever that changes.
+    pub(crate) const HOLDING: VolatileAddress = Self::RETURNS.word(5);
+    /// Transactions that found no free chunk but held ones. No compaction holds further chunks while there are such.
+    pub(crate) const WANTING: VolatileAddress = Self::RETURNS.word(6);
     const LOCKS: VolatileAddress = Self::at_line(10);
     const SLOT_LINES: u64 = 2;
     const SET_LOCK_WORDS: u64 = 4;
@@ -449,6 +453,11 @@ impl SharedLayout {
     /// All of them.
     pub(crate) fn locks(self) -> impl Iterator<Item = VolatileAddress> {
         (0..=self.lock_mask).map(move |index| self.lock(index))
+    }
+
+    /// How many stripe locks there are.
+    pub(crate) fn stripe_locks(&self) -> u64 {
+        self.lock_mask + 1
     }
 
     /// Words kept for each entry of an undo log: eight, and one for every entry that may precede it.

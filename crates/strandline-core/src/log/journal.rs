@@ -120,11 +120,14 @@ impl Journal {
         self.chunks().next_back()
     }
 
-    /// Words of the pages of its chunks that saving `more` granules stores to.
-    pub fn places(&self, more: u64) -> Vec<PersistentAddress> {
+    /// Where saving `more` granules stores to chunks of the heap, and how many bytes: none reaches beyond a page.
+    pub fn places(&self, more: u64) -> Vec<(PersistentAddress, u64)> {
         let places = (self.granules..self.granules + more).map(|number| self.place(number));
         let further = places.filter(|(extent, _)| *extent != self.extents[0]);
-        further.flat_map(|(extent, index)| [extent.address(index), extent.granule(index)]).collect()
+        let stores = |(extent, index): (Extent, u64)| {
+            [(extent.address(index), WORD_BYTES), (extent.granule(index), GRANULE_BYTES)]
+        };
+        further.flat_map(stores).collect()
     }
 
     /// Goes on in the free chunk at `at`, of `bytes` bytes. What says that it is free may change only after this.

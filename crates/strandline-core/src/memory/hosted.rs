@@ -6,9 +6,11 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use super::{Address, Counters, Event, LINE_BYTES, Memory, PersistentAddress, Space, Step, VolatileAddress};
+use super::{
+    Address, Counters, Event, LINE_BYTES, Memory, PersistentAddress, Space, Step, VolatileAddress, WORD_BYTES,
+};
 use crate::error::{Error, Result};
-use crate::memory::Device;
+use crate::memory::{Device, DeviceFile};
 
 /// One operation of a thread on a [`World`]. Offsets are in bytes.
 ///
@@ -533,6 +535,29 @@ impl Memory for Hosted {
             self.count(|c| c.fences += 1);
             self.non_temporal_line.set(None);
             self.perform(Operation::Fence(step));
+        }
+    }
+
+    /// Where no device is behind the memory: stores of zeros, as a mapped file shows a hole.
+    fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
+        if let Some(device) = self.device() {
+            return device.punch(DeviceFile::Heap, at.offset(), bytes);
+        }
+        for word in 0..bytes / WORD_BYTES {
+            self.store(at.word(word), 0);
+        }
+        self.write_back_range(at, bytes, Step::FreePunchFlush);
+        Ok(())
+    }
+
+    fn flush_file(&self) -> std::io::Result<()> {
+        match self.device() {
+            Some(_) if self.omitted(Step::FreePunchFlush) => Ok(()),
+            Some(device) => device.flush(DeviceFile::Heap),
+            None => {
+                self.fence(Step::FreePunchFlush);
+                Ok(())
+            }
         }
     }
 

@@ -320,6 +320,18 @@ impl Mapping {
         system::punch(file, offset, bytes)
     }
 
+    /// Makes the holes of a file to which stores go durable, where stores are durable by write-backs. On an ordinary file system nothing is
+    /// durable before the pool is closed.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(super) fn flush(&self) -> std::io::Result<()> {
+        match &self.file {
+            Some(file) if self.is_synchronous => file.sync_data(),
+            _ => Ok(()),
+        }
+    }
+
     /// From now on the file is meant to have no name: it is gone with the mapping.
     pub fn expect_no_name(&self) {
         self.is_unnamed.store(true, Ordering::Relaxed);

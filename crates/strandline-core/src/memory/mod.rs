@@ -331,13 +331,25 @@ pub trait Memory {
         }
     }
 
-    /// Gives back the disk space of the `bytes` bytes at `at`, which nobody reads or stores to before [`Memory::make_space`].
+    /// Releases the disk space of the `bytes` bytes at `at`, which read as zeros from now on, durably after
+    /// [`Memory::flush_file`]. Space is to be made ([`Memory::make_space`]) before they are stored to.
     ///
     /// # Errors
     /// The file system cannot punch holes into files, or fails.
     fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         match self.device() {
             Some(device) => device.punch(DeviceFile::Heap, at.offset(), bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes durable what was changed in the pool's file otherwise than by stores: its holes.
+    ///
+    /// # Errors
+    /// The device fails; nobody can tell what is durable then.
+    fn flush_file(&self) -> std::io::Result<()> {
+        match self.device() {
+            Some(device) => device.flush(DeviceFile::Heap),
             None => Ok(()),
         }
     }
@@ -616,6 +628,9 @@ impl<M: Memory> Memory for &M {
     }
     fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         (**self).punch(at, bytes)
+    }
+    fn flush_file(&self) -> std::io::Result<()> {
+        (**self).flush_file()
     }
     fn give_back(&self, at: PersistentAddress, bytes: u64) {
         (**self).give_back(at, bytes);

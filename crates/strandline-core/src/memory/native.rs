@@ -645,6 +645,13 @@ impl Memory for Native {
         }
     }
 
+    fn flush_file(&self) -> std::io::Result<()> {
+        match self.device() {
+            Some(device) => device.flush(DeviceFile::Heap),
+            None => self.persistent.mapping.flush(),
+        }
+    }
+
     fn grow(&self, least: u64, most: u64) -> std::io::Result<u64> {
         let mapping = &self.persistent.mapping;
         mapping.grow(least, most, |file, bytes| match &self.device {

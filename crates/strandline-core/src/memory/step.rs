@@ -184,6 +184,18 @@ pub enum Step {
     SnapshotGiveBackBegin,
     /// With a single writer a commit is published, as it is under the STM (a store).
     SnapshotInCommit,
+    /// Free memory: chunks whose freeing is not in a durable checkpoint, or below the watermark, are not overwritten outside the log (a wait).
+    FreeDurable,
+    /// Free memory: nor are chunks that a snapshot may read (a comparison).
+    FreeSnapshots,
+    /// Free memory: under the STM, the versions of a chunk's lines are raised before it is overwritten outside the log (stores).
+    FreeVersions,
+    /// Free memory: a punched hole is durable before its chunk is used again.
+    FreePunchFlush,
+    /// Free memory: a transaction that finds its chunks held gives up the serial token and waits until they are released (a wait).
+    FreeWait,
+    /// Free memory: a large transaction keeps what its journal overwrites, for snapshots.
+    FreeJournalVersions,
     /// A large transaction writes back what it has saved in its journal.
     JournalWriteBack,
     /// The fence between that and the journal's header.

@@ -18,7 +18,8 @@
 use crate::layout::{PAGE_BYTES, View};
 use crate::memory::{Memory, PersistentAddress, Space, Step, VolatileAddress};
 
-use super::shared_log::SharedLog;
+use super::shared_log::{Failure, SharedLog};
+use crate::error::Result;
 use crate::memory::latch::{lock, unlock};
 
 /// The number of the bitmap of private pages; those of the dirty ones are 0 and 1.
@@ -212,6 +213,15 @@ impl SharedLog {
         give_back(run);
         memory.fetch_add(self.private_count(), given.wrapping_neg());
         given
+    }
+
+    /// Makes holes that were punched into the heap file durable.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    pub(crate) fn flush_holes<M: Memory>(&self, view: &View<M>) -> Result<()> {
+        let memory = &view.memory;
+        memory.flush_file().map_err(|error| self.poison(memory, Failure::HeapFlush, &error))
     }
 
     /// Gives back the memory of `bytes` bytes at `at`, whole pages that are clean, that nobody stores to and whose contents nobody needs.

@@ -1,0 +1,356 @@
+//! Free memory: a compaction and the journal of large transactions beside readers, snapshots and writers, with power failures at any moment.
+//! Each rule of `strandline_core`'s `engine/free_memory.rs` is left out in turn, and that is found. The pool is small, so that transactions
+//! find chunks held: where they and the compaction wait for each other the world says so.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use fastrand::Rng;
+use strandline_check::Setting;
+use strandline_check::x86::{CrashMemory, Policy, Trace, X86World};
+use strandline_core::engine::{self, Control, Setup, SingleWriter, Snapshot, Stm, Worker};
+use strandline_core::heap;
+use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
+use strandline_core::memory::coroutines::Thread;
+use strandline_core::memory::recorder::Recorder;
+use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
+use strandline_core::scheme::{SchemeMemory, Schemes, recover};
+use strandline_core::{Abort, Error, Read, Runner, Transaction};
+
+/// Two threads that write, one that reads, one that compacts.
+const THREADS: usize = 4;
+const LOG_BYTES: u64 = 4096;
+const CHUNK: u64 = 4096;
+const CHUNKS: u64 = 7;
+/// The pool has few chunks, and all of them from the beginning.
+const GEOMETRY: Geometry =
+    Geometry { size: (12 + CHUNKS) << 12, logs: THREADS as u64, log_bytes: LOG_BYTES, chunk_bytes: CHUNK };
+/// Roots that lead to objects; the one behind each has what is in the object.
+const OBJECTS: u64 = 2;
+/// The root of what large transactions fill: two chunks.
+const FILLING: u64 = 6;
+/// Words of it, more than a log of 256 records takes; they lie in so many granules that the journal needs a chunk.
+const MANY: u64 = 260;
+
+/// Words of an object of `bytes` bytes that are written and read: its first line, and others.
+fn places(bytes: u64) -> impl Iterator<Item = u64> {
+    (0..9).chain([30, 63]).filter(move |word| 8 * word < bytes)
+}
+
+/// Sizes of objects: blocks of a chunk with several words of bitmap, others, and whole chunks.
+const SIZES: [u64; 4] = [16, 512, CHUNK, 2 * CHUNK];
+
+fn lease<'m, C: Control<&'m Hosted>>(view: View<&'m Hosted>, control: C) -> Worker<&'m Hosted, C> {
+    Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
+}
+
+fn layouts() -> (Layout, SharedLayout) {
+    let layout = Layout::new(GEOMETRY).unwrap();
+    (layout, SharedLayout::new(&layout, 11, 0).with_versions(8 * (11 * 8 + 300 * 13 + 2)))
+}
+
+/// A pool with the filling, and no object.
+fn image() -> Vec<u64> {
+    let (layout, shared) = layouts();
+    let recorder = Rc::new(Recorder::new(vec![0; (GEOMETRY.size / 8) as usize], shared.bytes(), 0, 1, None));
+    let memory = Hosted::new(recorder.clone(), 0);
+    let mut worker = lease(View { memory: &memory, layout, shared }, Stm);
+    let made = worker.run(|tx| {
+        let filling = tx.alloc(2 * CHUNK)?;
+        tx.write(tx.root(FILLING), filling.offset())
+    });
+    made.unwrap();
+    drop(worker);
+    let mut words = recorder.contents();
+    // As after a clean close.
+    words[(Layout::WATERMARK.offset() / 8) as usize] = 1;
+    for index in 0..layout.geometry.logs {
+        let at = (layout.log(index).offset() / 8) as usize;
+        words[at..at + (LOG_BYTES / 8) as usize].fill(0);
+    }
+    words
+}
+
+/// Replaces object `which` by one of `bytes` bytes that is full of `value`; by none where `bytes` is 0.
+fn replace(tx: &mut impl Transaction, which: u64, bytes: u64, value: u64) -> Result<(), Abort> {
+    let [address, content] = [2 * which, 2 * which + 1].map(|root| tx.root(root));
+    let old = tx.read(address)?;
+    if old != 0 {
+        tx.free(PersistentAddress::new(old))?;
+    }
+    let mut new = PersistentAddress::NULL;
+    if bytes > 0 {
+        new = tx.alloc(bytes)?;
+        for word in places(bytes) {
+            tx.write(new.word(word), value)?;
+        }
+    }
+    tx.write(address, new.offset())?;
+    tx.write(content, if bytes > 0 { value << 16 | bytes } else { 0 })
+}
+
+/// More writes than fit a log.
+fn fill(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {
+    let filling = PersistentAddress::new(tx.read(tx.root(FILLING))?);
+    (0..MANY).try_for_each(|number| tx.write(filling.word(number * 3), value))?;
+    tx.write(tx.root(FILLING + 1), value)
+}
+
+/// What is wrong with object `which`, as this transaction reads it; what is in it. `pause` is called in the middle.
+fn look(tx: &mut impl Read, which: u64, pause: &mut dyn FnMut()) -> Result<Result<u64, String>, Abort> {
+    let [address, content] = [2 * which, 2 * which + 1].map(|root| tx.root(root));
+    let (at, expected) = (PersistentAddress::new(tx.read(address)?), tx.read(content)?);
+    if at.is_null() {
+        return Ok(if expected == 0 { Ok(0) } else { Err(format!("no object where {expected:#x} is")) });
+    }
+    let (value, bytes) = (expected >> 16, expected & 0xffff);
+    for word in places(bytes) {
+        if word == 8 {
+            pause();
+        }
+        let found = tx.read(at.word(word))?;
+        if found != value {
+            return Ok(Err(format!(
+                "word {word} of an object of {bytes} bytes is {found:#x}, not {value:#x}"
+            )));
+        }
+    }
+    Ok(Ok(expected))
+}
+
+/// Threads run; what happened, and what a reader found wrong.
+fn live<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<Trace, String>
+where
+    C: for<'m> Control<&'m Hosted>,
+{
+    let mut random = Rng::with_seed(seed);
+    let (layout, shared) = layouts();
+    let data = (layout.data.offset() / 8) as usize..(layout.end().offset() / 8) as usize;
+    let world = Rc::new(X86World::new(image(), shared.bytes(), data, THREADS, Setting::Line, omitted));
+    let wrong: RefCell<Option<String>> = RefCell::default();
+    let working = Cell::new(2);
+    let (wrong_by_all, working_by_all) = (&wrong, &working);
+    let mut bodies: Vec<Thread<'_>> = Vec::new();
+    for thread in 0..THREADS {
+        let mut random = random.fork();
+        bodies.push(Box::new(move |memory: &Hosted| {
+            let view = || View { memory, layout, shared };
+            if thread == 0 {
+                recover(&view(), Schemes::default(), |_| ()).unwrap();
+            }
+            // Recovery stores it last.
+            while memory.load(SharedLayout::CLOCK) == 0 {
+                memory.pause();
+            }
+            match thread {
+                0 | 1 => {
+                    write(&mut lease(view(), control), thread as u64, &mut random);
+                    working_by_all.set(working_by_all.get() - 1);
+                }
+                2 => {
+                    while working_by_all.get() > 0 {
+                        let found = match random.bool() {
+                            true => read_at_snapshot(view(), control, memory, &mut random),
+                            false => {
+                                let mut worker = lease(view(), control);
+                                let which = random.u64(..OBJECTS);
+                                let mut pause = || (0..random.u16(..300)).for_each(|_| memory.pause());
+                                worker.view(|tx| look(tx, which, &mut pause)).unwrap().map(drop)
+                            }
+                        };
+                        if let Err(what) = found {
+                            wrong_by_all.borrow_mut().get_or_insert(what);
+                        }
+                        memory.pause();
+                    }
+                }
+                _ => {
+                    let (view, mut worker) = (view(), lease(view(), control));
+                    while working_by_all.get() > 0 {
+                        let mut next = Some(0);
+                        while let Some(from) = next {
+                            next = engine::compact(&view, &mut worker, from).unwrap().next;
+                        }
+                        (0..random.u8(..40)).for_each(|_| memory.pause());
+                    }
+                }
+            }
+        }));
+    }
+    if random.bool() {
+        world.delay_stores(random.u64(..));
+    }
+    let policy = match random.bool() {
+        true => Policy::Random { every: random.u32(2..40) },
+        false => Policy::Priorities { every: 40, critical: 10, stalls: false },
+    };
+    world.run(bodies, policy, random.u64(..));
+    let trace = world.finish();
+    wrong.take().map_or(Ok(trace), Err)
+}
+
+fn write(worker: &mut impl Runner, thread: u64, random: &mut Rng) {
+    for number in 1..=random.u64(3..=8) {
+        let value = (thread + 1) << 16 | number;
+        let (which, kind) = (random.u64(..OBJECTS), random.u8(..8));
+        let bytes = if kind < 2 { 0 } else { SIZES[random.usize(..SIZES.len())] };
+        let done = worker.run(|tx| match kind {
+            7 => fill(tx, value),
+            6 => fill(tx, value).and(Err(Abort::User)),
+            _ => replace(tx, which, bytes, value),
+        });
+        assert!(matches!(done, Ok(()) | Err(Error::Aborted | Error::Full(_))), "{done:?}");
+    }
+}
+
+/// Looks at the same snapshot again and again.
+fn read_at_snapshot<'m, C: Control<&'m Hosted>>(
+    view: View<&'m Hosted>,
+    control: C,
+    memory: &Hosted,
+    random: &mut Rng,
+) -> Result<(), String> {
+    let mut snapshot = Snapshot::begin(view, control, None).unwrap();
+    let which = random.u64(..OBJECTS);
+    let mut before = None;
+    for _ in 0..6 {
+        let found = match snapshot.read(|tx| look(tx, which, &mut || ())) {
+            Ok(found) => found.map_err(|what| format!("at a snapshot {what}"))?,
+            Err(Error::SnapshotEnded { .. }) => break,
+            Err(error) => panic!("{error}"),
+        };
+        if *before.get_or_insert(found) != found {
+            return Err(format!("a snapshot has {found:#x} where it had {before:#x?}"));
+        }
+        (0..random.u16(..800)).for_each(|_| memory.pause());
+    }
+    Ok(())
+}
+
+/// Whether `memory` recovers to whole objects, with no block leaked and everything there that was acknowledged at `time`.
+fn judge<M: SchemeMemory>(memory: M, trace: &Trace, time: u32) -> Result<(), String> {
+    let (layout, shared) = layouts();
+    let view = View { memory, layout, shared };
+    recover(&view, Schemes::default(), |_| ()).map_err(|error| format!("recovery: {error}"))?;
+    let memory = &view.memory;
+    let load = |root| memory.load(layout.root(root));
+    let mut objects = 1;
+    for which in 0..OBJECTS {
+        let (at, content) = (PersistentAddress::new(load(2 * which)), load(2 * which + 1));
+        let (value, bytes) = (content >> 16, content & 0xffff);
+        objects += u64::from(!at.is_null());
+        if at.is_null() != (content == 0) {
+            return Err(format!("object {which} is at {at:?} and should have {content:#x}"));
+        }
+        if let Some(word) = places(bytes).find(|&word| memory.load(at.word(word)) != value) {
+            let found = memory.load(at.word(word));
+            return Err(format!(
+                "word {word} of object {which} of {bytes} bytes is {found:#x}, not {value:#x}"
+            ));
+        }
+        acknowledged(trace, time, layout.root(2 * which + 1), content)?;
+    }
+    let (filling, content) = (PersistentAddress::new(load(FILLING)), load(FILLING + 1));
+    if let Some(number) = (0..MANY).find(|&number| memory.load(filling.word(number * 3)) != content) {
+        return Err(format!("word {number} of the filling is not {content:#x}"));
+    }
+    acknowledged(trace, time, layout.root(FILLING + 1), content)?;
+    let held = heap::held(&view).len() as u64;
+    let usage = heap::usage(&view).map_err(|error| error.to_string())?;
+    if usage.objects != objects {
+        return Err(format!(
+            "{} objects are allocated, {objects} are reachable; {held} chunks are held",
+            usage.objects
+        ));
+    }
+    Ok(())
+}
+
+/// Whether no transaction that stored to `at` and was acknowledged at `time` is newer than the one that stored `value`.
+fn acknowledged(trace: &Trace, time: u32, at: PersistentAddress, value: u64) -> Result<(), String> {
+    let word = (at.offset() / 8) as u32;
+    let stores = |value: Option<u64>| {
+        let is_one = move |&(w, v): &(u32, u64)| w == word && value.is_none_or(|value| v == value);
+        trace.updates.iter().filter(move |update| update.writes.iter().any(is_one))
+    };
+    let last = stores(Some(value)).map(|update| update.id).max().unwrap_or(0);
+    let least = stores(None).filter(|update| update.acknowledged <= time).map(|update| update.id).max();
+    match least {
+        Some(least) if last < least => Err(format!("{least} was acknowledged, {value:#x} is of {last}")),
+        _ => Ok(()),
+    }
+}
+
+/// What is wrong in a history, or after one of some power failures in it.
+fn history<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<(), String>
+where
+    C: for<'m> Control<&'m Hosted>,
+{
+    let mut random = Rng::with_seed(!seed);
+    let trace = live(control, omitted, seed)?;
+    let (_, shared) = layouts();
+    let memory = Rc::new(CrashMemory::new((GEOMETRY.size / 8) as usize, shared.bytes(), 0..0));
+    let mut fresh = true;
+    for &time in &trace.points {
+        if random.u8(..4) != 0 {
+            continue;
+        }
+        memory.crash(&trace, time, Setting::Line, omitted, fresh);
+        fresh = false;
+        for _ in 0..2 {
+            memory.random(&mut random);
+            judge(Hosted::new(memory.clone(), 0), &trace, time)?;
+        }
+    }
+    Ok(())
+}
+
+/// The first history of so many in which something is wrong. `STRANDLINE_CASES` asks for more.
+fn first_wrong<C>(control: C, omitted: Option<Step>, histories: u64) -> Option<(u64, String)>
+where
+    C: for<'m> Control<&'m Hosted>,
+{
+    let asked = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok());
+    let histories = if omitted.is_none() { asked.unwrap_or(histories) } else { histories };
+    (0..histories).find_map(|seed| history(control, omitted, seed).err().map(|why| (seed, why)))
+}
+
+/// A transaction that keeps the serial token while it looks for chunks that a compaction holds, which waits for the token.
+#[test]
+fn a_transaction_and_a_compaction_that_wait_for_each_other_are_found() {
+    let hangs = |seed| {
+        let history = AssertUnwindSafe(|| history(Stm, Some(Step::FreeWait), seed));
+        catch_unwind(history).err().map(|panic| panic.downcast_ref::<&str>().copied())
+    };
+    let found = (0..3000).find_map(hangs);
+    assert!(found.flatten().is_some_and(|what| what.contains("wait for each other")), "{found:?}");
+}
+
+#[test]
+fn free_memory_is_overwritten_unseen() {
+    assert_eq!(first_wrong(Stm, None, 150), None);
+    assert_eq!(first_wrong(SingleWriter, None, 150), None);
+}
+
+#[test]
+fn each_rule_of_free_memory_that_is_left_out_is_found() {
+    let rules = [
+        Step::FreeDurable,
+        Step::FreeSnapshots,
+        Step::FreeVersions,
+        Step::FreePunchFlush,
+        Step::FreeJournalVersions,
+    ];
+    for step in rules {
+        let found = first_wrong(Stm, Some(step), 3000);
+        println!("{step:?}: {found:?}");
+        assert!(found.is_some(), "{step:?} is not found");
+    }
+    // With a single writer each commit raises the sequence.
+    for step in rules.into_iter().filter(|&step| step != Step::FreeVersions) {
+        let found = first_wrong(SingleWriter, Some(step), 3000);
+        println!("{step:?}, single writer: {found:?}");
+        assert!(found.is_some(), "{step:?} is not found with a single writer");
+    }
+}

@@ -1,0 +1,239 @@
+//! Free memory: what may be stored to freed chunks outside the log, and when.
+//!
+//! An ordinary transaction may use a freed chunk at once: its stores go through the log, keep versions for snapshots, and raise the
+//! versions of their lines. Two things store to free chunks *outside* the log: a compaction, which punches holes into the file, and the
+//! journal of a large transaction. Such a store may go to a chunk that was freed by transaction t only under four rules:
+//!
+//! 1. *Durable.* A durable checkpoint, or the durable watermark, is at or above t. That the freeing is durable in the log is not enough: older
+//!    records of the chunk would be replayed over what was stored.
+//! 2. *Snapshots.* No snapshot below t exists; or what is overwritten is kept as versions first, as by any commit.
+//! 3. *Readers.* The versions of the chunk's lines (STM), or the sequence (single writer), were raised after t and before the first store. So a
+//!    transaction that read its way to the chunk before t notices at its next read there, and readers need not register.
+//! 4. *Holes.* A punched chunk is allocated again only when the hole is durable, because an allocation does not log words that memory already
+//!    shows as zero.
+//!
+//! | | compaction ([`compact`]) | journal ([`Engine::overwrite_free`]) |
+//! |---|---|---|
+//! | 1 | a checkpoint, or bulk persistence, after the chunks are held | the one with which a large transaction begins |
+//! | 2 | chunks stay as they are while an older snapshot exists | keeps versions |
+//! | 3 | the transaction that holds the chunks raises them | the large transaction has every lock, or the sequence |
+//! | 4 | a flush before the chunks are released | – |
+//!
+//! A bound of t is enough, and the transaction that takes the chunks out of use has one: its own TxID.
+//!
+//! # Who waits for whom
+//!
+//! A transaction that finds no free chunk but held ones gives up everything it holds, the serial token or the writer's lock too, and waits until
+//! the compaction has released its chunks ([`Engine::wait_for_chunks`]). The compaction needs the token for that. It counts itself among those
+//! that want chunks until it ends, and a compaction that finds one holds no more chunks and ends early, so that compactions in a loop starve nobody.
+//!
+//! # Crashes
+//!
+//! Chunks that are held when the power fails are freed when the pool is opened: recovery flushes the heap file before, so that a hole that the
+//! page cache shows is durable (rule 4).
+
+use super::{Control, Engine, Worker, versions};
+use crate::error::{Error, Result};
+use crate::heap::ChunkRuns;
+use crate::layout::{SharedLayout, View};
+use crate::memory::latch::load_in_order;
+use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
+use crate::scheme;
+use crate::transaction::Abort;
+
+/// Chunks held at a time at most. Transactions that need one of them wait.
+const MOST_CHUNKS: u64 = 256;
+/// Lines whose versions one transaction raises, if a chunk has not more: others meet their locks meanwhile.
+const MOST_LINES: u64 = 1 << 14;
+
+/// What part of a compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Bytes of free chunks whose space was released.
+    pub punched_bytes: u64,
+    /// Bytes of free chunks that kept their space, because an older snapshot may read them.
+    pub kept_bytes: u64,
+    /// The chunk to go on from; `None` at the end, or when transactions wait for free chunks.
+    pub next: Option<u64>,
+}
+
+/// While this exists a compaction holds chunks.
+struct Holding<'v, M: Memory>(&'v View<M>);
+
+impl<'v, M: Memory> Holding<'v, M> {
+    /// `None` while transactions wait for free chunks.
+    fn begin(view: &'v View<M>) -> Option<Self> {
+        view.memory.fetch_add(SharedLayout::HOLDING, 1);
+        let holding = Self(view);
+        (load_in_order(&view.memory, SharedLayout::WANTING) == 0).then_some(holding)
+    }
+}
+
+impl<M: Memory> Drop for Holding<'_, M> {
+    fn drop(&mut self) {
+        self.0.memory.fetch_add(SharedLayout::HOLDING, 1);
+        self.0.memory.wake(SharedLayout::HOLDING);
+    }
+}
+
+/// Releases the disk space of free chunks from number `from` on, of some at a time; transactions go on meanwhile. One thread compacts at a
+/// time, in no transaction.
+///
+/// # Errors
+/// The file system cannot punch holes into files, or fails; [`Error::Poisoned`]. Chunks may stay held then, until the pool is opened again.
+pub fn compact<M: Memory, C: Control<M>>(
+    view: &View<M>,
+    worker: &mut Worker<M, C>,
+    from: u64,
+) -> Result<Compacted> {
+    let Some(_holding) = Holding::begin(view) else { return Ok(Compacted::default()) };
+    let (runs, next) = hold(view, worker, from)?;
+    let chunk_bytes = view.layout.geometry.chunk_bytes;
+    let bytes = runs.iter().map(|&(_, length)| length * chunk_bytes).sum();
+    if runs.is_empty() {
+        return Ok(Compacted { next, ..Compacted::default() });
+    }
+    let held_by = view.memory.load(SharedLayout::CLOCK);
+    let is_read = versions::has_snapshot_before(view, held_by) && !view.memory.omitted(Step::FreeSnapshots);
+    let punched = if is_read { Ok(()) } else { punch(view, worker, &runs)? };
+    let chunks: Vec<u64> = runs.iter().flat_map(|&(first, length)| first..first + length).collect();
+    release(view, worker, &chunks)?;
+    punched.map_err(|error| Error::io("release space of the pool to the file system", error))?;
+    let (punched_bytes, kept_bytes) = if is_read { (0, bytes) } else { (bytes, 0) };
+    Ok(Compacted { punched_bytes, kept_bytes, next })
+}
+
+/// Holds vacant chunks, and raises the versions of their lines; which, and where to go on.
+fn hold<M: Memory, C: Control<M>>(
+    view: &View<M>,
+    worker: &mut Worker<M, C>,
+    from: u64,
+) -> Result<(ChunkRuns, Option<u64>)> {
+    let lines = view.layout.geometry.chunk_bytes / LINE_BYTES;
+    let at_once = (MOST_LINES / lines).clamp(1, most_changed(view, worker));
+    let (mut runs, mut held, mut next) = (ChunkRuns::new(), 0, Some(from));
+    while held < MOST_CHUNKS
+        && let Some(from) = next
+    {
+        let more;
+        (more, next) = worker.hold_chunks(from, at_once)?;
+        held += more.iter().map(|&(_, length)| length).sum::<u64>();
+        runs.extend(more);
+    }
+    Ok((runs, next))
+}
+
+/// Frees chunks that are held.
+///
+/// # Errors
+/// [`Error::Poisoned`].
+pub(crate) fn release<M: Memory, C: Control<M>>(
+    view: &View<M>,
+    worker: &mut Worker<M, C>,
+    chunks: &[u64],
+) -> Result<()> {
+    let at_once = most_changed(view, worker) as usize;
+    chunks.chunks(at_once).try_for_each(|chunks| worker.release_chunks(chunks))
+}
+
+/// The most words of the table that one transaction changes: what surely fits a log.
+fn most_changed<M: Memory, C: Control<M>>(view: &View<M>, worker: &Worker<M, C>) -> u64 {
+    let records = worker.shared_log().map_or(u64::MAX, |log| log.most_records());
+    records.min(view.layout.log_records() / 2).clamp(1, MOST_CHUNKS)
+}
+
+/// Makes the freeing of these chunks, which are held, durable, and punches them; whether that went. What was punched is durable on return.
+///
+/// # Errors
+/// The device failed: the chunks must not be released.
+fn punch<M: Memory, C: Control<M>>(
+    view: &View<M>,
+    worker: &Worker<M, C>,
+    runs: &[(u64, u64)],
+) -> Result<std::io::Result<()>> {
+    let (memory, log) = (&view.memory, worker.shared_log());
+    if !memory.omitted(Step::FreeDurable) {
+        match log {
+            Some(log) => log.checkpoint(view).map(drop)?,
+            None => scheme::persist_everything(view),
+        }
+    }
+    let chunk_bytes = view.layout.geometry.chunk_bytes;
+    let punched = runs.iter().try_for_each(|&(first, length)| {
+        let (at, bytes) = (view.layout.chunks.byte(first * chunk_bytes), length * chunk_bytes);
+        memory.punch(at, bytes)?;
+        if let Some(log) = log {
+            log.give_back_unused(view, at, bytes);
+        }
+        Ok(())
+    });
+    match log {
+        Some(log) => log.flush_holes(view)?,
+        None => {
+            memory.flush_file().map_err(|error| Error::io("flush the holes of the pool's file", error))?
+        }
+    }
+    Ok(punched)
+}
+
+impl<M: Memory, C: Control<M>> Engine<M, C> {
+    /// A large transaction is about to store to these lines of chunks that were free when it began, for its journal.
+    pub(super) fn overwrite_free(&self, transaction: u64, lines: impl Iterator<Item = PersistentAddress>) {
+        if versions::are_wanted(&self.view) && !self.view.memory.omitted(Step::FreeJournalVersions) {
+            versions::keep(&self.view, transaction, lines);
+        }
+    }
+
+    /// Takes the locks of all lines of these bytes, whose versions rise when the transaction commits.
+    pub(super) fn own_lines(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+        // A large transaction has all of them.
+        if self.large.is_some() || self.view.memory.omitted(Step::FreeVersions) {
+            return Ok(());
+        }
+        let lines = (bytes / LINE_BYTES).min(self.view.shared.stripe_locks());
+        (0..lines).try_for_each(|line| self.own_stm(at.byte(line * LINE_BYTES)).map(drop))
+    }
+
+    /// Ends the attempt, which found held chunks where it needs free ones.
+    #[cold]
+    pub(super) fn want_chunks(&mut self) -> Abort {
+        self.awaits_chunks = true;
+        if !self.wants_chunks {
+            self.wants_chunks = true;
+            self.view.memory.fetch_add(SharedLayout::WANTING, 1);
+        }
+        self.doom(Abort::Conflict)
+    }
+
+    /// After an attempt that was rolled back: whether it found its chunks held. Then it has waited until they are released.
+    #[inline]
+    pub(super) fn wait_for_chunks(&mut self) -> bool {
+        std::mem::take(&mut self.awaits_chunks) && self.wait_for_release()
+    }
+
+    #[cold]
+    fn wait_for_release(&mut self) -> bool {
+        if self.view.memory.omitted(Step::FreeWait) {
+            return false;
+        }
+        // The compaction needs it.
+        self.release_token();
+        let memory = &self.view.memory;
+        loop {
+            let holding = load_in_order(memory, SharedLayout::HOLDING);
+            if holding.is_multiple_of(2) {
+                return true;
+            }
+            memory.wait(SharedLayout::HOLDING, holding);
+        }
+    }
+
+    /// The transaction has ended, and wants no more chunks.
+    #[inline(always)]
+    pub(super) fn stop_wanting(&mut self) {
+        if self.wants_chunks {
+            self.wants_chunks = false;
+            self.view.memory.fetch_add(SharedLayout::WANTING, 1u64.wrapping_neg());
+        }
+    }
+}
