@@ -150,6 +150,8 @@ pub struct FaultyDevice {
     off: Cell<bool>,
     killed: Cell<bool>,
     direct: bool,
+    /// Offsets and lengths of holes in the heap file, since they were asked for.
+    punched: RefCell<Vec<(u64, u64)>>,
     journal: Journal,
 }
 
@@ -166,8 +168,14 @@ impl FaultyDevice {
             off: Cell::new(false),
             killed: Cell::new(false),
             direct,
+            punched: RefCell::default(),
             journal,
         }
+    }
+
+    /// Offsets and lengths of the holes that were punched into the heap file since the last call.
+    pub(super) fn take_punched(&self) -> Vec<(u64, u64)> {
+        self.punched.take()
     }
 
     /// The operation after the next `operations` fails; reads, writes, flushes and growing count.
@@ -309,6 +317,23 @@ impl Device for FaultyDevice {
         let at = self.place(file, offset, into.len())?;
         into.copy_from_slice(&self.file(file).borrow().cache[at..at + into.len()]);
         Ok(())
+    }
+
+    /// As zeros that are written: until a flush, each sector is a hole or what it was. One that fails has no effect.
+    fn punch(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
+        let at = self.place(file, offset, bytes as usize)?;
+        let fault = self.operation("punch", file, offset, bytes as usize);
+        let is_done = match fault {
+            None => true,
+            Some(fault) => self.fails_now(fault) && fault == Fault::PowerOff,
+        };
+        if is_done {
+            self.file(file).borrow_mut().put(at, &vec![0; bytes as usize]);
+        }
+        if fault.is_none() && file == DeviceFile::Heap {
+            self.punched.borrow_mut().push((offset, bytes));
+        }
+        fault.map_or(Ok(()), |fault| Err(Self::error(fault)))
     }
 
     fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {

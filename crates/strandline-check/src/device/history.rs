@@ -221,6 +221,9 @@ impl History {
     /// What is wrong.
     pub fn live(&mut self) -> Result<(), String> {
         let world = self.recover()?;
+        let memory = Hosted::new(world.clone(), 0);
+        let released = self.pool.worker(&memory).and_then(|mut worker| worker.release_held());
+        released.map_err(|error| format!("held chunks are not released: {error}"))?;
         self.counts.lives += 1;
         let faulty = self.rng.u8(..4) != 0;
         // Groups of several blocks, of which power failures early in lives leave later ones without earlier ones.
@@ -276,15 +279,30 @@ impl History {
         }
         let (mut rng, pool, journal) = (self.rng.fork(), &self.pool, &self.journal);
         let (finished, checkpoints, fail) = (&finished, &checkpoints, &fail);
+        let compacts = self.rng.u8(..3) == 0;
+        // Whoever compacts may wait for a checkpoint, too.
+        let working = threads + usize::from(compacts);
         // Its number is that of the next thread.
         bodies.push(Box::new(move |memory: &Hosted| {
-            let taken = checkpoint(pool, memory, journal, &mut rng, || finished.get() == threads);
+            let taken = checkpoint(pool, memory, journal, &mut rng, || finished.get() == working);
             match taken {
                 Ok(taken) => checkpoints.set(taken),
                 Err(Error::Poisoned(_)) if faulty => {}
                 Err(error) => fail("a checkpoint", &error),
             }
         }));
+        if compacts {
+            world.set_compactor(bodies.len());
+            let mut rng = self.rng.fork();
+            bodies.push(Box::new(move |memory: &Hosted| {
+                match compact(pool, memory, &mut rng, || finished.get() >= threads) {
+                    Ok(()) => {}
+                    Err(Error::Poisoned(_) | Error::Io { .. }) if faulty => {}
+                    Err(error) => fail("a compaction", &error),
+                }
+                finished.set(finished.get() + 1);
+            }));
+        }
         interleave(&world, bodies, self.rng.fork());
         if let Some(problem) = problem.take() {
             return Err(problem);
@@ -307,6 +325,18 @@ fn interleave(world: &Rc<DeviceWorld>, bodies: Vec<Thread<'_>>, mut rng: Rng) {
         assert!(switches < PATIENCE, "the program runs for ever");
         rng.usize(..running.len())
     });
+}
+
+/// Compacts now and then, until `finished`.
+fn compact(pool: &Pool, memory: &Hosted, rng: &mut Rng, finished: impl Fn() -> bool) -> Result<(), Error> {
+    let mut worker = pool.worker(memory)?;
+    while !finished() {
+        if rng.u8(..32) == 0 {
+            worker.compact()?;
+        }
+        memory.pause();
+    }
+    Ok(())
 }
 
 /// Takes checkpoints when they are wanted, and now and then, and makes the ring larger when somebody needs that, and now and then,

@@ -8,6 +8,9 @@ use strandline_core::layout::Layout;
 use super::transactions::FIRST_VALUE;
 use super::world::{Committed, DeviceWorld};
 
+/// The word in the table of a chunk that a compaction holds.
+const HELD: u64 = 4;
+
 /// What the data must be.
 #[derive(Clone)]
 pub(super) struct Oracle {
@@ -45,13 +48,13 @@ impl Oracle {
         self.history.len() as u64
     }
 
-    /// Whether the word at `at` lies in a chunk that is free.
+    /// Whether the word at `at` is in a chunk that is free, or held by a compaction.
     fn is_free(&self, at: u64) -> bool {
         let layout = &self.layout;
         let inside = at.checked_sub(layout.chunks.offset());
         inside.is_some_and(|inside| {
             let word = layout.chunk_table.offset() + 8 * (inside / layout.geometry.chunk_bytes);
-            self.words.get(&word).is_none_or(|&word| word == 0)
+            self.words.get(&word).is_none_or(|&word| matches!(word, 0 | HELD))
         })
     }
 
@@ -104,7 +107,7 @@ impl Oracle {
             let expected = self.words.get(&(8 * word)).copied().unwrap_or(0);
             let found = contents[word as usize];
             if found != expected && self.scratch.contains(&(8 * word)) && self.is_free(8 * word) {
-                // What a large transaction leaves in a chunk that is free is nobody's.
+                // What a large transaction leaves in a free chunk, and what is left in a hole, is nobody's.
                 self.words.insert(8 * word, found);
             } else if found != expected {
                 return Err(format!("at {:#x}: {found:#x} instead of {expected:#x}", 8 * word));

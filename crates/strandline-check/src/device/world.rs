@@ -29,7 +29,7 @@ const FIRST_CHUNKS: u64 = super::transactions::MIX_CHUNKS;
 
 /// Threads that run transactions, at most.
 pub(super) const THREADS: usize = 3;
-/// The thread that recovers, and takes checkpoints.
+/// The thread that recovers. Where fewer run transactions, the one behind them takes checkpoints, and the next one compacts.
 const MAIN: usize = THREADS;
 
 /// The transaction with this TxID, and the words, by address, that it stored home.
@@ -51,10 +51,27 @@ pub(super) struct DeviceWorld {
     scratch: RefCell<HashSet<u64>>,
     history: RefCell<Vec<Committed>>,
     acknowledged: Cell<u64>,
+    /// The thread that compacts, if one does.
+    compactor: Cell<Option<usize>>,
     journal: Journal,
 }
 
 impl DeviceWorld {
+    /// From now on this thread compacts.
+    pub fn set_compactor(&self, thread: usize) {
+        self.compactor.set(Some(thread));
+    }
+
+    /// The words in the holes that were punched since this was last called, as zeros. Until the transaction commits that releases their
+    /// chunks, they may be what they were.
+    fn take_holes(&self) -> Vec<(u64, u64)> {
+        let holes = self.device.take_punched();
+        let words = holes.iter().flat_map(|&(at, bytes)| (at..at + bytes).step_by(8));
+        let words: Vec<_> = words.map(|at| (at, 0)).collect();
+        self.scratch.borrow_mut().extend(words.iter().map(|&(at, _)| at));
+        words
+    }
+
     /// The words as the process sees them.
     pub fn contents(&self) -> Vec<u64> {
         self.recorder.contents()
@@ -73,6 +90,7 @@ impl DeviceWorld {
     /// The words that large transactions have stored to in chunks of the heap, or anywhere: if they are not taken back, they lie in
     /// chunks that are free.
     pub fn take_scratch(&self) -> HashSet<u64> {
+        self.take_holes();
         self.scratch.take()
     }
 
@@ -94,7 +112,11 @@ impl DeviceWorld {
             Operation::Event(Event::Commit(transaction)) if transaction != 0 => {
                 let mut history = self.history.borrow_mut();
                 *storing = Some(history.len());
-                history.push((transaction, std::mem::take(in_place)));
+                let mut writes = std::mem::take(in_place);
+                if self.compactor.get() == Some(thread) {
+                    writes.extend(self.take_holes());
+                }
+                history.push((transaction, writes));
                 self.journal.note(|| format!("thread {thread}: transaction {transaction} commits"));
             }
             Operation::Event(Event::Acknowledged(transaction)) => {
@@ -178,8 +200,12 @@ impl Pool {
         omitted: Option<Step>,
         journal: Journal,
     ) -> Result<Self> {
-        let geometry =
-            Geometry { size: (14 + chunks) << 12, logs: THREADS as u64, log_bytes: 8192, chunk_bytes: 4096 };
+        let geometry = Geometry {
+            size: (16 + chunks) << 12,
+            logs: THREADS as u64 + 1,
+            log_bytes: 8192,
+            chunk_bytes: 4096,
+        };
         let layout = Layout::new(geometry)?;
         let device = Rc::new(FaultyDevice::new(seed, direct, journal.clone()));
         let grown = device.grow(DeviceFile::Heap, layout.end_of(chunks.min(FIRST_CHUNKS)).offset());
@@ -216,11 +242,12 @@ impl Pool {
             device: self.device.clone(),
             checksummed: self.has_checksums.then(|| self.checksummed()),
             data: self.layout.data.offset()..self.layout.end().offset(),
-            storing: RefCell::new(vec![None; THREADS + 1]),
-            in_place: RefCell::new(vec![Vec::new(); THREADS + 1]),
+            storing: RefCell::new(vec![None; THREADS + 2]),
+            in_place: RefCell::new(vec![Vec::new(); THREADS + 2]),
             scratch: RefCell::default(),
             history: RefCell::default(),
             acknowledged: Cell::new(0),
+            compactor: Cell::new(None),
             journal: self.journal.clone(),
         })
     }

@@ -52,6 +52,14 @@ trait Checked {
     fn drain(&mut self) -> Result<()>;
     fn statistics(&self) -> Statistics;
     fn log_index(&self) -> u64;
+    /// [`Worker::release_held`].
+    fn release_held(&mut self) -> Result<()> {
+        Ok(())
+    }
+    /// [`Worker::compact`]; where to go on.
+    fn compact(&mut self, _from: u64) -> Result<Option<u64>> {
+        Err(Error::Unsupported("a compaction by a plain program".into()))
+    }
     fn rolls_back(&self) -> bool {
         true
     }
@@ -103,6 +111,14 @@ impl<M: Memory, C: Control<M> + Default> Checked for Worker<M, C> {
 
     fn log_index(&self) -> u64 {
         Worker::log_index(self)
+    }
+
+    fn release_held(&mut self) -> Result<()> {
+        Worker::release_held(self)
+    }
+
+    fn compact(&mut self, from: u64) -> Result<Option<u64>> {
+        Worker::compact(self, from).map(|done| done.next)
     }
 }
 
@@ -156,6 +172,26 @@ impl<'m> AnyWorker<'m> {
     /// [`Worker::log_index`].
     pub fn log_index(&self) -> u64 {
         self.0.log_index()
+    }
+
+    /// Frees the chunks that a compaction held when the power failed: [`Worker::release_held`].
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn release_held(&mut self) -> Result<()> {
+        self.0.release_held()
+    }
+
+    /// Releases the disk space of all free chunks: [`Worker::compact`].
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn compact(&mut self) -> Result<()> {
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = self.0.compact(from)?;
+        }
+        Ok(())
     }
 
     /// Makes what the typed workload works on.

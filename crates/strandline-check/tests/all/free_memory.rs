@@ -9,7 +9,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline_check::Setting;
 use strandline_check::x86::{CrashMemory, Policy, Trace, X86World};
-use strandline_core::engine::{self, Control, Setup, SingleWriter, Snapshot, Stm, Worker};
+use strandline_core::engine::{Control, Setup, SingleWriter, Snapshot, Stm, Worker};
 use strandline_core::heap;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
@@ -166,11 +166,11 @@ where
                     }
                 }
                 _ => {
-                    let (view, mut worker) = (view(), lease(view(), control));
+                    let mut worker = lease(view(), control);
                     while working_by_all.get() > 0 {
                         let mut next = Some(0);
                         while let Some(from) = next {
-                            next = engine::compact(&view, &mut worker, from).unwrap().next;
+                            next = worker.compact(from).unwrap().next;
                         }
                         (0..random.u8(..40)).for_each(|_| memory.pause());
                     }

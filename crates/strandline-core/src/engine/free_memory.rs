@@ -12,7 +12,7 @@
 //! 4. *Holes.* A punched chunk is allocated again only when the hole is durable, because an allocation does not log words that memory already
 //!    shows as zero.
 //!
-//! | | compaction ([`compact`]) | journal ([`Engine::overwrite_free`]) |
+//! | | compaction ([`Worker::compact`]) | journal ([`Engine::overwrite_free`]) |
 //! |---|---|---|
 //! | 1 | a checkpoint, or bulk persistence, after the chunks are held | the one with which a large transaction begins |
 //! | 2 | chunks stay as they are while an older snapshot exists | keeps versions |
@@ -32,10 +32,12 @@
 //! Chunks that are held when the power fails are freed when the pool is opened: recovery flushes the heap file before, so that a hole that the
 //! page cache shows is durable (rule 4).
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use super::{Control, Engine, Worker, versions};
 use crate::error::{Error, Result};
-use crate::heap::ChunkRuns;
-use crate::layout::{SharedLayout, View};
+use crate::heap::{self, ChunkRuns};
+use crate::layout::SharedLayout;
 use crate::memory::latch::load_in_order;
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
 use crate::scheme;
@@ -57,126 +59,115 @@ pub struct Compacted {
     pub next: Option<u64>,
 }
 
-/// While this exists a compaction holds chunks.
-struct Holding<'v, M: Memory>(&'v View<M>);
-
-impl<'v, M: Memory> Holding<'v, M> {
-    /// `None` while transactions wait for free chunks.
-    fn begin(view: &'v View<M>) -> Option<Self> {
-        view.memory.fetch_add(SharedLayout::HOLDING, 1);
-        let holding = Self(view);
-        (load_in_order(&view.memory, SharedLayout::WANTING) == 0).then_some(holding)
+impl<M: Memory, C: Control<M>> Worker<M, C> {
+    /// Releases the disk space of free chunks from number `from` on, of some at a time; transactions go on meanwhile. One thread compacts at a
+    /// time, in no transaction.
+    ///
+    /// # Errors
+    /// The file system cannot punch holes into files, or fails; [`Error::Poisoned`]. Chunks may stay held then, until the pool is opened again.
+    pub fn compact(&mut self, from: u64) -> Result<Compacted> {
+        self.tx.engine.count_holding();
+        // Whatever happens, nobody is to wait for ever.
+        let done = catch_unwind(AssertUnwindSafe(|| self.compact_some(from)));
+        self.tx.engine.count_holding();
+        done.unwrap_or_else(|panic| resume_unwind(panic))
     }
-}
 
-impl<M: Memory> Drop for Holding<'_, M> {
-    fn drop(&mut self) {
-        self.0.memory.fetch_add(SharedLayout::HOLDING, 1);
-        self.0.memory.wake(SharedLayout::HOLDING);
-    }
-}
-
-/// Releases the disk space of free chunks from number `from` on, of some at a time; transactions go on meanwhile. One thread compacts at a
-/// time, in no transaction.
-///
-/// # Errors
-/// The file system cannot punch holes into files, or fails; [`Error::Poisoned`]. Chunks may stay held then, until the pool is opened again.
-pub fn compact<M: Memory, C: Control<M>>(
-    view: &View<M>,
-    worker: &mut Worker<M, C>,
-    from: u64,
-) -> Result<Compacted> {
-    let Some(_holding) = Holding::begin(view) else { return Ok(Compacted::default()) };
-    let (runs, next) = hold(view, worker, from)?;
-    let chunk_bytes = view.layout.geometry.chunk_bytes;
-    let bytes = runs.iter().map(|&(_, length)| length * chunk_bytes).sum();
-    if runs.is_empty() {
-        return Ok(Compacted { next, ..Compacted::default() });
-    }
-    let held_by = view.memory.load(SharedLayout::CLOCK);
-    let is_read = versions::has_snapshot_before(view, held_by) && !view.memory.omitted(Step::FreeSnapshots);
-    let punched = if is_read { Ok(()) } else { punch(view, worker, &runs)? };
-    let chunks: Vec<u64> = runs.iter().flat_map(|&(first, length)| first..first + length).collect();
-    release(view, worker, &chunks)?;
-    punched.map_err(|error| Error::io("release space of the pool to the file system", error))?;
-    let (punched_bytes, kept_bytes) = if is_read { (0, bytes) } else { (bytes, 0) };
-    Ok(Compacted { punched_bytes, kept_bytes, next })
-}
-
-/// Holds vacant chunks, and raises the versions of their lines; which, and where to go on.
-fn hold<M: Memory, C: Control<M>>(
-    view: &View<M>,
-    worker: &mut Worker<M, C>,
-    from: u64,
-) -> Result<(ChunkRuns, Option<u64>)> {
-    let lines = view.layout.geometry.chunk_bytes / LINE_BYTES;
-    let at_once = (MOST_LINES / lines).clamp(1, most_changed(view, worker));
-    let (mut runs, mut held, mut next) = (ChunkRuns::new(), 0, Some(from));
-    while held < MOST_CHUNKS
-        && let Some(from) = next
-    {
-        let more;
-        (more, next) = worker.hold_chunks(from, at_once)?;
-        held += more.iter().map(|&(_, length)| length).sum::<u64>();
-        runs.extend(more);
-    }
-    Ok((runs, next))
-}
-
-/// Frees chunks that are held.
-///
-/// # Errors
-/// [`Error::Poisoned`].
-pub(crate) fn release<M: Memory, C: Control<M>>(
-    view: &View<M>,
-    worker: &mut Worker<M, C>,
-    chunks: &[u64],
-) -> Result<()> {
-    let at_once = most_changed(view, worker) as usize;
-    chunks.chunks(at_once).try_for_each(|chunks| worker.release_chunks(chunks))
-}
-
-/// The most words of the table that one transaction changes: what surely fits a log.
-fn most_changed<M: Memory, C: Control<M>>(view: &View<M>, worker: &Worker<M, C>) -> u64 {
-    let records = worker.shared_log().map_or(u64::MAX, |log| log.most_records());
-    records.min(view.layout.log_records() / 2).clamp(1, MOST_CHUNKS)
-}
-
-/// Makes the freeing of these chunks, which are held, durable, and punches them; whether that went. What was punched is durable on return.
-///
-/// # Errors
-/// The device failed: the chunks must not be released.
-fn punch<M: Memory, C: Control<M>>(
-    view: &View<M>,
-    worker: &Worker<M, C>,
-    runs: &[(u64, u64)],
-) -> Result<std::io::Result<()>> {
-    let (memory, log) = (&view.memory, worker.shared_log());
-    if !memory.omitted(Step::FreeDurable) {
-        match log {
-            Some(log) => log.checkpoint(view).map(drop)?,
-            None => scheme::persist_everything(view),
+    fn compact_some(&mut self, from: u64) -> Result<Compacted> {
+        if load_in_order(&self.tx.engine.view.memory, SharedLayout::WANTING) != 0 {
+            return Ok(Compacted::default());
         }
-    }
-    let chunk_bytes = view.layout.geometry.chunk_bytes;
-    let punched = runs.iter().try_for_each(|&(first, length)| {
-        let (at, bytes) = (view.layout.chunks.byte(first * chunk_bytes), length * chunk_bytes);
-        memory.punch(at, bytes)?;
-        if let Some(log) = log {
-            log.give_back_unused(view, at, bytes);
+        let (runs, next) = self.hold(from)?;
+        if runs.is_empty() {
+            return Ok(Compacted { next, ..Compacted::default() });
         }
-        Ok(())
-    });
-    match log {
-        Some(log) => log.flush_holes(view)?,
-        None => {
-            memory.flush_file().map_err(|error| Error::io("flush the holes of the pool's file", error))?
-        }
+        let chunks: Vec<u64> = runs.iter().flat_map(|&(first, length)| first..first + length).collect();
+        let view = &self.tx.engine.view;
+        let bytes = chunks.len() as u64 * view.layout.geometry.chunk_bytes;
+        let held_by = view.memory.load(SharedLayout::CLOCK);
+        let is_read =
+            versions::has_snapshot_before(view, held_by) && !view.memory.omitted(Step::FreeSnapshots);
+        let punched = if is_read { Ok(()) } else { self.tx.engine.punch(&runs)? };
+        self.release(&chunks)?;
+        punched.map_err(|error| Error::io("release space of the pool to the file system", error))?;
+        let (punched_bytes, kept_bytes) = if is_read { (0, bytes) } else { (bytes, 0) };
+        Ok(Compacted { punched_bytes, kept_bytes, next })
     }
-    Ok(punched)
+
+    /// Holds vacant chunks, and raises the versions of their lines; which, and where to go on.
+    fn hold(&mut self, from: u64) -> Result<(ChunkRuns, Option<u64>)> {
+        let engine = &self.tx.engine;
+        let lines = engine.view.layout.geometry.chunk_bytes / LINE_BYTES;
+        let at_once = (MOST_LINES / lines).clamp(1, engine.most_changed());
+        let (mut runs, mut held, mut next) = (ChunkRuns::new(), 0, Some(from));
+        while held < MOST_CHUNKS
+            && let Some(from) = next
+        {
+            let more;
+            ((more, next), _) = self.run_later(|tx| tx.hold_chunks(from, at_once))?;
+            held += more.iter().map(|&(_, length)| length).sum::<u64>();
+            runs.extend(more);
+        }
+        Ok((runs, next))
+    }
+
+    fn release(&mut self, chunks: &[u64]) -> Result<()> {
+        let at_once = self.tx.engine.most_changed() as usize;
+        chunks.chunks(at_once).try_for_each(|chunks| self.run_later(|tx| tx.release_chunks(chunks)).map(drop))
+    }
+
+    /// Frees the chunks that a compaction held when the power failed, after recovery. Nobody else uses the pool yet.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn release_held(&mut self) -> Result<()> {
+        let held = heap::held(&self.tx.engine.view);
+        self.release(&held)
+    }
 }
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
+    fn count_holding(&self) {
+        self.view.memory.fetch_add(SharedLayout::HOLDING, 1);
+        self.view.memory.wake(SharedLayout::HOLDING);
+    }
+
+    /// The most words of the table that one transaction changes: what surely fits a log.
+    fn most_changed(&self) -> u64 {
+        let records = self.shared_log.map_or(u64::MAX, |log| log.most_records());
+        records.min(self.view.layout.log_records() / 2).clamp(1, MOST_CHUNKS)
+    }
+
+    /// Makes the freeing of these chunks, which are held, durable, and punches them; whether that went. What was punched is durable on return.
+    ///
+    /// # Errors
+    /// The device failed: the chunks must not be released.
+    fn punch(&self, runs: &[(u64, u64)]) -> Result<std::io::Result<()>> {
+        let (view, memory) = (&self.view, &self.view.memory);
+        if !memory.omitted(Step::FreeDurable) {
+            match self.shared_log {
+                Some(log) => log.checkpoint(view).map(drop)?,
+                None => scheme::persist_everything(view),
+            }
+        }
+        let chunk_bytes = view.layout.geometry.chunk_bytes;
+        let punched = runs.iter().try_for_each(|&(first, length)| {
+            let (at, bytes) = (view.layout.chunks.byte(first * chunk_bytes), length * chunk_bytes);
+            memory.punch(at, bytes)?;
+            if let Some(log) = self.shared_log {
+                log.give_back_unused(view, at, bytes);
+            }
+            Ok(())
+        });
+        match self.shared_log {
+            Some(log) => log.flush_holes(view)?,
+            None => {
+                memory.flush_file().map_err(|error| Error::io("flush the holes of the pool's file", error))?
+            }
+        }
+        Ok(punched)
+    }
+
     /// A large transaction is about to store to these lines of chunks that were free when it began, for its journal.
     pub(super) fn overwrite_free(&self, transaction: u64, lines: impl Iterator<Item = PersistentAddress>) {
         if versions::are_wanted(&self.view) && !self.view.memory.omitted(Step::FreeJournalVersions) {

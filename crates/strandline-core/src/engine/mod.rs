@@ -26,8 +26,7 @@ mod versions;
 mod worker;
 
 pub use control::{Control, Setup, SingleWriter, Stm};
-pub(crate) use free_memory::release;
-pub use free_memory::{Compacted, compact};
+pub use free_memory::Compacted;
 pub use snapshot::{Snapshot, SnapshotUsage};
 pub use worker::{Tx, Worker};
 

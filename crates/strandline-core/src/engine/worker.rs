@@ -29,7 +29,7 @@ use crate::transaction::{Abort, Concurrency, Lock, Plain, Read, Runner, Statisti
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub struct Worker<M: Memory, C: Control<M> = Stm> {
-    tx: Tx<M, C>,
+    pub(super) tx: Tx<M, C>,
     read_only: bool,
 }
 
@@ -157,21 +157,6 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         self.read_only = true;
     }
 
-    /// The shared log of the `Sync` domain.
-    pub(super) fn shared_log(&self) -> Option<SharedLog> {
-        self.tx.engine.shared_log
-    }
-
-    /// Holds vacant chunks: [`heap::hold`]. In the `Sync` domain that is not durable yet.
-    pub(crate) fn hold_chunks(&mut self, from: u64, most: u64) -> Result<(ChunkRuns, Option<u64>)> {
-        self.run_later(|tx| tx.hold_chunks(from, most)).map(|(held, _)| held)
-    }
-
-    /// Frees chunks that are held.
-    pub(super) fn release_chunks(&mut self, chunks: &[u64]) -> Result<()> {
-        self.run_later(|tx| tx.release_chunks(chunks)).map(drop)
-    }
-
     /// The worker's view of the pool.
     pub fn memory(&self) -> &M {
         self.tx.engine.view.memory.admit_thread();
@@ -233,7 +218,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     }
 
     /// Holds vacant chunks: [`heap::hold`].
-    fn hold_chunks(&mut self, from: u64, most: u64) -> Result<(ChunkRuns, Option<u64>), Abort> {
+    pub(crate) fn hold_chunks(&mut self, from: u64, most: u64) -> Result<(ChunkRuns, Option<u64>), Abort> {
         self.engine.locks.set_allocating(true);
         let held = heap::hold(&mut self.engine, from, most);
         self.engine.locks.set_allocating(false);
@@ -260,7 +245,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     }
 
     /// Frees chunks that are held.
-    fn release_chunks(&mut self, chunks: &[u64]) -> Result<(), Abort> {
+    pub(super) fn release_chunks(&mut self, chunks: &[u64]) -> Result<(), Abort> {
         self.engine.locks.set_allocating(true);
         let released = heap::release(&mut self.engine, chunks);
         self.engine.locks.set_allocating(false);

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::open::log_path;
 use super::pool::Pool;
-use crate::engine::{self, Control};
+use crate::engine::Control;
 use crate::error::{Error, Result};
 use crate::heap;
 use crate::memory::Native;
@@ -118,7 +118,7 @@ impl<C: Control<Native>> Pool<C> {
         let end = in_file.div_ceil(self.layout().geometry.chunk_bytes).min(self.layout().chunk_count);
         let mut next = Some(0);
         while let Some(from) = next.filter(|&from| from < end) {
-            let part = engine::compact(&view, &mut worker, from)?;
+            let part = worker.compact(from)?;
             report.punched_bytes += part.punched_bytes;
             report.kept_bytes += part.kept_bytes;
             next = part.next;
@@ -132,11 +132,10 @@ impl<C: Control<Native>> Pool<C> {
     #[cold]
     pub(super) fn release_held(&self) -> Result<()> {
         let view = self.native_view()?;
-        let held = heap::held(&view);
-        if held.is_empty() {
+        if heap::held(&view).is_empty() {
             return Ok(());
         }
-        engine::release(&view, &mut self.worker()?, &held)
+        self.worker()?.release_held()
     }
 }
 
@@ -156,7 +155,7 @@ mod tests {
             let pool = Pool::create(&path, &options).unwrap();
             let chunks = pool.usage().unwrap().total_bytes / geometry.chunk_bytes;
             let mut worker = pool.worker().unwrap();
-            let (runs, next) = worker.hold_chunks(0, chunks + 1).unwrap();
+            let (runs, next) = worker.run(|tx| tx.hold_chunks(0, chunks + 1)).unwrap();
             assert_eq!((runs, next), (vec![(0, chunks)], None));
             assert_eq!(pool.usage().unwrap().free_chunks, chunks);
             // The pool is not closed: it is dropped while a worker exists.

@@ -16,6 +16,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::compact::HeldSeen;
 use super::growth::{self, reached_hint};
 use super::runs::{ChunkSet, Runs};
 use super::{Access, CLASSES, Chunk, Division, FREE, REGIONS, chunk_at, class_of, inside, start, table};
@@ -673,11 +674,10 @@ pub(super) fn is_empty<A: Access>(tx: &mut A, chunk: u64, class: usize) -> Resul
 #[cold]
 fn take_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
     tx.begin_taking(chunks)?;
-    let holding = tx.holding();
-    let (mut length, mut held) = (0, false);
+    let seen = HeldSeen::new(tx);
+    let mut length = 0;
     for chunk in 0..growth::reached(tx)? {
         let word = tx.read(table(tx.layout(), chunk))?;
-        held |= word == Chunk::Held.encode();
         if word == FREE {
             length += 1;
             if length == chunks {
@@ -690,9 +690,8 @@ fn take_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
             length = 0;
         }
     }
-    // A compaction that runs releases them soon; of one that failed they stay held until the pool is opened again.
-    let is_held_by_nobody = holding.is_multiple_of(2) && tx.holding() == holding;
-    if held && !is_held_by_nobody { Err(tx.wait_for_held()) } else { Ok(None) }
+    seen.check(tx)?;
+    Ok(None)
 }
 
 /// Frees the small chunks in which every block is free.

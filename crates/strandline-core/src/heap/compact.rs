@@ -53,6 +53,25 @@ pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(ChunkRuns, O
     Ok((runs, None))
 }
 
+/// For a transaction that looks for a free chunk: whether a compaction has held chunks meanwhile.
+pub(super) struct HeldSeen(u64);
+
+impl HeldSeen {
+    /// The search begins.
+    pub fn new<A: Access>(tx: &A) -> Self {
+        Self(tx.holding())
+    }
+
+    /// The search has found nothing.
+    ///
+    /// # Errors
+    /// The attempt ends, and the transaction is to be made again: a compaction has held chunks, and releases them soon. What one that failed
+    /// has left held stays so until the pool is opened again.
+    pub fn check<A: Access>(&self, tx: &mut A) -> Result<(), Abort> {
+        if self.0.is_multiple_of(2) && tx.holding() == self.0 { Ok(()) } else { Err(tx.wait_for_held()) }
+    }
+}
+
 /// Frees chunks that are held.
 ///
 /// # Errors

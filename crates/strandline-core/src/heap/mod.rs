@@ -71,8 +71,8 @@ pub trait Access {
     fn holding(&self) -> u64 {
         0
     }
-    /// Ends this attempt of the transaction, which found no free chunk but held ones: it is made again once the compaction, of which
-    /// [`Access::holding`] told, has released its chunks.
+    /// Ends this attempt of the transaction, which found no free chunk while a compaction held some: it is made again once that has released
+    /// them.
     fn wait_for_held(&mut self) -> Abort {
         Abort::Conflict
     }
@@ -273,12 +273,17 @@ pub(crate) fn take_chunk<A: Access>(
     filled: impl FnOnce(&mut A, PersistentAddress),
 ) -> Result<PersistentAddress, Abort> {
     let bytes = tx.layout().geometry.chunk_bytes;
+    let seen = compact::HeldSeen::new(tx);
     loop {
         let chunk = *from;
-        match growth::reach(tx, chunk + 1)? {
-            Ok(true) => {}
-            Ok(false) => return Err(tx.fail(Error::Full(bytes))),
-            Err(why) => return Err(tx.fail(growth::refused(bytes, why))),
+        let error = match growth::reach(tx, chunk + 1)? {
+            Ok(true) => None,
+            Ok(false) => Some(Error::Full(bytes)),
+            Err(why) => Some(growth::refused(bytes, why)),
+        };
+        if let Some(error) = error {
+            seen.check(tx)?;
+            return Err(tx.fail(error));
         }
         *from += 1;
         let (at, word) = (start(tx.layout(), chunk), table(tx.layout(), chunk));

@@ -260,7 +260,9 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 20] = [
+    pub const SYNC: [Self; 22] = [
+        Self::FreeDurable,
+        Self::FreePunchFlush,
         Self::SyncRoom,
         Self::SyncLogFlush,
         Self::SyncReadWait,
