@@ -2,6 +2,7 @@
 
 mod attacks;
 mod backup;
+mod beside;
 mod damage;
 mod database;
 mod described;

@@ -1,0 +1,483 @@
+//! Reads and snapshots beside everything that reuses freed memory: compaction, undo journals of large transactions, growth,
+//! values and their removal; in both controls and in each domain.
+//!
+//! Freed memory may be read by a transaction that began before, and by a snapshot for as long as it exists. So whatever stores to a
+//! freed chunk outside a transaction must be noticed by the one and wait for the other. Each row here tells from its own
+//! bytes whether it is whole: all of them are the same, and how many there are follows from a second table.
+//!
+//! `STRANDLINE_CASES=10000000 cargo test --release -p strandline --test all beside_everything -- --nocapture` checks so many rows.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+use strandline::{
+    Control, Domain, Error, Options, OrderedMap, Persist, Result, SingleWriter, Stm, Store, View,
+};
+use strandline_core::engine::{self, Setup};
+use strandline_core::layout::Geometry;
+use strandline_core::memory::{Native, PersistentAddress};
+use strandline_core::scheme::Schemes;
+use strandline_core::sync::SyncParameters;
+use strandline_core::{Pool, Read, Runner, Transaction};
+
+#[derive(Persist)]
+struct Shelf<'p> {
+    rows: OrderedMap<'p, u64, Vec<u8>>,
+    /// What each row was made from: [`row`].
+    seeds: OrderedMap<'p, u64, u64>,
+    /// The sum of all seeds.
+    sum: u64,
+}
+
+const DOMAINS: [Domain; 3] = [Domain::Sync, Domain::Process, Domain::Flush];
+
+/// A log of 256 KB, so that a large transaction is cheap, and a file that grows from nothing.
+fn options(domain: Domain, size: u64) -> Options {
+    Options {
+        geometry: Geometry { size, logs: 16, log_bytes: 1 << 16, chunk_bytes: 1 << 16 },
+        sync: SyncParameters {
+            ring_blocks: 64,
+            initial_ring_blocks: 64,
+            dirty_pages: 256,
+            ..SyncParameters::default()
+        },
+        domain,
+        assume_persistent: true,
+        lock_bits: 12,
+        initial_size: Some(0),
+        ..Options::default()
+    }
+}
+
+fn create<C: Control<Memory = Native>>(path: &Path, options: &Options) -> Store<Shelf<'static>, C>
+where
+    Shelf<'static>: for<'p> strandline::Root<At<'p> = Shelf<'p>>,
+{
+    Store::create(path, options, |tx| {
+        Ok(Shelf { rows: OrderedMap::new(tx)?, seeds: OrderedMap::new(tx)?, sum: 0 })
+    })
+    .unwrap()
+}
+
+/// More bytes than a log of these options has.
+const LARGE: usize = 1 << 20;
+
+/// Rows of 60 kB, which a snapshot sees, are removed; then one transaction needs a journal, which takes free chunks. What is wrong then.
+fn remove_rows_of_a_snapshot<C: Control<Memory = Native>>(domain: Domain) -> Result<Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let store = create::<C>(&folder.path().join("pool"), &options(domain, 64 << 20));
+    let rows = || (0..20u64).map(|key| (key, vec![key as u8 + 1; 60_000]));
+    // What the large transaction overwrites.
+    let kept = || (100..130u64).map(|key| (key, vec![9; 60_000]));
+    for (key, row) in rows().chain(kept()) {
+        store.update(|tx, root| root.get(tx)?.rows.insert(tx, &key, &row).map(drop))?;
+    }
+    let mut snapshot = store.snapshot()?;
+    for (key, _) in rows() {
+        store.update(|tx, root| root.get(tx)?.rows.remove(tx, &key).map(drop))?;
+    }
+    store.update(|tx, root| {
+        let rows = root.get(tx)?.rows;
+        kept().try_for_each(|(key, _)| rows.insert(tx, &key, &vec![7; 60_000]).map(drop))?;
+        rows.insert(tx, &1000, &vec![8; LARGE]).map(drop)
+    })?;
+    let mut wrong = Vec::new();
+    {
+        let (tx, root) = snapshot.read();
+        let found = root.get(&tx)?.rows;
+        let is_there =
+            |(key, row): &(u64, Vec<u8>)| matches!(found.get(&tx, key), Ok(Some(found)) if found == *row);
+        let missing = rows().filter(|row| !is_there(row)).count();
+        if missing > 0 {
+            wrong.push(format!("{missing} of 20 rows are not what they were at the snapshot"));
+        }
+        let all: Vec<_> = rows().chain(kept()).collect();
+        match found.iter(&tx).collect::<Result<Vec<_>>>() {
+            Ok(found) if found == all => {}
+            Ok(found) => wrong.push(format!("the snapshot's iteration has {} rows", found.len())),
+            Err(error) => wrong.push(format!("the snapshot's iteration: {error}")),
+        }
+    }
+    wrong.extend(snapshot.check()?);
+    drop(snapshot);
+    wrong.extend(store.check()?);
+    let lost = store.lost_memory()?.blocks;
+    if lost > 0 {
+        wrong.push(format!("{lost} leaked blocks"));
+    }
+    Ok(wrong)
+}
+
+#[test]
+fn snapshots_outlive_large_transactions() {
+    let mut wrong = Vec::new();
+    for domain in DOMAINS {
+        let both: [(_, fn(_) -> _); 2] = [
+            ("STM", remove_rows_of_a_snapshot::<Stm>),
+            ("single writer", remove_rows_of_a_snapshot::<SingleWriter>),
+        ];
+        for (control, run) in both {
+            let found = run(domain).unwrap_or_else(|error| vec![error.to_string()]);
+            wrong.extend(found.first().map(|found| format!("{control}, {domain:?}: {found}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// In a read-only transaction that has read the first word of a block, which is then freed, `meanwhile` runs, and the rest is read:
+/// the words that it returns must be of one time. What it returned, if not.
+fn reads_beside<C: engine::Control<Native>>(
+    control: C,
+    domain: Domain,
+    meanwhile: impl Fn(&Pool<C>) + Sync,
+) -> Option<String> {
+    const WORDS: u64 = 1 << 15;
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup { control, schemes: Schemes::default() };
+    let pool = setup.create(folder.path().join("pool"), &options(domain, 64 << 20)).unwrap();
+    pool.worker()
+        .unwrap()
+        .run(|tx| {
+            let block = tx.alloc(8 * WORDS)?;
+            (0..WORDS).try_for_each(|word| tx.write(block.word(word), 7))?;
+            let at = tx.root(0);
+            tx.write(at, block.offset())
+        })
+        .unwrap();
+    let (begun, wait_for_begun) = mpsc::channel();
+    let (freed, wait_for_freed) = mpsc::channel();
+    std::thread::scope(|threads| {
+        let (pool, meanwhile) = (&pool, &meanwhile);
+        threads.spawn(move || {
+            wait_for_begun.recv().unwrap();
+            let freeing = pool.worker().unwrap().run(|tx| {
+                let at = tx.root(0);
+                let block = PersistentAddress::new(tx.read(at)?);
+                tx.write(at, 0)?;
+                tx.free(block)
+            });
+            freeing.unwrap();
+            meanwhile(pool);
+            freed.send(()).unwrap();
+        });
+        let mut waits = true;
+        let read = pool.worker().unwrap().view(|tx| {
+            let at = tx.root(0);
+            let block = PersistentAddress::new(tx.read(at)?);
+            if block.is_null() {
+                return Ok(None);
+            }
+            let first = tx.read(block)?;
+            if std::mem::take(&mut waits) {
+                begun.send(()).unwrap();
+                // A library that has others wait for this transaction would be right, too.
+                let _ = wait_for_freed.recv_timeout(Duration::from_secs(20));
+            }
+            Ok(Some((first, tx.read(block.word(WORDS / 2))?, tx.read(block.word(WORDS - 1))?)))
+        });
+        let is_right = matches!(read, Ok(None | Some((7, 7, 7))));
+        let control = control.concurrency();
+        (!is_right).then(|| format!("{control:?}, {domain:?}: a block that is all 7 reads as {read:?}"))
+    })
+}
+
+fn compact<C: engine::Control<Native>>(pool: &Pool<C>) {
+    assert!(pool.compact().unwrap().punched_bytes > 0);
+}
+
+fn run_large<C: engine::Control<Native>>(pool: &Pool<C>) {
+    let large = pool.worker().unwrap().run(|tx| {
+        let block = tx.alloc(LARGE as u64)?;
+        (0..LARGE as u64 / 8).try_for_each(|word| tx.write(block.word(word), 5))
+    });
+    large.unwrap();
+}
+
+#[test]
+fn a_reader_beside_compaction_sees_one_time() {
+    let both = |domain| [reads_beside(Stm, domain, compact), reads_beside(SingleWriter, domain, compact)];
+    let wrong: Vec<_> = DOMAINS.into_iter().flat_map(both).flatten().collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_reader_beside_a_large_transaction_sees_one_time() {
+    let both = |domain| [reads_beside(Stm, domain, run_large), reads_beside(SingleWriter, domain, run_large)];
+    let wrong: Vec<_> = DOMAINS.into_iter().flat_map(both).flatten().collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Keys of rows.
+const KEYS: u64 = 24;
+/// The one whose rows are larger than a log.
+const LARGE_KEY: u64 = 0;
+/// What a reader may have to say against the library, at most.
+const MOST_WRONG: usize = 20;
+
+/// The length of the row that a seed makes for a key, and the one byte, never zero, of which it consists. One key has rows that a log does not
+/// hold, some have rows that take chunks of their own.
+fn row(key: u64, seed: u64) -> (usize, u8) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let bytes = match key {
+        LARGE_KEY => random.usize(1 << 20..8 << 20),
+        1..4 => random.usize(16_000..300_000),
+        _ => random.usize(100..6000),
+    };
+    (bytes, random.u8(1..))
+}
+
+fn is_row(found: &[u8], (bytes, byte): (usize, u8)) -> bool {
+    // Two comparisons of memory are quicker than one of each byte.
+    found.len() == bytes && found[0] == byte && found[1..] == found[..bytes - 1]
+}
+
+/// What all threads of one round share.
+struct Shared<C: Control<Memory = Native>> {
+    store: Store<Shelf<'static>, C>,
+    stop: AtomicBool,
+    /// Rows that were read and compared.
+    rows: AtomicU64,
+    /// Snapshots that were read to their end.
+    snapshots: AtomicU64,
+    /// Operations of all kinds.
+    done: AtomicU64,
+    wrong: Mutex<Vec<String>>,
+}
+
+impl<C: Control<Memory = Native>> Shared<C> {
+    fn goes_on(&self) -> bool {
+        self.done.fetch_add(1, Ordering::Relaxed);
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn say(&self, wrong: String) {
+        let mut all = self.wrong.lock().unwrap();
+        if all.len() < MOST_WRONG {
+            all.push(wrong);
+        }
+    }
+
+    /// One row and its seed.
+    fn pair<'p>(tx: &View<'p, C>, shelf: &Shelf<'p>, key: u64) -> Result<(Option<u64>, Option<Vec<u8>>)> {
+        Ok((shelf.seeds.get(tx, &key)?, shelf.rows.get(tx, &key)?))
+    }
+
+    fn compare(&self, what: &str, key: u64, pair: &(Option<u64>, Option<Vec<u8>>)) {
+        self.rows.fetch_add(1, Ordering::Relaxed);
+        match pair {
+            (None, None) => {}
+            (Some(seed), Some(found)) if is_row(found, row(key, *seed)) => {}
+            (Some(seed), Some(found)) => {
+                let (bytes, byte) = row(key, *seed);
+                let differ = found.iter().filter(|&&found| found != byte).count();
+                let length = found.len();
+                self.say(format!(
+                    "{what}: row {key} of {bytes} bytes has {length}, and {differ} are not {byte}"
+                ));
+            }
+            (seed, found) => self.say(format!("{what}: row {key} is {}, its seed {seed:?}", found.is_some())),
+        }
+    }
+
+    /// Plain reads: one row, or two, with their seeds.
+    fn read(&self, mut random: fastrand::Rng) {
+        while self.goes_on() {
+            let one = if random.u32(..40) == 0 { LARGE_KEY } else { random.u64(1..KEYS) };
+            let other = random.u64(1..KEYS);
+            let read = self.store.view(|tx, root| {
+                let shelf = root.get(tx)?;
+                Ok((Self::pair(tx, &shelf, one)?, Self::pair(tx, &shelf, other)?))
+            });
+            match read {
+                Ok((first, second)) => {
+                    self.compare("a read", one, &first);
+                    self.compare("a read", other, &second);
+                }
+                Err(error) => self.say(format!("a read: {error}")),
+            }
+        }
+    }
+
+    /// Snapshots, read as a whole, and again when others have gone on for a while.
+    fn take_snapshots(&self, mut random: fastrand::Rng) {
+        while self.goes_on() {
+            let mut snapshot = match self.store.snapshot() {
+                Ok(snapshot) => snapshot,
+                Err(error) => return self.say(format!("a snapshot: {error}")),
+            };
+            let mut before = None;
+            for _ in 0..random.u32(1..4) {
+                let (tx, root) = snapshot.read();
+                match self.read_snapshot(&tx, root.get(&tx)) {
+                    Ok(seeds) => {
+                        if before.as_ref().is_some_and(|before| *before != seeds) {
+                            self.say(format!("a snapshot has become another: {before:?}, {seeds:?}"));
+                        }
+                        before = Some(seeds);
+                    }
+                    // It took more memory than there is.
+                    Err(Error::SnapshotEnded { .. }) => break,
+                    Err(error) => self.say(format!("at a snapshot: {error}")),
+                }
+                let until = self.done.load(Ordering::Relaxed) + random.u64(..100);
+                while self.done.load(Ordering::Relaxed) < until && !self.stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+            }
+            self.snapshots.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn read_snapshot<'p>(&self, tx: &View<'p, C>, shelf: Result<Shelf<'p>>) -> Result<Vec<(u64, u64)>> {
+        let shelf = shelf?;
+        let seeds: Vec<(u64, u64)> = shelf.seeds.iter(tx).collect::<Result<_>>()?;
+        let sum = seeds.iter().fold(0u64, |sum, (_, seed)| sum.wrapping_add(*seed));
+        if sum != shelf.sum {
+            self.say(format!("at a snapshot: the seeds' sum is {sum}, not {}", shelf.sum));
+        }
+        for key in 0..KEYS {
+            self.compare("at a snapshot", key, &Self::pair(tx, &shelf, key)?);
+        }
+        let rows: Vec<u64> = shelf.rows.iter(tx).map(|row| row.map(|(key, _)| key)).collect::<Result<_>>()?;
+        if !rows.iter().eq(seeds.iter().map(|(key, _)| key)) {
+            self.say(format!("at a snapshot: iteration finds {} rows of {}", rows.len(), seeds.len()));
+        }
+        Ok(seeds)
+    }
+
+    /// Other rows in the place of these; every fourth is removed. More than one log holds, if there are many.
+    fn change(&self, random: &mut fastrand::Rng, keys: &[u64]) {
+        let seeds: Vec<Option<u64>> =
+            keys.iter().map(|_| (random.u32(..4) > 0).then(|| random.u64(..))).collect();
+        let changed = self.store.update(|tx, root| {
+            let shelf = root.get(tx)?;
+            let mut sum = shelf.sum;
+            for (key, seed) in keys.iter().zip(&seeds) {
+                let before = match seed {
+                    Some(seed) => {
+                        let (bytes, byte) = row(*key, *seed);
+                        shelf.rows.insert(tx, key, &vec![byte; bytes])?;
+                        shelf.seeds.insert(tx, key, seed)?
+                    }
+                    None => {
+                        shelf.rows.remove(tx, key)?;
+                        shelf.seeds.remove(tx, key)?
+                    }
+                };
+                sum = sum.wrapping_sub(before.unwrap_or(0)).wrapping_add(seed.unwrap_or(0));
+            }
+            root.update(tx, |shelf| shelf.sum = sum)
+        });
+        match changed {
+            Ok(()) | Err(Error::Full(_)) => {}
+            Err(error) => self.say(format!("a change of {} rows: {error}", keys.len())),
+        }
+    }
+
+    fn write(&self, mut random: fastrand::Rng, most: u64) {
+        while self.goes_on() {
+            let keys: Vec<u64> = if most == 1 {
+                vec![random.u64(1..KEYS)]
+            } else {
+                let first = random.u64(..KEYS);
+                (0..random.u64(1..=most)).map(|at| (first + at) % KEYS).collect()
+            };
+            self.change(&mut random, &keys);
+            if most > 1 {
+                std::thread::sleep(Duration::from_millis(random.u64(..20)));
+            }
+        }
+    }
+
+    fn compact(&self, mut random: fastrand::Rng) {
+        while self.goes_on() {
+            if let Err(error) = self.store.compact() {
+                self.say(format!("a compaction: {error}"));
+            }
+            if random.u32(..8) == 0
+                && let Err(error) = self.store.checkpoint()
+            {
+                self.say(format!("a checkpoint: {error}"));
+            }
+            std::thread::sleep(Duration::from_micros(random.u64(..3000)));
+        }
+    }
+}
+
+/// All of that beside each other in a new pool, until so many rows were read. How many snapshots were read.
+fn run_beside<C: Control<Memory = Native>>(
+    domain: Domain,
+    rows: u64,
+    random: &mut fastrand::Rng,
+) -> (u64, Vec<String>)
+where
+    Shared<C>: Sync,
+{
+    let folder = tempfile::tempdir().unwrap();
+    let shared = Shared {
+        store: create::<C>(&folder.path().join("pool"), &options(domain, 256 << 20)),
+        stop: AtomicBool::new(false),
+        rows: AtomicU64::new(0),
+        snapshots: AtomicU64::new(0),
+        done: AtomicU64::new(0),
+        wrong: Mutex::new(Vec::new()),
+    };
+    std::thread::scope(|threads| {
+        let shared = &shared;
+        let mut fork = || random.fork();
+        let [one, two, three, four, five, six, seven] = std::array::from_fn(|_| fork());
+        threads.spawn(move || shared.read(one));
+        threads.spawn(move || shared.read(two));
+        threads.spawn(move || shared.take_snapshots(three));
+        threads.spawn(move || shared.write(four, 1));
+        threads.spawn(move || shared.write(five, 1));
+        threads.spawn(move || shared.write(six, KEYS));
+        threads.spawn(move || shared.compact(seven));
+        while shared.rows.load(Ordering::Relaxed) < rows && shared.wrong.lock().unwrap().len() < MOST_WRONG {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        shared.stop.store(true, Ordering::Relaxed);
+    });
+    let (snapshots, mut wrong) = (shared.snapshots.into_inner(), shared.wrong.into_inner().unwrap());
+    match shared.store.check() {
+        Ok(damage) => wrong.extend(damage),
+        Err(error) => wrong.push(format!("the check: {error}")),
+    }
+    match shared.store.lost_memory() {
+        Ok(lost) if lost.blocks == 0 => {}
+        lost => wrong.push(format!("leaked memory: {lost:?}")),
+    }
+    (snapshots, wrong)
+}
+
+#[test]
+fn reads_and_snapshots_beside_everything_are_right() {
+    let usual = 12_000;
+    let cases = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual);
+    let seed = std::env::var("STRANDLINE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    println!("beside everything: STRANDLINE_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut rows, mut snapshots, mut wrong) = (0, 0, Vec::new());
+    // A pool grows once only.
+    let in_a_pool = (cases / 6).clamp(1, 100_000);
+    while rows < cases && wrong.len() < MOST_WRONG {
+        for domain in DOMAINS {
+            for is_single_writer in [false, true] {
+                let (read, found) = if is_single_writer {
+                    run_beside::<SingleWriter>(domain, in_a_pool, &mut random)
+                } else {
+                    run_beside::<Stm>(domain, in_a_pool, &mut random)
+                };
+                rows += in_a_pool;
+                snapshots += read;
+                let what = if is_single_writer { "single writer" } else { "STM" };
+                wrong.extend(found.into_iter().map(|wrong| format!("{what}, {domain:?}: {wrong}")));
+            }
+        }
+    }
+    println!("beside everything: {rows} rows, {snapshots} snapshots, {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
