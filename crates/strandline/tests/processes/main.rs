@@ -5,6 +5,7 @@ mod compile_fail;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod files;
 mod fork;
+mod full;
 mod limits;
 mod migration;
 mod stray_write;
