@@ -330,7 +330,7 @@ impl Device for FaultyDevice {
         if is_done {
             self.file(file).borrow_mut().put(at, &vec![0; bytes as usize]);
         }
-        if fault.is_none() && file == DeviceFile::Heap {
+        if is_done && file == DeviceFile::Heap {
             self.punched.borrow_mut().push((offset, bytes));
         }
         fault.map_or(Ok(()), |fault| Err(Self::error(fault)))

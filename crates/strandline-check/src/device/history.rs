@@ -111,24 +111,39 @@ impl History {
     fn create(&mut self) -> Result<(), String> {
         let workload = self.workload;
         let world = self.recover()?;
+        let make = |memory: &Hosted| {
+            let mut worker = self.pool.worker(memory)?;
+            match workload {
+                Some(workload) => workload.create(&mut worker),
+                None => worker.run(|tx| tx.alloc(CELL_BYTES)).map(drop),
+            }
+        };
+        self.beside_checkpoints(&world, make)
+            .map_err(|error| format!("the structure is not made: {error}"))?;
+        self.oracle.lived(&world, Vec::new());
+        Ok(())
+    }
+
+    /// Runs `body` in a thread beside one that takes checkpoints, without faults.
+    fn beside_checkpoints(
+        &self,
+        world: &Rc<DeviceWorld>,
+        body: impl Fn(&Hosted) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let (finished, outcome) = (Cell::new(false), RefCell::new(Ok(())));
-        let (pool, journal, mut rng) = (&self.pool, &self.journal, self.rng.fork());
+        let (pool, journal, seed) = (&self.pool, &self.journal, self.oracle.watermark());
+        let mut rng = Rng::with_seed(seed);
         let bodies: Vec<Thread<'_>> = vec![
             Box::new(|memory: &Hosted| {
-                *outcome.borrow_mut() = pool.worker(memory).and_then(|mut worker| match workload {
-                    Some(workload) => workload.create(&mut worker),
-                    None => worker.run(|tx| tx.alloc(CELL_BYTES)).map(drop),
-                });
+                *outcome.borrow_mut() = body(memory);
                 finished.set(true);
             }),
             Box::new(|memory: &Hosted| {
                 let _ = checkpoint(pool, memory, journal, &mut rng, || finished.get());
             }),
         ];
-        interleave(&world, bodies, self.rng.fork());
-        outcome.into_inner().map_err(|error| format!("the structure is not made: {error}"))?;
-        self.oracle.lived(&world, Vec::new());
-        Ok(())
+        interleave(world, bodies, Rng::with_seed(!seed));
+        outcome.into_inner()
     }
 
     fn fault(&mut self) -> Fault {
@@ -221,9 +236,8 @@ impl History {
     /// What is wrong.
     pub fn live(&mut self) -> Result<(), String> {
         let world = self.recover()?;
-        let memory = Hosted::new(world.clone(), 0);
-        let released = self.pool.worker(&memory).and_then(|mut worker| worker.release_held());
-        released.map_err(|error| format!("held chunks are not released: {error}"))?;
+        self.beside_checkpoints(&world, |memory| self.pool.worker(memory)?.release_held())
+            .map_err(|error| format!("held chunks are not released: {error}"))?;
         self.counts.lives += 1;
         let faulty = self.rng.u8(..4) != 0;
         // Groups of several blocks, of which power failures early in lives leave later ones without earlier ones.
@@ -279,9 +293,9 @@ impl History {
         }
         let (mut rng, pool, journal) = (self.rng.fork(), &self.pool, &self.journal);
         let (finished, checkpoints, fail) = (&finished, &checkpoints, &fail);
-        let compacts = self.rng.u8(..3) == 0;
-        // Whoever compacts may wait for a checkpoint, too.
-        let working = threads + usize::from(compacts);
+        let (compacts, looks) = (self.rng.u8(..3) == 0, self.rng.u8(..3) == 0);
+        // Whoever compacts or begins a snapshot may wait for a checkpoint, too.
+        let working = threads + usize::from(compacts) + usize::from(looks);
         // Its number is that of the next thread.
         bodies.push(Box::new(move |memory: &Hosted| {
             let taken = checkpoint(pool, memory, journal, &mut rng, || finished.get() == working);
@@ -299,6 +313,22 @@ impl History {
                     Ok(()) => {}
                     Err(Error::Poisoned(_) | Error::Io { .. }) if faulty => {}
                     Err(error) => fail("a compaction", &error),
+                }
+                finished.set(finished.get() + 1);
+            }));
+        }
+        if looks {
+            let mut rng = self.rng.fork();
+            bodies.push(Box::new(move |memory: &Hosted| {
+                while finished.get() < threads {
+                    match pool.look_at_snapshot(memory, &mut rng) {
+                        Ok(()) => memory.pause(),
+                        Err(Error::Poisoned(_)) if faulty => break,
+                        Err(error) => {
+                            fail("a snapshot", &error);
+                            break;
+                        }
+                    }
                 }
                 finished.set(finished.get() + 1);
             }));

@@ -9,7 +9,7 @@ use super::transactions::FIRST_VALUE;
 use super::world::{Committed, DeviceWorld};
 
 /// The word in the table of a chunk that a compaction holds.
-const HELD: u64 = 4;
+pub(super) const HELD: u64 = 4;
 
 /// What the data must be.
 #[derive(Clone)]

@@ -6,19 +6,22 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
+use fastrand::Rng;
+use strandline_core::engine::{Control, SingleWriter, Snapshot, Stm};
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::hosted::Operation;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Device, DeviceFile};
-use strandline_core::memory::{Event, Hosted, Space, Step, World};
+use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Space, Step, World};
 use strandline_core::sync::{
     Checksummed, LogIdentity, SharedLog, SyncParameters, SyncRecoveryReport, Verifier, create,
     create_checksums,
 };
-use strandline_core::{Concurrency, Result};
+use strandline_core::{Concurrency, Error, Read, Result};
 
 use super::faulty_device::FaultyDevice;
 use super::journal::Journal;
+use super::oracle::HELD;
 use crate::explore::worker::AnyWorker;
 
 /// Binds the two files.
@@ -27,9 +30,13 @@ pub(super) const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline crash
 /// Chunks that a new pool's heap file has: a workload that allocates more has it grow.
 const FIRST_CHUNKS: u64 = super::transactions::MIX_CHUNKS;
 
+/// Memory for versions of lines: room for some hundred.
+const VERSION_BYTES: u64 = 32 << 10;
+
 /// Threads that run transactions, at most.
 pub(super) const THREADS: usize = 3;
-/// The thread that recovers. Where fewer run transactions, the one behind them takes checkpoints, and the next one compacts.
+/// The thread that recovers. Where fewer run transactions, the one behind them takes checkpoints, and the next ones compact and
+/// look at snapshots.
 const MAIN: usize = THREADS;
 
 /// The transaction with this TxID, and the words, by address, that it stored home.
@@ -217,7 +224,8 @@ impl Pool {
                 .map_err(|error| strandline_core::Error::io("make checksums", error))?;
         }
         journal.take();
-        let shared = SharedLayout::new(&layout, 6, SharedLog::volatile_bytes(&layout, parameters));
+        let sync_bytes = SharedLog::volatile_bytes(&layout, parameters);
+        let shared = SharedLayout::new(&layout, 6, sync_bytes).with_versions(VERSION_BYTES);
         let log = SharedLog::new(&layout, &shared, parameters, IDENTITY, 1);
         Ok(Self { device, layout, shared, log, concurrency, omitted, has_checksums, journal })
     }
@@ -242,8 +250,8 @@ impl Pool {
             device: self.device.clone(),
             checksummed: self.has_checksums.then(|| self.checksummed()),
             data: self.layout.data.offset()..self.layout.end().offset(),
-            storing: RefCell::new(vec![None; THREADS + 2]),
-            in_place: RefCell::new(vec![Vec::new(); THREADS + 2]),
+            storing: RefCell::new(vec![None; THREADS + 3]),
+            in_place: RefCell::new(vec![Vec::new(); THREADS + 3]),
             scratch: RefCell::default(),
             history: RefCell::default(),
             acknowledged: Cell::new(0),
@@ -326,6 +334,51 @@ impl Pool {
     /// The view of the thread that recovers.
     pub fn main(&self, world: &Rc<DeviceWorld>) -> View<Hosted> {
         self.view(Hosted::new(world.clone(), MAIN))
+    }
+
+    /// Looks at a snapshot again and again, and pauses in between: what is in chunks that are in use at its time must stay as it is.
+    ///
+    /// # Errors
+    /// No snapshot can begin: the device failed.
+    ///
+    /// # Panics
+    /// The snapshot changes.
+    pub fn look_at_snapshot(&self, memory: &Hosted, rng: &mut Rng) -> Result<()> {
+        match self.concurrency {
+            Concurrency::SingleWriter => self.look(memory, SingleWriter, rng),
+            _ => self.look(memory, Stm, rng),
+        }
+    }
+
+    fn look<'m, C: Control<&'m Hosted>>(&self, memory: &'m Hosted, control: C, rng: &mut Rng) -> Result<()> {
+        let layout = &self.layout;
+        let mut snapshot = Snapshot::begin(self.view(memory), control, Some(self.log))?;
+        let chunks = memory.load(layout.reached());
+        let mut seen: Vec<(PersistentAddress, u64)> = Vec::new();
+        for _ in 0..rng.u8(2..6) {
+            for _ in 0..8 {
+                let chunk = rng.u64(..chunks.max(1));
+                let (table, word) =
+                    (layout.chunk_table.word(chunk), rng.u64(..layout.geometry.chunk_bytes / 8));
+                let at = layout.chunks.byte(chunk * layout.geometry.chunk_bytes).word(word);
+                let read = snapshot.read(|tx| Ok((tx.read(table)?, tx.read(at)?)));
+                match read {
+                    Ok((0 | HELD, _)) => {}
+                    Ok((_, value)) => seen.push((at, value)),
+                    Err(Error::SnapshotEnded { .. }) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            }
+            (0..rng.u8(..60)).for_each(|_| memory.pause());
+            for &(at, before) in &seen {
+                match snapshot.read(|tx| tx.read(at)) {
+                    Ok(now) => assert_eq!(now, before, "at {at:?} a snapshot changes"),
+                    Err(Error::SnapshotEnded { .. }) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A worker over `memory`.

@@ -29,8 +29,9 @@
 //!
 //! # Crashes
 //!
-//! Chunks that are held when the power fails are freed when the pool is opened: recovery flushes the heap file before, so that a hole that the
-//! page cache shows is durable (rule 4).
+//! Chunks that are held when the power fails, or when a compaction fails, are freed when the pool is opened ([`Worker::release_held`]). Zeros that
+//! the file shows there may be in the page cache alone, left by a flush that failed, and no later flush makes them durable. So the
+//! bitmaps that may be there are zeroed by transactions first, whatever memory shows (rule 4).
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -41,7 +42,7 @@ use crate::layout::SharedLayout;
 use crate::memory::latch::load_in_order;
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
 use crate::scheme;
-use crate::transaction::Abort;
+use crate::transaction::{Abort, Transaction};
 
 /// Chunks held at a time at most. Transactions that need one of them wait.
 const MOST_CHUNKS: u64 = 256;
@@ -122,6 +123,15 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
     /// [`Error::Poisoned`].
     pub fn release_held(&mut self) -> Result<()> {
         let held = heap::held(&self.tx.engine.view);
+        let zeros = vec![0; self.tx.engine.most_changed() as usize];
+        for &chunk in &held {
+            let (mut at, mut words) = heap::bitmap_area(&self.tx.engine.view.layout, chunk);
+            while words > 0 {
+                let now = words.min(zeros.len() as u64);
+                self.run_later(|tx| tx.write_range(at, &zeros[..now as usize]))?;
+                (at, words) = (at.word(now), words - now);
+            }
+        }
         self.release(&held)
     }
 }

@@ -2,10 +2,10 @@
 
 use super::arena::{is_empty, seems_empty};
 use super::growth::{reached_by, reached_hint};
-use super::{Access, Chunk, Division, FREE, REGIONS, start, table};
+use super::{Access, CLASSES, Chunk, Division, FREE, REGIONS, start, table};
 use crate::error::Abort;
-use crate::layout::View;
-use crate::memory::Memory;
+use crate::layout::{Layout, View};
+use crate::memory::{Memory, PersistentAddress};
 
 /// First chunks of runs, and their lengths.
 pub type ChunkRuns = Vec<(u64, u64)>;
@@ -82,6 +82,12 @@ pub fn release<A: Access>(tx: &mut A, chunks: &[u64]) -> Result<(), Abort> {
         tx.write(at, FREE)?;
     }
     Ok(())
+}
+
+/// Where the bitmap of a chunk may be: its first word, and how many there are at most.
+pub(crate) fn bitmap_area(layout: &Layout, chunk: u64) -> (PersistentAddress, u64) {
+    let words = (0..CLASSES.len()).map(|class| Division::new(layout, class).words()).max();
+    (start(layout, chunk), words.unwrap_or(0))
 }
 
 /// The chunks that are held, as the table at home has it.

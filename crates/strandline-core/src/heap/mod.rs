@@ -33,6 +33,7 @@ use crate::memory::{LINE_BYTES, Memory, PersistentAddress, WORD_BYTES};
 use crate::layout::{Layout, View};
 
 pub use arena::Arenas;
+pub(crate) use compact::bitmap_area;
 pub use compact::{ChunkRuns, held, hold, release};
 pub use growth::{reach_end, reached_by, used_end};
 pub use survey::{
