@@ -173,6 +173,16 @@ impl FaultyDevice {
         }
     }
 
+    /// A byte of the file changes on the medium, and in the cache.
+    pub(super) fn rot(&self, file: DeviceFile, offset: u64) {
+        let contents = &mut *self.file(file).borrow_mut();
+        let sector = offset as usize / SECTOR;
+        contents.cache[offset as usize] ^= 0x55;
+        contents.pending.remove(&sector);
+        let bytes = contents.cached(sector);
+        contents.settle(sector, &bytes);
+    }
+
     /// Offsets and lengths of the holes that were punched into the heap file since the last call.
     pub(super) fn take_punched(&self) -> Vec<(u64, u64)> {
         self.punched.take()

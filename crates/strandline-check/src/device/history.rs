@@ -5,10 +5,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use fastrand::Rng;
+use std::path::Path;
+
 use strandline_core::Error;
+use strandline_core::layout::{Layout, PAGE_BYTES};
 use strandline_core::memory::coroutines::{Thread, run};
-use strandline_core::memory::{Hosted, Memory, World};
-use strandline_core::sync::SyncParameters;
+use strandline_core::memory::{DeviceFile, Hosted, Memory, World};
+use strandline_core::sync::{BLOCK_BYTES, SyncParameters, log_blocks, read_log_header};
 use strandline_core::{Runner, Transaction};
 use strandline_structures::model::Structure;
 
@@ -69,6 +72,7 @@ impl History {
             memory_pages: one_of(&mut rng, [0, 2, 100]),
             // So that it fills up.
             staging_blocks: 1,
+            cut_damaged_log: false,
             checksums: rng.bool(),
         };
         let direct = rng.bool();
@@ -169,6 +173,9 @@ impl History {
     pub fn recover(&mut self) -> Result<Rc<DeviceWorld>, String> {
         let mut attempt = 0;
         self.pool.verify(true)?;
+        if self.rng.bool() {
+            self.rot()?;
+        }
         loop {
             let faulty = attempt < 4 && self.rng.u8(..3) == 0;
             attempt += 1;
@@ -198,6 +205,71 @@ impl History {
                 Err(error) => return Err(format!("recovery fails: {error}")),
             }
         }
+    }
+
+    /// On a copy of the device, a block of the log or a checkpoint slot rots. Recovery says so, or nothing is lost by it, or no more than the last
+    /// write of the log.
+    ///
+    /// # Errors
+    /// Something was lost silently, or what is there is no prefix.
+    fn rot(&mut self) -> Result<(), String> {
+        let copy = || {
+            let pool = self.pool.on((*self.pool.device).clone());
+            pool.device.clear_fault();
+            pool
+        };
+        let (intact, rotten) = (copy(), copy());
+        let world = intact.open(1);
+        // What is wrong without rot is found elsewhere.
+        let Ok(report) = intact.recover(&world) else { return Ok(()) };
+        let what = |error| format!("the log cannot be read: {error}");
+        let header = read_log_header(&*rotten.device, Path::new("log")).map_err(|e| what(e.to_string()))?;
+        let blocks = log_blocks(&*rotten.device, &header).map_err(|error| what(error.to_string()))?;
+        let accepted = report.start..report.start + report.blocks;
+        // Where the last write of the log began.
+        let last = blocks.iter().filter(|head| accepted.contains(&head.number));
+        let last = last.max_by_key(|head| head.number).map_or(accepted.end, |head| head.durable);
+        let choice = self.rng.usize(..blocks.len() + 2);
+        let number = blocks.get(choice).map(|head| head.number);
+        match number {
+            Some(number) => {
+                let place = BLOCK_BYTES * (1 + number % header.ring);
+                rotten.device.rot(DeviceFile::Log, place + self.rng.u64(..16));
+            }
+            None => {
+                let slot = Layout::CHECKPOINT_SLOTS.offset() + (choice - blocks.len()) as u64 * PAGE_BYTES;
+                rotten.device.rot(DeviceFile::Heap, slot + self.rng.u64(..64));
+            }
+        }
+        self.journal.note(|| {
+            let what = number.map_or_else(|| "a slot".into(), |number| format!("block {number}"));
+            format!("on a copy {what} rots; the last write began at {last}")
+        });
+        let rotten_world = rotten.open(1);
+        let found = match rotten.recover(&rotten_world) {
+            Ok(found) => found,
+            Err(Error::Damaged(_)) => {
+                self.counts.damage_found += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(format!("recovery after rot fails: {error}")),
+        };
+        let data = |world: &DeviceWorld| {
+            let words = self.pool.layout.data.offset() / 8..self.pool.layout.end().offset() / 8;
+            world.contents()[words.start as usize..words.end as usize].to_vec()
+        };
+        if data(&rotten_world) == data(&world) {
+            return Ok(());
+        }
+        if number.is_none_or(|number| number < last) {
+            return Err(format!(
+                "rot of {number:?} is not found: recovered up to {}, not {}",
+                found.watermark, report.watermark
+            ));
+        }
+        let mut oracle = self.oracle.clone();
+        oracle.forgive();
+        oracle.judge(&rotten_world, found.watermark).map_err(|what| format!("after rot {what}"))
     }
 
     /// The workload's own check.

@@ -99,6 +99,8 @@ pub struct Counts {
     pub checkpoints: u64,
     /// Rings that became larger.
     pub enlarged: u64,
+    /// Rotten blocks and slots that recovery found.
+    pub damage_found: u64,
     /// Crash points with more states than the bound, of which only as many as the bound were judged.
     pub cut_short: u64,
 }
@@ -114,6 +116,7 @@ impl std::ops::AddAssign for Counts {
         self.transactions += more.transactions;
         self.checkpoints += more.checkpoints;
         self.enlarged += more.enlarged;
+        self.damage_found += more.damage_found;
         self.cut_short += more.cut_short;
     }
 }

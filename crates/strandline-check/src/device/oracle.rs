@@ -33,6 +33,12 @@ impl Oracle {
         Self { layout, words, watermark: 0, history, acknowledged: 0, seen, scratch }
     }
 
+    /// From now on nothing need be there but a prefix.
+    pub fn forgive(&mut self) {
+        self.acknowledged = 0;
+        self.seen.clear();
+    }
+
     /// The highest TxID that was recovered.
     pub fn watermark(&self) -> u64 {
         self.watermark

@@ -99,6 +99,7 @@ fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
             let open = |path: &Path| File::open(path).map_err(cannot("open", path));
             let device = FileDevice::new(open(path)?, open(&log_path(pool.path()))?, false);
             report.damage.extend(sync::damaged_slots(&device, info.header.uuid.as_bytes())?);
+            report.damage.extend(damaged_log(&pool, &device, &info)?);
         }
         LogFile::None | LogFile::Missing | LogFile::Unused => {}
     }
@@ -142,6 +143,18 @@ fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
         report.roots.push(RootReport { index, address: at.offset(), what, words });
     }
     Ok(())
+}
+
+/// Damage anywhere in the log of a pool that was not closed.
+fn damaged_log(pool: &Pool, device: &FileDevice, info: &PoolInfo) -> Result<Option<String>> {
+    if info.in_use.is_none() {
+        // Nothing in it is needed.
+        return Ok(None);
+    }
+    let read = |error| cannot("read", &log_path(pool.path()))(error);
+    let own = sync::log_of_heap(&pool.file, info.header.uuid.as_bytes()).map_err(read)?;
+    let ring = sync::read_log_header(device, &log_path(pool.path()))?.ring;
+    own.map_or(Ok(None), |own| sync::damaged_log(device, &own, ring).map_err(read))
 }
 
 /// What pages are not as they were written, by their checksums.

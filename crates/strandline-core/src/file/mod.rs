@@ -34,7 +34,7 @@ pub use open::log_path;
 pub use options::Options;
 pub use pool::Pool;
 pub use recovery::Recovery;
-pub use repair::{RepairReport, repair};
+pub use repair::{RepairReport, repair, repair_and_cut_log};
 pub use resize::resize_log;
 #[doc(hidden)]
 pub use ticket::Durability;

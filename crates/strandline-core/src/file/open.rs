@@ -103,7 +103,8 @@ pub(super) struct OpenLog {
 /// A log that was found beside a heap.
 pub(super) enum FoundLog {
     Own(OpenLog),
-    /// It is not the heap's, but was never used: a creation, or the making of a log, was cut short.
+    /// It is not the heap's, but was never used: a creation, or the making of a log, was cut short. Or its format is an older one, and the pool
+    /// was closed cleanly.
     Unused(File),
 }
 
@@ -216,6 +217,12 @@ impl OpenFiles {
         let name = log_path(&self.path);
         let keep = |file: &File| file.try_clone().map_err(cannot("keep open", &name));
         let device = FileDevice::new(keep(&self.heap)?, keep(&file)?, false);
+        if is_clean
+            && sync::is_older_log(&device, self.header.uuid.as_bytes()).map_err(cannot("read", &name))?
+        {
+            // Nothing in it is needed.
+            return Ok(FoundLog::Unused(file));
+        }
         let header = sync::read_log_header(&device, &name)?;
         let is_the_pools = header.identity.pool == *self.header.uuid.as_bytes();
         let is_own = match self.own_log()? {

@@ -24,7 +24,6 @@ use super::inspect::open_to_look;
 use super::new_file::{cannot, create_like, synchronize_folder};
 use super::open::{decode_state, log_path, open_locked, read_header, read_word, resolve, with_suffix};
 use super::options::Options;
-use super::pool::Pool;
 use crate::Domain;
 use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result};
@@ -72,7 +71,21 @@ pub struct RepairReport {
 /// [`Error::Irreparable`]: something would be lost, or is. The pool is in use, or cannot be read or copied. Nothing has
 /// changed then.
 pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> {
-    let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
+    repair_as(path.as_ref(), schemes, false)
+}
+
+/// As [`repair`], but where a block in the middle of the log is damaged, all transactions from there on are dropped, and the report says how many
+/// blocks and transactions that were ([`SyncParameters::cut_damaged_log`]). Acknowledged transactions are lost. For a pool of which there is no backup.
+///
+/// # Errors
+/// As [`repair`].
+#[inline]
+pub fn repair_and_cut_log(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> {
+    repair_as(path.as_ref(), schemes, true)
+}
+
+fn repair_as(path: &Path, schemes: Schemes, cuts_log: bool) -> Result<RepairReport> {
+    let path = &resolve(path).map_err(cannot("open the pool", path))?;
     // A header that cannot be read is no reason to give up yet.
     match check(path, schemes) {
         Ok(report) if report.damage.is_empty() => return Ok(RepairReport::default()),
@@ -91,7 +104,7 @@ pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> 
             )));
         }
     }
-    let done = mend_copy(path, &file, &copy, schemes).and_then(|(repaired, was_clean)| {
+    let done = mend_copy(path, &file, &copy, schemes, cuts_log).and_then(|(repaired, was_clean)| {
         let kept = replace(path, &copy, &kept, was_clean)?;
         Ok(RepairReport { repaired, kept })
     });
@@ -104,7 +117,13 @@ pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> 
 
 /// Copies the pool to `copy` and repairs that; what was damaged, and whether the pool was closed cleanly.
 #[inline]
-fn mend_copy(path: &Path, file: &File, copy: &Path, schemes: Schemes) -> Result<(Vec<String>, bool)> {
+fn mend_copy(
+    path: &Path,
+    file: &File,
+    copy: &Path,
+    schemes: Schemes,
+    cuts_log: bool,
+) -> Result<(Vec<String>, bool)> {
     copy_file(file, path, copy)?;
     let log = log_path(path);
     if log.exists() {
@@ -115,7 +134,7 @@ fn mend_copy(path: &Path, file: &File, copy: &Path, schemes: Schemes) -> Result<
         let file = File::open(&checksums).map_err(cannot("open", &checksums))?;
         copy_file(&file, &checksums, &checksums_path(copy))?;
     }
-    let mut mended = Mended { path: copy, schemes, what: Vec::new(), ring: None };
+    let mut mended = Mended { path: copy, schemes, what: Vec::new(), ring: None, cuts_log };
     mended.header()?;
     let missing_from = mended.length()?;
     mended.log()?;
@@ -220,6 +239,8 @@ struct Mended<'p> {
     what: Vec<String>,
     /// Blocks in the ring of its log, if it has one.
     ring: Option<u64>,
+    /// Whether a damaged log is cut.
+    cuts_log: bool,
 }
 
 impl Mended<'_> {
@@ -368,7 +389,7 @@ impl Mended<'_> {
             0 => Domain::Process,
             state => decode_state(state, self.schemes).map_err(irreparable)?.0,
         };
-        let mut sync = SyncParameters::default();
+        let mut sync = SyncParameters { cut_damaged_log: self.cuts_log, ..SyncParameters::default() };
         // For a new log; one that exists knows better.
         sync.initial_ring_blocks = self.ring.filter(|&ring| ring > 1).unwrap_or(sync.initial_ring_blocks);
         sync.ring_blocks = sync.ring_blocks.max(sync.initial_ring_blocks);
@@ -380,10 +401,15 @@ impl Mended<'_> {
             lock_bits: 10,
             ..Options::default()
         };
-        Setup { control: Stm, schemes: self.schemes }
-            .open(self.path, &options)
-            .and_then(Pool::close)
-            .map_err(irreparable)
+        let pool =
+            Setup { control: Stm, schemes: self.schemes }.open(self.path, &options).map_err(irreparable)?;
+        if let Some(found) = pool.recovery().sync.filter(|found| found.lost_blocks > 0) {
+            self.what.push(format!(
+                "the log was cut at a damaged block: {} blocks behind it are lost, and with them {} transactions or more",
+                found.lost_blocks, found.lost_transactions
+            ));
+        }
+        pool.close().map_err(irreparable)
     }
 
     #[inline]

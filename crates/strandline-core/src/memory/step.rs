@@ -138,6 +138,16 @@ pub enum Step {
     SyncLogBeforePages,
     /// `Sync`: and for the log as it ends after the pages were copied, not before (an order).
     SyncLogEndAfterCopy,
+    /// `Sync`: and until a durable block says that the log is durable up to there (a wait).
+    SyncMarkBeforePages,
+    /// Weakened: a block says that the log is durable up to the end of its own write.
+    SyncMarkOwnWrite,
+    /// `Sync`: recovery compares what later blocks say of how far the log was durable with where it ends (a comparison).
+    SyncMark,
+    /// `Sync`: and the generations in blocks with that of the slot (a comparison).
+    SyncMarkGeneration,
+    /// Weakened: recovery looks at two blocks behind the end only.
+    SyncMarkLookShort,
     /// `Sync`: the flush between a checkpoint's pages and its slot.
     SyncHeapFlush,
     /// `Sync`: the flush between a checkpoint's slot and the reuse of the ring.
@@ -260,7 +270,12 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 22] = [
+    pub const SYNC: [Self; 27] = [
+        Self::SyncMarkBeforePages,
+        Self::SyncMarkOwnWrite,
+        Self::SyncMark,
+        Self::SyncMarkGeneration,
+        Self::SyncMarkLookShort,
         Self::FreeDurable,
         Self::FreePunchFlush,
         Self::SyncRoom,

@@ -8,14 +8,22 @@
 //!          word 8 the life that writes the log, 9 the life before it, 10 CRC-32C of words 8-9
 //! block    word 0      its number n
 //!          word 1      places used in it (bits 0-7), the life that wrote it (bits 8-31), checksum (bits 32-63)
-//!          words 2..   places of two words: records, as in `log/record.rs`, each with the pairs of words of its run
+//!          word 2      D: all blocks below number D were durable when the write of this one began
+//!          word 3      G: the generation of the newest checkpoint slot that was durable then
+//!          words 4..   places of two words: records, as in `log/record.rs`, each with the pairs of words of its run
 //!                      (`runs.rs`) behind it; what follows them is undefined: of the last block of a flush only the
 //!                      sectors up to there are written
 //! ```
 //!
-//! The checksum is the CRC-32C of the log's identity (the pool's UUID and the log's nonce), the number, the low half of word 1 and the
+//! The checksum is the CRC-32C of the log's identity (the pool's UUID and the log's nonce), the number, the low half of word 1, D, G and the
 //! records, in that order. Records run on from block to block, and a transaction is its data records and a commit
-//! record. All numbers are little-endian.
+//! record. A block without a record is there for its D. All numbers are little-endian.
+//!
+//! # How damage is told from the end
+//!
+//! A block that does not fit is the end of the log, or a durable block that rotted. It was durable if a later block of the same life has a
+//! D above it. Among the blocks of one write a crash may leave holes: their D is at most the number of the first of them. And a
+//! block whose G is above the generation of the newest valid slot says that a newer slot was durable. `recovery.rs` has the rules.
 //!
 //! # What a block cannot be taken for
 //!
@@ -40,7 +48,7 @@ pub const BLOCK_BYTES: u64 = 4096;
 /// Words in a block of the log.
 pub(super) const BLOCK_WORDS: u64 = BLOCK_BYTES / WORD_BYTES;
 /// Words before the records of a block.
-pub(super) const HEADER_WORDS: u64 = 2;
+pub(super) const HEADER_WORDS: u64 = 4;
 /// Places of two words in a block: it holds so many records without runs.
 pub const RECORDS_PER_BLOCK: u64 = (BLOCK_WORDS - HEADER_WORDS) / 2;
 
@@ -77,28 +85,44 @@ fn checksum(block: &[u8], records: u64, seed: u32) -> u32 {
     crc32c::crc32c_append(head, &block[16..used_bytes(records)])
 }
 
-/// Completes a block whose `records` records are in place: number, life, count, checksum, zeros after them.
-pub(super) fn seal(block: &mut [u8], number: u64, life: u64, records: u64, seed: u32) {
-    block[..8].copy_from_slice(&number.to_le_bytes());
-    block[8..16].copy_from_slice(&(life << RECORD_BITS | records).to_le_bytes());
+/// What a block of the log says of itself and of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockHead {
+    /// Its number.
+    pub number: u64,
+    /// The life that wrote it.
+    pub life: u64,
+    /// Places used in it.
+    pub records: u64,
+    /// D: all blocks below were durable when the write of this one began.
+    pub durable: u64,
+    /// G: the generation of the newest slot that was durable then.
+    pub generation: u64,
+}
+
+/// Completes a block whose records are in place: its head, checksum, zeros after them.
+pub(super) fn seal(block: &mut [u8], head: BlockHead, seed: u32) {
+    let BlockHead { number, life, records, durable, generation } = head;
+    to_bytes(&[number, life << RECORD_BITS | records, durable, generation], block);
     block[used_bytes(records)..].fill(0);
     let checksum = checksum(block, records, seed);
     block[12..16].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The number of records in a block and the life that wrote it, if it is the one with this number and whole.
-pub(super) fn check_any_life(block: &[u8], number: u64, seed: u32) -> Option<(u64, u64)> {
-    let head = word(block, 1);
+/// The head of a block, whichever it is, if it is whole.
+pub(super) fn read_head(block: &[u8], seed: u32) -> Option<BlockHead> {
+    let [number, head, durable, generation] = [0, 1, 2, 3].map(|index| word(block, index));
     let (records, life) = (head & 0xff, head >> RECORD_BITS & MAXIMAL_LIFE);
-    let whole = word(block, 0) == number
-        && (1..=RECORDS_PER_BLOCK).contains(&records)
+    let whole = number >= FIRST_BLOCK
+        && records <= RECORDS_PER_BLOCK
         && u64::from(checksum(block, records, seed)) == head >> 32;
-    whole.then_some((records, life))
+    whole.then_some(BlockHead { number, life, records, durable, generation })
 }
 
 /// The number of records in a block, if it is the one that this life wrote with this number, and whole.
 pub(super) fn check(block: &[u8], number: u64, life: u64, seed: u32) -> Option<u64> {
-    check_any_life(block, number, seed).filter(|&(_, found)| found == life).map(|(records, _)| records)
+    let is_it = |head: &BlockHead| head.number == number && head.life == life;
+    read_head(block, seed).filter(is_it).map(|head| head.records)
 }
 
 /// Bits of a block's word 1 that count its records; those that follow, up to the checksum, are the life.
@@ -130,9 +154,7 @@ pub(super) fn place(block: &[u8], index: u64) -> [u64; 2] {
 }
 
 const MAGIC: u64 = u64::from_le_bytes(*b"StrndLog");
-const VERSION: u64 = 3;
-/// Its logs have no runs; otherwise they are the same.
-const OLDEST_VERSION: u64 = 2;
+const VERSION: u64 = 4;
 const HEADER_FIELDS: usize = 6;
 
 fn header_checksum(header: &[u8]) -> u64 {
@@ -187,7 +209,7 @@ pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64, Lives), St
         return Err("is not a Strandline log".into());
     }
     match word(header, 1) {
-        OLDEST_VERSION..=VERSION => {}
+        VERSION => {}
         newer if newer > VERSION => {
             return Err(format!(
                 "has format version {newer}, this library reads up to {VERSION}; a newer Strandline wrote it"
@@ -195,7 +217,7 @@ pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64, Lives), St
         }
         older => {
             return Err(format!(
-                "has format version {older}, this library reads {VERSION}; an older Strandline wrote it"
+                "has format version {older}, this library reads {VERSION}; an older Strandline wrote it: open and close the pool with that one first"
             ));
         }
     }
@@ -211,14 +233,23 @@ pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64, Lives), St
     }
 }
 
+/// Whether this is the header of a log of the pool with this UUID in the format of an older version. Once the pool was closed cleanly nothing in it
+/// is needed.
+pub(super) fn is_older_header(header: &[u8], pool: &[u8; 16]) -> bool {
+    word(header, 0) == MAGIC
+        && word(header, 1) < VERSION
+        && header[16..32] == *pool
+        && word(header, HEADER_FIELDS) == header_checksum(header)
+}
+
 /// Whether a damaged header was `good`: its checksum, or everything but its checksum.
 pub(super) fn may_have_been(damaged: &[u8], good: &[u8]) -> bool {
     let fields = 8 * HEADER_FIELDS;
     damaged[..fields] == good[..fields] || word(damaged, HEADER_FIELDS) == word(good, HEADER_FIELDS)
 }
 
-/// The fewest blocks in a ring: a transaction takes two.
-pub(super) const MINIMAL_RING: u64 = 2;
+/// The fewest blocks in a ring: a transaction takes two, and a checkpoint needs one.
+pub(super) const MINIMAL_RING: u64 = 3;
 /// The most blocks in a ring: 16 TB.
 pub(super) const MAXIMAL_RING: u64 = 1 << 32;
 
@@ -229,20 +260,25 @@ mod tests {
     #[test]
     fn a_block_fits_only_with_its_number_its_life_its_log_and_all_its_bytes() {
         let mut block = vec![7; BLOCK_BYTES as usize];
-        seal(&mut block, 42, 5, 3, 99);
+        let head = BlockHead { number: 42, life: 5, records: 3, durable: 40, generation: 9 };
+        seal(&mut block, head, 99);
         assert_eq!(check(&block, 42, 5, 99), Some(3));
-        assert_eq!(check_any_life(&block, 42, 99), Some((3, 5)));
+        assert_eq!(read_head(&block, 99), Some(head));
         assert_eq!(check(&block, 43, 5, 99), None);
         assert_eq!(check(&block, 42, 6, 99), None);
         assert_eq!(check(&block, 42, 5, 98), None);
         for at in 0..used_bytes(3) {
             block[at] ^= 0x10;
-            assert_eq!(check_any_life(&block, 42, 99), None, "byte {at}");
+            assert_eq!(read_head(&block, 99), None, "byte {at}");
             block[at] ^= 0x10;
         }
-        assert_eq!(check_any_life(&[0; 4096], 0, 0), None);
-        seal(&mut block, 42, MAXIMAL_LIFE, RECORDS_PER_BLOCK, 99);
-        assert_eq!(check_any_life(&block, 42, 99), Some((RECORDS_PER_BLOCK, MAXIMAL_LIFE)));
+        assert_eq!(read_head(&[0; 4096], 0), None);
+        let head = BlockHead { life: MAXIMAL_LIFE, records: RECORDS_PER_BLOCK, ..head };
+        seal(&mut block, head, 99);
+        assert_eq!(read_head(&block, 99), Some(head));
+        // A mark.
+        seal(&mut block, BlockHead { records: 0, ..head }, 99);
+        assert_eq!(check(&block, 42, MAXIMAL_LIFE, 99), Some(0));
     }
 
     #[test]
@@ -257,7 +293,7 @@ mod tests {
             damaged[at] ^= 1;
             assert!(read_header(&damaged).unwrap_err().contains("damaged"), "byte {at}");
         }
-        for (version, what) in [(1, "older"), (4, "newer")] {
+        for (version, what) in [(3, "older"), (5, "newer")] {
             let mut other = good.clone();
             other[8] = version;
             assert!(read_header(&other).unwrap_err().contains(what));

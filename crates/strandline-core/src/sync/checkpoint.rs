@@ -6,9 +6,9 @@
 //! 2. Close the block being filled. S is the number of the next one, W the last TxID: every transaction up to W
 //!    has stored home and marked its pages, none above it has. Take the set of dirty pages, by making the other,
 //!    empty bitmap the one that commits mark. Open the gate.
-//! 3. In batches: copy pages out of memory; wait until the log is durable to its end *as it is after the copy*;
-//!    write the copies. A copy may hold parts of transactions above W: their records lie at or after S, and are
-//!    durable before the page is.
+//! 3. In batches: copy pages out of memory; wait until the log is durable to its end *as it is after the copy*, and until a durable block
+//!    says so; write the copies. A copy may hold parts of transactions above W: their records lie at or after S, and are
+//!    durable before the page is. If one of their blocks rots, a later block tells.
 //! 4. Flush the heap. Write (generation, S, W) into the older of the two slots; flush.
 //! 5. Only now are the blocks below S free.
 //!
@@ -257,7 +257,11 @@ impl SharedLog {
             } else {
                 memory.load(self.last_transaction())
             };
+            let records_end = memory.load(self.records_end());
             self.wait_durable(view, end)?;
+            if !memory.omitted(Step::SyncMarkBeforePages) {
+                self.wait_marked(view, records_end)?;
+            }
         }
         let copies = &copies[..batch.len() * PAGE_BYTES as usize];
         let is_calm = haste == Haste::Calm && !self.is_pressed(memory);

@@ -41,11 +41,15 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub use block::{BLOCK_BYTES, LogIdentity, RECORDS_PER_BLOCK};
+pub use block::{BLOCK_BYTES, BlockHead, LogIdentity, RECORDS_PER_BLOCK};
 pub use checkpoint::CheckpointReport;
 pub use checksums::{Checksummed, Verifier, check_checksums_header, create_checksums};
 pub use file_device::{DeviceCounters, FileDevice};
 pub use parameters::SyncParameters;
+pub(crate) use recovery::is_older_log;
 pub use recovery::{LogHeader, SyncRecoveryReport, create, read_log_header};
-pub(crate) use repair::{OwnLog, damaged_slots, log_identity, log_of_heap, mend_log_header, was_used};
+pub use repair::log_blocks;
+pub(crate) use repair::{
+    OwnLog, damaged_log, damaged_slots, log_identity, log_of_heap, mend_log_header, was_used,
+};
 pub use shared_log::SharedLog;

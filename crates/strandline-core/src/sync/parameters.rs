@@ -32,6 +32,10 @@ pub struct SyncParameters {
     pub memory_pages: u64,
     /// 4 KB blocks of memory, beyond what the largest transaction takes, in which blocks wait to be written.
     pub staging_blocks: u64,
+    /// Recovery that finds a damaged block in the middle of the log drops all transactions from there on, and says how many
+    /// ([`SyncRecoveryReport::lost_transactions`](super::SyncRecoveryReport::lost_transactions)), instead of being an error. Acknowledged transactions are lost,
+    /// and where a checkpoint had begun pages may hold parts of them: check what is left, or read it out. For what cannot be opened otherwise and has no backup.
+    pub cut_damaged_log: bool,
     /// Keeps checksums of the heap's pages in a third file, `.sums` appended to the pool's name, which checks and backups
     /// compare them with: so they notice what the disk, or another program, has changed. It costs 4 bytes for each page of 4 KB, and a
     /// flush at each checkpoint. A pool that has checksums keeps them, whatever this says; one that has none gets them when it is opened so, from what
@@ -48,6 +52,7 @@ impl Default for SyncParameters {
             dirty_pages: 16384,
             memory_pages: 1 << 18,
             staging_blocks: 32,
+            cut_damaged_log: false,
             checksums: false,
         }
     }
@@ -65,7 +70,7 @@ impl SyncParameters {
             || self.staging_blocks > MAXIMAL_RING
         {
             return Err(Error::Parameter(format!(
-                "a log of {} blocks, {} at first, and a bound of {} dirty pages is not possible: 2 to 2^32 blocks, at least one page",
+                "a log of {} blocks, {} at first, and a bound of {} dirty pages is not possible: 3 to 2^32 blocks, at least one page",
                 self.ring_blocks, self.initial_ring_blocks, self.dirty_pages
             )));
         }

@@ -6,7 +6,11 @@
 //!    If the other is damaged (a crash leaves none so: a slot lies in one sector), nothing in the log may lie beyond the
 //!    blocks that this one leads to; else it may have been the newer one, and this is an error.
 //! 2. From S on, blocks are accepted as long as checksum and exact number fit. A read error is an error, not
-//!    the end of the log. A last transaction without commit record is dropped. Everything is checked before
+//!    the end of the log. The first block that does not fit, e, is the end, unless one of the next 2 F places has a block of this life, with a
+//!    number above e, whose D is above e: then e was durable. Nor may a block there have a G above the slot's generation: then a
+//!    newer slot was durable. Both are damage. (F is the most blocks of one write. One write may be in flight behind e, and leave holes;
+//!    what follows e within one write is no proof, and behind it at most one more write begins.) What this cannot see is that the
+//!    very last write is lost. A last transaction without commit record is dropped. Everything is checked before
 //!    anything is written.
 //! 3. The slot and the accepted blocks are written again in place, the same bytes, durably. What was read may
 //!    be only in the page cache, left there by a killed process or a failed flush: believing it without
@@ -41,7 +45,7 @@ use super::block::{self, BLOCK_BYTES, CREATION, FIRST_BLOCK, Lives, LogIdentity}
 use super::checkpoint::copy_page;
 use super::repair::highest_block;
 use super::runs::unpack;
-use super::shared_log::SharedLog;
+use super::shared_log::{SharedLog, WRITE_BLOCKS};
 use super::slot::CheckpointSlot;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 
@@ -86,6 +90,11 @@ pub struct SyncRecoveryReport {
     pub pages: u64,
     /// The highest TxID accepted; new TxIDs start above it.
     pub watermark: u64,
+    /// Blocks that were dropped because the log is damaged before them, where
+    /// [`SyncParameters::cut_damaged_log`] allows that.
+    pub lost_blocks: u64,
+    /// Transactions whose ends were in them: besides those in the damaged block itself.
+    pub lost_transactions: u64,
 }
 
 /// What the log says above the newest slot.
@@ -166,6 +175,50 @@ pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
         return Err(wrong(format!("has {size} bytes but its header says {expected}: it was truncated")));
     }
     Ok(LogHeader { identity, ring, lives })
+}
+
+/// Damage in the log: it ends before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogDamage {
+    /// The number of the block that is damaged or missing.
+    end: u64,
+    /// The first block behind it that says that it was durable; `None`: blocks say that a newer checkpoint slot was.
+    witness: Option<u64>,
+    /// Blocks behind it that are whole.
+    pub blocks: u64,
+    /// Transactions that end in these.
+    pub transactions: u64,
+}
+
+impl std::fmt::Display for LogDamage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { end, witness, blocks, transactions } = self;
+        match witness {
+            Some(witness) => write!(
+                f,
+                "block {end} of its log file is damaged: it was durable, as block {witness} says; {blocks} blocks and the ends of {transactions} \
+                 transactions are behind it"
+            ),
+            None => write!(
+                f,
+                "its newest checkpoint slot is missing, as blocks of its log file behind block {end} say; {blocks} blocks and the ends of \
+                 {transactions} transactions are behind it"
+            ),
+        }
+    }
+}
+
+/// Whether the log file has the header of an older format, and is that of the pool with this UUID.
+///
+/// # Errors
+/// The device fails.
+pub(crate) fn is_older_log(device: &dyn Device, pool: &[u8; 16]) -> io::Result<bool> {
+    if device.size(DeviceFile::Log)? < BLOCK_BYTES {
+        return Ok(false);
+    }
+    let mut header = AlignedBuffer::new(BLOCK_BYTES as usize);
+    device.read(DeviceFile::Log, 0, &mut header)?;
+    Ok(block::is_older_header(&header, pool))
 }
 
 /// Collects the writes of committed transactions from a run of records.
@@ -351,7 +404,9 @@ impl SharedLog {
 
     fn begin_at<M: Memory>(&self, memory: &M, block: u64, watermark: u64) {
         self.begin_ring(memory);
-        for word in [self.filling(), self.claimed(), self.durable(), self.start()] {
+        // No page holds anything of a later block.
+        let (records_end, marked) = (self.records_end(), self.marked());
+        for word in [self.filling(), self.claimed(), self.durable(), self.start(), records_end, marked] {
             memory.store(word, block);
         }
         for word in [
@@ -403,6 +458,12 @@ impl SharedLog {
             }
         }
         report.blocks = number - slot.start;
+        if let Some(damage) = self.damage_behind(view, device, &slot, number)? {
+            if !self.cuts_damage {
+                return Err(Error::Damaged(damage.to_string()));
+            }
+            (report.lost_blocks, report.lost_transactions) = (damage.blocks, damage.transactions);
+        }
         if valid < 2 {
             self.check_that_nothing_follows(device, number)?;
         }
@@ -416,7 +477,70 @@ impl SharedLog {
         // Those of one page keep their order.
         replay.writes.sort_by_key(page_of);
         let journal = self.find_journal(view, slot.generation)?;
+        if valid < 2 && journal.is_some() {
+            // Was the transaction cut short, or did the other slot say that it has committed?
+            return Err(Error::Damaged(
+                "one of its checkpoint slots is not valid, and a large transaction may have been committed by it".into(),
+            ));
+        }
         Ok(Found { slot, index, blocks, writes: replay.writes, journal, report })
+    }
+
+    /// Whether what is behind block number `end`, where the log ends, shows that it should not end there.
+    fn damage_behind<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+        slot: &CheckpointSlot,
+        end: u64,
+    ) -> Result<Option<LogDamage>> {
+        let look = if view.memory.omitted(Step::SyncMarkLookShort) { 2 } else { 2 * WRITE_BLOCKS };
+        let last = (end + look).min(slot.start + self.ring);
+        let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
+        for number in end..last {
+            let offset = block::offset(number, self.ring);
+            device.read(DeviceFile::Log, offset, &mut found).map_err(cannot("read", DeviceFile::Log))?;
+            let Some(head) = block::read_head(&found, self.seed).filter(|head| head.life == slot.life) else {
+                continue;
+            };
+            let is_behind = head.number > end && head.number < end + self.ring;
+            if is_behind && head.durable > end && !view.memory.omitted(Step::SyncMark)
+                || head.generation > slot.generation && !view.memory.omitted(Step::SyncMarkGeneration)
+            {
+                return Ok(Some(self.describe_damage(device, slot, end)?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is damaged where the log ends at block number `end` before its time; reads all of it.
+    pub(super) fn describe_damage(
+        &self,
+        device: &dyn Device,
+        slot: &CheckpointSlot,
+        end: u64,
+    ) -> Result<LogDamage> {
+        let mut damage = LogDamage { end, witness: None, blocks: 0, transactions: 0 };
+        let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
+        for number in end..slot.start + self.ring {
+            let offset = block::offset(number, self.ring);
+            device.read(DeviceFile::Log, offset, &mut found).map_err(cannot("read", DeviceFile::Log))?;
+            let Some(head) = block::read_head(&found, self.seed).filter(|head| head.life == slot.life) else {
+                continue;
+            };
+            if head.number == number && number > end {
+                damage.blocks += 1;
+                // What does not belong to a transaction that is whole is counted by its commit record.
+                let _ = unpack(&found, head.records, |record| {
+                    damage.transactions += u64::from(matches!(record, Record::Commit { .. }));
+                    Ok(())
+                });
+                if head.durable > end {
+                    damage.witness.get_or_insert(number);
+                }
+            }
+        }
+        Ok(damage)
     }
 
     /// One of the slots is damaged. If it was the newer one, the log may go on after block numbers that the other one does

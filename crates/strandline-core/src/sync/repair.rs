@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::block::{self, BLOCK_BYTES, CREATION, Lives, LogIdentity, MAXIMAL_RING, MINIMAL_RING};
+use super::block::{self, BLOCK_BYTES, BlockHead, CREATION, Lives, LogIdentity, MAXIMAL_RING, MINIMAL_RING};
 use super::recovery::LogHeader;
 use super::slot::CheckpointSlot;
 use crate::error::{Error, Result};
@@ -29,6 +29,8 @@ pub(crate) struct OwnLog {
     start: u64,
     /// N, when the slot was written.
     ring: u64,
+    /// The slot's generation.
+    generation: u64,
     /// Whether the other slot is damaged, which may have been the newer one: recovery looks into it.
     other_is_damaged: bool,
 }
@@ -71,6 +73,7 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
         life: slot.life,
         start: slot.start,
         ring: slot.ring,
+        generation: slot.generation,
         other_is_damaged: valid < 2,
     }))
 }
@@ -133,7 +136,7 @@ fn holds_life(
     wanted: impl Fn(u64) -> bool,
 ) -> io::Result<bool> {
     let mut found = false;
-    visit_blocks(device, ring, identity.seed(), |_, life| found |= wanted(life))?;
+    visit_blocks(device, ring, identity.seed(), |head| found |= wanted(head.life))?;
     Ok(found)
 }
 
@@ -143,16 +146,16 @@ const BATCH_BLOCKS: u64 = 256;
 /// The highest number of a valid block at its place in the ring, whichever life wrote it. Reads all of it.
 pub(super) fn highest_block(device: &dyn Device, ring: u64, seed: u32) -> io::Result<Option<u64>> {
     let mut highest = None;
-    visit_blocks(device, ring, seed, |number, _| highest = highest.max(Some(number)))?;
+    visit_blocks(device, ring, seed, |head| highest = highest.max(Some(head.number)))?;
     Ok(highest)
 }
 
-/// Shows number and life of each valid block at its place in the ring.
+/// Shows the head of each valid block at its place in the ring.
 fn visit_blocks(
     device: &dyn Device,
     ring: u64,
     seed: u32,
-    mut visit: impl FnMut(u64, u64),
+    mut visit: impl FnMut(BlockHead),
 ) -> io::Result<()> {
     let mut batch = AlignedBuffer::new((BATCH_BLOCKS.min(ring) * BLOCK_BYTES) as usize);
     for first in (0..ring).step_by(BATCH_BLOCKS as usize) {
@@ -160,15 +163,56 @@ fn visit_blocks(
         let batch = &mut batch[..(count * BLOCK_BYTES) as usize];
         device.read(DeviceFile::Log, block::offset(first, ring), batch)?;
         for (place, found) in (first..).zip(batch.chunks_exact(BLOCK_BYTES as usize)) {
-            let number = block::word(found, 0);
-            if number % ring == place
-                && let Some((_, life)) = block::check_any_life(found, number, seed)
-            {
-                visit(number, life);
+            if let Some(head) = block::read_head(found, seed).filter(|head| head.number % ring == place) {
+                visit(head);
             }
         }
     }
     Ok(())
+}
+
+/// The heads of all blocks that are whole and at their place in the ring, in no order.
+///
+/// # Errors
+/// The device's.
+#[inline]
+pub fn log_blocks(device: &dyn Device, header: &LogHeader) -> io::Result<Vec<BlockHead>> {
+    let mut heads = Vec::new();
+    visit_blocks(device, header.ring, header.identity.seed(), |head| heads.push(head))?;
+    Ok(heads)
+}
+
+/// Damage in the log of a pool that was not closed, in words, if the whole ring shows any: a block that does not fit though a later one says that it
+/// was durable, or a newer checkpoint slot than there is. `ring` is the header's.
+///
+/// # Errors
+/// The device's.
+#[inline]
+pub(crate) fn damaged_log(device: &dyn Device, own: &OwnLog, ring: u64) -> io::Result<Option<String>> {
+    let seed = own.identity.seed();
+    let end = own.start + blocks_from(device, own.start, ring, own.life, seed)?;
+    let (mut witness, mut behind, mut newest) = (None, 0u64, own.generation);
+    visit_blocks(device, ring, seed, |head| {
+        if head.life == own.life {
+            newest = newest.max(head.generation);
+            if head.number > end {
+                behind += 1;
+                if head.durable > end {
+                    witness = witness.map_or(Some(head.number), |first: u64| Some(first.min(head.number)));
+                }
+            }
+        }
+    })?;
+    Ok(match witness {
+        Some(witness) => Some(format!(
+            "block {end} of the log is damaged: it was durable, as block {witness} says; {behind} blocks are behind it"
+        )),
+        None if newest > own.generation => Some(format!(
+            "the newest checkpoint slot is missing: blocks of the log name generation {newest}, the slots {}",
+            own.generation
+        )),
+        None => None,
+    })
 }
 
 /// The checkpoint slots that are not valid, in words. No crash leaves one: a slot lies in one sector.

@@ -26,7 +26,7 @@ use crate::memory::{Memory, Space, Step, VolatileAddress};
 
 use super::block::{self, BLOCK_BYTES, Lives};
 use super::checkpoint::Haste;
-use super::shared_log::{Failure, SharedLog};
+use super::shared_log::{Failure, SPARE_BLOCKS, SharedLog};
 
 /// What is asked for: a checkpoint, or only that the heap file grows.
 const CHECKPOINT: u64 = 1;
@@ -117,6 +117,7 @@ impl SharedLog {
 
     /// Asks for a ring of `blocks` blocks at least, together with a checkpoint. `false`: there cannot be one.
     pub(super) fn need_ring<M: Memory>(&self, memory: &M, blocks: u64) -> bool {
+        let blocks = blocks + SPARE_BLOCKS;
         if blocks > self.ring_bound(memory) {
             return false;
         }

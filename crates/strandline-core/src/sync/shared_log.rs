@@ -13,9 +13,17 @@
 //! ```
 //!
 //! C is F, plus one if the block being filled has a record, plus all that running transactions have reserved.
-//! A reservation must keep C <= S + N (the ring) and C <= D + staging (the staging ring). Closing a block does
-//! not change C, and a transaction of r records adds at most ceil(r / 255) to F: it reserves one more than
-//! that, and gives back what it did not use.
+//! A reservation must keep C < S + N (the ring) and C < D + staging (the staging ring). Closing a block does
+//! not change C, and a transaction of r records adds at most ceil(r / 254) to F: it reserves one more than
+//! that, and releases at least one.
+//!
+//! # Marks
+//!
+//! Each block says up to where the log was durable when its write began, so that recovery tells a block that rotted from the end of the log
+//! ([`block`](super::block)). A checkpoint writes a page only after a *durable block* says so of all that the page may hold
+//! ([`SharedLog::wait_marked`]); where no commit writes such a block, the checkpoint has an empty one written, a *mark*. There is
+//! always room for it, though only the checkpoint can free the ring: it needs one only if a transaction was appended since the last mark, that
+//! one has released a block, and reservations leave one free.
 //!
 //! # A commit
 //!
@@ -49,14 +57,18 @@ use crate::memory::{
 };
 
 use super::SyncParameters;
-use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
+use super::block::{
+    self, BLOCK_BYTES, BLOCK_WORDS, BlockHead, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK,
+};
 use super::pages::BITMAPS;
 use super::runs::pack;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile, Page};
 use crate::memory::latch::{load_in_order, lock, unlock};
 
-/// The most blocks in one write.
-const WRITE_BLOCKS: u64 = 256;
+/// The most blocks in one write: F of the rules of recovery.
+pub(super) const WRITE_BLOCKS: u64 = 256;
+/// Blocks that reservations leave free, for a mark.
+pub(super) const SPARE_BLOCKS: u64 = 1;
 /// Records copied at a time.
 const COPY_RECORDS: usize = 32;
 
@@ -77,6 +89,8 @@ pub struct SharedLog {
     pub(super) seed: u32,
     /// The life that recovery begins.
     pub(super) next_life: u64,
+    /// Recovery drops what is behind damage in the log.
+    pub(super) cuts_damage: bool,
 }
 
 /// Room in the log for one transaction.
@@ -148,6 +162,7 @@ impl SharedLog {
             private_bound: parameters.memory_pages,
             identity,
             seed: identity.seed(),
+            cuts_damage: parameters.cut_damaged_log,
             next_life: if life == CREATION { CREATION } else { (life & block::MAXIMAL_LIFE).max(1) },
         }
     }
@@ -176,12 +191,13 @@ impl SharedLog {
 
     /// Enough for the largest transaction, a whole thread log, and some more.
     fn staging_blocks(layout: &Layout, parameters: SyncParameters) -> u64 {
-        (Self::blocks_for(layout.log_records() + 1) + parameters.staging_blocks).min(parameters.ring_blocks)
+        let largest = Self::blocks_for(layout.log_records() + 1);
+        (largest + SPARE_BLOCKS + parameters.staging_blocks).min(parameters.ring_blocks)
     }
 
     /// The most data records that a transaction can have.
     pub(crate) fn most_records(&self) -> u64 {
-        (self.ring.min(self.staging) - 1) * RECORDS_PER_BLOCK - 1
+        (self.ring.min(self.staging) - 1 - SPARE_BLOCKS) * RECORDS_PER_BLOCK - 1
     }
 
     /// Blocks that a transaction of `records` records reserves.
@@ -209,6 +225,10 @@ impl SharedLog {
     pub(super) fn last_transaction(&self) -> VolatileAddress {
         self.line(1).word(2)
     }
+    /// The number of the first block behind all records. Written under the latch.
+    pub(super) fn records_end(&self) -> VolatileAddress {
+        self.line(1).word(4)
+    }
     /// The life that blocks are marked with; set by recovery.
     pub(super) fn life(&self) -> VolatileAddress {
         self.line(1).word(3)
@@ -220,6 +240,10 @@ impl SharedLog {
     /// D: all blocks below it are durable, and their staging is free.
     pub(super) fn durable(&self) -> VolatileAddress {
         self.line(3)
+    }
+    /// The highest D of a durable block.
+    pub(super) fn marked(&self) -> VolatileAddress {
+        self.line(3).word(2)
     }
     /// The highest TxID up to which all are durable in the log.
     pub(super) fn durable_transaction(&self) -> VolatileAddress {
@@ -337,8 +361,8 @@ impl SharedLog {
     pub(crate) fn wait_for_room<M: Memory>(&self, view: &View<M>, records: u64) {
         let memory = &view.memory;
         let ring = self.ring_blocks(memory);
-        let blocks = Self::blocks_for(records).min(ring.min(self.staging));
-        if memory.load(self.claimed()) + blocks > memory.load(self.start()) + ring
+        let blocks = Self::blocks_for(records).min(ring.min(self.staging) - SPARE_BLOCKS);
+        if memory.load(self.claimed()) + blocks + SPARE_BLOCKS > memory.load(self.start()) + ring
             || self.is_too_dirty(memory)
         {
             self.wait_for_blocks(view, blocks);
@@ -362,10 +386,10 @@ impl SharedLog {
         loop {
             let claimed = load_in_order(memory, self.claimed());
             let end = memory.load(self.start()) + self.ring_blocks(memory);
-            if claimed + blocks > end && !memory.omitted(Step::SyncRoom) {
+            if claimed + blocks + SPARE_BLOCKS > end && !memory.omitted(Step::SyncRoom) {
                 return Room::RingFull;
             }
-            if claimed + blocks > memory.load(self.durable()) + self.staging {
+            if claimed + blocks + SPARE_BLOCKS > memory.load(self.durable()) + self.staging {
                 return Room::StagingFull;
             }
             if self.is_too_dirty(memory) {
@@ -430,7 +454,7 @@ impl SharedLog {
 
     /// Records that a transaction can have now.
     fn records_at_most<M: Memory>(&self, memory: &M) -> u64 {
-        (self.ring_bound(memory) - 1) * RECORDS_PER_BLOCK - 1
+        (self.ring_bound(memory) - 1 - SPARE_BLOCKS) * RECORDS_PER_BLOCK - 1
     }
 
     /// Whether `words` words may fit the ring: a record has as many as it is long at most, if they follow one another.
@@ -449,7 +473,7 @@ impl SharedLog {
     pub(crate) fn enter<M: Memory>(&self, view: &View<M>, slot: Slot, records: u64) -> Result<Reservation> {
         let memory = &view.memory;
         let blocks = Self::blocks_for(records);
-        if blocks > self.ring_bound(memory).min(self.staging) {
+        if blocks + SPARE_BLOCKS > self.ring_bound(memory).min(self.staging) {
             return Err(self.too_large(memory));
         }
         self.reserve(view, blocks)?;
@@ -505,11 +529,12 @@ impl SharedLog {
         self.put(memory, &mut position, &Record::Commit { transaction }.encode(false));
         memory.store(self.filling(), position.0);
         memory.store(self.filled(), position.1);
+        let end = position.0 + u64::from(position.1 != 0);
+        memory.store(self.records_end(), end);
         memory.store(self.last_transaction(), transaction);
         let half = self.is_half_used(memory, position.0);
         unlock(memory, self.latch());
-        let used = position.0 + u64::from(position.1 != 0) - used_before;
-        self.give_back(memory, reservation.blocks.saturating_sub(used));
+        self.give_back(memory, reservation.blocks.saturating_sub(end - used_before));
         if half {
             self.ask_for_checkpoint(memory);
         }
@@ -546,10 +571,25 @@ impl SharedLog {
     /// [`Error::Poisoned`]: the outcome is unknown.
     pub(crate) fn wait_durable<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<()> {
         let memory = &view.memory;
+        self.wait_flushed(view, false, || memory.load(self.durable_transaction()) >= transaction)
+    }
+
+    /// Waits until a durable block says that all blocks below `end`, which are durable, were so before it was written.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub(super) fn wait_marked<M: Memory>(&self, view: &View<M>, end: u64) -> Result<()> {
+        let memory = &view.memory;
+        self.wait_flushed(view, true, || memory.load(self.marked()) >= end)
+    }
+
+    /// Waits until `is_done`; leads flushes if nobody does, with a mark if `marks` and there is nothing else to write.
+    fn wait_flushed<M: Memory>(&self, view: &View<M>, marks: bool, is_done: impl Fn() -> bool) -> Result<()> {
+        let memory = &view.memory;
         loop {
             let flushes = memory.load(self.flushes());
             self.check_poison(memory)?;
-            if memory.load(self.durable_transaction()) >= transaction {
+            if is_done() {
                 return Ok(());
             }
             if memory.load(self.leader()) != 0 || memory.compare_exchange(self.leader(), 0, 1).is_err() {
@@ -557,9 +597,9 @@ impl SharedLog {
                 continue;
             }
             // The last leader may have done it since.
-            let done = self.check_poison(memory).and_then(|()| {
-                if memory.load(self.durable_transaction()) < transaction { self.flush(view) } else { Ok(()) }
-            });
+            let done = self
+                .check_poison(memory)
+                .and_then(|()| if is_done() { Ok(()) } else { self.flush(view, marks) });
             memory.store(self.leader(), 0);
             memory.fetch_add(self.flushes(), 1);
             memory.wake(self.flushes());
@@ -580,15 +620,34 @@ impl SharedLog {
         number + 1
     }
 
+    /// Closes an empty block, if there is room for one: as there is once the transactions that were appended have released what they did not use.
+    /// Under the latch, when no block waits to be written.
+    fn close_mark<M: Memory>(&self, memory: &M, number: u64) -> u64 {
+        let claimed = load_in_order(memory, self.claimed());
+        if claimed + 1 > memory.load(self.start()) + self.ring_blocks(memory)
+            || claimed + 1 > memory.load(self.durable()) + self.staging
+            || memory.compare_exchange(self.claimed(), claimed, claimed + 1).is_err()
+        {
+            memory.pause();
+            return number;
+        }
+        memory.store(self.staged(number), 0);
+        memory.store(self.filling(), number + 1);
+        number + 1
+    }
+
     /// Makes everything appended so far durable; the caller leads.
-    fn flush<M: Memory>(&self, view: &View<M>) -> Result<()> {
+    fn flush<M: Memory>(&self, view: &View<M>, marks: bool) -> Result<()> {
         let memory = &view.memory;
         let device = self.device(view)?;
         lock(memory, self.latch());
-        let to = self.close_block(memory);
+        let mut from = memory.load(self.durable());
+        let mut to = self.close_block(memory);
+        if marks && from == to {
+            to = self.close_mark(memory, to);
+        }
         let last = memory.load(self.last_transaction());
         unlock(memory, self.latch());
-        let mut from = memory.load(self.durable());
         // It does not change while there are blocks to write.
         let ring = self.ring_blocks(memory);
         while from < to {
@@ -598,19 +657,22 @@ impl SharedLog {
             let length = |used| {
                 (count - 1) * BLOCK_BYTES + u64::next_multiple_of(used, device.sector(DeviceFile::Log))
             };
+            let durable = if memory.omitted(Step::SyncMarkOwnWrite) { from + count } else { from };
             let written = if count == 1 {
                 let mut page = Page([0; BLOCK_BYTES as usize]);
-                let used = self.collect(memory, from, &mut page.0);
+                let used = self.collect(memory, from, durable, &mut page.0);
                 self.write_blocks(memory, device, from, &page.0[..length(used) as usize])
             } else {
                 let mut buffer = AlignedBuffer::new((count * BLOCK_BYTES) as usize);
                 let mut used = 0;
                 for (number, block) in (from..).zip(buffer.chunks_exact_mut(BLOCK_BYTES as usize)) {
-                    used = self.collect(memory, number, block);
+                    used = self.collect(memory, number, durable, block);
                 }
                 self.write_blocks(memory, device, from, &buffer[..length(used) as usize])
             };
             written.map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
+            // Before the blocks count as durable: who waits for those of this write needs a later one.
+            memory.store(self.marked(), from);
             from += count;
         }
         // The TxID first: who sees staging free may rely on nothing else.
@@ -620,14 +682,15 @@ impl SharedLog {
     }
 
     /// Copies a closed block out of staging and seals it; the bytes that it uses.
-    fn collect<M: Memory>(&self, memory: &M, number: u64, into: &mut [u8]) -> u64 {
+    fn collect<M: Memory>(&self, memory: &M, number: u64, durable: u64, into: &mut [u8]) -> u64 {
         let staged = self.staged(number);
         let records = memory.load(staged).min(RECORDS_PER_BLOCK);
         let mut words = [0; BLOCK_WORDS as usize];
         let words = &mut words[..(HEADER_WORDS + records * RECORD_BLOCKS) as usize];
         memory.load_range(staged, words);
         block::to_bytes(words, into);
-        block::seal(into, number, memory.load(self.life()), records, self.seed);
+        let (life, generation) = (memory.load(self.life()), memory.load(self.generation()));
+        block::seal(into, BlockHead { number, life, records, durable, generation }, self.seed);
         block::used_bytes(records) as u64
     }
 

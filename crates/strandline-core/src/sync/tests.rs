@@ -161,6 +161,7 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
             staging_blocks: 1,
             memory_pages: 4,
             checksums: false,
+            cut_damaged_log: false,
         };
         let files = Files::create(SMALL, parameters, buffered);
         let (counter, others) = (files.layout.root(0), files.layout.chunks);
@@ -297,6 +298,7 @@ fn memory_over_the_bound_is_given_back() {
             memory_pages: 100,
             staging_blocks: 1,
             checksums: false,
+            cut_damaged_log: false,
         };
         let files = Files { page_bytes, ..Files::create(geometry, parameters, buffered) };
         let (heap, chunks) = (files.folder.path().join("heap"), files.layout.chunks);
@@ -349,6 +351,7 @@ fn nothing_is_lost_where_the_system_has_larger_pages() {
             memory_pages: 8,
             staging_blocks: 1,
             checksums: false,
+            cut_damaged_log: false,
         };
         let files = Files { page_bytes, ..Files::create(geometry, parameters, false) };
         let word = |page: u64| files.layout.chunks.byte(page * 4096);
