@@ -117,6 +117,7 @@ impl Exhaustion<'_> {
                 memory_pages: 0,
                 staging_blocks: 1,
                 checksums: false,
+                cut_damaged_log: false,
             };
             let case = self.case;
             let pool = Pool::create(
