@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use serde_json::json;
 use strandline_core::file::{
     CheckReport, LogFile, Options, Pool, PoolInfo, RepairReport, check, checksums_path, inspect,
-    make_checksums, repair, resize_log,
+    inspect_files, make_checksums, repair, repair_and_cut_log, resize_log,
 };
 use strandline_core::layout::Geometry;
 use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
@@ -95,13 +95,18 @@ struct Info {
     the root are looked over. `lost` is memory that is allocated and cannot be reached: no damage.\n\n\
     --repair cures what can be cured with certainty and without losing anything, in a copy that takes the pool's\n\
     place; the files as they were stay beside it, with .damaged in their names. If anything else is damaged it\n\
-    changes nothing, says so and exits with 1.")]
+    changes nothing, says so and exits with 1.\n\n\
+    --repair --cut-log: where a block in the middle of the log is damaged, drops all transactions from there on, and\n\
+    says how many. They are lost. Restore a backup instead if there is one.")]
 struct Check {
     /// The pool's file
     path: PathBuf,
     /// Repair it, if that loses nothing
     #[arg(long)]
     repair: bool,
+    /// With --repair: drop the transactions behind a damaged block of the log
+    #[arg(long, requires = "repair")]
+    cut_log: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -125,6 +130,9 @@ struct Dump {
     /// Only this table of a database
     #[arg(long, requires = "json")]
     table: Option<String>,
+    /// Leave out the transactions behind a damaged block of the log, which nothing else can read
+    #[arg(long, requires = "json")]
+    cut_log: bool,
 }
 
 /// Put the rows that `dump --json` has printed into a database, which is made if it is not there.
@@ -244,9 +252,14 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         What::Dump(dump) if dump.json => {
             let mut out = BufWriter::new(std::io::stdout().lock());
+            let mut options = options_of(&dump.path)?;
+            options.sync.cut_damaged_log = dump.cut_log;
             let damage = match &dump.table {
-                Some(table) => rows::dump_table(&database(&dump.path)?, table, &mut out).map(|()| Vec::new()),
-                None => rows::dump(&described(&dump.path)?, &mut out),
+                Some(table) => {
+                    let database = database(&dump.path, &options)?;
+                    rows::dump_table(&database, table, &mut out).map(|()| Vec::new())
+                }
+                None => rows::dump(&described(&dump.path, &options)?, &mut out),
             }?;
             out.flush().map_err(Failure::output)?;
             for damage in &damage {
@@ -262,7 +275,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             if copy.to.exists() {
                 return Err(Failure::Usage(format!("there is something at {} already", copy.to.display())));
             }
-            let db = database(&copy.path)?;
+            let db = database(&copy.path, &options_of(&copy.path)?)?;
             let to = Database::<SingleWriter>::open_with(&copy.to, &Options::default())?;
             let mut rows = 0;
             for table in db.list()? {
@@ -330,7 +343,7 @@ fn options_of(path: &Path) -> Result<Options, Failure> {
     if !path.exists() {
         return Ok(Options::default());
     }
-    let info = inspect(path, strandline_schemes::ALL)?;
+    let info = inspect_files(path, strandline_schemes::ALL)?;
     let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
     let domain = used.map_or(Domain::Sync, |name| name.domain(0));
     Ok(Options {
@@ -357,13 +370,13 @@ fn if_described<T>(opened: Result<T, Error>) -> Result<Option<T>, Failure> {
 }
 
 /// The pool at `path`, to be read by what it says of its types, if its root is one of the library's.
-fn read_described(path: &Path) -> Result<Option<DynamicStore<SingleWriter>>, Failure> {
-    if_described(DynamicStore::open_read_only(path, &options_of(path)?))
+fn read_described(path: &Path, options: &Options) -> Result<Option<DynamicStore<SingleWriter>>, Failure> {
+    if_described(DynamicStore::open_read_only(path, options))
 }
 
 /// The same; a pool of another kind is none.
-fn described(path: &Path) -> Result<DynamicStore<SingleWriter>, Failure> {
-    read_described(path)?.ok_or_else(|| {
+fn described(path: &Path, options: &Options) -> Result<DynamicStore<SingleWriter>, Failure> {
+    read_described(path, options)?.ok_or_else(|| {
         Failure::Usage(format!(
             "{} does not say of which types its roots are; without --json, `strandline pool dump` shows them as words",
             path.display()
@@ -372,8 +385,8 @@ fn described(path: &Path) -> Result<DynamicStore<SingleWriter>, Failure> {
 }
 
 /// The database at `path`, to be read; a pool of another kind is none.
-fn database(path: &Path) -> Result<Database<SingleWriter>, Failure> {
-    if_described(Database::open_read_only(path, &options_of(path)?))?.ok_or_else(|| {
+fn database(path: &Path, options: &Options) -> Result<Database<SingleWriter>, Failure> {
+    if_described(Database::open_read_only(path, options))?.ok_or_else(|| {
         Failure::Usage(format!(
             "{} is no database with tables; `strandline pool backup` copies any pool, `strandline pool dump` shows it",
             path.display()
@@ -391,7 +404,7 @@ struct Hanging {
 
 /// Looks over what hangs from the root, by what the pool says of its types, and adds what is damaged to `report`.
 fn check_described(path: &Path, report: &mut CheckReport) -> Result<Hanging, Failure> {
-    let Some(store) = read_described(path)? else { return Ok(Hanging::default()) };
+    let Some(store) = read_described(path, &options_of(path)?)? else { return Ok(Hanging::default()) };
     match store.check() {
         Ok(damage) if damage.is_empty() => Ok(Hanging { lost: Some(store.lost_memory()?), unchecked: None }),
         Ok(damage) => {
@@ -405,10 +418,10 @@ fn check_described(path: &Path, report: &mut CheckReport) -> Result<Hanging, Fai
 
 /// Prints the tables of a database, or the types of another root.
 fn show_types(path: &Path) -> Result<(), Failure> {
-    let Some(store) = read_described(path)? else { return Ok(()) };
+    let Some(store) = read_described(path, &options_of(path)?)? else { return Ok(()) };
     let Ok(Schema { root, types }) = store.schema() else { return Ok(()) };
     if root == Tables::NAME {
-        for table in database(path)?.list()? {
+        for table in database(path, &options_of(path)?)?.list()? {
             say!("{} {:?}: {} -> {}", table.kind, table.name, table.key, table.value);
         }
         return Ok(());
@@ -449,6 +462,7 @@ fn open(path: &Path) -> Result<Pool<Concurrency>, Failure> {
 
 /// Repairs a pool; `None` if something would be lost.
 fn mend(arguments: &Check) -> Result<Option<RepairReport>, Failure> {
+    let repair = if arguments.cut_log { repair_and_cut_log } else { repair };
     match repair(&arguments.path, strandline_schemes::ALL) {
         Ok(report) => Ok(Some(report)),
         Err(error @ Error::Irreparable(_)) => {

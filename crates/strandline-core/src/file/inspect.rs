@@ -106,6 +106,23 @@ impl LogFile {
 /// # Errors
 /// As [`Pool::open`], but neither the layout name, the domain nor a lock matter.
 pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
+    let mut info = inspect_files(path.as_ref(), schemes)?;
+    if !info.open {
+        let pool = open_to_look(path.as_ref(), &info.header, schemes)?;
+        let view = pool.native_view()?;
+        info.roots = (0..ROOTS).map(|root| view.memory.load(pool.layout().root(root))).collect();
+        info.usage = Some(pool.usage()?);
+        info.recovery = Some(*pool.recovery());
+    }
+    Ok(info)
+}
+
+/// As [`inspect`], without a recovery: roots, usage and what recovery will have to do are left out. For a pool that cannot be recovered, too.
+///
+/// # Errors
+/// As [`inspect`].
+#[inline]
+pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     let file = File::open(path).map_err(cannot("open the pool", path))?;
     let header = read_header(&file, path)?;
@@ -128,7 +145,7 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
         OpenFiles { path: path.clone(), heap: file, header: header.clone(), log: None, checksums: None };
     let uses_log = in_use.is_none_or(|domain| domain == Domain::Sync.name());
     let log = if uses_log { LogFile::beside(&files, in_use.is_none())? } else { LogFile::None };
-    let mut info = PoolInfo {
+    Ok(PoolInfo {
         header,
         file_bytes,
         in_use,
@@ -142,15 +159,7 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
         space: SpaceUsage::of_files(&files.heap, path)?,
         log,
         recovery: None,
-    };
-    if !open {
-        let pool = open_to_look(path, &info.header, schemes)?;
-        let view = pool.native_view()?;
-        info.roots = (0..ROOTS).map(|root| view.memory.load(pool.layout().root(root))).collect();
-        info.usage = Some(pool.usage()?);
-        info.recovery = Some(*pool.recovery());
-    }
-    Ok(info)
+    })
 }
 
 /// Opens a pool for reading under the domain that wrote it.

@@ -28,7 +28,7 @@ pub use backup::BackupReport;
 pub use check::{CheckReport, RootReport, check};
 pub use checksums::{checksums_path, make_checksums};
 pub use compact::{CompactReport, SpaceUsage};
-pub use inspect::{LogFile, PoolInfo, inspect};
+pub use inspect::{LogFile, PoolInfo, inspect, inspect_files};
 pub use leases::BoxedWorker;
 pub use open::log_path;
 pub use options::Options;

@@ -280,6 +280,21 @@ impl SharedLog {
         Ok(pages)
     }
 
+    /// After a checkpoint during which no transaction was appended: has the newest slot lead past the marks that the checkpoint wrote, so that no
+    /// block is needed. Nobody commits.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    pub(super) fn leave_marks<M: Memory>(&self, view: &View<M>) -> Result<()> {
+        let memory = &view.memory;
+        let end = memory.load(self.filling());
+        if end > memory.load(self.start()) {
+            self.write_slot(view, self.device(view)?, end, memory.load(self.last_transaction()))?;
+            memory.store(self.start(), end);
+        }
+        Ok(())
+    }
+
     /// Writes what the newest slot says over the older one, after which nothing leads to what is in the log. No transaction runs, and no
     /// other checkpoint.
     ///
