@@ -8,9 +8,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use strandline::{HashMap, OrderedMap, Persist, Ptr, Store, Tx, Vector};
+use strandline::{HashMap, OrderedMap, Persist, Ptr, Store, Tx, Vector, View};
 use strandline_core::layout::Geometry;
 use strandline_core::scheme::Schemes;
 use strandline_core::sync::SyncParameters;
@@ -20,6 +21,8 @@ use strandline_core::{Domain, Error, Options, Result};
 const CHILD: &str = "STRANDLINE_FILES_CHILD";
 /// Blobs that a pool holds at a time.
 const BLOBS: u64 = 40;
+/// Rows in bulk.
+const BULK: u64 = 12;
 
 /// What the pools hold: how many transactions there were, in all and of each process, and a blob of each of the last.
 #[derive(Persist)]
@@ -29,13 +32,23 @@ pub struct Root<'p> {
     blobs: HashMap<'p, u64, Vec<u8>>,
     /// Collections in a collection, which go when they are replaced.
     groups: OrderedMap<'p, u64, Vector<'p, u64>>,
+    /// Rows of a version, all of which one transaction writes that no log holds.
+    bulk: OrderedMap<'p, u64, Vec<u8>>,
+    version: u64,
 }
 
 /// How many transactions of each process, by its key, a pool holds.
 pub type Counts = BTreeMap<u64, u64>;
 
 pub fn make<'p>(tx: &Tx<'p>) -> Result<Root<'p>> {
-    Ok(Root { count: 0, keys: HashMap::new(tx)?, blobs: HashMap::new(tx)?, groups: OrderedMap::new(tx)? })
+    Ok(Root {
+        count: 0,
+        keys: HashMap::new(tx)?,
+        blobs: HashMap::new(tx)?,
+        groups: OrderedMap::new(tx)?,
+        bulk: OrderedMap::new(tx)?,
+        version: 0,
+    })
 }
 
 /// Small, so that logs wrap, checkpoints run and the heap grows.
@@ -49,6 +62,23 @@ pub fn options(domain: Domain) -> Options {
         ..SyncParameters::default()
     };
     Options { geometry, domain, sync, lock_bits: 10, initial_size: Some(0), ..Options::default() }
+}
+
+/// With a heap that grows several times, a log that grows, and memory of which pages are given back.
+fn roomy(domain: Domain, checksums: bool) -> Options {
+    let small = options(domain);
+    Options {
+        geometry: Geometry { size: 12 << 20, logs: 8, ..small.geometry },
+        sync: SyncParameters { initial_ring_blocks: 16, memory_pages: 64, checksums, ..small.sync },
+        ..small
+    }
+}
+
+/// The row of a version in bulk, if it has this one: together they are more than a log holds.
+fn bulk(version: u64, row: u64) -> Option<Vec<u8>> {
+    let is_there = version > 0 && (version + row) % 4 != 0;
+    let bytes = 20_000 + (version * 7919 + row * 104_729) % 40_000;
+    is_there.then(|| (0..bytes).map(|at| (version * 29 + row * 13 + at / 64) as u8 | 1).collect())
 }
 
 /// The blob of transaction `number`, of process `key`: a few bytes, more than a chunk, or more than a log. It begins with the key.
@@ -82,6 +112,22 @@ fn change<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64> {
     Ok(done)
 }
 
+/// Also writes the next version of all rows in bulk.
+fn change_bulk<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64> {
+    let version = root.update(tx, |root| {
+        root.version += 1;
+        root.version
+    })?;
+    let rows = root.get(tx)?.bulk;
+    for row in 0..BULK {
+        match bulk(version, row) {
+            Some(bytes) => drop(rows.insert(tx, &row, &bytes)?),
+            None => drop(rows.remove(tx, &row)?),
+        }
+    }
+    change(tx, root, key)
+}
+
 /// Runs so many transactions of process `key`, each of which it says is done when it is.
 fn update(store: &Store<Root>, key: u64, count: u64) -> Result<()> {
     for _ in 0..count {
@@ -91,35 +137,108 @@ fn update(store: &Store<Root>, key: u64, count: u64) -> Result<()> {
     Ok(())
 }
 
+/// One transaction that no log holds.
+fn update_bulk(store: &Store<Root>, key: u64) -> Result<()> {
+    let done = store.update(|tx, root| change_bulk(tx, root, key))?;
+    mark(&format!("ack {key}={done}"));
+    Ok(())
+}
+
+/// Two threads run transactions, one of them large ones as well; beside them a third compacts, and a fourth reads snapshots.
+fn work(store: &Store<Root>, key: u64, count: u64) -> Result<()> {
+    let ended = AtomicU64::new(0);
+    let goes_on = || ended.load(Ordering::Relaxed) < 2;
+    let ends = |result: Result<()>| {
+        ended.fetch_add(if result.is_ok() { 1 } else { 2 }, Ordering::Relaxed);
+        result
+    };
+    std::thread::scope(|threads| {
+        let all = [
+            threads.spawn(|| ends((0..count).filter(|_| goes_on()).try_for_each(|_| update(store, key, 1)))),
+            threads.spawn(|| {
+                let one = |number| match number % 6 {
+                    3 => update_bulk(store, key + 1),
+                    _ => update(store, key + 1, 1),
+                };
+                ends((0..count).filter(|_| goes_on()).try_for_each(one))
+            }),
+            threads.spawn(|| {
+                while goes_on() {
+                    store.compact()?;
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Ok(())
+            }),
+            threads.spawn(|| {
+                while goes_on() {
+                    read_snapshot(store)?;
+                }
+                Ok(())
+            }),
+        ];
+        all.map(|thread| thread.join().expect("it does not panic")).into_iter().collect()
+    })
+}
+
+/// Reads a snapshot twice, with some time between: it is whole, and the same.
+fn read_snapshot(store: &Store<Root>) -> Result<()> {
+    let mut snapshot = store.snapshot()?;
+    let mut before = None;
+    for _ in 0..2 {
+        let (tx, root) = snapshot.read();
+        let (now, wrong) = read(&tx, root)?;
+        if let Some(wrong) = wrong {
+            mark(&format!("wrong: a snapshot: {wrong}"));
+        }
+        if before.as_ref().is_some_and(|before| *before != now) {
+            mark(&format!("wrong: a snapshot with {before:?} has {now:?} later"));
+        }
+        before = Some(now);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// All that there is, held against itself: the counts, and what is wrong.
+fn read<'p>(tx: &View<'p>, root: Ptr<'p, Root<'p>>) -> Result<(Counts, Option<String>)> {
+    let root = root.get(tx)?;
+    let keys: Counts = root.keys.iter(tx).collect::<Result<_>>()?;
+    let mut wrong = None;
+    let from = root.count.saturating_sub(BLOBS - 1).max(1);
+    for number in from..=root.count {
+        let found = root.blobs.get(tx, &(number % BLOBS))?.unwrap_or_default();
+        if found.first().is_none_or(|&key| found != blob(number, key.into())) {
+            wrong = Some(format!("the blob of transaction {number} of {} is not what it was", root.count));
+        }
+    }
+    let blobs = root.blobs.iter(tx).count() as u64;
+    if blobs != (root.count + 1).saturating_sub(from) {
+        wrong = Some(format!("{blobs} blobs of {} transactions", root.count));
+    }
+    if keys.values().sum::<u64>() != root.count {
+        wrong = Some(format!("{} transactions in all, of each {keys:?}", root.count));
+    }
+    for row in 0..BULK {
+        if root.bulk.get(tx, &row)? != bulk(root.version, row) {
+            wrong = Some(format!("row {row} of version {} in bulk is not what it was", root.version));
+        }
+    }
+    Ok((keys, wrong))
+}
+
 /// Reads all that the store holds and holds it against itself.
 ///
 /// # Errors
-/// What a transaction had done is there in part only; the library's own.
+/// What a transaction had done is there in part only; memory is leaked; something is damaged; the library's own.
 pub fn contents(store: &Store<Root>) -> Result<Counts, String> {
-    let read = store.view(|tx, root| {
-        let root = root.get(tx)?;
-        let keys: Counts = root.keys.iter(tx).collect::<Result<_>>()?;
-        let mut wrong = None;
-        let from = root.count.saturating_sub(BLOBS - 1).max(1);
-        for number in from..=root.count {
-            let found = root.blobs.get(tx, &(number % BLOBS))?.unwrap_or_default();
-            if found.first().is_none_or(|&key| found != blob(number, key.into())) {
-                wrong =
-                    Some(format!("the blob of transaction {number} of {} is not what it was", root.count));
-            }
-        }
-        let blobs = root.blobs.iter(tx).count() as u64;
-        if blobs != (root.count + 1).saturating_sub(from) {
-            wrong = Some(format!("{blobs} blobs of {} transactions", root.count));
-        }
-        if keys.values().sum::<u64>() != root.count {
-            wrong = Some(format!("{} transactions in all, of each {keys:?}", root.count));
-        }
-        Ok((keys, wrong))
-    });
+    let read = store.view(read);
     match store.lost_memory() {
         Ok(lost) if lost.blocks == 0 => {}
-        lost => return Err(format!("memory is lost: {lost:?}")),
+        lost => return Err(format!("memory is leaked: {lost:?}")),
+    }
+    match store.check() {
+        Ok(damage) if damage.is_empty() => {}
+        damage => return Err(format!("check: {damage:?}")),
     }
     match read {
         Ok((keys, None)) => Ok(keys),
@@ -153,6 +272,8 @@ fn mark(text: &str) {
 #[derive(Default)]
 struct State {
     domain: Option<Domain>,
+    /// Its pools have room, and checksums or none.
+    roomy: Option<bool>,
     store: Option<Store<Root<'static>>>,
 }
 
@@ -170,7 +291,8 @@ impl State {
     }
 
     fn run(&mut self, line: &str) -> Result<()> {
-        let options = options(self.domain.unwrap_or(Domain::Sync));
+        let domain = self.domain.unwrap_or(Domain::Sync);
+        let options = self.roomy.map_or_else(|| options(domain), |checksums| roomy(domain, checksums));
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
         match words[0] {
@@ -183,6 +305,7 @@ impl State {
                 }
             }
             "domain" => self.domain = Some(if words[1] == "sync" { Domain::Sync } else { Domain::Process }),
+            "roomy" => self.roomy = Some(words.get(1) == Some(&"checksums")),
             "create" => self.opened(Store::<Root>::create(words[1], &options, make)?)?,
             "open" => self.opened(Store::<Root>::open(words[1], &options)?)?,
             "open_or_create" => {
@@ -196,6 +319,12 @@ impl State {
                 self.opened(patiently(&mut locked, open)?)?;
             }
             "update" => update(self.store()?, number(1), number(2))?,
+            "bulk" => {
+                let (key, count) = (number(1), number(2));
+                (0..count).try_for_each(|_| update_bulk(self.store()?, key))?;
+            }
+            "work" => work(self.store()?, number(1), number(2))?,
+            "compact" => drop(self.store()?.compact()?),
             // By two threads, of which the second has the next key.
             "together" => {
                 let (store, key, count) = (self.store()?, number(1), number(2));

@@ -15,7 +15,15 @@ pub const SECTOR: usize = 512;
 const PAGE: usize = 8;
 
 enum Change {
-    Write { offset: usize, bytes: Vec<u8> },
+    Write {
+        offset: usize,
+        bytes: Vec<u8>,
+    },
+    /// Zeros, of which each block of the file system is there or not as a whole.
+    Punch {
+        offset: usize,
+        bytes: usize,
+    },
     Resize(usize),
 }
 
@@ -25,6 +33,8 @@ struct Stored {
     durable: Vec<u8>,
     /// What is not known to be durable, in order; each with whether it is after all.
     pending: Vec<(Change, bool)>,
+    /// What reads show, once the medium may never get some of that: after a write or a flush that failed.
+    shown: Option<Vec<u8>>,
 }
 
 /// A change of names.
@@ -41,6 +51,8 @@ pub struct Disk {
     pending: Vec<Renaming>,
     /// Names as the running system sees them.
     seen: BTreeMap<String, Inode>,
+    /// Decides what is left of writes and flushes that failed.
+    random: fastrand::Rng,
 }
 
 /// Names and contents.
@@ -104,6 +116,7 @@ impl Stored {
                     }
                     (*offset..end, size.max(end))
                 }
+                Change::Punch { offset, bytes } => (*offset..offset + bytes, size),
                 Change::Resize(new) => (*new..size.max(*new), *new),
             };
             sizes.push(size);
@@ -123,6 +136,7 @@ impl Stored {
             }
             cuts.insert(sector, drawn.1.max(from));
         }
+        self.keep_holes_whole(&mut cuts);
         let size = sizes[cut(durable_size, random, percent)];
         let most = sizes.iter().copied().max().unwrap_or(0);
         let mut contents = self.durable.clone();
@@ -131,6 +145,10 @@ impl Stored {
             let zeros;
             let (offset, bytes) = match change {
                 Change::Write { offset, bytes } => (*offset, bytes),
+                Change::Punch { offset, bytes } => {
+                    zeros = vec![0; *bytes];
+                    (*offset, &zeros)
+                }
                 Change::Resize(new) => {
                     zeros = vec![0; sizes[at].saturating_sub(*new)];
                     (*new, &zeros)
@@ -150,28 +168,91 @@ impl Stored {
         contents
     }
 
+    /// Each block of the file system that a hole covers is a hole in all of its sectors, or in none.
+    fn keep_holes_whole(&self, cuts: &mut BTreeMap<usize, usize>) {
+        for (at, (change, _)) in self.pending.iter().enumerate() {
+            let Change::Punch { offset, bytes } = change else { continue };
+            for page in (offset / SECTOR).div_ceil(PAGE)..(offset + bytes) / SECTOR / PAGE {
+                let sectors = page * PAGE..(page + 1) * PAGE;
+                // What was written into it later is not there without it.
+                if cuts.range(sectors.clone()).any(|(_, &cut)| cut > at) {
+                    cuts.range_mut(sectors).for_each(|(_, cut)| *cut = (*cut).max(at + 1));
+                }
+            }
+        }
+    }
+
+    /// Bytes of sectors as reads show them, where a write of these bytes reaches the medium by whole sectors.
+    fn whole_sectors(&mut self, offset: usize, bytes: &[u8]) -> (usize, Vec<u8>) {
+        let Some(shown) = &mut self.shown else { return (offset, bytes.to_vec()) };
+        let end = offset + bytes.len();
+        shown.resize(shown.len().max(end), 0);
+        shown[offset..end].copy_from_slice(bytes);
+        let (from, to) = (offset / SECTOR * SECTOR, end.next_multiple_of(SECTOR).min(shown.len()));
+        (from, shown[from..to].to_vec())
+    }
+
+    /// Remembers what reads show, from before the medium is without some of it.
+    fn remember(&mut self) {
+        if self.shown.is_none() {
+            let mut all = Self { durable: self.durable.clone(), ..Self::default() };
+            for (change, _) in &self.pending {
+                all.apply(change);
+            }
+            self.shown = Some(all.durable);
+        }
+    }
+
+    /// The write failed: the medium has some of its sectors, or gets them by a later flush, and never gets the others.
+    fn fail_write(&mut self, offset: usize, bytes: &[u8], random: &mut fastrand::Rng) {
+        self.remember();
+        let (from, all) = self.whole_sectors(offset, bytes);
+        let percent = *random.choice(&[0, 50, 100]).unwrap();
+        for (at, sector) in all.chunks(SECTOR).enumerate() {
+            if random.u32(..100) < percent {
+                let change = Change::Write { offset: from + at * SECTOR, bytes: sector.to_vec() };
+                self.pending.push((change, false));
+            }
+        }
+    }
+
+    /// The flush failed: what the medium has now, in each sector old or new, it keeps.
+    fn fail_flush(&mut self, random: &mut fastrand::Rng) {
+        self.remember();
+        self.durable = self.draw(random);
+        self.pending.clear();
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Write { offset, bytes } => {
+                let end = offset + bytes.len();
+                if self.durable.len() < end {
+                    self.durable.resize(end, 0);
+                }
+                self.durable[*offset..end].copy_from_slice(bytes);
+            }
+            Change::Punch { offset, bytes } => {
+                let end = (offset + bytes).min(self.durable.len());
+                self.durable[(*offset).min(end)..end].fill(0);
+            }
+            Change::Resize(size) => self.durable.resize(*size, 0),
+        }
+    }
+
     /// Everything is durable.
     fn flush(&mut self) {
-        for (change, _) in self.pending.drain(..) {
-            match change {
-                Change::Write { offset, bytes } => {
-                    let end = offset + bytes.len();
-                    if self.durable.len() < end {
-                        self.durable.resize(end, 0);
-                    }
-                    self.durable[offset..end].copy_from_slice(&bytes);
-                }
-                Change::Resize(size) => self.durable.resize(size, 0),
-            }
+        for (change, _) in std::mem::take(&mut self.pending) {
+            self.apply(&change);
         }
     }
 }
 
 impl Disk {
     /// The disk before any event.
-    pub fn new(journal: &Journal) -> Self {
-        let mut disk =
-            Self { files: Vec::new(), names: BTreeMap::new(), pending: Vec::new(), seen: BTreeMap::new() };
+    pub fn new(journal: &Journal, random: fastrand::Rng) -> Self {
+        let (files, names, pending, seen) = Default::default();
+        let mut disk = Self { files, names, pending, seen, random };
         for (name, inode, bytes) in &journal.before {
             disk.file(*inode).durable.clone_from(bytes);
             disk.names.insert(name.clone(), *inode);
@@ -199,10 +280,26 @@ impl Disk {
     pub fn begin(&mut self, event: &Event) {
         match event {
             Event::Write { inode, offset, bytes, .. } => {
-                let change = Change::Write { offset: *offset as usize, bytes: bytes.clone() };
-                self.file(*inode).pending.push((change, false));
+                let file = self.file(*inode);
+                let (offset, bytes) = file.whole_sectors(*offset as usize, bytes);
+                file.pending.push((Change::Write { offset, bytes }, false));
+            }
+            Event::Punch { inode, offset, bytes } => {
+                let (offset, bytes) = (*offset as usize, *bytes as usize);
+                let file = self.file(*inode);
+                if let Some(shown) = &mut file.shown {
+                    shown[offset..offset + bytes].fill(0);
+                }
+                file.pending.push((Change::Punch { offset, bytes }, false));
+            }
+            Event::FailedWrite { inode, offset, bytes } => {
+                let mut random = self.random.fork();
+                self.file(*inode).fail_write(*offset as usize, bytes, &mut random);
             }
             Event::Resize { inode, size } => {
+                if let Some(shown) = &mut self.file(*inode).shown {
+                    shown.resize(*size as usize, 0);
+                }
                 self.file(*inode).pending.push((Change::Resize(*size as usize), false));
             }
             Event::Link { name, inode } => {
@@ -222,6 +319,7 @@ impl Disk {
                 self.change_names(vec![], given);
             }
             Event::Mark(_) | Event::Flush(_) | Event::FlushFolder => {}
+            Event::FailedFlush(_) | Event::FailedCall(_) => {}
         }
     }
 
@@ -236,6 +334,10 @@ impl Disk {
                 }
             }
             Event::Flush(inode) => self.file(*inode).flush(),
+            Event::FailedFlush(inode) => {
+                let mut random = self.random.fork();
+                self.file(*inode).fail_flush(&mut random);
+            }
             Event::FlushFolder => {
                 self.names.clone_from(&self.seen);
                 self.pending.clear();

@@ -6,6 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::image::SECTOR;
 use super::trace::{Call, Stop, Traced};
@@ -22,8 +27,18 @@ pub enum Event {
     Write { inode: Inode, offset: u64, bytes: Vec<u8>, durable: bool },
     /// The file became longer or shorter.
     Resize { inode: Inode, size: u64 },
+    /// Bytes that were unmapped and read as zeros; the medium has each block of the file system as it was, or all zeros.
+    Punch { inode: Inode, offset: u64, bytes: u64 },
+    /// Bytes for which the process was told that they could not be written. Reads show them, and the medium has each sector of them or never
+    /// gets it.
+    FailedWrite { inode: Inode, offset: u64, bytes: Vec<u8> },
     /// The file's contents and size became durable.
     Flush(Inode),
+    /// The process was told that they did not. Of what was not durable the medium has some, and never gets the rest, because the
+    /// system takes it for written.
+    FailedFlush(Inode),
+    /// Another call was answered with an error.
+    FailedCall(i64),
     /// A new file, or a further name of one.
     Link { name: String, inode: Inode },
     /// A name is gone.
@@ -43,7 +58,53 @@ impl std::fmt::Display for Event {
                 let kind = if *durable { "durable write" } else { "write" };
                 write!(f, "{kind} of {} bytes at {offset} of file {inode}", bytes.len())
             }
+            Self::FailedWrite { inode, offset, bytes } => {
+                write!(f, "failed write of {} bytes at {offset} of file {inode}", bytes.len())
+            }
+            Self::FailedCall(number) => write!(f, "failed system call {number}"),
             other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+impl Event {
+    /// Whether it is an error that the recorder has made up.
+    pub fn is_fault(&self) -> bool {
+        matches!(self, Self::FailedWrite { .. } | Self::FailedFlush(_) | Self::FailedCall(_))
+    }
+}
+
+/// System calls of which one is to fail.
+#[derive(Clone, Copy, Debug)]
+pub enum Faulty {
+    /// Flushes of contents.
+    Flush,
+    /// Flushes of contents and size, as after growth.
+    FullFlush,
+    Write,
+    /// Allocations and holes.
+    Allocation,
+}
+
+/// The `nth` call of that kind on a file of the folder fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    pub what: Faulty,
+    pub nth: usize,
+    pub error: i32,
+    /// A write reaches the page cache all the same, and some sectors of it the medium.
+    pub runs: bool,
+    /// Counted from the first mark that the pool is open.
+    pub when_open: bool,
+}
+
+impl Faulty {
+    fn is(self, number: i64) -> bool {
+        match self {
+            Self::Flush => [libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_msync].contains(&number),
+            Self::FullFlush => number == libc::SYS_fsync,
+            Self::Write => [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_pwritev2].contains(&number),
+            Self::Allocation => [libc::SYS_fallocate, libc::SYS_ftruncate].contains(&number),
         }
     }
 }
@@ -58,11 +119,16 @@ pub struct Journal {
 /// What is to be recorded when a call has returned, and what it returned.
 type Then = Box<dyn FnOnce(&mut Recorder, u64)>;
 
-/// A process that is recorded: what it is told, and after how many events it is killed.
+/// A process that is recorded: what it is told, after how many events it is killed, and which of its calls fails.
+#[derive(Default)]
 pub struct Life {
     pub script: String,
     pub events: Option<usize>,
+    pub fault: Option<Fault>,
 }
+
+/// A process that takes longer hangs, and is killed.
+const PATIENCE: Duration = Duration::from_secs(100);
 
 struct Recorder {
     traced: Traced,
@@ -108,29 +174,66 @@ pub fn record(folder: &Path, lives: &[Life]) -> Journal {
         contents,
         events: Vec::new(),
     };
-    recorder.run(first.events);
+    recorder.run(first);
     for life in lives {
         recorder.traced = Traced::start(&recorder.folder, &life.script);
-        recorder.run(life.events);
+        recorder.run(life);
     }
     recorder.verify(&before);
     Journal { before, events: recorder.events }
 }
 
 impl Recorder {
-    /// Records one life, of so many events.
-    fn run(&mut self, most: Option<usize>) {
-        let end = most.map_or(usize::MAX, |most| self.events.len() + most);
+    /// Records one life.
+    fn run(&mut self, life: &Life) {
+        let (ended, wait_for_end) = mpsc::channel::<()>();
+        let process = Pid::from_raw(self.traced.id() as i32);
+        let watch = std::thread::spawn(move || {
+            let hangs = wait_for_end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
+            if hangs {
+                let _ = kill(process, Signal::SIGKILL);
+            }
+            hangs
+        });
+        self.follow(life);
+        drop(ended);
+        if watch.join().expect("it does not panic") {
+            self.events.push(Event::Mark(format!("wrong: it hangs, for {PATIENCE:?}")));
+        }
+    }
+
+    fn follow(&mut self, life: &Life) {
+        let end = life.events.map_or(usize::MAX, |most| self.events.len() + most);
+        let (mut fault, mut is_open) = (life.fault, false);
         // What a call is about is read before it runs, because a path may mean something else afterwards.
         let mut about: HashMap<_, Then> = HashMap::new();
+        // What is recorded of the call that fails.
+        let mut failed: HashMap<_, Then> = HashMap::new();
         loop {
             match self.traced.next() {
                 Stop::Entry(call) => {
-                    if let Some(then) = self.enter(&call) {
-                        about.insert(call.thread, then);
+                    let Some(then) = self.enter(&call) else { continue };
+                    is_open |= self.traced.mark(&call).is_some_and(|mark| mark.starts_with("opened"));
+                    if let Some(fault) = &mut fault
+                        && (is_open || !fault.when_open)
+                        && fault.what.is(call.number)
+                        && self.traced.mark(&call).is_none()
+                    {
+                        fault.nth -= 1;
+                        if fault.nth == 0 {
+                            let then = self.enter_failing(&call, fault.runs);
+                            self.traced.fail(&call, fault.error, fault.runs);
+                            failed.insert(call.thread, then);
+                            continue;
+                        }
                     }
+                    about.insert(call.thread, then);
                 }
                 Stop::Exit(call, result) => {
+                    if let Some(then) = failed.remove(&call.thread) {
+                        then(self, 0);
+                        fault = None;
+                    }
                     if let Some(then) = about.remove(&call.thread)
                         && result >= 0
                     {
@@ -144,6 +247,43 @@ impl Recorder {
                 }
                 Stop::Ended => return,
             }
+        }
+    }
+
+    /// What is to be recorded of a call on a file of the folder that is going to fail.
+    fn enter_failing(&mut self, call: &Call, runs: bool) -> Then {
+        let [descriptor, buffer, bytes, ..] = call.arguments;
+        let number = call.number;
+        let path = PathBuf::from(self.descriptor(descriptor));
+        match (number, self.inode(descriptor)) {
+            (libc::SYS_fsync | libc::SYS_fdatasync, Some(inode)) => Box::new(move |this, _| {
+                if this.mapped.contains(&inode) {
+                    this.find_stores(inode, &path);
+                }
+                this.events.push(Event::FailedFlush(inode));
+            }),
+            (libc::SYS_msync, _) => Box::new(|this, _| {
+                for inode in this.mapped.clone() {
+                    if let Some(path) = this.path_of(inode) {
+                        this.find_stores(inode, &path);
+                        this.events.push(Event::FailedFlush(inode));
+                    }
+                }
+            }),
+            (libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_pwritev2, Some(inode)) if runs => {
+                let bytes = if number == libc::SYS_pwritev2 {
+                    self.gather(buffer, bytes)
+                } else {
+                    self.traced.read(buffer, bytes)
+                };
+                let position = self.status(descriptor).1;
+                let offset = if number == libc::SYS_write { position } else { call.arguments[3] };
+                Box::new(move |this, _| {
+                    this.keep(inode, offset, &bytes);
+                    this.events.push(Event::FailedWrite { inode, offset, bytes });
+                })
+            }
+            _ => Box::new(move |this, _| this.events.push(Event::FailedCall(number))),
         }
     }
 
@@ -239,12 +379,17 @@ impl Recorder {
         inode
     }
 
-    fn wrote(&mut self, inode: Inode, offset: u64, bytes: Vec<u8>, durable: bool) {
+    /// The file holds these bytes.
+    fn keep(&mut self, inode: Inode, offset: u64, bytes: &[u8]) {
         let (file, end) = (&mut self.contents[inode], offset as usize + bytes.len());
         if file.len() < end {
             file.resize(end, 0);
         }
-        file[offset as usize..end].copy_from_slice(&bytes);
+        file[offset as usize..end].copy_from_slice(bytes);
+    }
+
+    fn wrote(&mut self, inode: Inode, offset: u64, bytes: Vec<u8>, durable: bool) {
+        self.keep(inode, offset, &bytes);
         self.events.push(Event::Write { inode, offset, bytes, durable });
     }
 
@@ -420,11 +565,13 @@ impl Recorder {
         let (size, end) = (self.contents[inode].len() as u64, offset + bytes);
         let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         match mode & !libc::FALLOC_FL_KEEP_SIZE {
-            0 => {}
+            // Neither changes what is there.
+            0 | libc::FALLOC_FL_UNSHARE_RANGE => {}
             libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE => {
                 let inside = end.min(size).saturating_sub(offset);
                 if inside > 0 {
-                    self.wrote(inode, offset, vec![0; inside as usize], false);
+                    self.keep(inode, offset, &vec![0; inside as usize]);
+                    self.events.push(Event::Punch { inode, offset, bytes: inside });
                 }
             }
             other => panic!("teach the recorder mode {other:#x} of fallocate"),

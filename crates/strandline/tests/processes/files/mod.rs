@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use child::{Counts, Root, contents, make, options, patiently};
 use strandline::Store;
+use strandline_core::layout::Layout;
 use strandline_core::scheme::Schemes;
 use strandline_core::{Domain, Error};
 
@@ -150,6 +151,14 @@ enum How {
     OpenOrCreate,
 }
 
+/// The chunks of a pool that was closed that nobody can allocate, because a compaction has not released them (docs/pool-format.md).
+fn held_chunks(path: &Path, layout: &Layout) -> Vec<u64> {
+    const HELD: [u8; 8] = 4u64.to_le_bytes();
+    let file = std::fs::read(path).unwrap();
+    let table = &file[layout.chunk_table.offset() as usize..layout.chunks.offset() as usize];
+    (0..).zip(table.chunks_exact(8)).filter(|(_, word)| *word == HELD).map(|(chunk, _)| chunk).collect()
+}
+
 /// Opens a pool in this process, reads it and closes it. A panic is an error.
 fn look(path: &Path, domain: Domain, how: How) -> Result<Result<Counts, Error>, String> {
     let open = || -> Result<Result<Counts, Error>, String> {
@@ -166,7 +175,18 @@ fn look(path: &Path, domain: Domain, how: How) -> Result<Result<Counts, Error>, 
         };
         let found = contents(&store)?;
         store.usage().map_err(|error| format!("usage: {error}"))?;
+        let layout = *store.pool().layout();
         store.close().map_err(|error| format!("close: {error}"))?;
+        let held = held_chunks(path, &layout);
+        if !held.is_empty() {
+            return Err(format!("chunks are held for a compaction that is over: {held:?}"));
+        }
+        let checked = patiently(|| (), || strandline_core::file::check(path, Schemes::default()));
+        match checked {
+            Ok(report) if report.damage.is_empty() => {}
+            Ok(report) => return Err(format!("pool check: {:?}", report.damage)),
+            Err(error) => return Err(format!("pool check: {error}")),
+        }
         Ok(Ok(found))
     };
     std::panic::catch_unwind(open).unwrap_or_else(|panic| {

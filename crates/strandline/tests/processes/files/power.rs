@@ -7,7 +7,7 @@ use strandline_core::{Domain, Error};
 
 use super::child::Process;
 use super::image::{Disk, Image, write};
-use super::journal::{Event, Journal, Life, record};
+use super::journal::{Event, Fault, Faulty, Journal, Life, record};
 use super::{
     Bounds, Failures, How, cases, holds, leaves_nothing, look, pool_in, quick_folder, random,
     repaired_or_repairable,
@@ -18,6 +18,8 @@ struct Run<'r> {
     journal: Journal,
     before: Bounds,
     domain: Domain,
+    /// What a process is told before it opens the pool.
+    options: &'r str,
     /// Backups that the script makes.
     backups: &'r [&'r str],
     /// The pool is damaged when the run begins, and is repaired.
@@ -92,14 +94,16 @@ impl Run<'_> {
         let is_start =
             |at: &usize| matches!(&events[*at], Event::Mark(mark) if mark.starts_with("done domain"));
         let starts: Vec<usize> = (0..events.len()).filter(is_start).collect();
+        let fault = events.iter().position(Event::is_fault);
         let mut time = || match random.choice(&starts) {
+            _ if fault.is_some() && random.u8(..4) > 0 => random.usize(fault.unwrap_or(0)..=events.len()),
             Some(start) if random.bool() => (start + random.usize(1..30)).min(events.len()),
             _ => random.usize(..=events.len()),
         };
         // How many are drawn while each event runs, and after the last.
         let mut shares = vec![0; events.len() + 1];
         (0..images).for_each(|_| shares[time()] += 1);
-        let mut disk = Disk::new(&self.journal);
+        let mut disk = Disk::new(&self.journal, random.fork());
         let mut bounds = self.before.clone();
         let mut heard = Vec::new();
         for (at, share) in shares.into_iter().enumerate() {
@@ -151,16 +155,18 @@ impl Run<'_> {
         write(image, folder.path());
         let path = pool_in(folder.path());
         let script = format!(
-            "domain {}; open_or_create {}; update {} 3; close",
+            "domain {}; {} open_or_create {}; update {} 3; close",
             self.domain.name(),
+            self.options,
             path.display(),
             random.u8(1..9)
         );
-        let journal = record(folder.path(), &[Life { script, events: None }]);
+        let journal = record(folder.path(), &[Life { script, ..Life::default() }]);
         let run = Run {
             journal,
             before: Bounds { closed: false, ..bounds.clone() },
             domain: self.domain,
+            options: self.options,
             backups: &[],
             is_repair: false,
         };
@@ -192,7 +198,7 @@ fn fail_in(
             let is_killed = at + 1 < scripts.len();
             let last = *random.choice(&[30, 60, 200]).unwrap();
             let events = is_killed.then(|| random.usize(1..last));
-            Life { script: format!("domain {}; {script}", domain.name()), events }
+            Life { script: format!("domain {}; {script}", domain.name()), events, fault: None }
         })
         .collect();
     let journal = record(folder.path(), &lives);
@@ -203,8 +209,87 @@ fn fail_in(
         failures.case(format!("a life of {}", scripts.len()), Err::<(), _>(error.to_string()));
         return;
     }
-    let run = Run { journal, before: Bounds::default(), domain, backups, is_repair: false };
+    let run = Run { journal, before: Bounds::default(), domain, options: "", backups, is_repair: false };
     run.explore(images, 2, random, failures);
+}
+
+/// Which call fails, if the process makes so many.
+fn draw_fault(random: &mut fastrand::Rng) -> Fault {
+    let (what, most) = *random
+        .choice(&[
+            (Faulty::FullFlush, 8),
+            (Faulty::Flush, 40),
+            (Faulty::Write, 300),
+            (Faulty::Allocation, 12),
+        ])
+        .unwrap();
+    let error = *random.choice(&[libc::EIO, libc::ENOSPC]).unwrap();
+    Fault { what, nth: random.usize(1..=most), error, runs: random.bool(), when_open: random.u8(..5) > 0 }
+}
+
+/// What a process said that must not be, or that it did not come to its end.
+fn wrong_mark(journal: &Journal) -> Option<String> {
+    let marks = || {
+        journal
+            .events
+            .iter()
+            .filter_map(|event| if let Event::Mark(mark) = event { Some(mark) } else { None })
+    };
+    let is_wrong = |mark: &&String| mark.starts_with("wrong") || mark.contains("damage");
+    let has_ended =
+        marks().last().is_some_and(|mark| mark.starts_with("done close") || mark.starts_with("error close"));
+    marks()
+        .find(is_wrong)
+        .cloned()
+        .or_else(|| (!has_ended).then(|| format!("it ended after {:?}", marks().last())))
+}
+
+/// Runs processes with much going on at a time, the last to its end; calls of them fail if `fails`. All but the last end by a kill otherwise.
+fn fail_busy(
+    scripts: &[&str],
+    fails: bool,
+    images: usize,
+    random: &mut fastrand::Rng,
+    failures: &mut Failures,
+) {
+    let folder = if random.bool() { quick_folder() } else { tempfile::tempdir().unwrap() };
+    let path = pool_in(folder.path());
+    let options = if random.u8(..3) == 0 { "roomy checksums;" } else { "roomy;" };
+    let lives: Vec<Life> = (1..)
+        .zip(scripts)
+        .map(|(number, script)| {
+            let script = script.replace("KEY", &random.u8(1..9).to_string());
+            let script = script.replace("POOL", &path.display().to_string());
+            let is_last = number == scripts.len();
+            let fault = (fails && number == 1).then(|| draw_fault(random));
+            let events = (!is_last && !fails).then(|| random.usize(20..600));
+            Life { script: format!("domain sync; {options} {script}"), events, fault }
+        })
+        .collect();
+    let journal = record(folder.path(), &lives);
+    let what = || format!("{options} {scripts:?}, {:?}", lives[0].fault);
+    let is_error = |event: &&Event| matches!(event, Event::Mark(mark) if mark.starts_with("error"));
+    let fault = journal.events.iter().position(Event::is_fault);
+    let error = journal.events.iter().position(|event| is_error(&event));
+    let unexplained = error
+        .filter(|&error| fault.is_none_or(|fault| error < fault))
+        .map(|error| journal.events[error].to_string());
+    if let Some(wrong) = wrong_mark(&journal).or(unexplained) {
+        return failures.case(what(), Err::<(), _>(wrong));
+    }
+    // What is left of calls that fail is drawn for each of these.
+    let disks = if fails { 4 } else { 1 };
+    let run = Run {
+        journal,
+        before: Bounds::default(),
+        domain: Domain::Sync,
+        options,
+        backups: &[],
+        is_repair: false,
+    };
+    for _ in 0..disks {
+        run.explore(images.div_ceil(disks), 2, random, failures);
+    }
 }
 
 /// Damages a pool, has a process repair it, and judges images of that.
@@ -222,10 +307,10 @@ fn fail_in_repair(images: usize, random: &mut fastrand::Rng, failures: &mut Fail
     let damaged = if domain == Domain::Sync && random.bool() { log_path(&path) } else { path.clone() };
     std::fs::File::options().write(true).open(damaged).unwrap().write_all_at(b"????", 0).unwrap();
     let script = format!("domain {}; repair {}", domain.name(), path.display());
-    let journal = record(folder.path(), &[Life { script, events: None }]);
+    let journal = record(folder.path(), &[Life { script, ..Life::default() }]);
     let has_repaired = |event: &Event| matches!(event, Event::Mark(mark) if mark.starts_with("repaired"));
     assert!(journal.events.iter().any(has_repaired), "{:?}", journal.events.last());
-    let run = Run { journal, before, domain, backups: &[], is_repair: true };
+    let run = Run { journal, before, domain, options: "", backups: &[], is_repair: true };
     run.explore(images, 0, random, failures);
 }
 
@@ -265,6 +350,38 @@ fn power_failures_lose_nothing() {
         fail(&["create POOL; update KEY 10; close; open POOL; close"], Domain::Process, &[]);
         fail(&[creation, creation], Domain::Process, &[]);
         fail(&[backups], Domain::Sync, &["copy", "other"]);
+    }
+    failures.end();
+}
+
+/// Compaction, snapshots and large transactions beside others; growth of heap and log; pages given back.
+const BUSY: &str = "open_or_create POOL; work KEY 30; compact; update KEY 3; bulk KEY 1; close";
+/// The same one after the other.
+const CALM: &str = "open_or_create POOL; update KEY 30; bulk KEY 3; compact; update KEY 20; checkpoint; bulk KEY 1; compact; later KEY 9; bulk KEY 2; close";
+
+#[test]
+fn power_failures_beside_compaction_lose_nothing() {
+    let (mut random, mut failures) = (random("compaction and power"), Failures::new("compaction and power"));
+    let images = cases(120);
+    while failures.cases < images {
+        let share = (images - failures.cases).div_ceil(6).clamp(10, 100);
+        fail_busy(&[CALM], false, share, &mut random, &mut failures);
+        fail_busy(&[BUSY], false, share, &mut random, &mut failures);
+        fail_busy(&[BUSY, BUSY], false, share.min(25), &mut random, &mut failures);
+        fail_busy(&[CALM, CALM, CALM], false, share.min(25), &mut random, &mut failures);
+    }
+    failures.end();
+}
+
+#[test]
+fn failed_flushes_lose_nothing() {
+    let (mut random, mut failures) = (random("failed flushes"), Failures::new("failed flushes"));
+    let images = cases(120);
+    while failures.cases < images {
+        let share = (images - failures.cases).div_ceil(12).clamp(4, 40);
+        for scripts in [&[CALM] as &[&str], &[BUSY], &[CALM, CALM], &[BUSY, CALM]] {
+            fail_busy(scripts, true, share, &mut random, &mut failures);
+        }
     }
     failures.end();
 }

@@ -44,6 +44,8 @@ pub struct Traced {
     alone: Option<Pid>,
     /// What each thread that is in a system call called.
     running: HashMap<Pid, Call>,
+    /// The errors that calls which run are going to return.
+    failing: HashMap<Pid, i32>,
     ended: bool,
 }
 
@@ -141,6 +143,7 @@ impl Traced {
             stopped: Some(main),
             alone: None,
             running: HashMap::new(),
+            failing: HashMap::new(),
             ended: false,
         }
     }
@@ -174,7 +177,12 @@ impl Traced {
                     if let Some(call) = self.running.remove(&thread) {
                         self.alone = None;
                         // SAFETY: at an exit this is the member that the kernel has filled in.
-                        return Stop::Exit(call, unsafe { info.u.exit }.sval);
+                        let result = unsafe { info.u.exit }.sval;
+                        let Some(error) = self.failing.remove(&thread) else {
+                            return Stop::Exit(call, result);
+                        };
+                        Self::change_registers(thread, |registers| registers.rax = -i64::from(error) as u64);
+                        return Stop::Exit(call, -i64::from(error));
                     }
                     self.stopped = None;
                     let _ = ptrace::syscall(thread, None);
@@ -190,6 +198,7 @@ impl Traced {
                 WaitStatus::Exited(thread, _) | WaitStatus::Signaled(thread, ..) => {
                     self.threads.remove(&thread);
                     self.running.remove(&thread);
+                    self.alone = self.alone.filter(|&alone| alone != thread);
                     if thread == self.main() {
                         self.ended = true;
                         return Stop::Ended;
@@ -198,6 +207,23 @@ impl Traced {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    fn change_registers(thread: Pid, change: impl FnOnce(&mut libc::user_regs_struct)) {
+        // It may have been killed.
+        if let Ok(mut registers) = ptrace::getregs(thread) {
+            change(&mut registers);
+            let _ = ptrace::setregs(thread, registers);
+        }
+    }
+
+    /// Has the call at whose entry its thread is stopped return this error, whether the system runs it or not.
+    pub fn fail(&mut self, call: &Call, error: i32, runs: bool) {
+        if !runs {
+            // A call that does not exist.
+            Self::change_registers(call.thread, |registers| registers.orig_rax = u64::MAX);
+        }
+        self.failing.insert(call.thread, error);
     }
 
     /// Kills it, where it is stopped, and waits for its end.
