@@ -35,6 +35,10 @@ pub struct Root<'p> {
     /// Rows of a version, all of which one transaction writes that no log holds.
     bulk: OrderedMap<'p, u64, Vec<u8>>,
     version: u64,
+    /// Rows that become more and more, and then none: how many, and how often there were none.
+    pile: OrderedMap<'p, u64, Vec<u8>>,
+    piled: u64,
+    epoch: u64,
 }
 
 /// How many transactions of each process, by its key, a pool holds.
@@ -48,6 +52,9 @@ pub fn make<'p>(tx: &Tx<'p>) -> Result<Root<'p>> {
         groups: OrderedMap::new(tx)?,
         bulk: OrderedMap::new(tx)?,
         version: 0,
+        pile: OrderedMap::new(tx)?,
+        piled: 0,
+        epoch: 0,
     })
 }
 
@@ -64,12 +71,21 @@ pub fn options(domain: Domain) -> Options {
     Options { geometry, domain, sync, lock_bits: 10, initial_size: Some(0), ..Options::default() }
 }
 
-/// With a heap that grows several times, a log that grows, and memory of which pages are given back.
-fn roomy(domain: Domain, checksums: bool) -> Options {
+/// With a heap that grows several times, and either a log that grows, checkpoints all the time and memory of which pages are given back, or a
+/// log for which checkpoints are rare.
+fn roomy(domain: Domain, rare: bool, checksums: bool) -> Options {
     let small = options(domain);
+    let blocks = if rare { 256 } else { 16 };
     Options {
-        geometry: Geometry { size: 12 << 20, logs: 8, ..small.geometry },
-        sync: SyncParameters { initial_ring_blocks: 16, memory_pages: 64, checksums, ..small.sync },
+        geometry: Geometry { size: 12 << 20, logs: 6, log_bytes: 1 << 17, chunk_bytes: 1 << 14 },
+        sync: SyncParameters {
+            ring_blocks: blocks.max(small.sync.ring_blocks),
+            initial_ring_blocks: blocks,
+            dirty_pages: if rare { 1024 } else { small.sync.dirty_pages },
+            memory_pages: if rare { 1024 } else { 64 },
+            checksums,
+            ..small.sync
+        },
         ..small
     }
 }
@@ -79,6 +95,19 @@ fn bulk(version: u64, row: u64) -> Option<Vec<u8>> {
     let is_there = version > 0 && (version + row) % 4 != 0;
     let bytes = 20_000 + (version * 7919 + row * 104_729) % 40_000;
     is_there.then(|| (0..bytes).map(|at| (version * 29 + row * 13 + at / 64) as u8 | 1).collect())
+}
+
+/// Rows that a transaction puts on the pile: one of many bytes, or, in every second epoch, as many small ones. So there are small blocks,
+/// hundreds to a chunk, where large ones were.
+fn in_one(epoch: u64) -> u64 {
+    if epoch % 2 == 0 { 1 } else { 12 }
+}
+
+/// A row of the pile.
+fn piled(epoch: u64, row: u64) -> Vec<u8> {
+    let drawn = row * 7919 + epoch * 104_729;
+    let bytes = if epoch % 2 == 0 { 5000 + drawn % 25_000 } else { 8 + drawn % 120 };
+    (0..bytes).map(|at| (epoch * 37 + row * 11 + at / 64) as u8 | 1).collect()
 }
 
 /// The blob of transaction `number`, of process `key`: a few bytes, more than a chunk, or more than a log. It begins with the key.
@@ -128,6 +157,22 @@ fn change_bulk<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64
     change(tx, root, key)
 }
 
+/// Also puts rows on the pile, or takes all of them away.
+fn change_pile<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64, adds: bool) -> Result<u64> {
+    let before = root.get(tx)?;
+    if adds {
+        let more = in_one(before.epoch);
+        for row in before.piled..before.piled + more {
+            before.pile.insert(tx, &row, &piled(before.epoch, row))?;
+        }
+        root.update(tx, |root| root.piled += more)?;
+    } else {
+        (0..before.piled).try_for_each(|row| before.pile.remove(tx, &row).map(drop))?;
+        root.update(tx, |root| (root.piled, root.epoch) = (0, root.epoch + 1))?;
+    }
+    change(tx, root, key)
+}
+
 /// Runs so many transactions of process `key`, each of which it says is done when it is.
 fn update(store: &Store<Root>, key: u64, count: u64) -> Result<()> {
     for _ in 0..count {
@@ -144,6 +189,15 @@ fn update_bulk(store: &Store<Root>, key: u64) -> Result<()> {
     Ok(())
 }
 
+/// Transactions that put rows on the pile, or one that takes all away.
+fn update_pile(store: &Store<Root>, key: u64, count: Option<u64>) -> Result<()> {
+    for _ in 0..count.unwrap_or(1) {
+        let done = store.update(|tx, root| change_pile(tx, root, key, count.is_some()))?;
+        mark(&format!("ack {key}={done}"));
+    }
+    Ok(())
+}
+
 /// Two threads run transactions, one of them large ones as well; beside them a third compacts, and a fourth reads snapshots.
 fn work(store: &Store<Root>, key: u64, count: u64) -> Result<()> {
     let ended = AtomicU64::new(0);
@@ -154,7 +208,14 @@ fn work(store: &Store<Root>, key: u64, count: u64) -> Result<()> {
     };
     std::thread::scope(|threads| {
         let all = [
-            threads.spawn(|| ends((0..count).filter(|_| goes_on()).try_for_each(|_| update(store, key, 1)))),
+            threads.spawn(|| {
+                let one = |number| match number % 20 {
+                    19 => update_pile(store, key, None),
+                    number if number % 2 == 0 => update_pile(store, key, Some(1)),
+                    _ => update(store, key, 1),
+                };
+                ends((0..count).filter(|_| goes_on()).try_for_each(one))
+            }),
             threads.spawn(|| {
                 let one = |number| match number % 6 {
                     3 => update_bulk(store, key + 1),
@@ -223,6 +284,15 @@ fn read<'p>(tx: &View<'p>, root: Ptr<'p, Root<'p>>) -> Result<(Counts, Option<St
             wrong = Some(format!("row {row} of version {} in bulk is not what it was", root.version));
         }
     }
+    for row in 0..root.piled {
+        if root.pile.get(tx, &row)?.is_none_or(|found| found != piled(root.epoch, row)) {
+            wrong = Some(format!("row {row} of {} of the pile is not what it was", root.piled));
+        }
+    }
+    let rows = root.pile.iter(tx).count() as u64;
+    if rows != root.piled {
+        wrong = Some(format!("the pile has {rows} rows, not {}", root.piled));
+    }
     Ok((keys, wrong))
 }
 
@@ -272,8 +342,8 @@ fn mark(text: &str) {
 #[derive(Default)]
 struct State {
     domain: Option<Domain>,
-    /// Its pools have room, and checksums or none.
-    roomy: Option<bool>,
+    /// What its options are instead of the usual ones.
+    roomy: Option<Options>,
     store: Option<Store<Root<'static>>>,
 }
 
@@ -292,7 +362,7 @@ impl State {
 
     fn run(&mut self, line: &str) -> Result<()> {
         let domain = self.domain.unwrap_or(Domain::Sync);
-        let options = self.roomy.map_or_else(|| options(domain), |checksums| roomy(domain, checksums));
+        let options = self.roomy.clone().unwrap_or_else(|| options(domain));
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
         match words[0] {
@@ -305,7 +375,9 @@ impl State {
                 }
             }
             "domain" => self.domain = Some(if words[1] == "sync" { Domain::Sync } else { Domain::Process }),
-            "roomy" => self.roomy = Some(words.get(1) == Some(&"checksums")),
+            "roomy" => {
+                self.roomy = Some(roomy(domain, words.contains(&"rare"), words.contains(&"checksums")));
+            }
             "create" => self.opened(Store::<Root>::create(words[1], &options, make)?)?,
             "open" => self.opened(Store::<Root>::open(words[1], &options)?)?,
             "open_or_create" => {
@@ -323,6 +395,8 @@ impl State {
                 let (key, count) = (number(1), number(2));
                 (0..count).try_for_each(|_| update_bulk(self.store()?, key))?;
             }
+            "pile" => update_pile(self.store()?, number(1), Some(number(2)))?,
+            "unpile" => update_pile(self.store()?, number(1), None)?,
             "work" => work(self.store()?, number(1), number(2))?,
             "compact" => drop(self.store()?.compact()?),
             // By two threads, of which the second has the next key.
