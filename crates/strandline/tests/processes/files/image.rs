@@ -27,6 +27,18 @@ enum Change {
     Resize(usize),
 }
 
+impl Change {
+    /// Whether it changes bytes in this range.
+    fn touches(&self, range: &std::ops::Range<usize>) -> bool {
+        let (from, to) = match self {
+            Self::Write { offset, bytes } => (*offset, offset + bytes.len()),
+            Self::Punch { offset, bytes } => (*offset, offset + bytes),
+            Self::Resize(size) => (*size, usize::MAX),
+        };
+        from < range.end && to > range.start
+    }
+}
+
 /// A file on a disk.
 #[derive(Default)]
 struct Stored {
@@ -174,9 +186,16 @@ impl Stored {
             let Change::Punch { offset, bytes } = change else { continue };
             for page in (offset / SECTOR).div_ceil(PAGE)..(offset + bytes) / SECTOR / PAGE {
                 let sectors = page * PAGE..(page + 1) * PAGE;
+                let range = page * PAGE * SECTOR..(page + 1) * PAGE * SECTOR;
+                let is_last = !self.pending[at + 1..].iter().any(|(later, _)| later.touches(&range));
                 // What was written into it later is not there without it.
-                if cuts.range(sectors.clone()).any(|(_, &cut)| cut > at) {
-                    cuts.range_mut(sectors).for_each(|(_, cut)| *cut = (*cut).max(at + 1));
+                let is_there = if is_last {
+                    cuts[&sectors.start] > at
+                } else {
+                    cuts.range(sectors.clone()).any(|(_, &cut)| cut > at)
+                };
+                for (_, cut) in cuts.range_mut(sectors) {
+                    *cut = if is_there { (*cut).max(at + 1) } else { (*cut).min(at) };
                 }
             }
         }
