@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use strandline::{
     Control, Domain, Error, Options, OrderedMap, Persist, Result, SingleWriter, Stm, Store, View,
@@ -213,6 +213,8 @@ fn a_reader_beside_a_large_transaction_sees_one_time() {
 const KEYS: u64 = 24;
 /// The one whose rows are larger than a log.
 const LARGE_KEY: u64 = 0;
+/// Nothing at all happens for so long if threads hang.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// What a reader may have to say against the library, at most.
 const MOST_WRONG: usize = 20;
 
@@ -435,8 +437,17 @@ where
         threads.spawn(move || shared.write(five, 1));
         threads.spawn(move || shared.write(six, KEYS));
         threads.spawn(move || shared.compact(seven));
+        let (mut done, mut moved) = (0, Instant::now());
         while shared.rows.load(Ordering::Relaxed) < rows && shared.wrong.lock().unwrap().len() < MOST_WRONG {
             std::thread::sleep(Duration::from_millis(1));
+            let now = shared.done.load(Ordering::Relaxed);
+            if now != done {
+                (done, moved) = (now, Instant::now());
+            } else if moved.elapsed() > PATIENCE {
+                // Threads that hang cannot be ended otherwise.
+                eprintln!("reads beside everything: nothing has happened for {PATIENCE:?}, {domain:?}");
+                std::process::abort();
+            }
         }
         shared.stop.store(true, Ordering::Relaxed);
     });

@@ -133,6 +133,7 @@ impl<C: Control<Native>> Thread<'_, C> {
         Ok(())
     }
 
+    /// Uses the pool until then, and until it has been full.
     fn run(&mut self, until: Instant) -> Result<(), Error> {
         let number = self.number;
         self.pool.worker()?.run(|tx| {
@@ -141,7 +142,7 @@ impl<C: Control<Native>> Thread<'_, C> {
             let root = tx.root(number);
             tx.write(root, slots.offset())
         })?;
-        while Instant::now() < until {
+        while Instant::now() < until || self.refused == 0 {
             match self.random.u32(..40) {
                 0..3 => drop(self.pool.compact()?),
                 3 => self.pool.checkpoint()?,
@@ -166,7 +167,6 @@ fn fill<C: Control<Native>>(control: C, domain: Domain, folder: &Path, time: Dur
     let pool = setup.create(&path, &options(domain)).unwrap();
     let counts: [AtomicU64; THREADS] = Default::default();
     let until = Instant::now() + time;
-    let mut refused = 0;
     std::thread::scope(|threads| {
         let running: Vec<_> = (0..)
             .zip(&counts)
@@ -175,8 +175,7 @@ fn fill<C: Control<Native>>(control: C, domain: Domain, folder: &Path, time: Dur
                 threads.spawn(move || {
                     let random = fastrand::Rng::new();
                     let mut thread = Thread { pool, number, random, done, refused: 0 };
-                    let ended = thread.run(until);
-                    ended.map(|()| thread.refused)
+                    thread.run(until)
                 })
             })
             .collect();
@@ -185,10 +184,9 @@ fn fill<C: Control<Native>>(control: C, domain: Domain, folder: &Path, time: Dur
             std::thread::sleep(Duration::from_millis(50));
         }
         for thread in running {
-            refused += thread.join().expect("no thread panics").unwrap();
+            thread.join().expect("no thread panics").unwrap();
         }
     });
-    assert!(refused > 0 || time < Duration::from_millis(500), "the pool has never been full");
     // Everything can be freed, and nothing else is there.
     for number in 0..THREADS as u64 {
         let freed = pool.worker().unwrap().run(|tx| {
@@ -257,7 +255,7 @@ fn full_pools_let_every_thread_go_on() {
         text
     });
     let (mut pool, mut counts, mut operations) = (String::new(), Vec::<u64>::new(), 0);
-    let mut moved = vec![Instant::now(); THREADS];
+    let mut moved = [Instant::now(); THREADS];
     let mut hangs = None;
     while hangs.is_none() {
         match said.recv_timeout(Duration::from_secs(1)) {

@@ -92,7 +92,7 @@ fn roomy(domain: Domain, rare: bool, checksums: bool) -> Options {
 
 /// The row of a version in bulk, if it has this one: together they are more than a log holds.
 fn bulk(version: u64, row: u64) -> Option<Vec<u8>> {
-    let is_there = version > 0 && (version + row) % 4 != 0;
+    let is_there = version > 0 && !(version + row).is_multiple_of(4);
     let bytes = 20_000 + (version * 7919 + row * 104_729) % 40_000;
     is_there.then(|| (0..bytes).map(|at| (version * 29 + row * 13 + at / 64) as u8 | 1).collect())
 }
@@ -100,13 +100,13 @@ fn bulk(version: u64, row: u64) -> Option<Vec<u8>> {
 /// Rows that a transaction puts on the pile: one of many bytes, or, in every second epoch, as many small ones. So there are small blocks,
 /// hundreds to a chunk, where large ones were.
 fn in_one(epoch: u64) -> u64 {
-    if epoch % 2 == 0 { 1 } else { 12 }
+    if epoch.is_multiple_of(2) { 1 } else { 12 }
 }
 
 /// A row of the pile.
 fn piled(epoch: u64, row: u64) -> Vec<u8> {
     let drawn = row * 7919 + epoch * 104_729;
-    let bytes = if epoch % 2 == 0 { 5000 + drawn % 25_000 } else { 8 + drawn % 120 };
+    let bytes = if epoch.is_multiple_of(2) { 5000 + drawn % 25_000 } else { 8 + drawn % 120 };
     (0..bytes).map(|at| (epoch * 37 + row * 11 + at / 64) as u8 | 1).collect()
 }
 

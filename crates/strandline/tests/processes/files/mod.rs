@@ -2,7 +2,7 @@
 //!
 //! The processes are this program again, told line by line what to do with a pool ([`child`]). [`trace`] stops one at its system calls,
 //! to hold it or kill it there; [`journal`] records all that it does to the files of a folder, in order; [`image`] makes of that what
-//! a power failure may leave. Each process says on its standard error what it has been promised, and whatever happens, the pool must
+//! a power failure may leave, and what is left when a write or a flush fails. Each process says on its standard error what it has been promised, and whatever happens, the pool must
 //! open and hold that, and nothing of a transaction without the rest of it.
 //!
 //! Most tests run a few dozen or hundred cases; `STRANDLINE_CASES=20000 cargo test --release -p strandline --test processes power_failures_lose
