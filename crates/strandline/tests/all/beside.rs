@@ -323,7 +323,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
                     Err(Error::SnapshotEnded { .. }) => break,
                     Err(error) => self.say(format!("at a snapshot: {error}")),
                 }
-                let until = self.done.load(Ordering::Relaxed) + random.u64(..100);
+                let until = self.done.load(Ordering::Relaxed) + random.u64(..40);
                 while self.done.load(Ordering::Relaxed) < until && !self.stop.load(Ordering::Relaxed) {
                     std::thread::sleep(Duration::from_micros(200));
                 }
@@ -429,7 +429,7 @@ where
     std::thread::scope(|threads| {
         let shared = &shared;
         let mut fork = || random.fork();
-        let [one, two, three, four, five, six, seven] = std::array::from_fn(|_| fork());
+        let [one, two, three, four, five, six, seven, eight] = std::array::from_fn(|_| fork());
         threads.spawn(move || shared.read(one));
         threads.spawn(move || shared.read(two));
         threads.spawn(move || shared.take_snapshots(three));
@@ -437,6 +437,7 @@ where
         threads.spawn(move || shared.write(five, 1));
         threads.spawn(move || shared.write(six, KEYS));
         threads.spawn(move || shared.compact(seven));
+        threads.spawn(move || shared.take_snapshots(eight));
         let (mut done, mut moved) = (0, Instant::now());
         while shared.rows.load(Ordering::Relaxed) < rows && shared.wrong.lock().unwrap().len() < MOST_WRONG {
             std::thread::sleep(Duration::from_millis(1));
