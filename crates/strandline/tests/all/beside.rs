@@ -467,7 +467,7 @@ where
 
 #[test]
 fn reads_and_snapshots_beside_everything_are_right() {
-    let usual = 20_000;
+    let usual = 20_000u64;
     let cases = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual);
     let seed = std::env::var("STRANDLINE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
@@ -475,7 +475,7 @@ fn reads_and_snapshots_beside_everything_are_right() {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut rows, mut snapshots, mut wrong) = (0, 0, Vec::new());
     // A pool grows once only.
-    let in_a_pool = (cases / 6).clamp(1, 100_000);
+    let in_a_pool = cases.div_ceil(6).clamp(1, 100_000);
     while rows < cases && wrong.len() < MOST_WRONG {
         for domain in DOMAINS {
             for is_single_writer in [false, true] {
