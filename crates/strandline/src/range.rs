@@ -2,6 +2,10 @@
 //!
 //! Pairs are fetched in batches, at first few, then more, as words one after the other in one buffer. Where the next batch
 //! begins is a key, so that it does not matter what becomes of the trees in the meantime.
+//!
+//! *Iteration ends at the end.* A batch is full when it holds as many pairs as are asked for, or at least one pair and so many words. So a batch
+//! without a pair says that nothing is left between the bounds, however long the entries are. What is read of an entry outside the
+//! bounds takes no room in the batch.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -149,7 +153,8 @@ impl Fetch<'_> {
     }
 
     fn is_full(&self) -> bool {
-        self.found.pairs.len() >= self.limit || self.found.used >= FULL
+        let pairs = self.found.pairs.len();
+        pairs >= self.limit || pairs > 0 && self.found.used >= FULL
     }
 
     /// The word of a bound in a layer whose keys have the same words before as the bound, if they have.
@@ -263,7 +268,9 @@ impl Fetch<'_> {
         self.found.words.truncate(at);
         self.found.words.extend([key_word(word), value]);
         self.found.used = at + 2;
-        self.keep(Pair { at, key_bytes: 8, value_bytes: 8 }, edges);
+        if !self.keep(Pair { at, key_bytes: 8, value_bytes: 8 }, edges) {
+            self.found.used = at;
+        }
     }
 
     /// Reads the first `each` words of what each slot leads to, if that can be done at once: where they are among the batch's words.
@@ -334,18 +341,22 @@ impl Fetch<'_> {
         if !is_at(self.found.key(pair), &self.path, word) {
             return Err(tx.fail(Error::Damaged("an ordered map has a key astray".into())));
         }
-        self.keep(pair, edges);
+        if !self.keep(pair, edges) {
+            self.found.used = at;
+        }
         Ok(())
     }
 
-    /// Keeps a pair that has been read, if its key lies between the bounds. The key begins with the words that led to it,
+    /// Keeps a pair that has been read, if its key lies between the bounds; whether it does. The key begins with the words that led to it,
     /// which lie between those of the bounds: so only one whose words are a bound's so far can be outside.
     #[inline(always)]
-    fn keep(&mut self, pair: Pair, edges: (bool, bool)) {
+    fn keep(&mut self, pair: Pair, edges: (bool, bool)) -> bool {
         let is_on_edge = edges.0 || edges.1;
-        if !is_on_edge || self.contains(self.found.key(pair)) {
+        let is_inside = !is_on_edge || self.contains(self.found.key(pair));
+        if is_inside {
             self.found.pairs.push(pair);
         }
+        is_inside
     }
 }
 

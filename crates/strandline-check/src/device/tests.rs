@@ -132,7 +132,7 @@ fn a_failed_flush_poisons_everything_from_then_on() {
 #[test]
 fn a_transaction_larger_than_the_ring_runs_alone() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
-        let pool = small_pool(2, concurrency);
+        let pool = small_pool(3, concurrency);
         let world = opened(&pool);
         let memory = Hosted::new(world.clone(), 0);
         let mut worker = pool.worker(&memory).unwrap();
@@ -140,28 +140,28 @@ fn a_transaction_larger_than_the_ring_runs_alone() {
         let spare = |number| spare(&pool.layout, number);
         worker.run(|tx| tx.write(at, 1)).unwrap();
         pool.log.checkpoint(&pool.main(&world)).unwrap();
-        // 254 records and the commit record fill the one block that a ring of two gives to a transaction.
-        worker.run(|tx| (0..254).try_for_each(|i| tx.write(spare(i), 100 + i))).unwrap();
+        // 253 records and the commit record fill the one block that a ring of three gives to a transaction.
+        worker.run(|tx| (0..253).try_for_each(|i| tx.write(spare(i), 100 + i))).unwrap();
         pool.log.checkpoint(&pool.main(&world)).unwrap();
         let given_up: Result<(), _> = worker.run(|tx| {
-            (0..255).try_for_each(|i| tx.write(spare(i), 200 + i))?;
+            (0..254).try_for_each(|i| tx.write(spare(i), 200 + i))?;
             Err(Abort::User)
         });
         assert!(matches!(given_up, Err(Error::Aborted)));
-        assert_eq!(worker.view(|tx| tx.read(spare(253))).unwrap(), 353);
+        assert_eq!(worker.view(|tx| tx.read(spare(252))).unwrap(), 352);
         let operations = pool.device.operations();
         let read = worker.run(|tx| {
-            (0..255).try_for_each(|i| tx.write(spare(i), 1000 + i))?;
-            tx.read(spare(254))
+            (0..254).try_for_each(|i| tx.write(spare(i), 1000 + i))?;
+            tx.read(spare(253))
         });
-        assert_eq!(read.unwrap(), 1254);
+        assert_eq!(read.unwrap(), 1253);
         assert!(pool.device.operations() > operations + 5, "it is durable");
         worker.run(|tx| tx.write(at.word(1), 7)).unwrap();
         drop(worker);
         pool.device.power_cycle();
         let again = opened(&pool);
         let word = |at: PersistentAddress| again.contents()[(at.offset() / 8) as usize];
-        assert_eq!([word(spare(254)), word(at.word(1))], [1254, 7]);
+        assert_eq!([word(spare(254)), word(at.word(1))], [1253, 7]);
     }
 }
 
