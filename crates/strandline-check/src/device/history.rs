@@ -228,8 +228,13 @@ impl History {
         if faulty {
             let fault = self.fault();
             let operations = if self.rng.bool() && !large { 60 } else { 8 };
-            self.pool.device.fail_after(self.rng.u64(..operations), fault);
+            if self.rng.u8(..3) == 0 {
+                self.pool.device.fail_after_extension(self.rng.u64(..2), fault);
+            } else {
+                self.pool.device.fail_after(self.rng.u64(..operations), fault);
+            }
         }
+        let extensions = self.pool.device.extensions();
         let threads = self.rng.usize(1..=THREADS);
         let most = [1, 3, 10][self.rng.usize(..3)].min(self.size.transactions);
         self.journal.note(|| format!("a life of {threads} threads"));
@@ -292,6 +297,8 @@ impl History {
         let (checkpoints, enlarged) = checkpoints.get();
         self.counts.checkpoints += checkpoints;
         self.counts.enlarged += enlarged;
+        self.counts.grown += self.pool.device.extensions() - extensions;
+        self.counts.failed_growths = self.pool.device.failed_growths();
         self.counts.transactions += self.oracle.lived(&world, seen.take());
         self.end_process();
         Ok(())

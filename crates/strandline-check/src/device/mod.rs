@@ -99,6 +99,10 @@ pub struct Counts {
     pub checkpoints: u64,
     /// Rings that became larger.
     pub enlarged: u64,
+    /// Files that became longer.
+    pub grown: u64,
+    /// Of these, those whose flush failed, or during whose flush the power failed.
+    pub failed_growths: u64,
     /// Crash points with more states than the bound, of which only as many as the bound were judged.
     pub cut_short: u64,
 }
@@ -114,6 +118,8 @@ impl std::ops::AddAssign for Counts {
         self.transactions += more.transactions;
         self.checkpoints += more.checkpoints;
         self.enlarged += more.enlarged;
+        self.grown += more.grown;
+        self.failed_growths += more.failed_growths;
         self.cut_short += more.cut_short;
     }
 }

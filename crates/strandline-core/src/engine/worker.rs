@@ -251,6 +251,16 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
         released
     }
 
+    /// Takes the transaction back whose closure has panicked with `panic`.
+    #[cold]
+    #[inline(never)]
+    fn unwind(&mut self, panic: Box<dyn std::any::Any + Send>) -> ! {
+        if !self.engine.view.memory.is_forked() {
+            self.engine.roll_back(Abort::User);
+        }
+        resume_unwind(panic)
+    }
+
     #[inline(always)]
     fn attempt<const VIEW: bool, R>(
         &mut self,
@@ -273,16 +283,15 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
                     let committed = if VIEW { self.engine.commit_reader() } else { self.engine.commit() };
                     match committed {
                         Ok(()) => return Ok(value),
-                        Err(why) => why,
+                        // While the locks are still held, since what it drops may panic, like the closure.
+                        Err(why) => match catch_unwind(AssertUnwindSafe(|| drop(value))) {
+                            Ok(()) => why,
+                            Err(panic) => self.unwind(panic),
+                        },
                     }
                 }
                 Ok(Err(why)) => self.engine.reason(why),
-                Err(panic) => {
-                    if !self.engine.view.memory.is_forked() {
-                        self.engine.roll_back(Abort::User);
-                    }
-                    resume_unwind(panic);
-                }
+                Err(panic) => self.unwind(panic),
             };
             if self.engine.view.memory.is_forked() {
                 // The closure forked, and this is the child: what has happened so far is its parent's.

@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::memory::{Process, system};
+use crate::memory::{Process, flush, system};
 
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
@@ -30,7 +30,7 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 
 /// Waits until the folder of `path` is durable, and with it the file's name.
 pub(super) fn synchronize_folder(path: &Path) -> io::Result<()> {
-    File::open(folder_of(path))?.sync_all()
+    flush::folder(folder_of(path))
 }
 
 /// Whether `file` is what is found at `path`.

@@ -210,6 +210,8 @@ pub enum Step {
     SyncChecksumFlush,
     /// `Sync`: what checksums say of pages is forgotten before a large transaction writes them (an order).
     SyncForgetChecksums,
+    /// `Sync`: a failed flush of a file that has grown poisons the pool.
+    SyncGrowthFlush,
     /// SCT: between `lockDS` and `prepareLogEntry` (PB1).
     SynchronousLockBarrier,
     /// SCT: between `prepareLogEntry` and `mutateDS` (PB2, SB1).
@@ -248,7 +250,7 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 20] = [
+    pub const SYNC: [Self; 21] = [
         Self::SyncRoom,
         Self::SyncLogFlush,
         Self::SyncReadWait,
@@ -269,6 +271,7 @@ impl Step {
         Self::SyncJournalRollBack,
         Self::SyncChecksumFlush,
         Self::SyncForgetChecksums,
+        Self::SyncGrowthFlush,
     ];
 }
 

@@ -103,15 +103,12 @@ impl SharedLog {
 
     fn checkpoint_at<M: Memory>(&self, view: &View<M>, haste: Haste) -> Result<CheckpointReport> {
         let memory = &view.memory;
-        lock(memory, self.checkpointing());
-        memory.store(self.wanted(), 0);
-        let report = self.check_poison(memory).and_then(|()| self.run_checkpoint(view, haste));
-        let report =
-            report.map(|report| CheckpointReport { given_back: self.give_back_clean(view), ..report });
-        unlock(memory, self.checkpointing());
-        // After the unlock: who waits for room and finds none may ask again.
-        self.announce_room(memory);
-        report
+        self.hold_latch_of_checkpoints(view, || {
+            memory.store(self.wanted(), 0);
+            self.check_poison(memory)?;
+            let report = self.run_checkpoint(view, haste)?;
+            Ok(CheckpointReport { given_back: self.give_back_clean(view), ..report })
+        })
     }
 
     pub(super) fn run_checkpoint<M: Memory>(&self, view: &View<M>, haste: Haste) -> Result<CheckpointReport> {

@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::layout::PAGE_BYTES;
 use crate::memory::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
-use crate::memory::{allocate, extend, system};
+use crate::memory::threads::{panic_error, start_scoped};
+use crate::memory::{allocate, extend, flush, system};
 
 /// The heap file and the log file of a pool.
 ///
@@ -279,11 +280,12 @@ impl Device for FileDevice {
             return work();
         }
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..WRITERS).map(|_| scope.spawn(work)).collect();
+            // What the system has no thread for this one does.
+            let others: Vec<_> = (1..WRITERS).map_while(|_| start_scoped(scope, work).ok()).collect();
             let own = work();
             let joined = others.into_iter().map(|other| other.join());
-            let joined = joined.map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            joined.fold(own, |one, other| one.and(other))
+            let panicked = |panic: Box<dyn std::any::Any + Send>| Err(panic_error(&*panic));
+            joined.map(|one| one.unwrap_or_else(panicked)).fold(own, |one, other| one.and(other))
         })
     }
 
@@ -299,12 +301,12 @@ impl Device for FileDevice {
             (DeviceFile::Log, Some(direct)) => write_direct(direct, offset, from),
             (DeviceFile::Heap | DeviceFile::Checksums, Some(direct)) => {
                 write_direct(direct, offset, from)?;
-                open.buffered.sync_data()
+                flush::data(&open.buffered)
             }
             (_, None) if write_synchronously(&open.buffered, offset, from)? => Ok(()),
             (_, None) => {
                 open.buffered.write_all_at(from, offset)?;
-                open.buffered.sync_data()
+                flush::data(&open.buffered)
             }
         }
     }
@@ -314,18 +316,17 @@ impl Device for FileDevice {
             count(&self.counts.heap_flushes, 1);
         }
         self.check_files()?;
-        self.file(file).buffered.sync_data()
+        flush::data(&self.file(file).buffered)
     }
 
     fn size(&self, file: DeviceFile) -> io::Result<u64> {
         Ok(self.file(file).buffered.metadata()?.len())
     }
 
-    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
+    fn extend(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
         let buffered = &self.file(file).buffered;
         let before = buffered.metadata()?.len();
         extend(buffered, bytes)?;
-        buffered.sync_all()?;
         if file == DeviceFile::Heap {
             self.solid.fetch_min(before, Ordering::Relaxed);
         }

@@ -45,7 +45,7 @@ impl Device for Full {
     fn size(&self, file: DeviceFile) -> std::io::Result<u64> {
         self.0.size(file)
     }
-    fn grow(&self, _: DeviceFile, _: u64) -> std::io::Result<()> {
+    fn extend(&self, _: DeviceFile, _: u64) -> std::io::Result<()> {
         Err(std::io::ErrorKind::StorageFull.into())
     }
     fn is_direct(&self, file: DeviceFile) -> bool {
