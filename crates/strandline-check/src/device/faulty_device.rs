@@ -171,8 +171,8 @@ pub struct FaultyDevice {
     random: Random,
     operations: Cell<u64>,
     fault: Cell<Option<(u64, Fault)>>,
-    /// What the operation after the extension after so many others meets.
-    after_extension: Cell<Option<(u64, Fault)>>,
+    /// What the next flush of a file that has become longer meets.
+    growth_fault: Cell<Option<Fault>>,
     extensions: Cell<u64>,
     failed_growths: Cell<u64>,
     off: Cell<bool>,
@@ -191,7 +191,7 @@ impl FaultyDevice {
             random: Random(Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)),
             operations: Cell::new(0),
             fault: Cell::new(None),
-            after_extension: Cell::new(None),
+            growth_fault: Cell::new(None),
             extensions: Cell::new(0),
             failed_growths: Cell::new(0),
             off: Cell::new(false),
@@ -206,9 +206,9 @@ impl FaultyDevice {
         self.fault.set(Some((self.operations.get() + operations, fault)));
     }
 
-    /// The operation after the next extension of a file but `extensions` fails: the flush of the longer file.
-    pub fn fail_after_extension(&self, extensions: u64, fault: Fault) {
-        self.after_extension.set(Some((extensions, fault)));
+    /// The next flush of a file that has become longer fails.
+    pub fn fail_growth(&self, fault: Fault) {
+        self.growth_fault.set(Some(fault));
     }
 
     /// How often the flush of a longer file failed, or the power during it.
@@ -224,7 +224,7 @@ impl FaultyDevice {
     /// No operation fails from now on, if the power is on: another process.
     pub fn clear_fault(&self) {
         self.fault.set(None);
-        self.after_extension.set(None);
+        self.growth_fault.set(None);
         self.killed.set(false);
     }
 
@@ -400,8 +400,13 @@ impl Device for FaultyDevice {
     }
 
     fn flush(&self, file: DeviceFile) -> io::Result<()> {
-        let fault = self.operation("flush", file, 0, 0);
         let mut contents = self.file(file).borrow_mut();
+        if contents.is_longer
+            && let Some(fault) = self.growth_fault.take()
+        {
+            self.fault.set(Some((self.operations.get(), fault)));
+        }
+        let fault = self.operation("flush", file, 0, 0);
         if contents.is_longer && matches!(fault, Some(Fault::Error(_) | Fault::PowerOff)) && !self.off.get() {
             self.failed_growths.set(self.failed_growths.get() + 1);
         }
@@ -432,11 +437,6 @@ impl Device for FaultyDevice {
             contents.cache.resize(length, 0);
             contents.is_longer = true;
             self.extensions.set(self.extensions.get() + 1);
-            if let Some((0, fault)) = self.after_extension.get() {
-                self.after_extension.set(None);
-                self.fault.set(Some((self.operations.get(), fault)));
-            }
-            self.after_extension.update(|next| next.map(|(after, fault)| (after.saturating_sub(1), fault)));
         }
         Ok(())
     }

@@ -229,7 +229,7 @@ impl History {
             let fault = self.fault();
             let operations = if self.rng.bool() && !large { 60 } else { 8 };
             if self.rng.u8(..3) == 0 {
-                self.pool.device.fail_after_extension(self.rng.u64(..2), fault);
+                self.pool.device.fail_growth(fault);
             } else {
                 self.pool.device.fail_after(self.rng.u64(..operations), fault);
             }

@@ -144,7 +144,9 @@ impl World for DeviceWorld {
     fn size(&self, space: Space) -> u64 {
         match space {
             // Behind the file's end nothing is touched before it has grown.
-            Space::Persistent => self.recorder.size(space).min(self.device.size(DeviceFile::Heap).unwrap_or(0)),
+            Space::Persistent => {
+                self.recorder.size(space).min(self.device.size(DeviceFile::Heap).unwrap_or(0))
+            }
             Space::Volatile => self.recorder.size(space),
         }
     }

@@ -1,10 +1,14 @@
 //! What the concurrency controls share: a worker's running transaction, its read and write sets, and the
 //! order of a commit.
 
+use std::collections::BTreeSet;
+
 use crate::error::Error;
 use crate::heap::Access;
 use crate::layout::{SharedLayout, Slot, View};
-use crate::memory::{Event, Memory, Step, VolatileAddress, biased};
+use crate::memory::{
+    DeviceFile, Event, Memory, PAGE_BYTES, PersistentAddress, Step, VolatileAddress, biased,
+};
 use crate::scheme::{Full, SchemeObject};
 use crate::sync::SharedLog;
 
@@ -376,6 +380,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Commit through the shared log of the `Sync` domain.
     fn commit_shared(&mut self) -> Result<u64, Abort> {
         let Some(log) = self.shared_log else { return Ok(0) };
+        self.take_lacking_space()?;
         let (from, records) = self.scheme.running_records();
         self.last_records = records + 1;
         let reservation = match log.enter(&self.view, self.slot, records + 1) {
@@ -427,6 +432,34 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 Err(self.fail(error))
             }
         }
+    }
+
+    /// Where parts of the pool's file lack disk space, takes it for the pages that the transaction changes: the checkpoint that writes them
+    /// must not meet a full disk when the transaction has been acknowledged.
+    #[inline]
+    fn take_lacking_space(&mut self) -> Result<(), Abort> {
+        match self.view.memory.device() {
+            Some(device) if device.needs_space(DeviceFile::Heap) => self.take_space_for_writes(),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for the page of `at`, which a large transaction is about to change.
+    #[inline]
+    pub(super) fn take_lacking_space_at(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        match self.view.memory.device() {
+            Some(device) if device.needs_space(DeviceFile::Heap) => {
+                self.make_space(PersistentAddress::new(at.offset() / PAGE_BYTES * PAGE_BYTES), PAGE_BYTES)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn take_space_for_writes(&mut self) -> Result<(), Abort> {
+        let pages: BTreeSet<u64> =
+            self.writes.words().iter().map(|&(at, _)| at.offset() / PAGE_BYTES * PAGE_BYTES).collect();
+        pages.into_iter().try_for_each(|page| self.make_space(PersistentAddress::new(page), PAGE_BYTES))
     }
 
     /// Clears `in_commit`; in the `Sync` domain a checkpoint may wait for that.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES, View};
-use crate::memory::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::threads::start;
+use crate::memory::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::{Memory, Native};
 use crate::sync::SharedLog;
 
@@ -82,7 +82,8 @@ impl Checkpointer {
                 }
             }
         };
-        let panicked = move |panic: &std::io::Error| log.poison_by_panic(&memory, "the checkpoint thread", panic);
+        let panicked =
+            move |panic: &std::io::Error| log.poison_by_panic(&memory, "the checkpoint thread", panic);
         let thread = start("strandline-checkpoint", body, panicked).ok();
         if thread.is_none() {
             log.run_unattended(&own);

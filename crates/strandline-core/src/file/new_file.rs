@@ -70,6 +70,12 @@ pub(super) fn create_like(path: &Path, like: Option<&Metadata>) -> io::Result<Fi
     Ok(file)
 }
 
+/// Has a new, empty file be overwritten in place, where the file system offers that. It is not needed to go on.
+fn in_place(file: File) -> io::Result<File> {
+    let _ = system::overwrite_in_place(&file);
+    Ok(file)
+}
+
 /// The temporary name of a file that will be `name`: an absolute one, for it has to be found wherever the process works by then.
 fn temporary_name(name: &Path) -> io::Result<PathBuf> {
     const CHARACTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -118,7 +124,7 @@ impl NewFile {
         }
         for _ in 0..ATTEMPTS {
             let temporary = temporary_name(name).map_err(cannot("create", name))?;
-            let file = match create_like(&temporary, like) {
+            let file = match create_like(&temporary, like).and_then(in_place) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made.map_err(cannot("create", name))?,
             };

@@ -12,7 +12,7 @@ use super::helper::Helper;
 use super::leases::IdleWorkers;
 use super::open::{OpenFiles, OpenLog, read_word};
 use super::options::Options;
-use super::recovery::{Recovery, check_length, take_space};
+use super::recovery::{Recovery, check_length, take_space, take_space_in_use};
 use super::shrink;
 use super::ticket::{Flusher, Ticket};
 use crate::Domain;
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
 use crate::layout::{Layout, PoolState, SharedLayout, View};
-use crate::memory::{Device, Guarded, Mapping, MappingKind, Memory, Native, Poison, Space, Step};
+use crate::memory::{Device, Guarded, Mapping, MappingKind, Memory, Native, Poison, Space, Step, system};
 use crate::scheme::{self, BPPM, RecoveryStep, SchemeKind};
 use crate::sync::DeviceCounters;
 use crate::sync::{Checksummed, FileDevice, SharedLog};
@@ -234,6 +234,8 @@ impl<C: Control<Native>> Pool<C> {
                 "address space for {address_space} bytes is not enough: the pool has {length}; set Options::address_space higher"
             )));
         }
+        // Nobody knows where the system does not tell.
+        let overwriting_takes_space = system::overwriting_takes_space(&file).unwrap_or(false);
         let mut parameters = options.sync;
         let mut log_remade = false;
         let device = match log {
@@ -301,7 +303,7 @@ impl<C: Control<Native>> Pool<C> {
             helper: Mutex::new(None),
             idle: IdleWorkers::new(layout.geometry.logs),
             compaction: Mutex::default(),
-            recovery: Recovery { log_remade, ..Recovery::default() },
+            recovery: Recovery { log_remade, overwriting_takes_space, ..Recovery::default() },
             path,
             file,
             // Until recovery has succeeded there is nothing to close.
@@ -322,11 +324,20 @@ impl<C: Control<Native>> Pool<C> {
     fn recover(&mut self) -> Result<()> {
         let view = self.native_view()?;
         if let Some(log) = self.sync.as_ref().map(|sync| sync.log) {
+            if let Some(sync) = self.sync.as_ref().filter(|_| !self.read_only) {
+                sync.files.take_space_for_log().map_err(|e| {
+                    Error::io(
+                        "find disk space for the pool's log; open the pool for reading, or make room",
+                        e,
+                    )
+                })?;
+            }
             let since = Instant::now();
             let report = if self.read_only { log.recover_read_only(&view) } else { log.recover(&view) }?;
             self.recovery = Recovery { sync: Some(report), replay: since.elapsed(), ..self.recovery };
             check_length(&view, &self.path)?;
             if let Some(sync) = self.sync.as_mut().filter(|_| !self.read_only) {
+                take_space_in_use(&view, Some(&sync.files))?;
                 write_state(&*sync.device, self.options.domain.code(), None)?;
                 sync.checkpointer = Some(Checkpointer::start(view, sync.log));
                 self.closed = false;
@@ -354,6 +365,7 @@ impl<C: Control<Native>> Pool<C> {
         let [scan, sort, replay, truncate] = times;
         self.recovery = Recovery { report, scan, sort, replay, truncate, ..self.recovery };
         if !self.read_only {
+            take_space_in_use(&view, None)?;
             let state = PoolState { domain: self.options.domain.code(), ..state };
             view.memory.store(Layout::STATE, state.encode());
             view.memory.write_back(Layout::STATE, Step::MarkState);

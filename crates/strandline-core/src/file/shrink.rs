@@ -85,5 +85,7 @@ pub(super) fn cut(file: &std::fs::File, bytes: u64, poison: &Poison) -> Result<(
         }
         Ok(())
     };
-    poison.guard("cutting off the end of the pool's file", cut).map_err(|error| Error::io("cut off the end of the pool's file", error))
+    poison
+        .guard("cutting off the end of the pool's file", cut)
+        .map_err(|error| Error::io("cut off the end of the pool's file", error))
 }

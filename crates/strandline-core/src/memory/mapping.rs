@@ -5,9 +5,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::flush::{self, Poison};
 use super::process::Process;
 use super::protection::{AllocatedKey, ProtectionKey};
-use super::flush::{self, Poison};
 use super::{PAGE_BYTES, system};
 use crate::error::{Error, Result};
 
@@ -90,7 +90,7 @@ impl Mapping {
             flush::file(file).map_err(|e| Error::io("make the pool's size durable", e))?;
         }
         let is_shared = kind != MappingKind::Private;
-        let is_sparse = is_shared && 512 * about.blocks() < extent;
+        let is_sparse = is_shared && !lacking_space(file, extent).is_ok_and(|lacking| lacking.is_empty());
         // Other processes may change a shared file's words at any time, which is why they are atomics.
         let base = match kind {
             MappingKind::Shared => system::map_shared(file, reserved),
@@ -378,11 +378,30 @@ impl Mapping {
     }
 }
 
-/// Takes disk space for a part of a file that has it already. Where the system cannot allocate ahead, who writes finds out.
+/// Takes disk space of its own for a part that a file has already: for its holes, and for what it shares with other files. Where the
+/// system cannot allocate ahead, the write fails that finds no space.
 pub fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
-    match system::allocate(file, offset, bytes) {
-        Err(error) if system::is_unsupported(&error) => Ok(()),
-        done => done,
+    for take in [system::allocate, system::unshare] {
+        match take(file, offset, bytes) {
+            Err(error) if system::is_unsupported(&error) => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+/// The ranges of the first `bytes` bytes of `file` that have no disk space of their own; all of it where nobody knows which.
+///
+/// # Errors
+/// The file cannot be looked at.
+pub fn lacking_space(file: &File, bytes: u64) -> std::io::Result<Vec<std::ops::Range<u64>>> {
+    match system::lacking_space(file, bytes) {
+        // Exact where the blocks of a file are counted without what the file system needs to find them.
+        Err(error) if system::is_unsupported(&error) => {
+            let is_solid = 512 * file.metadata()?.blocks() >= bytes;
+            Ok(if is_solid { Vec::new() } else { std::iter::once(0..bytes).collect() })
+        }
+        found => found,
     }
 }
 

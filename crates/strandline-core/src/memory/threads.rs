@@ -46,7 +46,8 @@ pub fn panic_error(panic: &(dyn std::any::Any + Send)) -> io::Error {
 fn a_panic_is_told_with_its_text() {
     use std::sync::mpsc::channel;
     let (tell, told) = channel();
-    let thread = start("panics", || panic!("number {}", 5), move |error| tell.send(error.to_string()).unwrap());
+    let thread =
+        start("panics", || panic!("number {}", 5), move |error| tell.send(error.to_string()).unwrap());
     thread.unwrap().join().unwrap();
     assert_eq!(told.recv().unwrap(), "panic: number 5");
 }

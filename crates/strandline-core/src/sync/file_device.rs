@@ -15,13 +15,14 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::layout::PAGE_BYTES;
 use crate::memory::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
 use crate::memory::threads::{panic_error, start_scoped};
-use crate::memory::{allocate, extend, flush, system};
+use crate::memory::{allocate, extend, flush, lacking_space, system};
 
 /// The heap file and the log file of a pool.
 ///
@@ -41,6 +42,8 @@ pub struct FileDevice {
     sizes: [AtomicU64; 2],
     /// From here on the heap file has no holes: it has grown since it was opened.
     solid: AtomicU64,
+    /// Whether parts of the heap file that are in use have no disk space of their own.
+    is_lacking: AtomicBool,
     counts: Counts,
 }
 
@@ -179,7 +182,8 @@ impl FileDevice {
         // Of a file that cannot be looked at nothing is known, and the next access says why.
         let size = |file: &OpenFile| file.buffered.metadata().map_or(0, |about| about.len()).into();
         let sizes = [size(&heap), size(&log)];
-        Self { heap, log, checksums: None, sizes, solid: u64::MAX.into(), counts: Counts::default() }
+        let (solid, is_lacking) = (u64::MAX.into(), AtomicBool::new(false));
+        Self { heap, log, checksums: None, sizes, solid, is_lacking, counts: Counts::default() }
     }
 
     /// With a file of checksums, too.
@@ -198,6 +202,38 @@ impl FileDevice {
                 return Err(system::error(libc::ESTALE));
             }
         }
+        Ok(())
+    }
+
+    /// Takes disk space for what the log, and the checksums, have none of: a copy may have holes, or share it with the original.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn take_space_for_log(&self) -> io::Result<()> {
+        for file in [Some(&self.log), self.checksums.as_ref()].into_iter().flatten() {
+            let bytes = file.buffered.metadata()?.len();
+            for part in lacking_space(&file.buffered, bytes)? {
+                allocate(&file.buffered, part.start, part.end - part.start)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes disk space for what these parts of the heap file, which are in use, have none of. What the disk has no room for is
+    /// taken when a transaction changes it ([`Device::needs_space`]), before that is acknowledged.
+    ///
+    /// # Errors
+    /// The file cannot be looked at.
+    pub fn take_space_for_heap(&self, used: &[Range<u64>]) -> io::Result<()> {
+        let file = &self.heap.buffered;
+        let mut is_lacking = false;
+        for hole in lacking_space(file, file.metadata()?.len())? {
+            for part in used {
+                let part = hole.start.max(part.start)..hole.end.min(part.end);
+                is_lacking |= !part.is_empty() && allocate(file, part.start, part.end - part.start).is_err();
+            }
+        }
+        self.is_lacking.store(is_lacking, Ordering::Release);
         Ok(())
     }
 
@@ -343,6 +379,10 @@ impl Device for FileDevice {
             return Ok(());
         }
         allocate(&self.file(file).buffered, offset, bytes)
+    }
+
+    fn needs_space(&self, file: DeviceFile) -> bool {
+        file == DeviceFile::Heap && self.is_lacking.load(Ordering::Acquire)
     }
 
     fn punch(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {

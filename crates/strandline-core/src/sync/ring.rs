@@ -280,7 +280,11 @@ impl SharedLog {
 
     /// Writes the last page of the heap file again, if that has pages which the heap does not need yet: a failed flush of a file that had
     /// grown may have lost them, although the system still shows them. Durable after a flush.
-    pub(super) fn write_end_again<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> std::io::Result<()> {
+    pub(super) fn write_end_again<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+    ) -> std::io::Result<()> {
         let reached = view.memory.load(view.layout.reached()).min(view.layout.chunk_count);
         let size = device.size(DeviceFile::Heap)? / PAGE_BYTES * PAGE_BYTES;
         if size <= view.layout.end_of(reached).offset() {

@@ -3,6 +3,7 @@
 mod checksums;
 mod compact;
 mod directions;
+mod flushes;
 mod growth;
 mod heap;
 mod plain;
