@@ -247,6 +247,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn begin_with_care(&mut self, attempt: u32) -> Result<(), Abort> {
         self.undo = None;
         self.newest_seen = 0;
+        if let Err(error) = self.view.memory.check_poison() {
+            self.release_token();
+            return Err(self.fail(error));
+        }
         if self.wants_large {
             self.prepare_large();
         } else if !self.read_only && !self.holds_lock {
@@ -518,6 +522,39 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.concurrency() == Concurrency::SingleWriter || why != Abort::Conflict {
             self.release_token();
         }
+    }
+
+    /// A panic has ended the transaction. Where it struck in the closure, that was rolled back and nothing is held. Elsewhere, in a commit or
+    /// while it was rolled back, memory may have a part of it: the pool is poisoned, and then what others wait for is released, so that
+    /// readers notice that it has changed, begin again and find that.
+    #[cold]
+    pub fn end_panicked(&mut self) {
+        let memory = &self.view.memory;
+        let in_commit = memory.load(self.slot.commit_state()) != 0;
+        if self.held.is_empty() && !self.holds_lock && self.large.is_none() && !in_commit {
+            return;
+        }
+        let panic = std::io::Error::other("panic");
+        memory.set_poison("a commit", &panic);
+        if let Some(log) = self.shared_log {
+            log.poison_by_panic(memory, "a commit", &panic);
+        }
+        // Newer than what any running transaction has begun at.
+        let version = memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
+        let sequence = memory.load(SharedLayout::SEQUENCE);
+        match self.concurrency() {
+            // Those of a large transaction, too, which takes them all.
+            Concurrency::Stm => self.release_owned_locks(version),
+            Concurrency::SingleWriter if self.holds_lock && sequence & 1 != 0 => {
+                memory.store(SharedLayout::SEQUENCE, sequence + 1);
+            }
+            Concurrency::SingleWriter | Concurrency::Locks => {}
+        }
+        self.large = None;
+        self.is_special = self.read_only;
+        self.writes.clear();
+        self.leave_commit();
+        self.release_token();
     }
 
     /// Why the attempt ended: what it met first, whatever its closure made of that.

@@ -186,7 +186,11 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         memory.admit_thread();
         memory.begin_transaction()?;
         let read_only = VIEW || self.read_only;
-        Running(&mut self.tx).0.attempt::<VIEW, _>(read_only, locks, body)
+        let running = Running(&mut self.tx);
+        let result = running.0.attempt::<VIEW, _>(read_only, locks, body);
+        running.0.engine.view.memory.end_transaction();
+        std::mem::forget(running);
+        result
     }
 }
 
@@ -201,11 +205,15 @@ fn take_space_for_log<M: Memory>(view: &View<M>, index: u64) -> Result<()> {
         .map_err(|error| Error::io(format!("find disk space for a log of {bytes} bytes"), error))
 }
 
-/// The thread's transaction, until this is dropped.
+/// The thread's transaction; dropped only by a panic.
 struct Running<'w, M: Memory, C: Control<M>>(&'w mut Tx<M, C>);
 
 impl<M: Memory, C: Control<M>> Drop for Running<'_, M, C> {
+    #[cold]
     fn drop(&mut self) {
+        if !self.0.engine.view.memory.is_forked() {
+            self.0.engine.end_panicked();
+        }
         self.0.engine.view.memory.end_transaction();
     }
 }

@@ -223,14 +223,20 @@ impl FileDevice {
     /// taken when a transaction changes it ([`Device::needs_space`]), before that is acknowledged.
     ///
     /// # Errors
-    /// The file cannot be looked at.
+    /// The file cannot be looked at; the disk is full, on a file system where reading a hole takes space.
     pub fn take_space_for_heap(&self, used: &[Range<u64>]) -> io::Result<()> {
         let file = &self.heap.buffered;
         let mut is_lacking = false;
         for hole in lacking_space(file, file.metadata()?.len())? {
             for part in used {
                 let part = hole.start.max(part.start)..hole.end.min(part.end);
-                is_lacking |= !part.is_empty() && allocate(file, part.start, part.end - part.start).is_err();
+                if part.is_empty() {
+                    continue;
+                }
+                match allocate(file, part.start, part.end - part.start) {
+                    Err(error) if system::reading_holes_takes_space(file)? => return Err(error),
+                    taken => is_lacking |= taken.is_err(),
+                }
             }
         }
         self.is_lacking.store(is_lacking, Ordering::Release);

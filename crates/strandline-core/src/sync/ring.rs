@@ -269,11 +269,12 @@ impl SharedLog {
             return;
         }
         memory.store(self.growth_word(), 0);
+        if bytes <= memory.size(Space::Persistent) {
+            return;
+        }
+        let Err(error) = memory.grow(bytes, bytes) else { return };
         // Where the disk is full the transaction that needs more finds out.
-        if bytes > memory.size(Space::Persistent)
-            && let Err(error) = memory.grow(bytes, bytes)
-            && memory.check_poison().is_err()
-        {
+        if memory.check_poison().is_err() {
             self.poison(memory, Failure::HeapFlush, &error);
         }
     }

@@ -5,6 +5,8 @@ mod compile_fail;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod files;
 mod fork;
+#[cfg(target_os = "linux")]
+mod full_disks;
 mod limits;
 mod migration;
 mod stray_write;

@@ -150,6 +150,7 @@ const FIEMAP_EXTENT_SHARED: u32 = 0x2000;
 const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
 const FALLOC_FL_UNSHARE_RANGE: c_int = 0x40;
 const BTRFS: u32 = 0x9123_683e;
+const TMPFS: u32 = 0x0102_1994;
 /// File systems that write to another place when they overwrite: ZFS, bcachefs, NILFS.
 const COPYING: [u32; 3] = [0x2fc1_2fc1, 0xca45_1a4e, 0x3434];
 
@@ -237,6 +238,11 @@ pub fn overwriting_takes_space(file: &File) -> io::Result<bool> {
         BTRFS => Ok(inode_flags(file)? & FS_NOCOW_FL == 0),
         other => Ok(COPYING.contains(&other)),
     }
+}
+
+/// Whether reading a hole of `file` through a mapping takes space, and is a bus error where there is none.
+pub fn reading_holes_takes_space(file: &File) -> io::Result<bool> {
+    Ok(file_system(file)? == TMPFS)
 }
 
 /// Opens `file` a second time, past the page cache. `durable`: each write is durable when it returns.

@@ -92,6 +92,11 @@ pub fn overwriting_takes_space(_: &File) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Holes read as zeros.
+pub fn reading_holes_takes_space(_: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// What goes past the page cache here is durable only after a flush all the same, and needs one more.
 pub fn open_unbuffered(_: &File, _: bool, _: bool) -> io::Result<File> {
     unsupported()

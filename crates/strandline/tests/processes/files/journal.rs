@@ -427,6 +427,8 @@ impl Recorder {
                     self.wrote(inode, offset, vec![0; inside as usize], false);
                 }
             }
+            // Space of its own for what is shared with other files: the contents stay (`FALLOC_FL_UNSHARE_RANGE`).
+            0x40 => {}
             other => panic!("teach the recorder mode {other:#x} of fallocate"),
         }
         if !keeps_size && end > size {
