@@ -399,7 +399,7 @@ impl fmt::Display for Error {
             Self::Aborted => f.write_str("the transaction was aborted by its caller"),
             Self::Poisoned(why) => write!(
                 f,
-                "the pool's device failed earlier ({why}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again"
+                "the pool failed earlier ({why}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again"
             ),
         }
     }
@@ -677,7 +677,7 @@ mod tests {
             (Error::Aborted, "the transaction was aborted by its caller"),
             (
                 Error::Poisoned("flushing the heap: x".into()),
-                "the pool's device failed earlier (flushing the heap: x); the outcome of unacknowledged transactions is \
+                "the pool failed earlier (flushing the heap: x); the outcome of unacknowledged transactions is \
                  unknown: close the pool, repair the device and open it again",
             ),
         ];

@@ -4,7 +4,9 @@
 //! bytes that was written and not flushed has versions beside the medium's; at a power failure one of them is what
 //! the medium holds, each sector for itself: writes are lost, kept, reordered, and 4 KB writes torn. So it is
 //! when a flush fails: the medium keeps some version of each sector, and the cache goes on showing the newest as
-//! if nothing had happened, never to be written again unless somebody stores it anew.
+//! if nothing had happened, never to be written again unless somebody stores it anew. A file's length is like a sector: a longer one is
+//! durable after a flush, and lost or kept by a power failure before it, or by a flush that fails. It is lost then until something
+//! is written behind the medium's end.
 //!
 //! [`FaultyDevice::fail_after`] chooses the operation that fails, [`FaultyDevice::power_cycle`] what survives: at
 //! random, reproducible by its seed, or [`FaultyDevice::power_cycle_choosing`] each sector's version in turn.
@@ -42,6 +44,8 @@ struct Contents {
     medium: Vec<u8>,
     /// What was written to a sector since the medium last was what the cache shows, without repetitions.
     pending: BTreeMap<usize, Vec<[u8; SECTOR]>>,
+    /// The file has become longer since the medium was.
+    is_longer: bool,
 }
 
 impl Contents {
@@ -57,6 +61,8 @@ impl Contents {
 
     fn put(&mut self, offset: usize, from: &[u8]) {
         self.cache[offset..offset + from.len()].copy_from_slice(from);
+        // Also if that was lost before.
+        self.is_longer |= offset + from.len() > self.medium.len();
         for sector in Self::sectors(offset, from.len()) {
             let bytes = self.cached(sector);
             let same = |other: &[u8; SECTOR]| *other == bytes;
@@ -68,10 +74,20 @@ impl Contents {
     }
 
     fn settle(&mut self, sector: usize, bytes: &[u8; SECTOR]) {
-        self.medium[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(bytes);
+        if let Some(medium) = self.medium.get_mut(sector * SECTOR..(sector + 1) * SECTOR) {
+            medium.copy_from_slice(bytes);
+        }
+    }
+
+    /// The medium becomes as long as the cache, if it has not been lost that the file is longer.
+    fn settle_length(&mut self) {
+        if std::mem::take(&mut self.is_longer) {
+            self.medium.resize(self.cache.len(), 0);
+        }
     }
 
     fn make_durable(&mut self, sectors: std::ops::Range<usize>) {
+        self.settle_length();
         for sector in sectors {
             if self.pending.remove(&sector).is_some() {
                 let bytes = self.cached(sector);
@@ -82,6 +98,10 @@ impl Contents {
 
     /// Some version of each of these sectors stays on the medium, and none is pending any more.
     fn lose(&mut self, sectors: std::ops::Range<usize>, random: &Random) {
+        if self.is_longer && random.below(2) == 0 {
+            self.settle_length();
+        }
+        self.is_longer = false;
         // All old, all new, each sector for itself, or each 4 KB for itself.
         let kind = random.below(6);
         let (mut page, mut kept) = (usize::MAX, false);
@@ -108,9 +128,13 @@ impl Contents {
     /// As [`Contents::lose`] for all sectors, `choose` choosing the number of a version below its argument. Only
     /// versions that differ are told apart; the last one is what the cache shows.
     fn lose_choosing(&mut self, choose: &mut impl FnMut(usize) -> usize) {
+        if self.is_longer && choose(2) == 1 {
+            self.settle_length();
+        }
+        self.is_longer = false;
         for (sector, versions) in std::mem::take(&mut self.pending) {
             let mut distinct = vec![];
-            let on_medium = &self.medium[sector * SECTOR..(sector + 1) * SECTOR];
+            let Some(on_medium) = self.medium.get(sector * SECTOR..(sector + 1) * SECTOR) else { continue };
             for (index, version) in versions.iter().enumerate() {
                 if version[..] != *on_medium && !versions[index + 1..].contains(version) {
                     distinct.push(*version);
@@ -147,6 +171,10 @@ pub struct FaultyDevice {
     random: Random,
     operations: Cell<u64>,
     fault: Cell<Option<(u64, Fault)>>,
+    /// What the next flush of a file that has become longer meets.
+    growth_fault: Cell<Option<Fault>>,
+    extensions: Cell<u64>,
+    failed_growths: Cell<u64>,
     off: Cell<bool>,
     killed: Cell<bool>,
     direct: bool,
@@ -165,6 +193,9 @@ impl FaultyDevice {
             random: Random(Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)),
             operations: Cell::new(0),
             fault: Cell::new(None),
+            growth_fault: Cell::new(None),
+            extensions: Cell::new(0),
+            failed_growths: Cell::new(0),
             off: Cell::new(false),
             killed: Cell::new(false),
             direct,
@@ -193,9 +224,25 @@ impl FaultyDevice {
         self.fault.set(Some((self.operations.get() + operations, fault)));
     }
 
+    /// The next flush of a file that has become longer fails.
+    pub fn fail_growth(&self, fault: Fault) {
+        self.growth_fault.set(Some(fault));
+    }
+
+    /// How often the flush of a longer file failed, or the power during it.
+    pub fn failed_growths(&self) -> u64 {
+        self.failed_growths.get()
+    }
+
+    /// How often files have become longer.
+    pub fn extensions(&self) -> u64 {
+        self.extensions.get()
+    }
+
     /// No operation fails from now on, if the power is on: another process.
     pub fn clear_fault(&self) {
         self.fault.set(None);
+        self.growth_fault.set(None);
         self.killed.set(false);
     }
 
@@ -388,8 +435,16 @@ impl Device for FaultyDevice {
     }
 
     fn flush(&self, file: DeviceFile) -> io::Result<()> {
-        let fault = self.operation("flush", file, 0, 0);
         let mut contents = self.file(file).borrow_mut();
+        if contents.is_longer
+            && let Some(fault) = self.growth_fault.take()
+        {
+            self.fault.set(Some((self.operations.get(), fault)));
+        }
+        let fault = self.operation("flush", file, 0, 0);
+        if contents.is_longer && matches!(fault, Some(Fault::Error(_) | Fault::PowerOff)) && !self.off.get() {
+            self.failed_growths.set(self.failed_growths.get() + 1);
+        }
         match fault {
             None => contents.make_durable_all(),
             Some(fault @ Fault::Error(_)) if self.fails_now(fault) => {
@@ -406,15 +461,18 @@ impl Device for FaultyDevice {
         Ok(self.file(file).borrow().cache.len() as u64)
     }
 
-    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
-        if let Some(fault) = self.operation("grow", file, 0, bytes as usize) {
+    fn extend(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
+        if let Some(fault) = self.operation("extend", file, 0, bytes as usize) {
             self.fails_now(fault);
             return Err(Self::error(fault));
         }
         let mut contents = self.file(file).borrow_mut();
         let length = (bytes as usize).next_multiple_of(SECTOR).max(contents.cache.len());
-        contents.cache.resize(length, 0);
-        contents.medium.resize(length, 0);
+        if length > contents.cache.len() {
+            contents.cache.resize(length, 0);
+            contents.is_longer = true;
+            self.extensions.set(self.extensions.get() + 1);
+        }
         Ok(())
     }
 
@@ -429,6 +487,7 @@ impl Device for FaultyDevice {
 
 impl Contents {
     fn make_durable_all(&mut self) {
+        self.settle_length();
         for (sector, versions) in std::mem::take(&mut self.pending) {
             if let Some(newest) = versions.last() {
                 self.settle(sector, newest);
@@ -484,6 +543,29 @@ mod tests {
             lost += usize::from(first(&device) != [2; 4096]);
         }
         assert!(lost > 50, "{lost} of 100");
+    }
+
+    #[test]
+    fn a_length_that_a_failed_flush_has_lost_stays_lost() {
+        let mut lost = 0;
+        for seed in 0..100 {
+            let device = device(seed);
+            device.extend(DeviceFile::Heap, 16384).unwrap();
+            device.write(DeviceFile::Heap, 12288, &[2; 4096]).unwrap();
+            device.fail_after(0, Fault::Error(5));
+            assert!(device.flush(DeviceFile::Heap).is_err());
+            device.write(DeviceFile::Heap, 0, &[3; 4096]).unwrap();
+            device.flush(DeviceFile::Heap).unwrap();
+            assert_eq!(device.size(DeviceFile::Heap).unwrap(), 16384);
+            device.power_cycle();
+            lost += u32::from(device.size(DeviceFile::Heap).unwrap() == 8192);
+            assert_eq!(first(&device), [3; 4096]);
+        }
+        assert!((10..90).contains(&lost), "{lost} of 100");
+        let device = device(1);
+        device.grow(DeviceFile::Heap, 16384).unwrap();
+        device.power_cycle();
+        assert_eq!(device.size(DeviceFile::Heap).unwrap(), 16384, "what was flushed stays");
     }
 
     #[test]

@@ -10,14 +10,14 @@ use std::path::Path;
 use strandline_core::Error;
 use strandline_core::layout::{Layout, PAGE_BYTES};
 use strandline_core::memory::coroutines::{Thread, run};
-use strandline_core::memory::{DeviceFile, Hosted, Memory, World};
+use strandline_core::memory::{DeviceFile, Hosted, Memory, PersistentAddress, World};
 use strandline_core::sync::{BLOCK_BYTES, SyncParameters, log_blocks, read_log_header};
 use strandline_core::{Runner, Transaction};
 use strandline_structures::model::Structure;
 
 use super::faulty_device::{EIO, ENOSPC, Fault};
 use super::journal::Journal;
-use super::oracle::Oracle;
+use super::oracle::{HELD, Oracle};
 use super::transactions::{self, ACCOUNTS, CELL_BYTES, FIRST_VALUE, MIX_CHUNKS};
 use super::world::{DeviceWorld, Pool, THREADS};
 use super::{Case, Counts, Size};
@@ -254,11 +254,7 @@ impl History {
             }
             Err(error) => return Err(format!("recovery after rot fails: {error}")),
         };
-        let data = |world: &DeviceWorld| {
-            let words = self.pool.layout.data.offset() / 8..self.pool.layout.end().offset() / 8;
-            world.contents()[words.start as usize..words.end as usize].to_vec()
-        };
-        if data(&rotten_world) == data(&world) {
+        if self.holds_the_same(&world, &rotten_world) {
             return Ok(());
         }
         if number.is_none_or(|number| number < last) {
@@ -270,6 +266,17 @@ impl History {
         let mut oracle = self.oracle.clone();
         oracle.forgive();
         oracle.judge(&rotten_world, found.watermark).map_err(|what| format!("after rot {what}"))
+    }
+
+    /// Whether two worlds hold the same but for what is in free chunks, which is nobody's.
+    fn holds_the_same(&self, one: &DeviceWorld, other: &DeviceWorld) -> bool {
+        let (layout, one, other) = (&self.pool.layout, one.contents(), other.contents());
+        let word = |at: PersistentAddress| (at.offset() / 8) as usize;
+        let same = |from, to| one[word(from)..word(to)] == other[word(from)..word(to)];
+        let is_free = |chunk| matches!(one[word(layout.chunk_table.word(chunk))], 0 | HELD);
+        same(layout.data, layout.chunks)
+            && (0..layout.chunk_count)
+                .all(|chunk| is_free(chunk) || same(layout.end_of(chunk), layout.end_of(chunk + 1)))
     }
 
     /// The workload's own check.
@@ -317,8 +324,13 @@ impl History {
         if faulty {
             let fault = self.fault();
             let operations = if self.rng.bool() && !large { 60 } else { 8 };
-            self.pool.device.fail_after(self.rng.u64(..operations), fault);
+            if self.rng.u8(..3) == 0 {
+                self.pool.device.fail_growth(fault);
+            } else {
+                self.pool.device.fail_after(self.rng.u64(..operations), fault);
+            }
         }
+        let extensions = self.pool.device.extensions();
         let threads = self.rng.usize(1..=THREADS);
         let most = [1, 3, 10][self.rng.usize(..3)].min(self.size.transactions);
         self.journal.note(|| format!("a life of {threads} threads"));
@@ -412,6 +424,8 @@ impl History {
         let (checkpoints, enlarged) = checkpoints.get();
         self.counts.checkpoints += checkpoints;
         self.counts.enlarged += enlarged;
+        self.counts.grown += self.pool.device.extensions() - extensions;
+        self.counts.failed_growths = self.pool.device.failed_growths();
         self.counts.transactions += self.oracle.lived(&world, seen.take());
         self.end_process();
         Ok(())

@@ -101,6 +101,10 @@ pub struct Counts {
     pub enlarged: u64,
     /// Rotten blocks and slots that recovery found.
     pub damage_found: u64,
+    /// Files that became longer.
+    pub grown: u64,
+    /// Of these, those whose flush failed, or during whose flush the power failed.
+    pub failed_growths: u64,
     /// Crash points with more states than the bound, of which only as many as the bound were judged.
     pub cut_short: u64,
 }
@@ -117,6 +121,8 @@ impl std::ops::AddAssign for Counts {
         self.checkpoints += more.checkpoints;
         self.enlarged += more.enlarged;
         self.damage_found += more.damage_found;
+        self.grown += more.grown;
+        self.failed_growths += more.failed_growths;
         self.cut_short += more.cut_short;
     }
 }

@@ -42,9 +42,19 @@ fn recovery_finds_a_prefix_with_all_that_was_acknowledged() {
     for (_, concurrency) in SCHEMES {
         let outcome = sample(&case(concurrency), sampling(150), |_| ());
         none_violated(&outcome);
-        let Counts { lives, power_failures, kills, failed_recoveries, checkpoints, enlarged, .. } =
-            outcome.counts;
-        for often in [power_failures, kills, failed_recoveries * 2, checkpoints * 5, enlarged * 20] {
+        let Counts {
+            lives,
+            power_failures,
+            kills,
+            failed_recoveries,
+            checkpoints,
+            enlarged,
+            grown,
+            failed_growths,
+            ..
+        } = outcome.counts;
+        let seldom = [failed_recoveries * 2, checkpoints * 5, enlarged * 20, grown * 10, failed_growths * 40];
+        for often in [power_failures, kills].into_iter().chain(seldom) {
             assert!(often * 5 > lives, "{:?}", outcome.counts);
         }
     }

@@ -5,13 +5,14 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use fastrand::Rng;
 use strandline_core::engine::{Control, SingleWriter, Snapshot, Stm};
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::hosted::Operation;
 use strandline_core::memory::recorder::Recorder;
-use strandline_core::memory::{Device, DeviceFile};
+use strandline_core::memory::{Device, DeviceFile, Guarded};
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Space, Step, World};
 use strandline_core::sync::{
     Checksummed, LogIdentity, SharedLog, SyncParameters, SyncRecoveryReport, Verifier, create,
@@ -46,8 +47,8 @@ pub(super) type Committed = (u64, Vec<(u64, u64)>);
 pub(super) struct DeviceWorld {
     recorder: Recorder,
     device: Rc<FaultyDevice>,
-    /// The same, if the pool has checksums.
-    checksummed: Option<Checksummed<Rc<FaultyDevice>>>,
+    /// The same, with checksums if the pool has them, and with what keeps the first failure.
+    guarded: Guarded<Rc<dyn Device>>,
     /// Addresses of the words of transactions.
     data: Range<u64>,
     /// By thread, the number in `history` of the transaction whose stores go home.
@@ -170,13 +171,16 @@ impl World for DeviceWorld {
         self.recorder.omitted(step)
     }
     fn size(&self, space: Space) -> u64 {
-        self.recorder.size(space)
+        match space {
+            // Behind the file's end nothing is touched before it has grown.
+            Space::Persistent => {
+                self.recorder.size(space).min(self.device.size(DeviceFile::Heap).unwrap_or(0))
+            }
+            Space::Volatile => self.recorder.size(space),
+        }
     }
     fn device(&self) -> Option<&dyn Device> {
-        match &self.checksummed {
-            Some(device) => Some(device),
-            None => Some(&*self.device),
-        }
+        Some(&self.guarded)
     }
 }
 
@@ -241,14 +245,16 @@ impl Pool {
         let words =
             heap.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
         let mut words: Vec<u64> = words.collect();
-        // Behind the file's end nothing is touched before it has grown.
         words.resize((self.layout.geometry.size / 8) as usize, 0);
         let recorder = Recorder::new(words, self.shared.bytes(), 6, seed, self.omitted);
         recorder.set_recording(false);
+        let device: Rc<dyn Device> =
+            if self.has_checksums { Rc::new(self.checksummed()) } else { self.device.clone() };
         Rc::new(DeviceWorld {
             recorder,
             device: self.device.clone(),
-            checksummed: self.has_checksums.then(|| self.checksummed()),
+            guarded: Guarded::new(device, Arc::default())
+                .without_growth(self.omitted == Some(Step::SyncGrowthFlush)),
             data: self.layout.data.offset()..self.layout.end().offset(),
             storing: RefCell::new(vec![None; THREADS + 3]),
             in_place: RefCell::new(vec![Vec::new(); THREADS + 3]),

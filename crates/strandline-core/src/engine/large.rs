@@ -204,6 +204,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Stores words of one page home.
     fn change(&mut self, at: PersistentAddress, values: &[u64]) -> Result<(), Abort> {
         let bytes = WORD_BYTES * values.len() as u64;
+        self.take_lacking_space_at(at)?;
         self.save(at, bytes)?;
         let Some(large) = &mut self.large else { return Ok(()) };
         for (word, &value) in (0..).zip(values) {

@@ -1,10 +1,14 @@
 //! What the concurrency controls share: a worker's running transaction, its read and write sets, and the
 //! order of a commit.
 
+use std::collections::BTreeSet;
+
 use crate::error::Error;
 use crate::heap::Access;
 use crate::layout::{SharedLayout, Slot, View};
-use crate::memory::{Event, Memory, Step, VolatileAddress, biased};
+use crate::memory::{
+    DeviceFile, Event, Memory, PAGE_BYTES, PersistentAddress, Step, VolatileAddress, biased,
+};
 use crate::scheme::{Full, SchemeObject};
 use crate::sync::SharedLog;
 
@@ -250,6 +254,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn begin_with_care(&mut self, attempt: u32) -> Result<(), Abort> {
         self.undo = None;
         self.newest_seen = 0;
+        if let Err(error) = self.view.memory.check_poison() {
+            self.release_token();
+            return Err(self.fail(error));
+        }
         if self.wants_large {
             self.prepare_large();
         } else if !self.read_only && !self.holds_lock {
@@ -383,6 +391,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Commit through the shared log of the `Sync` domain.
     fn commit_shared(&mut self) -> Result<u64, Abort> {
         let Some(log) = self.shared_log else { return Ok(0) };
+        self.take_lacking_space()?;
         let (from, records) = self.scheme.running_records();
         self.last_records = records + 1;
         let reservation = match log.enter(&self.view, self.slot, records + 1) {
@@ -434,6 +443,34 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 Err(self.fail(error))
             }
         }
+    }
+
+    /// Where parts of the pool's file lack disk space, takes it for the pages that the transaction changes: the checkpoint that writes them
+    /// must not meet a full disk when the transaction has been acknowledged.
+    #[inline]
+    fn take_lacking_space(&mut self) -> Result<(), Abort> {
+        match self.view.memory.device() {
+            Some(device) if device.needs_space(DeviceFile::Heap) => self.take_space_for_writes(),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for the page of `at`, which a large transaction is about to change.
+    #[inline]
+    pub(super) fn take_lacking_space_at(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        match self.view.memory.device() {
+            Some(device) if device.needs_space(DeviceFile::Heap) => {
+                self.make_space(PersistentAddress::new(at.offset() / PAGE_BYTES * PAGE_BYTES), PAGE_BYTES)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn take_space_for_writes(&mut self) -> Result<(), Abort> {
+        let pages: BTreeSet<u64> =
+            self.writes.words().iter().map(|&(at, _)| at.offset() / PAGE_BYTES * PAGE_BYTES).collect();
+        pages.into_iter().try_for_each(|page| self.make_space(PersistentAddress::new(page), PAGE_BYTES))
     }
 
     /// Clears `in_commit`; in the `Sync` domain a checkpoint may wait for that.
@@ -492,6 +529,39 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.concurrency() == Concurrency::SingleWriter || why != Abort::Conflict {
             self.release_token();
         }
+    }
+
+    /// A panic has ended the transaction. Where it struck in the closure, that was rolled back and nothing is held. Elsewhere, in a commit or
+    /// while it was rolled back, memory may have a part of it: the pool is poisoned, and then what others wait for is released, so that
+    /// readers notice that it has changed, begin again and find that.
+    #[cold]
+    pub fn end_panicked(&mut self) {
+        let memory = &self.view.memory;
+        let in_commit = memory.load(self.slot.commit_state()) != 0;
+        if self.held.is_empty() && !self.holds_lock && self.large.is_none() && !in_commit {
+            return;
+        }
+        let panic = std::io::Error::other("panic");
+        memory.set_poison("a commit", &panic);
+        if let Some(log) = self.shared_log {
+            log.poison_by_panic(memory, "a commit", &panic);
+        }
+        // Newer than what any running transaction has begun at.
+        let version = memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
+        let sequence = memory.load(SharedLayout::SEQUENCE);
+        match self.concurrency() {
+            // Those of a large transaction, too, which takes them all.
+            Concurrency::Stm => self.release_owned_locks(version),
+            Concurrency::SingleWriter if self.holds_lock && sequence & 1 != 0 => {
+                memory.store(SharedLayout::SEQUENCE, sequence + 1);
+            }
+            Concurrency::SingleWriter | Concurrency::Locks => {}
+        }
+        self.large = None;
+        self.is_special = self.read_only;
+        self.writes.clear();
+        self.leave_commit();
+        self.release_token();
     }
 
     /// Why the attempt ended: what it met first, whatever its closure made of that.

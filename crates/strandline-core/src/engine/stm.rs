@@ -317,6 +317,17 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         Ok(log_records)
     }
 
+    /// Releases every lock of this worker's, at the price of looking at all that there are.
+    #[cold]
+    pub(super) fn release_owned_locks(&mut self, version: u64) {
+        for word in self.view.shared.locks() {
+            if self.owns(self.view.memory.load(word)) {
+                self.view.memory.store(word, version << 1);
+            }
+        }
+        self.held.clear();
+    }
+
     /// Releases all locks, with a new version or the old ones.
     #[inline(always)]
     pub(super) fn release_locks(&mut self, version: Option<u64>) {

@@ -186,7 +186,11 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         memory.admit_thread();
         memory.begin_transaction()?;
         let read_only = VIEW || self.read_only;
-        Running(&mut self.tx).0.attempt::<VIEW, _>(read_only, locks, body)
+        let running = Running(&mut self.tx);
+        let result = running.0.attempt::<VIEW, _>(read_only, locks, body);
+        running.0.engine.view.memory.end_transaction();
+        std::mem::forget(running);
+        result
     }
 }
 
@@ -201,12 +205,16 @@ fn take_space_for_log<M: Memory>(view: &View<M>, index: u64) -> Result<()> {
         .map_err(|error| Error::io(format!("find disk space for a log of {bytes} bytes"), error))
 }
 
-/// The thread's transaction, until this is dropped.
+/// The thread's transaction; dropped only by a panic.
 struct Running<'w, M: Memory, C: Control<M>>(&'w mut Tx<M, C>);
 
 impl<M: Memory, C: Control<M>> Drop for Running<'_, M, C> {
+    #[cold]
     fn drop(&mut self) {
         self.0.engine.stop_wanting();
+        if !self.0.engine.view.memory.is_forked() {
+            self.0.engine.end_panicked();
+        }
         self.0.engine.view.memory.end_transaction();
     }
 }
@@ -252,6 +260,16 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
         released
     }
 
+    /// Takes the transaction back whose closure has panicked with `panic`.
+    #[cold]
+    #[inline(never)]
+    fn unwind(&mut self, panic: Box<dyn std::any::Any + Send>) -> ! {
+        if !self.engine.view.memory.is_forked() {
+            self.engine.roll_back(Abort::User);
+        }
+        resume_unwind(panic)
+    }
+
     #[inline(always)]
     fn attempt<const VIEW: bool, R>(
         &mut self,
@@ -274,16 +292,15 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
                     let committed = if VIEW { self.engine.commit_reader() } else { self.engine.commit() };
                     match committed {
                         Ok(()) => return Ok(value),
-                        Err(why) => why,
+                        // While the locks are still held, since what it drops may panic, like the closure.
+                        Err(why) => match catch_unwind(AssertUnwindSafe(|| drop(value))) {
+                            Ok(()) => why,
+                            Err(panic) => self.unwind(panic),
+                        },
                     }
                 }
                 Ok(Err(why)) => self.engine.reason(why),
-                Err(panic) => {
-                    if !self.engine.view.memory.is_forked() {
-                        self.engine.roll_back(Abort::User);
-                    }
-                    resume_unwind(panic);
-                }
+                Err(panic) => self.unwind(panic),
             };
             if self.engine.view.memory.is_forked() {
                 // The closure forked, and this is the child: what has happened so far is its parent's.

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState, SharedLayout, View};
 use crate::memory::{AlignedBuffer, Device, DeviceFile};
-use crate::memory::{Memory, Native, PersistentAddress, Space, biased};
+use crate::memory::{Memory, Native, PersistentAddress, Space, biased, flush};
 use crate::scheme::BPPM;
 use crate::sync;
 use crate::sync::{BLOCK_BYTES, FileDevice, SharedLog, Verifier};
@@ -65,6 +65,7 @@ pub(super) enum Kind<'p> {
 
 #[inline]
 pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
+    source.view.memory.check_poison()?;
     let to = resolve(to).map_err(cannot("create the backup", to))?;
     let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
     // A log that lies there already would be taken for the backup's.
@@ -94,6 +95,8 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
             (heap_bytes, 0, settle(source, &heap, None, None)?)
         }
     };
+    // What was read may be what a failed flush has lost.
+    source.view.memory.check_poison()?;
     match heap.publish()? {
         None => Ok(BackupReport { heap_bytes, log_blocks, replayed }),
         Some(_) => Err(exists()),
@@ -172,8 +175,8 @@ fn copy_files(
         // The file may have grown since its copy; what is new in it stands in the log alone.
         let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", to))?;
         heap.set_len(size).map_err(cannot("size", to))?;
-        heap.sync_all().map_err(cannot("flush", to))?;
-        log.sync_all().map_err(cannot("flush", log_name))?;
+        flush::file(heap).map_err(cannot("flush", to))?;
+        flush::file(log).map_err(cannot("flush", log_name))?;
         Ok((copied, blocks.end - blocks.start, checksums))
     })
 }
@@ -214,7 +217,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Resu
     memory.unlock(SharedLayout::LEASES);
     biased::unlock(memory, token, None);
     let copied = copied?;
-    to.sync_all().map_err(write)?;
+    flush::file(to).map_err(write)?;
     Ok(copied)
 }
 

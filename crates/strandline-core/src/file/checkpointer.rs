@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES, View};
+use crate::memory::threads::start;
 use crate::memory::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::{Memory, Native};
 use crate::sync::SharedLog;
@@ -54,7 +55,7 @@ fn run(view: &View<Native>, log: &SharedLog, pace: &mut Pace) -> Result<()> {
     }
 }
 
-/// The thread that runs checkpoints when they are asked for.
+/// The thread that runs checkpoints when they are asked for. Where the system has none left, whoever needs a checkpoint runs it.
 pub(super) struct Checkpointer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -62,7 +63,8 @@ pub(super) struct Checkpointer {
 
 impl Checkpointer {
     #[inline]
-    pub(super) fn start(view: View<Native>, log: SharedLog) -> Result<Self> {
+    pub(super) fn start(view: View<Native>, log: SharedLog) -> Self {
+        let (memory, own) = (view.memory.fork(), view.memory.fork());
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let body = move || {
@@ -80,11 +82,13 @@ impl Checkpointer {
                 }
             }
         };
-        let thread = std::thread::Builder::new()
-            .name("strandline-checkpoint".into())
-            .spawn(body)
-            .map_err(|e| Error::io("start the checkpoint thread", e))?;
-        Ok(Self { stop, thread: Some(thread) })
+        let panicked =
+            move |panic: &std::io::Error| log.poison_by_panic(&memory, "the checkpoint thread", panic);
+        let thread = start("strandline-checkpoint", body, panicked).ok();
+        if thread.is_none() {
+            log.run_unattended(&own);
+        }
+        Self { stop, thread }
     }
 
     /// Stops the thread and waits for it.
@@ -92,7 +96,7 @@ impl Checkpointer {
         self.stop.store(true, Ordering::Release);
         log.request_checkpoint(memory);
         if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, the pool is recovered when it is next opened.
+            // Its panics are caught, and have poisoned the pool.
             let _ = thread.join();
         }
     }

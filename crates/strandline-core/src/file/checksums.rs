@@ -8,7 +8,7 @@ use super::new_file::{NewFile, cannot, remove_leavings, remove_locked};
 use super::open::{find, open_locked, read_header, read_word, resolve, with_suffix};
 use crate::error::{Error, Result};
 use crate::layout::{Header, Layout, PAGE_BYTES};
-use crate::memory::{AlignedBuffer, Device, DeviceFile};
+use crate::memory::{AlignedBuffer, Device, DeviceFile, flush};
 use crate::sync::{FileDevice, check_checksums_header, create_checksums};
 
 /// Where the checksums of the pool at `path` are: beside it, `.sums` appended to its name.
@@ -52,7 +52,7 @@ pub(super) fn make(path: &Path, heap: &File, header: &Header) -> Result<NewFile>
     let name = checksums_path(path);
     remove_leavings(&name);
     // What only the page cache has is not there yet.
-    heap.sync_all().map_err(cannot("flush the pool", path))?;
+    flush::file(heap).map_err(cannot("flush the pool", path))?;
     let like = heap.metadata().map_err(cannot("look at the pool", path))?;
     let new = NewFile::create(&name, Some(&like))?;
     let layout = Layout::new(header.geometry)?;
@@ -74,7 +74,7 @@ pub(super) fn copy(device: &FileDevice, path: &Path, like: &File) -> Result<NewF
             device.read(DeviceFile::Checksums, at, &mut page)?;
             new.file().write_all_at(&page, at)?;
         }
-        new.file().sync_all()
+        flush::file(new.file())
     };
     copy().map_err(cannot("write", &name))?;
     Ok(new)

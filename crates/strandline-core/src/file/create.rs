@@ -24,7 +24,7 @@ use crate::Domain;
 use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES};
-use crate::memory::system;
+use crate::memory::{flush, system};
 use crate::sync;
 use crate::sync::{FileDevice, LogIdentity, SyncParameters};
 
@@ -153,7 +153,7 @@ fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
         file.write_all_at(&header.encode(), 0)?;
         file.write_all_at(&layout.geometry.size.to_le_bytes(), Layout::SIZE.offset())?;
         file.write_all_at(&chunks.to_le_bytes(), layout.reached().offset())?;
-        file.sync_all()
+        flush::file(file)
     };
     write().map_err(|e| Error::io("write the pool's header", e))
 }

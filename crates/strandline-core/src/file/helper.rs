@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::layout::View;
+use crate::memory::threads::start;
 use crate::memory::{Memory, Native};
 use crate::scheme::{SchemeKind, SchemeMemory, wake_helper};
 use crate::transaction::Concurrency;
@@ -25,10 +26,12 @@ impl Helper {
     pub(super) fn start(kind: SchemeKind, view: View<Native>, concurrency: Concurrency) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
-        let thread = std::thread::Builder::new()
-            .name("strandline-helper".into())
-            .spawn(move || Native::help(kind, &view, concurrency, &|| seen.load(Ordering::Acquire)))
-            .map_err(|e| Error::io("start the helper thread", e))?;
+        let memory = view.memory.fork();
+        let help = move || Native::help(kind, &view, concurrency, &|| seen.load(Ordering::Acquire));
+        // The scheme's workers would wait for it for ever: it is not done without.
+        let thread =
+            start("strandline-helper", help, move |panic| memory.set_poison("the helper thread", panic))
+                .map_err(|e| Error::io("start the helper thread", e))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
@@ -37,7 +40,7 @@ impl Helper {
         self.stop.store(true, Ordering::Release);
         wake_helper(memory);
         if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, what it left undone is done when the pool is closed.
+            // Its panics are caught, and have poisoned the pool.
             let _ = thread.join();
         }
     }

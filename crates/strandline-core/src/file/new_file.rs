@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::memory::{Process, system};
+use crate::memory::{Process, flush, system};
 
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
@@ -30,7 +30,7 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 
 /// Waits until the folder of `path` is durable, and with it the file's name.
 pub(super) fn synchronize_folder(path: &Path) -> io::Result<()> {
-    File::open(folder_of(path))?.sync_all()
+    flush::folder(folder_of(path))
 }
 
 /// Whether `file` is what is found at `path`.
@@ -67,6 +67,12 @@ pub(super) fn create_like(path: &Path, like: Option<&Metadata>) -> io::Result<Fi
         fchown(&file, Some(like.uid()), Some(like.gid()))?;
     }
     file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
+    Ok(file)
+}
+
+/// Has a new, empty file be overwritten in place, where the file system offers that. It is not needed to go on.
+fn in_place(file: File) -> io::Result<File> {
+    let _ = system::overwrite_in_place(&file);
     Ok(file)
 }
 
@@ -118,7 +124,7 @@ impl NewFile {
         }
         for _ in 0..ATTEMPTS {
             let temporary = temporary_name(name).map_err(cannot("create", name))?;
-            let file = match create_like(&temporary, like) {
+            let file = match create_like(&temporary, like).and_then(in_place) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made.map_err(cannot("create", name))?,
             };

@@ -12,7 +12,7 @@ use super::helper::Helper;
 use super::leases::IdleWorkers;
 use super::open::{OpenFiles, OpenLog, read_word};
 use super::options::Options;
-use super::recovery::{Recovery, check_length, take_space};
+use super::recovery::{Recovery, check_length, take_space, take_space_in_use};
 use super::shrink;
 use super::ticket::{Flusher, Ticket};
 use crate::Domain;
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
 use crate::layout::{Layout, PoolState, SharedLayout, View};
-use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Space, Step};
+use crate::memory::{Device, Guarded, Mapping, MappingKind, Memory, Native, Poison, Space, Step, system};
 use crate::scheme::{self, BPPM, RecoveryStep, SchemeKind};
 use crate::sync::DeviceCounters;
 use crate::sync::{Checksummed, FileDevice, SharedLog};
@@ -79,7 +79,7 @@ pub struct Pool<C: Control<Native> = Stm> {
 
 struct SyncPool {
     files: Arc<FileDevice>,
-    /// The same, with checksums if the pool has them.
+    /// The same, with checksums if the pool has them, and with what keeps the first failure.
     device: Arc<dyn Device + Send + Sync>,
     log: SharedLog,
     /// None in a pool that is only read.
@@ -234,6 +234,8 @@ impl<C: Control<Native>> Pool<C> {
                 "address space for {address_space} bytes is not enough: the pool has {length}; set Options::address_space higher"
             )));
         }
+        // Nobody knows where the system does not tell.
+        let overwriting_takes_space = system::overwriting_takes_space(&file).unwrap_or(false);
         let mut parameters = options.sync;
         let mut log_remade = false;
         let device = match log {
@@ -245,6 +247,7 @@ impl<C: Control<Native>> Pool<C> {
             }
             None => None,
         };
+        let poison = Arc::<Poison>::default();
         let sync_bytes = if device.is_some() { SharedLog::volatile_bytes(&layout, parameters) } else { 0 };
         let shared =
             SharedLayout::new(&layout, options.lock_bits, sync_bytes).with_versions(options.snapshot_bytes);
@@ -258,7 +261,7 @@ impl<C: Control<Native>> Pool<C> {
             };
             SyncPool {
                 files,
-                device,
+                device: Arc::new(Guarded::new(device, poison.clone())),
                 log: SharedLog::new(&layout, &shared, parameters, identity, life).with_ring(ring),
                 checkpointer: None,
                 flusher: Mutex::default(),
@@ -272,7 +275,7 @@ impl<C: Control<Native>> Pool<C> {
             Domain::Sync => MappingKind::Private,
             _ => MappingKind::Shared,
         };
-        let mut persistent = Mapping::file(&file, address_space, mapping)?;
+        let mut persistent = Mapping::file(&file, address_space, mapping)?.with_poison(poison);
         if options.protect {
             persistent = persistent.protect()?;
         }
@@ -300,7 +303,7 @@ impl<C: Control<Native>> Pool<C> {
             helper: Mutex::new(None),
             idle: IdleWorkers::new(layout.geometry.logs),
             compaction: Mutex::default(),
-            recovery: Recovery { log_remade, ..Recovery::default() },
+            recovery: Recovery { log_remade, overwriting_takes_space, ..Recovery::default() },
             path,
             file,
             // Until recovery has succeeded there is nothing to close.
@@ -321,13 +324,22 @@ impl<C: Control<Native>> Pool<C> {
     fn recover(&mut self) -> Result<()> {
         let view = self.native_view()?;
         if let Some(log) = self.sync.as_ref().map(|sync| sync.log) {
+            if let Some(sync) = self.sync.as_ref().filter(|_| !self.read_only) {
+                sync.files.take_space_for_log().map_err(|e| {
+                    Error::io(
+                        "find disk space for the pool's log; open the pool for reading, or make room",
+                        e,
+                    )
+                })?;
+            }
             let since = Instant::now();
             let report = if self.read_only { log.recover_read_only(&view) } else { log.recover(&view) }?;
             self.recovery = Recovery { sync: Some(report), replay: since.elapsed(), ..self.recovery };
             check_length(&view, &self.path)?;
             if let Some(sync) = self.sync.as_mut().filter(|_| !self.read_only) {
+                take_space_in_use(&view, Some(&sync.files))?;
                 write_state(&*sync.device, self.options.domain.code(), None)?;
-                sync.checkpointer = Some(Checkpointer::start(view, sync.log)?);
+                sync.checkpointer = Some(Checkpointer::start(view, sync.log));
                 self.closed = false;
             }
             return Ok(());
@@ -353,6 +365,7 @@ impl<C: Control<Native>> Pool<C> {
         let [scan, sort, replay, truncate] = times;
         self.recovery = Recovery { report, scan, sort, replay, truncate, ..self.recovery };
         if !self.read_only {
+            take_space_in_use(&view, None)?;
             let state = PoolState { domain: self.options.domain.code(), ..state };
             view.memory.store(Layout::STATE, state.encode());
             view.memory.write_back(Layout::STATE, Step::MarkState);
@@ -503,17 +516,22 @@ impl<C: Control<Native>> Pool<C> {
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     ///
+    /// Where the system has no thread left for flushing, the transaction is durable when this returns.
+    ///
     /// # Errors
-    /// The system has no thread left for flushing. [`Error::Forked`].
+    /// [`Error::Poisoned`]; [`Error::Forked`].
     pub fn ticket(&self, transaction: u64) -> Result<Ticket> {
         self.check_process()?;
         let Some(sync) = self.sync.as_ref().filter(|_| transaction > 0) else { return Ok(Ticket::durable()) };
         let mut flusher = sync.flusher.lock().unwrap_or_else(PoisonError::into_inner);
-        let flusher = match &mut *flusher {
-            Some(flusher) => flusher,
-            none => none.insert(Flusher::start(self.native_view()?, sync.log, self.options.flush_interval)?),
-        };
-        Ok(flusher.ticket(transaction))
+        if flusher.is_none() {
+            *flusher = Flusher::start(self.native_view()?, sync.log, self.options.flush_interval);
+        }
+        match &*flusher {
+            Some(flusher) => Ok(flusher.ticket(transaction)),
+            // Nobody would flush it later.
+            None => sync.log.wait_durable(&self.native_view()?, transaction).map(|()| Ticket::durable()),
+        }
     }
 
     fn stop_flusher(&self, everything_is_durable: bool) {
@@ -647,7 +665,7 @@ impl<C: Control<Native>> Pool<C> {
             let bytes = shrink::lower_synced(&view, &**device, log, compacted)?;
             write_state(&**device, 0, Some(report.watermark))?;
             shrink::forget_end(&**device, bytes)?;
-            return shrink::cut(&self.file, bytes);
+            return shrink::cut(&self.file, bytes, self.persistent.poison());
         }
         memory.check_file()?;
         scheme::drain(&view, scheme::current(&view, self.setup.schemes)?);
@@ -672,7 +690,7 @@ impl<C: Control<Native>> Pool<C> {
         // No log of a closed pool is replayed.
         let bytes = shrink::lower_stored(&view, compacted);
         synchronize()?;
-        shrink::cut(&self.file, bytes)
+        shrink::cut(&self.file, bytes, self.persistent.poison())
     }
 }
 

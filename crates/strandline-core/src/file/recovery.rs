@@ -1,5 +1,6 @@
 //! What opening a pool has to do besides what its scheme, or its log, does.
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES, View};
 use crate::memory::{Memory, Native, PersistentAddress, Space};
 use crate::scheme::{self, RecoveryReport};
-use crate::sync::SyncRecoveryReport;
+use crate::sync::{FileDevice, SyncRecoveryReport};
 
 /// What opening a pool had to do, and how long each step took.
 ///
@@ -43,6 +44,9 @@ pub struct Recovery {
     /// Whether the log file that the pool had was missing, and has been made anew; for a pool that is only read, whether it will
     /// be. It happens to a cleanly closed pool alone, which holds everything without its log.
     pub log_remade: bool,
+    /// Whether the file system writes to another place when it overwrites (btrfs, for files made by other programs; ZFS, bcachefs): a full disk
+    /// then poisons a pool in the `Sync` domain.
+    pub overwriting_takes_space: bool,
 }
 
 impl Recovery {
@@ -58,7 +62,7 @@ impl Recovery {
 }
 
 /// Sees to it that the disk has space for what stores reach that no transaction asks for: a copy of the file may have holes. For
-/// domains in which stores reach the file; under `Sync`, a page that cannot be written is an error.
+/// domains in which stores reach the file.
 pub(super) fn take_space(view: &View<Native>) -> Result<()> {
     let layout = &view.layout;
     let reached = view.memory.load(layout.reached()).min(layout.chunk_count);
@@ -71,6 +75,45 @@ pub(super) fn take_space(view: &View<Native>) -> Result<()> {
             .map_err(|e| Error::io("find disk space for the pool", e))?;
     }
     Ok(())
+}
+
+/// The parts of the file that transactions may change without asking for space: all but the logs and the chunks that are free. Once the
+/// logs are replayed.
+fn parts_in_use(view: &View<Native>) -> Vec<Range<u64>> {
+    let layout = &view.layout;
+    let reached = view.memory.load(layout.reached()).min(layout.chunk_count);
+    let table_end = layout.chunk_table.word(reached).offset().next_multiple_of(PAGE_BYTES);
+    let mut parts = vec![0..layout.logs.offset(), layout.data.offset()..table_end];
+    let is_used = |chunk: u64| view.memory.load(layout.chunk_table.word(chunk)) != 0;
+    let chunk_bytes = layout.geometry.chunk_bytes;
+    for chunk in (0..reached).filter(|&chunk| is_used(chunk)) {
+        let start = layout.chunks.byte(chunk * chunk_bytes).offset();
+        match parts.last_mut().filter(|last| last.end == start) {
+            Some(last) => last.end += chunk_bytes,
+            None => parts.push(start..start + chunk_bytes),
+        }
+    }
+    parts
+}
+
+/// Sees to it that what is in use of the pool's file has disk space of its own, as far as the disk has room; once the logs are replayed.
+///
+/// # Errors
+/// In a domain in which stores reach the file the disk has no room: a store would be a bus error.
+pub(super) fn take_space_in_use(view: &View<Native>, device: Option<&FileDevice>) -> Result<()> {
+    let failed = |error| {
+        Error::io(
+            "find disk space for the pool, whose file has holes or shares space with a copy; open it for reading, or make room",
+            error,
+        )
+    };
+    let parts = parts_in_use(view);
+    if let Some(device) = device {
+        return device.take_space_for_heap(&parts).map_err(failed);
+    }
+    let make =
+        |part: Range<u64>| view.memory.make_space(PersistentAddress::new(part.start), part.end - part.start);
+    parts.into_iter().try_for_each(make).map_err(failed)
 }
 
 /// Checks, once the logs are replayed, that the file at `path` has all that the heap should have.

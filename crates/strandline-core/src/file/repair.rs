@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::heap;
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState};
-use crate::memory::Device;
+use crate::memory::{Device, flush};
 use crate::scheme::Schemes;
 use crate::sync;
 use crate::sync::{Checksummed, FileDevice, SyncParameters};
@@ -227,7 +227,7 @@ fn copy_file(from: &File, name: &Path, to: &Path) -> Result<()> {
             }
             at += length as u64;
         }
-        new.sync_all()
+        flush::file(&new)
     };
     copy().map_err(cannot("copy", name))
 }
@@ -425,7 +425,7 @@ impl Mended<'_> {
             let what = format!("the table's word of chunk {chunk}, part of a large object");
             self.write(at, &table[chunk as usize].to_le_bytes(), what)?;
         }
-        open(self.path)?.sync_all().map_err(cannot("write", self.path))
+        flush::file(&open(self.path)?).map_err(cannot("write", self.path))
     }
 }
 

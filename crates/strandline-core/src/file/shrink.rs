@@ -15,7 +15,7 @@
 use crate::error::{Error, Result};
 use crate::heap;
 use crate::layout::{PAGE_BYTES, View};
-use crate::memory::{AlignedBuffer, Device, DeviceFile, Memory, Native, Step};
+use crate::memory::{AlignedBuffer, Device, DeviceFile, Memory, Native, Poison, Step, flush};
 use crate::sync::SharedLog;
 
 /// Chunks that the pool is to keep: all that it has, or, where `compacted`, as far as there is anything in them.
@@ -77,13 +77,15 @@ pub(super) fn forget_end(device: &dyn Device, bytes: u64) -> Result<()> {
 }
 
 /// Cuts the file off after `bytes` bytes, if it is longer.
-pub(super) fn cut(file: &std::fs::File, bytes: u64) -> Result<()> {
+pub(super) fn cut(file: &std::fs::File, bytes: u64, poison: &Poison) -> Result<()> {
     let cut = || {
         if file.metadata()?.len() > bytes {
             file.set_len(bytes)?;
-            file.sync_all()?;
+            flush::file(file)?;
         }
         Ok(())
     };
-    cut().map_err(|error| Error::io("cut off the end of the pool's file", error))
+    poison
+        .guard("cutting off the end of the pool's file", cut)
+        .map_err(|error| Error::io("cut off the end of the pool's file", error))
 }

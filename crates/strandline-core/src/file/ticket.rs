@@ -5,6 +5,7 @@
 //! commit as the options say.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::layout::View;
+use crate::memory::threads::start;
 use crate::memory::{Native, Process};
 use crate::sync::SharedLog;
 
@@ -169,6 +171,14 @@ struct Requests {
     wakers: Vec<Waker>,
 }
 
+/// Wakes all of them, also if some panic: what an executor does there is nothing to the pool.
+fn wake(wakers: Vec<Waker>) {
+    for waker in wakers {
+        // The panic was printed.
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -192,11 +202,12 @@ impl Core {
 
     #[inline]
     fn ask(&self, urgent: bool, waker: Option<&Waker>) {
+        // Before the lock: how it is cloned is the executor's affair.
+        let mut waker = waker.cloned();
         let mut requests = lock(&self.requests);
-        if let Some(waker) = waker
-            && !requests.wakers.iter().any(|known| known.will_wake(waker))
-        {
-            requests.wakers.push(waker.clone());
+        let is_new = |waker: &mut Waker| !requests.wakers.iter().any(|known| known.will_wake(waker));
+        if let Some(waker) = waker.take_if(is_new) {
+            requests.wakers.push(waker);
         }
         let news = !requests.pending || (urgent && !requests.urgent);
         requests.pending = true;
@@ -206,6 +217,11 @@ impl Core {
         if news {
             self.changed.notify_one();
         }
+    }
+
+    fn wake_all(&self) {
+        let wakers = std::mem::take(&mut lock(&self.requests).wakers);
+        wake(wakers);
     }
 
     #[inline]
@@ -226,8 +242,7 @@ impl Core {
             drop(requests);
             // If it fails the pool is poisoned, as everybody will see.
             let _ = self.log.wait_durable(&view, self.log.appended_up_to(&view));
-            let wakers = std::mem::take(&mut lock(&self.requests).wakers);
-            wakers.into_iter().for_each(Waker::wake);
+            self.wake_all();
             if stop {
                 return;
             }
@@ -244,12 +259,10 @@ pub(super) struct Flusher {
 }
 
 impl Flusher {
-    /// Starts it.
-    ///
-    /// # Errors
-    /// The system has no thread left.
+    /// Starts it; `None` where the system has no thread left.
     #[inline]
-    pub fn start(view: View<Native>, log: SharedLog, interval: Duration) -> Result<Self> {
+    pub fn start(view: View<Native>, log: SharedLog, interval: Duration) -> Option<Self> {
+        let memory = view.memory.fork();
         let core = Arc::new(Core {
             process: Process::current(),
             view: Mutex::new(view),
@@ -259,11 +272,13 @@ impl Flusher {
             changed: Condvar::new(),
         });
         let runner = core.clone();
-        let thread = std::thread::Builder::new()
-            .name("strandline-flush".into())
-            .spawn(move || runner.run())
-            .map_err(|e| Error::io("start the flush thread", e))?;
-        Ok(Self { core, closed: Arc::default(), thread: Some(thread) })
+        let woken = core.clone();
+        let panicked = move |panic: &std::io::Error| {
+            log.poison_by_panic(&memory, "the flush thread", panic);
+            woken.wake_all();
+        };
+        let thread = start("strandline-flush", move || runner.run(), panicked).ok()?;
+        Some(Self { core, closed: Arc::default(), thread: Some(thread) })
     }
 
     /// A ticket for a transaction that has committed.
@@ -280,7 +295,7 @@ impl Flusher {
         lock(&self.core.requests).stop = true;
         self.core.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It does not panic.
+            // Its panics are caught, and have poisoned the pool.
             let _ = thread.join();
         }
         let core = self.core.clone();
@@ -288,6 +303,6 @@ impl Flusher {
         let wakers = std::mem::take(&mut lock(&core.requests).wakers);
         // Woken tickets find either the shared state or what became of it.
         drop(core);
-        wakers.into_iter().for_each(Waker::wake);
+        wake(wakers);
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! A device keeps what was written in a cache that survives the process and not a power failure; only a
 //! flush, or a durable write, moves it to the medium. Every failure is an error: there are no short reads
-//! and no short writes. After a failed write or flush nobody may assume anything about the medium, which
-//! is why the protocol above poisons itself; the device need not remember it.
+//! and no short writes. After a failed write or flush nothing may be assumed about the medium, which is why an open pool's
+//! device is a [`Guarded`](super::Guarded) one, that keeps the first failure; the devices below need not remember it.
 
 use std::io;
 
 use super::PAGE_BYTES;
+use crate::error::Result;
 
 /// Which of a pool's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,12 +92,37 @@ pub trait Device {
     /// The system's.
     fn size(&self, file: DeviceFile) -> io::Result<u64>;
 
-    /// Extends the file to `bytes` bytes, allocated, reading as zeros, durably; does nothing if it is that
-    /// large already.
+    /// Extends the file to `bytes` bytes, allocated, reading as zeros; does nothing if it is that large already. Durable after the
+    /// next flush.
     ///
     /// # Errors
-    /// The system's, `ENOSPC` above all; the file is then no smaller than before.
-    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()>;
+    /// The system's, `ENOSPC` above all; the file is then no smaller than before, and nothing is lost.
+    fn extend(&self, file: DeviceFile, bytes: u64) -> io::Result<()>;
+
+    /// Extends the file, durably.
+    ///
+    /// # Errors
+    /// Those of [`Device::extend`], or of the flush.
+    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
+        self.extend(file, bytes)?;
+        self.flush(file)
+    }
+
+    /// Writes zeros to the `bytes` bytes at `offset` of the file, which nothing refers to yet, so that later writes there allocate
+    /// nothing. Durable after the next flush.
+    ///
+    /// # Errors
+    /// The system's, `ENOSPC` above all; what the bytes hold is undefined then.
+    fn fill(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
+        let zeros = AlignedBuffer::new(bytes.min(FILL_BYTES) as usize);
+        let mut at = offset;
+        while at < offset + bytes {
+            let length = (offset + bytes - at).min(zeros.len() as u64);
+            self.write(file, at, &zeros[..length as usize])?;
+            at += length;
+        }
+        Ok(())
+    }
 
     /// Sees to it that there is space for the `bytes` bytes at `offset` of the file, which has them already, so that
     /// writing them later cannot fail for want of it. Cheap where there is.
@@ -105,6 +131,12 @@ pub trait Device {
     /// The system's, `ENOSPC` above all.
     fn allocate(&self, _file: DeviceFile, _offset: u64, _bytes: u64) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Whether parts of the file lack space: before a transaction that changes them is acknowledged, [`Device::allocate`] is to
+    /// be called for them.
+    fn needs_space(&self, _file: DeviceFile) -> bool {
+        false
     }
 
     /// Gives back the space of the `bytes` bytes at `offset` of the file, which read as zeros from now on or as they were, until
@@ -125,6 +157,14 @@ pub trait Device {
         Ok(())
     }
 
+    /// Fails from the first failed write or flush on, where the device keeps that: [`Guarded`](super::Guarded).
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned), with the cause.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Durable writes to the file are as cheap as they can be if offset and length are multiples of this many bytes, a power of two of at most
     /// 4096.
     fn sector(&self, _file: DeviceFile) -> u64 {
@@ -135,6 +175,9 @@ pub trait Device {
     /// every few pages.
     fn is_direct(&self, file: DeviceFile) -> bool;
 }
+
+/// Bytes that [`Device::fill`] writes at a time.
+const FILL_BYTES: u64 = 1 << 20;
 
 /// Alignment of memory, offset and length that unbuffered input and output ask for.
 pub const ALIGNMENT: usize = 4096;

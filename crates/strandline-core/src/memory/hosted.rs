@@ -416,6 +416,7 @@ impl Hosted {
 
 impl Memory for Hosted {
     fn begin_transaction(&self) -> Result<()> {
+        self.check_poison()?;
         if self.in_transaction.replace(true) { Err(Error::Nested) } else { Ok(()) }
     }
 

@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::flush::{self, Poison};
 use super::process::Process;
 use super::protection::{AllocatedKey, ProtectionKey};
 use super::{PAGE_BYTES, system};
-use crate::error::{Error, FILE_GONE, Result};
+use crate::error::{Error, Result};
 
 /// How a file's words are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +59,8 @@ pub struct Mapping {
     is_sparse: AtomicBool,
     /// Whether the file is meant to have no name.
     is_unnamed: AtomicBool,
-    /// Whether the file was found deleted or cut short.
-    is_gone: AtomicBool,
+    /// Whether a flush of one of the pool's files failed, or this one was found deleted or cut short.
+    poison: Arc<Poison>,
     key: Option<AllocatedKey>,
     /// Who mapped it.
     process: Process,
@@ -86,10 +87,10 @@ impl Mapping {
         let extent = whole_pages(about.len()).min(bytes);
         if kind == MappingKind::SharedSynchronous {
             // Whoever had the file grow last may have been killed before that was durable.
-            file.sync_all().map_err(|e| Error::io("make the pool's size durable", e))?;
+            flush::file(file).map_err(|e| Error::io("make the pool's size durable", e))?;
         }
         let is_shared = kind != MappingKind::Private;
-        let is_sparse = is_shared && 512 * about.blocks() < extent;
+        let is_sparse = is_shared && !lacking_space(file, extent).is_ok_and(|lacking| lacking.is_empty());
         // Other processes may change a shared file's words at any time, which is why they are atomics.
         let base = match kind {
             MappingKind::Shared => system::map_shared(file, reserved),
@@ -117,11 +118,17 @@ impl Mapping {
             is_synchronous: kind == MappingKind::SharedSynchronous,
             is_sparse: AtomicBool::new(is_sparse),
             is_unnamed: AtomicBool::new(false),
-            is_gone: AtomicBool::new(false),
+            poison: Arc::default(),
             key: None,
             process: Process::current(),
             page_bytes: system::page_bytes(),
         })
+    }
+
+    /// The same mapping, whose failures are kept where those of the pool's other files are.
+    pub(crate) fn with_poison(mut self, poison: Arc<Poison>) -> Self {
+        self.poison = poison;
+        self
     }
 
     /// Maps `bytes` bytes of zeroed anonymous memory.
@@ -144,7 +151,7 @@ impl Mapping {
             is_synchronous: false,
             is_sparse: AtomicBool::new(false),
             is_unnamed: AtomicBool::new(false),
-            is_gone: AtomicBool::new(false),
+            poison: Arc::default(),
             key: None,
             process: Process::current(),
             page_bytes: system::page_bytes(),
@@ -283,7 +290,7 @@ impl Mapping {
         let most = most.clamp(least, reserved);
         let reached = match extend(file, most) {
             Ok(()) => most,
-            Err(_) if most > least => extend(file, least).map(|()| least)?,
+            Err(_) if most > least && self.check_poison().is_ok() => extend(file, least).map(|()| least)?,
             Err(error) => return Err(error),
         };
         self.extent.store(whole_pages(reached), Ordering::Release);
@@ -294,7 +301,11 @@ impl Mapping {
     pub(super) fn extend(&self, file: &File, bytes: u64) -> std::io::Result<()> {
         extend(file, bytes)?;
         // The file's length has to be as durable as what is stored there. On an ordinary file system nothing is.
-        if self.is_synchronous { file.sync_all() } else { Ok(()) }
+        if self.is_synchronous {
+            self.poison.guard("flushing the pool's file, which has grown", || flush::file(file))
+        } else {
+            Ok(())
+        }
     }
 
     /// Sees to it that a file to which stores go has space for the `bytes` bytes at `offset`: in a hole for which the disk has
@@ -338,7 +349,7 @@ impl Mapping {
     }
 
     /// Fails if stores go to a file that somebody has deleted or cut short since it was mapped: they are lost with it. From then on
-    /// [`Mapping::check_gone`] fails, too.
+    /// [`Mapping::poison`] says so, too.
     ///
     /// # Errors
     /// [`Error::Poisoned`]; the file cannot be looked at.
@@ -349,18 +360,20 @@ impl Mapping {
         let about = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
         let is_deleted = about.nlink() == 0 && !self.is_unnamed.load(Ordering::Relaxed);
         if is_deleted || about.len() < extent {
-            self.is_gone.store(true, Ordering::Relaxed);
+            self.poison.set("looking at the pool's file", &system::error(libc::ESTALE));
         }
-        self.check_gone()
+        self.check_poison()
     }
 
-    /// Fails if the file was found deleted or cut short.
+    /// Fails if a flush failed, or the file was found deleted or cut short.
     #[inline(always)]
-    pub(super) fn check_gone(&self) -> Result<()> {
-        if self.is_gone.load(Ordering::Relaxed) {
-            return Err(Error::Poisoned(FILE_GONE.to_owned()));
-        }
-        Ok(())
+    pub(super) fn check_poison(&self) -> Result<()> {
+        self.poison.check()
+    }
+
+    /// What keeps the first failure of the pool's files.
+    pub fn poison(&self) -> &Arc<Poison> {
+        &self.poison
     }
 
     /// Waits until every changed page of a shared mapping is in the file (`msync`).
@@ -369,17 +382,38 @@ impl Mapping {
     /// The device failed.
     pub fn synchronize(&self) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        // SAFETY: the range is this mapping, or begins it, and the mapping is of this file.
-        unsafe { system::synchronize(self.base.cast(), self.extent() as usize, file) }
-            .map_err(|e| Error::io("msync the pool", e))
+        let synchronize = || {
+            // SAFETY: the range is this mapping, or begins it, and the mapping is of this file.
+            unsafe { system::synchronize(self.base.cast(), self.extent() as usize, file) }
+        };
+        self.poison.guard("flushing the pool's file", synchronize).map_err(|e| Error::io("msync the pool", e))
     }
 }
 
-/// Takes disk space for a part of a file that has it already. Where the system cannot allocate ahead, who writes finds out.
+/// Takes disk space of its own for a part that a file has already: for its holes, and for what it shares with other files. Where the
+/// system cannot allocate ahead, the write fails that finds no space.
 pub fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
-    match system::allocate(file, offset, bytes) {
-        Err(error) if system::is_unsupported(&error) => Ok(()),
-        done => done,
+    for take in [system::allocate, system::unshare] {
+        match take(file, offset, bytes) {
+            Err(error) if system::is_unsupported(&error) => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+/// The ranges of the first `bytes` bytes of `file` that have no disk space of their own; all of it where nobody knows which.
+///
+/// # Errors
+/// The file cannot be looked at.
+pub fn lacking_space(file: &File, bytes: u64) -> std::io::Result<Vec<std::ops::Range<u64>>> {
+    match system::lacking_space(file, bytes) {
+        // Exact where the blocks of a file are counted without what the file system needs to find them.
+        Err(error) if system::is_unsupported(&error) => {
+            let is_solid = 512 * file.metadata()?.blocks() >= bytes;
+            Ok(if is_solid { Vec::new() } else { std::iter::once(0..bytes).collect() })
+        }
+        found => found,
     }
 }
 

@@ -12,6 +12,7 @@ pub mod biased;
 pub mod coroutines;
 mod data;
 pub mod device;
+pub mod flush;
 #[cfg(feature = "worlds")]
 pub mod hosted;
 pub mod latch;
@@ -24,6 +25,7 @@ pub mod recorder;
 mod running;
 mod step;
 pub(crate) mod system;
+pub(crate) mod threads;
 mod write_back;
 
 pub use address::{
@@ -31,10 +33,11 @@ pub use address::{
 };
 pub use data::DataWords;
 pub use device::{AlignedBuffer, Device, DeviceFile};
+pub use flush::{Guarded, Poison};
 #[cfg(feature = "worlds")]
 pub use hosted::{Hosted, Operation, Window, World};
 pub use mapping::{Mapping, MappingKind};
-pub(crate) use mapping::{allocate, extend};
+pub(crate) use mapping::{allocate, extend, lacking_space};
 pub use native::Native;
 pub(crate) use process::Process;
 pub use step::{Event, Step};
@@ -311,6 +314,18 @@ pub trait Memory {
     /// The device behind the pool, in the `Sync` domain; `None` where a fence makes durable.
     fn device(&self) -> Option<&dyn Device>;
 
+    /// Fails from the first failed flush of one of the pool's files on: [`flush`].
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    #[inline(always)]
+    fn check_poison(&self) -> Result<()> {
+        self.device().map_or(Ok(()), Device::check)
+    }
+
+    /// Poisons the pool, where its memory keeps that it is: because `what` failed with `error`.
+    fn set_poison(&self, _what: &str, _error: &std::io::Error) {}
+
     /// Fails if the file that stores go to was deleted or cut short by somebody else; then every later transaction fails as
     /// well. To be asked when persisting in bulk.
     ///
@@ -375,7 +390,8 @@ pub trait Memory {
     /// durably, where a device is behind it. Returns how many it has then.
     ///
     /// # Errors
-    /// The disk is full. Nothing has changed then.
+    /// The disk is full. Nothing has changed then. Or the longer file could not be made durable, and [`Memory::check_poison`] fails from
+    /// now on.
     fn grow(&self, least: u64, most: u64) -> std::io::Result<u64> {
         let Some(device) = self.device() else { return Ok(most) };
         let grow = |bytes| device.grow(DeviceFile::Heap, bytes).map(|()| bytes);
@@ -622,6 +638,13 @@ impl<M: Memory> Memory for &M {
     }
     fn check_file(&self) -> Result<()> {
         (**self).check_file()
+    }
+    #[inline(always)]
+    fn check_poison(&self) -> Result<()> {
+        (**self).check_poison()
+    }
+    fn set_poison(&self, what: &str, error: &std::io::Error) {
+        (**self).set_poison(what, error);
     }
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         (**self).make_space(at, bytes)

@@ -309,7 +309,7 @@ impl Memory for Native {
     #[inline(always)]
     fn begin_transaction(&self) -> Result<()> {
         self.process.check()?;
-        self.persistent.mapping.check_gone()?;
+        self.persistent.mapping.check_poison()?;
         if running::begin(self.pool()) { Ok(()) } else { Err(Error::Nested) }
     }
 
@@ -629,6 +629,15 @@ impl Memory for Native {
 
     fn check_file(&self) -> Result<()> {
         self.persistent.mapping.check_file()
+    }
+
+    #[inline(always)]
+    fn check_poison(&self) -> Result<()> {
+        self.persistent.mapping.check_poison()
+    }
+
+    fn set_poison(&self, what: &str, error: &std::io::Error) {
+        self.persistent.mapping.poison().set(what, error);
     }
 
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {

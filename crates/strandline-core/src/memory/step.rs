@@ -232,6 +232,8 @@ pub enum Step {
     SyncChecksumFlush,
     /// `Sync`: what checksums say of pages is forgotten before a large transaction writes them (an order).
     SyncForgetChecksums,
+    /// `Sync`: a failed flush of a file that has grown poisons the pool.
+    SyncGrowthFlush,
     /// SCT: between `lockDS` and `prepareLogEntry` (PB1).
     SynchronousLockBarrier,
     /// SCT: between `prepareLogEntry` and `mutateDS` (PB2, SB1).
@@ -270,7 +272,7 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 27] = [
+    pub const SYNC: [Self; 28] = [
         Self::SyncMarkBeforePages,
         Self::SyncMarkOwnWrite,
         Self::SyncMark,
@@ -298,6 +300,7 @@ impl Step {
         Self::SyncJournalRollBack,
         Self::SyncChecksumFlush,
         Self::SyncForgetChecksums,
+        Self::SyncGrowthFlush,
     ];
 }
 

@@ -177,12 +177,12 @@ impl SharedLog {
         journal: &Journal,
         durable: &mut u64,
     ) -> Result<()> {
-        let ended = self
-            .check_poison(&view.memory)
-            .and_then(|()| self.write_alone(view, journal, durable))
-            .and_then(|()| self.commit_alone(view, transaction));
-        self.let_checkpoints(view);
-        ended
+        let end = || {
+            self.check_poison(&view.memory)?;
+            self.write_alone(view, journal, durable)?;
+            self.commit_alone(view, transaction)
+        };
+        self.poisoning(&view.memory, "a commit", end, || self.let_checkpoints(view))
     }
 
     fn commit_alone<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<()> {

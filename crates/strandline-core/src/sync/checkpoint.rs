@@ -68,6 +68,8 @@ pub(super) struct Taken {
     start: u64,
     /// W, the last TxID in it.
     watermark: u64,
+    /// The first block behind all records: from there to S there are marks.
+    records_end: u64,
     /// Which bitmap holds its pages.
     bitmap: u64,
 }
@@ -103,15 +105,12 @@ impl SharedLog {
 
     fn checkpoint_at<M: Memory>(&self, view: &View<M>, haste: Haste) -> Result<CheckpointReport> {
         let memory = &view.memory;
-        lock(memory, self.checkpointing());
-        memory.store(self.wanted(), 0);
-        let report = self.check_poison(memory).and_then(|()| self.run_checkpoint(view, haste));
-        let report =
-            report.map(|report| CheckpointReport { given_back: self.give_back_clean(view), ..report });
-        unlock(memory, self.checkpointing());
-        // After the unlock: who waits for room and finds none may ask again.
-        self.announce_room(memory);
-        report
+        self.hold_latch_of_checkpoints(view, || {
+            memory.store(self.wanted(), 0);
+            self.check_poison(memory)?;
+            let report = self.run_checkpoint(view, haste)?;
+            Ok(CheckpointReport { given_back: self.give_back_clean(view), ..report })
+        })
     }
 
     pub(super) fn run_checkpoint<M: Memory>(&self, view: &View<M>, haste: Haste) -> Result<CheckpointReport> {
@@ -144,10 +143,11 @@ impl SharedLog {
         lock(memory, self.latch());
         let start = self.close_block(memory);
         let watermark = memory.load(self.last_transaction());
+        let records_end = memory.load(self.records_end());
         unlock(memory, self.latch());
         let bitmap = memory.load(self.active_bitmap());
         memory.store(self.active_bitmap(), 1 - bitmap);
-        Taken { start, watermark, bitmap }
+        Taken { start, watermark, records_end, bitmap }
     }
 
     /// Brings what was taken into the heap file, and says so in a slot.
@@ -158,10 +158,11 @@ impl SharedLog {
         haste: Haste,
     ) -> Result<CheckpointReport> {
         let (memory, device) = (&view.memory, self.device(view)?);
-        let Taken { start, watermark, bitmap } = taken;
+        let Taken { start, watermark, records_end, bitmap } = taken;
         let old_start = memory.load(self.start());
-        if start == old_start {
-            return Ok(CheckpointReport { start, watermark, ..CheckpointReport::default() });
+        if records_end <= old_start {
+            // There are marks of the last checkpoint at most.
+            return Ok(CheckpointReport { start: old_start, watermark, ..CheckpointReport::default() });
         }
         let pages = self.write_dirty_pages(view, device, bitmap, haste)?;
         memory.store(self.count(bitmap), 0);

@@ -112,7 +112,7 @@ impl<P: Deref<Target: Device>> Checksummed<P> {
     fn reach(&self, heap_bytes: u64) -> io::Result<()> {
         let (last_page, _) = place(heap_bytes.div_ceil(PAGE_BYTES).saturating_sub(1));
         if self.device.size(SUMS)? <= last_page {
-            self.device.grow(SUMS, (last_page + 1).next_multiple_of(GROWN_PAGES * PAGE_BYTES))?;
+            self.device.extend(SUMS, (last_page + 1).next_multiple_of(GROWN_PAGES * PAGE_BYTES))?;
         }
         Ok(())
     }
@@ -196,12 +196,12 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
         self.device.size(file)
     }
 
-    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
+    fn extend(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
         if file == DeviceFile::Heap {
             // Where the disk is full it is said now, and no checkpoint fails for it.
             self.reach(bytes)?;
         }
-        self.device.grow(file, bytes)
+        self.device.extend(file, bytes)
     }
 
     fn allocate(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
@@ -209,10 +209,11 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
     }
 
     fn punch(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
-        if file == DeviceFile::Heap {
-            self.forget_checksums(&mut (offset / PAGE_BYTES..(offset + bytes).div_ceil(PAGE_BYTES)))?;
-        }
         self.device.punch(file, offset, bytes)
+    }
+
+    fn needs_space(&self, file: DeviceFile) -> bool {
+        self.device.needs_space(file)
     }
 
     fn sector(&self, file: DeviceFile) -> u64 {
@@ -229,7 +230,7 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
 /// # Errors
 /// The device fails.
 pub fn create_checksums(device: &dyn Device, pool: &[u8; 16], layout: &Layout) -> io::Result<()> {
-    device.grow(SUMS, PAGE_BYTES)?;
+    device.extend(SUMS, PAGE_BYTES)?;
     device.write(SUMS, 0, &header(pool))?;
     let made = Checksummed::new(device, pool, layout);
     let end = device.size(DeviceFile::Heap)? / PAGE_BYTES;

@@ -15,12 +15,14 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::layout::PAGE_BYTES;
 use crate::memory::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
-use crate::memory::{allocate, extend, system};
+use crate::memory::threads::{panic_error, start_scoped};
+use crate::memory::{allocate, extend, flush, lacking_space, system};
 
 /// The heap file and the log file of a pool.
 ///
@@ -40,6 +42,8 @@ pub struct FileDevice {
     sizes: [AtomicU64; 2],
     /// From here on the heap file has no holes: it has grown since it was opened.
     solid: AtomicU64,
+    /// Whether parts of the heap file that are in use have no disk space of their own.
+    is_lacking: AtomicBool,
     counts: Counts,
 }
 
@@ -178,7 +182,8 @@ impl FileDevice {
         // Of a file that cannot be looked at nothing is known, and the next access says why.
         let size = |file: &OpenFile| file.buffered.metadata().map_or(0, |about| about.len()).into();
         let sizes = [size(&heap), size(&log)];
-        Self { heap, log, checksums: None, sizes, solid: u64::MAX.into(), counts: Counts::default() }
+        let (solid, is_lacking) = (u64::MAX.into(), AtomicBool::new(false));
+        Self { heap, log, checksums: None, sizes, solid, is_lacking, counts: Counts::default() }
     }
 
     /// With a file of checksums, too.
@@ -197,6 +202,44 @@ impl FileDevice {
                 return Err(system::error(libc::ESTALE));
             }
         }
+        Ok(())
+    }
+
+    /// Takes disk space for what the log, and the checksums, have none of: a copy may have holes, or share it with the original.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn take_space_for_log(&self) -> io::Result<()> {
+        for file in [Some(&self.log), self.checksums.as_ref()].into_iter().flatten() {
+            let bytes = file.buffered.metadata()?.len();
+            for part in lacking_space(&file.buffered, bytes)? {
+                allocate(&file.buffered, part.start, part.end - part.start)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes disk space for what these parts of the heap file, which are in use, have none of. What the disk has no room for is
+    /// taken when a transaction changes it ([`Device::needs_space`]), before that is acknowledged.
+    ///
+    /// # Errors
+    /// The file cannot be looked at; the disk is full, on a file system where reading a hole takes space.
+    pub fn take_space_for_heap(&self, used: &[Range<u64>]) -> io::Result<()> {
+        let file = &self.heap.buffered;
+        let mut is_lacking = false;
+        for hole in lacking_space(file, file.metadata()?.len())? {
+            for part in used {
+                let part = hole.start.max(part.start)..hole.end.min(part.end);
+                if part.is_empty() {
+                    continue;
+                }
+                match allocate(file, part.start, part.end - part.start) {
+                    Err(error) if system::reading_holes_takes_space(file)? => return Err(error),
+                    taken => is_lacking |= taken.is_err(),
+                }
+            }
+        }
+        self.is_lacking.store(is_lacking, Ordering::Release);
         Ok(())
     }
 
@@ -279,11 +322,12 @@ impl Device for FileDevice {
             return work();
         }
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..WRITERS).map(|_| scope.spawn(work)).collect();
+            // What the system has no thread for this one does.
+            let others: Vec<_> = (1..WRITERS).map_while(|_| start_scoped(scope, work).ok()).collect();
             let own = work();
             let joined = others.into_iter().map(|other| other.join());
-            let joined = joined.map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            joined.fold(own, |one, other| one.and(other))
+            let panicked = |panic: Box<dyn std::any::Any + Send>| Err(panic_error(&*panic));
+            joined.map(|one| one.unwrap_or_else(panicked)).fold(own, |one, other| one.and(other))
         })
     }
 
@@ -299,12 +343,12 @@ impl Device for FileDevice {
             (DeviceFile::Log, Some(direct)) => write_direct(direct, offset, from),
             (DeviceFile::Heap | DeviceFile::Checksums, Some(direct)) => {
                 write_direct(direct, offset, from)?;
-                open.buffered.sync_data()
+                flush::data(&open.buffered)
             }
             (_, None) if write_synchronously(&open.buffered, offset, from)? => Ok(()),
             (_, None) => {
                 open.buffered.write_all_at(from, offset)?;
-                open.buffered.sync_data()
+                flush::data(&open.buffered)
             }
         }
     }
@@ -314,18 +358,17 @@ impl Device for FileDevice {
             count(&self.counts.heap_flushes, 1);
         }
         self.check_files()?;
-        self.file(file).buffered.sync_data()
+        flush::data(&self.file(file).buffered)
     }
 
     fn size(&self, file: DeviceFile) -> io::Result<u64> {
         Ok(self.file(file).buffered.metadata()?.len())
     }
 
-    fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
+    fn extend(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
         let buffered = &self.file(file).buffered;
         let before = buffered.metadata()?.len();
         extend(buffered, bytes)?;
-        buffered.sync_all()?;
         if file == DeviceFile::Heap {
             self.solid.fetch_min(before, Ordering::Relaxed);
         }
@@ -342,6 +385,10 @@ impl Device for FileDevice {
             return Ok(());
         }
         allocate(&self.file(file).buffered, offset, bytes)
+    }
+
+    fn needs_space(&self, file: DeviceFile) -> bool {
+        file == DeviceFile::Heap && self.is_lacking.load(Ordering::Acquire)
     }
 
     fn punch(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {

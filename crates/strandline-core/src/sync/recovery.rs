@@ -19,7 +19,8 @@
 //!    would do no harm; it costs one write.)
 //! 4. If a large transaction was cut short, what its journal has is put back (`alone.rs`). The transactions are replayed into memory, page
 //!    by page, and every page that they touch, changed or not, is written to the heap file; flush. What is written and over the memory
-//!    bound is given back. Unchanged pages too: that the page cache already shows the new contents says nothing.
+//!    bound is given back. Unchanged pages too: that the page cache already shows the new contents says nothing. Nor does it say that
+//!    the file is as long as it seems: where it is longer than it need be, its last page is written again.
 //! 5. The life that begins is written into the log's header, durably. Then a slot with S + N, the highest TxID accepted and that
 //!    life goes over the older slot; flush. Every number of an
 //!    earlier life is below the S + N of its durable slot, and marked with another life, so that no block it left can
@@ -293,6 +294,7 @@ impl SharedLog {
             found.report.pages += pages.len() as u64;
             self.write_recovered(view, device, &pages, &mut copies)?;
         }
+        self.write_end_again(view, device).map_err(cannot("write", heap))?;
         if !memory.omitted(Step::SyncRecoveryHeapFlush) {
             device.flush(heap).map_err(cannot("flush", heap))?;
         }

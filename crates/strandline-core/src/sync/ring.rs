@@ -19,7 +19,7 @@
 //! Where the disk has no room for a longer file, the ring stays as it is until the pool is opened again.
 
 use crate::error::Result;
-use crate::layout::View;
+use crate::layout::{PAGE_BYTES, View};
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::latch::{lock, unlock};
 use crate::memory::{Memory, Space, Step, VolatileAddress};
@@ -32,40 +32,14 @@ use super::shared_log::{Failure, SPARE_BLOCKS, SharedLog};
 const CHECKPOINT: u64 = 1;
 const GROWTH: u64 = 2;
 
-/// Blocks of zeros written at a time.
-const BATCH_BLOCKS: u64 = 256;
-/// The same, beside commits: their blocks wait for that long.
-const SMALL_BATCH_BLOCKS: u64 = 32;
-
-/// Calls `write` with offset and contents of pieces of zeros of `batch` blocks, for the places of a ring from `from` to `to`.
-fn write_zeros(
-    batch: u64,
-    from: u64,
-    to: u64,
-    write: impl Fn(u64, &[u8]) -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    let zeros = AlignedBuffer::new((batch.min(to - from) * BLOCK_BYTES) as usize);
-    let (mut at, end) = (BLOCK_BYTES * (1 + from), BLOCK_BYTES * (1 + to));
-    while at < end {
-        let length = (end - at).min(zeros.len() as u64);
-        write(at, &zeros[..length as usize])?;
-        at += length;
-    }
-    Ok(())
-}
+/// Blocks of zeros written to a longer log between two flushes: commits wait for that long.
+const FILLED_BLOCKS: u64 = 32;
 
 /// Makes a new log file long enough for a ring of `ring` blocks, zeros, really written, so that no later append allocates. Durable after
 /// a flush.
 pub(super) fn fill(device: &dyn Device, ring: u64) -> std::io::Result<()> {
-    device.grow(DeviceFile::Log, BLOCK_BYTES * (1 + ring))?;
-    write_zeros(BATCH_BLOCKS, 0, ring, |at, zeros| device.write(DeviceFile::Log, at, zeros))
-}
-
-/// Makes a log file of a ring of `from` blocks, which goes on being written, long enough for `to`; durable on return.
-fn extend(device: &dyn Device, from: u64, to: u64) -> std::io::Result<()> {
-    device.grow(DeviceFile::Log, BLOCK_BYTES * (1 + to))?;
-    // Past the page cache: a flush of all of it together would hold up everybody for as long as that takes.
-    write_zeros(SMALL_BATCH_BLOCKS, from, to, |at, zeros| device.write_durable(DeviceFile::Log, at, zeros))
+    device.extend(DeviceFile::Log, BLOCK_BYTES * (1 + ring))?;
+    device.fill(DeviceFile::Log, BLOCK_BYTES, BLOCK_BYTES * ring)
 }
 
 /// Whether the blocks that are needed, numbers `needed`, lie at the same places in a ring of `ring` blocks and in one of `larger`.
@@ -147,13 +121,11 @@ impl SharedLog {
     /// [`Error::Poisoned`](crate::Error::Poisoned): the device failed, now or earlier.
     pub fn enlarge_ring<M: Memory>(&self, view: &View<M>, blocks: u64) -> Result<bool> {
         let memory = &view.memory;
-        lock(memory, self.checkpointing());
-        let enlarged = self.check_poison(memory).and_then(|()| self.enlarge(view, blocks));
-        memory.store(self.needed_word(), 0);
-        unlock(memory, self.checkpointing());
-        // Whoever waits for room finds it, or that there will be none.
-        self.announce_room(memory);
-        enlarged
+        self.hold_latch_of_checkpoints(view, || {
+            let enlarged = self.check_poison(memory).and_then(|()| self.enlarge(view, blocks));
+            memory.store(self.needed_word(), 0);
+            enlarged
+        })
     }
 
     fn enlarge<M: Memory>(&self, view: &View<M>, blocks: u64) -> Result<bool> {
@@ -164,17 +136,33 @@ impl SharedLog {
         }
         let from = ring.max(memory.load(self.extended_word()));
         if from < blocks {
-            if extend(device, from, blocks).is_err() {
+            if !self.extend(memory, device, from, blocks)? {
                 memory.store(self.bound_word(), ring);
                 return Ok(false);
             }
-            device.flush(DeviceFile::Log).map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
             memory.store(self.extended_word(), blocks);
         }
         self.close_gate(view);
         let done = self.enlarge_gated(view, device, blocks);
         self.open_gate(memory);
         done
+    }
+
+    /// Makes the log file of a ring of `from` blocks, which goes on being written, long enough for `to`, durably; `false` if there is no
+    /// room for it.
+    fn extend<M: Memory>(&self, memory: &M, device: &dyn Device, from: u64, to: u64) -> Result<bool> {
+        if device.extend(DeviceFile::Log, BLOCK_BYTES * (1 + to)).is_err() {
+            return Ok(false);
+        }
+        for from in (from..to).step_by(FILLED_BLOCKS as usize) {
+            let blocks = FILLED_BLOCKS.min(to - from);
+            if device.fill(DeviceFile::Log, BLOCK_BYTES * (1 + from), BLOCK_BYTES * blocks).is_err() {
+                return Ok(false);
+            }
+            // Not all of it together, which would hold up commits for as long as that takes.
+            device.flush(DeviceFile::Log).map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
+        }
+        Ok(true)
     }
 
     fn enlarge_gated<M: Memory>(&self, view: &View<M>, device: &dyn Device, blocks: u64) -> Result<bool> {
@@ -283,10 +271,31 @@ impl SharedLog {
             return;
         }
         memory.store(self.growth_word(), 0);
-        if bytes > memory.size(Space::Persistent) {
-            // Where the disk is full the transaction that needs more finds out.
-            let _ = memory.grow(bytes, bytes);
+        if bytes <= memory.size(Space::Persistent) {
+            return;
         }
+        let Err(error) = memory.grow(bytes, bytes) else { return };
+        // Where the disk is full the transaction that needs more finds out.
+        if memory.check_poison().is_err() {
+            self.poison(memory, Failure::HeapFlush, &error);
+        }
+    }
+
+    /// Writes the last page of the heap file again, if that has pages which the heap does not need yet: a failed flush of a file that had
+    /// grown may have lost them, although the system still shows them. Durable after a flush.
+    pub(super) fn write_end_again<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+    ) -> std::io::Result<()> {
+        let reached = view.memory.load(view.layout.reached()).min(view.layout.chunk_count);
+        let size = device.size(DeviceFile::Heap)? / PAGE_BYTES * PAGE_BYTES;
+        if size <= view.layout.end_of(reached).offset() {
+            return Ok(());
+        }
+        let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
+        device.read(DeviceFile::Heap, size - PAGE_BYTES, &mut page)?;
+        device.write(DeviceFile::Heap, size - PAGE_BYTES, &page)
     }
 
     /// Runs `body` while no checkpoint runs: neither the heap file nor the blocks from S on change, other than by
@@ -299,12 +308,50 @@ impl SharedLog {
         view: &View<M>,
         body: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        lock(&view.memory, self.checkpointing());
-        let result = self.check_poison(&view.memory).and_then(|()| body());
-        unlock(&view.memory, self.checkpointing());
-        // Who found no room while a checkpoint seemed to run has not asked for one.
-        self.announce_room(&view.memory);
-        result
+        self.hold_latch_of_checkpoints(view, || self.check_poison(&view.memory).and_then(|()| body()))
+    }
+
+    /// Runs `body` with the latch that a checkpoint holds. A panic there poisons the pool and leaves neither the latch nor the gate closed.
+    pub(super) fn hold_latch_of_checkpoints<M: Memory, R>(
+        &self,
+        view: &View<M>,
+        body: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        let memory = &view.memory;
+        lock(memory, self.checkpointing());
+        self.poisoning(memory, "a checkpoint", body, || {
+            if memory.load(self.gate()) != 0 {
+                self.open_gate(memory);
+            }
+            unlock(memory, self.checkpointing());
+            // After the unlock: a transaction that found no room while a checkpoint ran has not asked for another.
+            self.announce_room(memory);
+        })
+    }
+
+    // ---- without a thread for checkpoints ----
+
+    /// Whether no thread runs checkpoints.
+    fn unattended_word(&self) -> VolatileAddress {
+        self.line(Self::RING_LINE).word(5)
+    }
+
+    /// From now on each transaction that finds no room runs the checkpoint itself, since no thread does.
+    pub fn run_unattended<M: Memory>(&self, memory: &M) {
+        memory.store(self.unattended_word(), 1);
+    }
+
+    pub(super) fn is_unattended<M: Memory>(&self, memory: &M) -> bool {
+        memory.load(self.unattended_word()) != 0
+    }
+
+    /// Does what the thread for checkpoints would, for a transaction that waits for room and is not in commit.
+    pub(super) fn make_room_unattended<M: Memory>(&self, view: &View<M>) -> Result<()> {
+        self.checkpoint(view)?;
+        match self.larger_ring(view, false) {
+            Some(blocks) => self.enlarge_ring(view, blocks).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// The blocks that recovery needs and that are durable.

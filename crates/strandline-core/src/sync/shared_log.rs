@@ -49,6 +49,8 @@
 //! A failed write or flush poisons: from then on every operation of everybody answers [`Error::Poisoned`], also
 //! for what was durable before. What became of unacknowledged transactions is for recovery to find out.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use crate::error::{Error, FILE_GONE, Result};
 use crate::layout::{Layout, PAGE_BYTES, SharedLayout, Slot, View};
 use crate::log::{RECORD_BLOCKS, RECORD_BYTES, Record};
@@ -64,6 +66,7 @@ use super::pages::BITMAPS;
 use super::runs::pack;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile, Page};
 use crate::memory::latch::{load_in_order, lock, unlock};
+use crate::memory::threads::panic_error;
 
 /// The most blocks in one write: F of the rules of recovery.
 pub(super) const WRITE_BLOCKS: u64 = 256;
@@ -109,6 +112,8 @@ pub(super) enum Failure {
     SlotWrite,
     /// Nothing failed, but the pool was dropped under its workers.
     Dropped,
+    /// A panic has ended a commit, a flush or a checkpoint somewhere.
+    Panicked,
 }
 
 impl Failure {
@@ -125,6 +130,7 @@ impl Failure {
             3 => "flushing the heap",
             4 => "writing a checkpoint slot",
             5 => "its handle was dropped while a worker existed",
+            6 => "a thread panicked",
             _ => "input or output",
         }
     }
@@ -325,6 +331,8 @@ impl SharedLog {
 
     /// The error of a pool whose device failed.
     pub(crate) fn check_poison<M: Memory>(&self, memory: &M) -> Result<()> {
+        // The cause of the failure, where it is known: it may have been met outside the log.
+        memory.check_poison()?;
         match memory.load(self.poison_word()) {
             0 => Ok(()),
             code => {
@@ -345,12 +353,35 @@ impl SharedLog {
             memory.wake(word);
         }
         self.request_checkpoint(memory);
-        Failure::poisoned(what as u64, error)
+        memory.check_poison().err().unwrap_or_else(|| Failure::poisoned(what as u64, error))
+    }
+
+    /// Poisons the pool because of a panic in `what`, whose latches others may wait for.
+    #[cold]
+    pub(crate) fn poison_by_panic<M: Memory>(&self, memory: &M, what: &str, panic: &std::io::Error) {
+        memory.set_poison(what, panic);
+        self.poison(memory, Failure::Panicked, panic);
+    }
+
+    /// Runs `body`. If it panics, the pool is poisoned, and `release` is to release what `body` held; then the panic goes on.
+    pub(super) fn poisoning<M: Memory, R>(
+        &self,
+        memory: &M,
+        what: &str,
+        body: impl FnOnce() -> R,
+        release: impl FnOnce(),
+    ) -> R {
+        let outcome = catch_unwind(AssertUnwindSafe(body));
+        if let Err(panic) = &outcome {
+            self.poison_by_panic(memory, what, &panic_error(&**panic));
+        }
+        release();
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Ends the log under workers that outlive their pool: nobody would run checkpoints for them.
     pub(crate) fn abandon<M: Memory>(&self, memory: &M) {
-        let _ = self.poison(memory, Failure::Dropped, &system::error(libc::ECANCELED));
+        self.poison(memory, Failure::Dropped, &system::error(libc::ECANCELED));
     }
 
     // ---- reservation ----
@@ -416,6 +447,12 @@ impl SharedLog {
             match self.try_reserve(memory, blocks) {
                 Room::Reserved => break Ok(()),
                 Room::RingFull if !self.need_ring(memory, blocks) => break Err(self.too_large(memory)),
+                Room::RingFull | Room::TooDirty if self.is_unattended(memory) => {
+                    match self.make_room_unattended(view) {
+                        Ok(()) => continue,
+                        Err(error) => break Err(error),
+                    }
+                }
                 Room::RingFull | Room::TooDirty => self.ask_for_checkpoint(memory),
                 // Nobody may be waiting for what fills staging: its committers wait later.
                 Room::StagingFull => {
@@ -597,14 +634,16 @@ impl SharedLog {
                 continue;
             }
             // The last leader may have done it since.
-            let done = self
-                .check_poison(memory)
-                .and_then(|()| if is_done() { Ok(()) } else { self.flush(view, marks) });
-            memory.store(self.leader(), 0);
-            memory.fetch_add(self.flushes(), 1);
-            memory.wake(self.flushes());
-            self.announce_room(memory);
-            done?;
+            let lead = || {
+                self.check_poison(memory)?;
+                if is_done() { Ok(()) } else { self.flush(view, marks) }
+            };
+            self.poisoning(memory, "a flush of the log", lead, || {
+                memory.store(self.leader(), 0);
+                memory.fetch_add(self.flushes(), 1);
+                memory.wake(self.flushes());
+                self.announce_room(memory);
+            })?;
         }
     }
 

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::engine::{Tx, Worker};
 use crate::layout::{Geometry, Layout, SharedLayout, View};
-use crate::memory::{Device, DeviceFile, Mapping, MappingKind, Memory, Native};
+use crate::memory::{Device, DeviceFile, Mapping, MappingKind, Memory, Native, VolatileAddress, WORD_BYTES};
+use crate::scheme::BPPM;
 use crate::transaction::{Concurrency, Read, Runner, Transaction};
 use crate::{Domain, Error};
 
@@ -45,8 +46,35 @@ impl Device for Full {
     fn size(&self, file: DeviceFile) -> std::io::Result<u64> {
         self.0.size(file)
     }
-    fn grow(&self, _: DeviceFile, _: u64) -> std::io::Result<()> {
+    fn extend(&self, _: DeviceFile, _: u64) -> std::io::Result<()> {
         Err(std::io::ErrorKind::StorageFull.into())
+    }
+    fn is_direct(&self, file: DeviceFile) -> bool {
+        self.0.is_direct(file)
+    }
+}
+
+/// A device that panics when the heap is flushed.
+struct Panicking(FileDevice);
+
+impl Device for Panicking {
+    fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
+        self.0.read(file, offset, into)
+    }
+    fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> std::io::Result<()> {
+        self.0.write(file, offset, from)
+    }
+    fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> std::io::Result<()> {
+        self.0.write_durable(file, offset, from)
+    }
+    fn flush(&self, _: DeviceFile) -> std::io::Result<()> {
+        panic!("the device panics")
+    }
+    fn size(&self, file: DeviceFile) -> std::io::Result<u64> {
+        self.0.size(file)
+    }
+    fn extend(&self, file: DeviceFile, bytes: u64) -> std::io::Result<()> {
+        self.0.extend(file, bytes)
     }
     fn is_direct(&self, file: DeviceFile) -> bool {
         self.0.is_direct(file)
@@ -470,5 +498,36 @@ fn a_ring_grows_under_commits() {
         drop(view);
         let (view, report) = files.open();
         assert_eq!((view.memory.load(at), report.watermark), (101, 98));
+    }
+}
+
+#[test]
+fn a_checkpoint_that_panics_poisons_and_leaves_no_latch() {
+    let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 14 };
+    let files = Files::create(geometry, SyncParameters::default(), false);
+    let (view, _) = files.open();
+    let device: Arc<dyn Device + Send + Sync> = Arc::new(Panicking(files.device()));
+    let heap = Mapping::file(&files.file("heap"), geometry.size, MappingKind::Private).unwrap();
+    let volatile = Mapping::anonymous(files.shared.bytes()).unwrap();
+    let memory = Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();
+    // The volatile words as recovery has left them.
+    let words = files.shared.bytes() / WORD_BYTES;
+    (0..words)
+        .map(|word| VolatileAddress::new(word * WORD_BYTES))
+        .for_each(|at| memory.store(at, view.memory.load(at)));
+    let view = View { memory, layout: files.layout, shared: files.shared };
+    let fork = || View { memory: view.memory.fork(), layout: files.layout, shared: files.shared };
+    let mut worker =
+        Worker::<_, Concurrency>::lease_of(fork(), &BPPM, Concurrency::Stm, Some(files.log)).unwrap();
+    worker.run(|tx| tx.write(tx.root(0), 5)).unwrap();
+    let checkpoint = || files.log.checkpoint(&view);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(checkpoint)).is_err());
+    // Neither waits for the latch or the gate.
+    for _ in 0..2 {
+        match checkpoint() {
+            Err(Error::Poisoned(why)) => assert!(why.contains("the device panics"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 6)), Err(Error::Poisoned(_))));
     }
 }

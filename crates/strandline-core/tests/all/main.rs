@@ -3,8 +3,12 @@
 mod checksums;
 mod compact;
 mod directions;
+#[cfg(target_os = "linux")]
+mod flush_failures;
+mod flushes;
 mod growth;
 mod heap;
+mod panics;
 mod plain;
 mod pool_file;
 mod readers;

@@ -31,7 +31,12 @@ fn in_process(name: &str, limited: impl FnOnce(&Path)) {
 }
 
 fn limit(resource: libc::__rlimit_resource_t, bytes: u64) {
-    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // Only root may raise the most that it can be.
+    // SAFETY: a structure of numbers, for which zeros are values.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: the limit can be written for the whole call.
+    assert_eq!(unsafe { libc::getrlimit(resource, &mut limit) }, 0);
+    limit.rlim_cur = bytes.min(limit.rlim_max);
     // SAFETY: the limit is borrowed for the call, which changes this process alone.
     assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
 }
@@ -162,6 +167,61 @@ fn the_memory_of_old_versions_goes_back_when_the_last_snapshot_ends() {
                 let left = anonymous_bytes();
                 assert!(left < before + (6 << 20), "{domain:?}: {before}, {most}, {left}");
             }
+        }
+    });
+}
+
+/// From now on no thread can be started.
+fn forbid_threads() {
+    // SAFETY: the calls change this process's user and limits alone. Root is above the limit.
+    unsafe {
+        if libc::geteuid() == 0 {
+            assert_eq!(libc::setgid(65534), 0);
+            assert_eq!(libc::setuid(65534), 0);
+        }
+    }
+    limit(libc::RLIMIT_NPROC, 0);
+    let refused = std::thread::Builder::new().spawn(|| ()).expect_err("no thread can be started");
+    assert_eq!(refused.raw_os_error(), Some(libc::EAGAIN));
+}
+
+#[test]
+fn without_threads_everything_is_done_by_the_caller() {
+    in_process("without_threads_everything_is_done_by_the_caller", |folder| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+        forbid_threads();
+        for checksums in [false, true] {
+            let sync = strandline_core::sync::SyncParameters {
+                ring_blocks: 32,
+                initial_ring_blocks: 4,
+                dirty_pages: 48,
+                checksums,
+                ..Default::default()
+            };
+            let options = Options { sync, ..options(Domain::Sync) };
+            let path = folder.join(format!("pool{checksums}"));
+            let pool = Pool::create(&path, &options).unwrap();
+            let mut worker = pool.worker().unwrap();
+            let block = worker.run(|tx| tx.alloc(4 << 20)).unwrap();
+            for round in 0..5 {
+                for page in 0..100 {
+                    // Scattered, which several threads would write.
+                    let at = block.byte(4096 * (page * 7 % 1000));
+                    worker.run(|tx| tx.write(at, round + page)).unwrap();
+                }
+                // More than the ring has at first.
+                worker
+                    .run(|tx| (0..1500).try_for_each(|word| tx.write(block.word(3 * word + 1), round)))
+                    .unwrap();
+                let (_, transaction) = worker.run_later(|tx| tx.write(tx.root(0), round)).unwrap();
+                assert!(pool.ticket(transaction).unwrap().is_durable().unwrap(), "nobody flushes it later");
+            }
+            worker.run(|tx| (0..1 << 19).try_for_each(|word| tx.write(block.word(word), word))).unwrap();
+            drop(worker);
+            pool.close().unwrap();
+            let pool = Pool::open(&path, &options).unwrap();
+            assert_eq!(pool.worker().unwrap().view(|tx| tx.read(block.word(77_777))).unwrap(), 77_777);
         }
     });
 }

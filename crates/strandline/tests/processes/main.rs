@@ -6,6 +6,8 @@ mod compile_fail;
 mod files;
 mod fork;
 mod full;
+#[cfg(target_os = "linux")]
+mod full_disks;
 mod limits;
 mod migration;
 mod stray_write;

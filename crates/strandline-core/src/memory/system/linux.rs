@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -117,6 +118,131 @@ pub fn punch(file: &File, at: u64, bytes: u64) -> io::Result<()> {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed.
     succeeded(unsafe { libc::fallocate(file.as_raw_fd(), mode, at, bytes) })
+}
+
+/// One call's worth of what a file system says of a file's extents (`struct fiemap`).
+#[repr(C)]
+struct ExtentMap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    room: u32,
+    reserved: u32,
+    extents: [Extent; EXTENTS],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved: [u64; 2],
+    flags: u32,
+    more_reserved: [u32; 3],
+}
+
+const EXTENTS: usize = 64;
+const FS_IOC_FIEMAP: libc::Ioctl = 0xc020_660b_u32 as libc::Ioctl;
+const FIEMAP_EXTENT_LAST: u32 = 1;
+const FIEMAP_EXTENT_SHARED: u32 = 0x2000;
+const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
+const FALLOC_FL_UNSHARE_RANGE: c_int = 0x40;
+const BTRFS: u32 = 0x9123_683e;
+const TMPFS: u32 = 0x0102_1994;
+/// File systems that write to another place when they overwrite: ZFS, bcachefs, NILFS.
+const COPYING: [u32; 3] = [0x2fc1_2fc1, 0xca45_1a4e, 0x3434];
+
+/// The ranges of the first `bytes` bytes of `file` that have no disk space of their own, in order: holes, and what is shared with other
+/// files, such as clones. Space that was allocated and not yet written is none of them.
+///
+/// # Errors
+/// [`super::is_unsupported`]: the file system does not tell.
+pub fn lacking_space(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
+    let mut lacking = Vec::new();
+    let mut at = 0;
+    while at < bytes {
+        // SAFETY: a structure of numbers, for which zeros are values.
+        let mut map: ExtentMap = unsafe { std::mem::zeroed() };
+        (map.start, map.length, map.room) = (at, bytes - at, EXTENTS as u32);
+        // SAFETY: the call writes at most `room` extents behind the head of the structure, which is borrowed for it alone; a descriptor
+        // that is open, for `file` is borrowed.
+        let asked = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) };
+        match succeeded(asked) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => {
+                return Err(super::error(libc::EOPNOTSUPP));
+            }
+            asked => asked?,
+        }
+        let found = &map.extents[..EXTENTS.min(map.mapped as usize)];
+        for extent in found {
+            let end = (extent.logical + extent.length).min(bytes);
+            if extent.logical.min(bytes) > at {
+                lacking.push(at..extent.logical.min(bytes));
+            }
+            if extent.flags & FIEMAP_EXTENT_SHARED != 0 && at.max(extent.logical) < end {
+                lacking.push(at.max(extent.logical)..end);
+            }
+            at = at.max(end);
+        }
+        if found.last().is_none_or(|last| last.flags & FIEMAP_EXTENT_LAST != 0) {
+            break;
+        }
+    }
+    if at < bytes {
+        lacking.push(at..bytes);
+    }
+    Ok(lacking)
+}
+
+/// Gives the `bytes` bytes of `file` at `at` disk space of their own where they share it with other files.
+pub fn unshare(file: &File, at: u64, bytes: u64) -> io::Result<()> {
+    let (at, bytes) = (offset(at)?, offset(bytes)?);
+    // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed.
+    match succeeded(unsafe { libc::fallocate(file.as_raw_fd(), FALLOC_FL_UNSHARE_RANGE, at, bytes) }) {
+        // It is what file systems without shared extents say, too.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(super::error(libc::EOPNOTSUPP)),
+        done => done,
+    }
+}
+
+fn file_system(file: &File) -> io::Result<u32> {
+    // SAFETY: a structure of numbers, for which zeros are values.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure can be written for the whole call; a descriptor that is open, for `file` is borrowed.
+    succeeded(unsafe { libc::fstatfs(file.as_raw_fd(), &mut about) })?;
+    Ok(about.f_type as u32)
+}
+
+fn inode_flags(file: &File) -> io::Result<c_int> {
+    let mut flags: c_int = 0;
+    // SAFETY: the call writes a number to where it is told; a descriptor that is open, for `file` is borrowed.
+    succeeded(unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_GETFLAGS, &raw mut flags) })?;
+    Ok(flags)
+}
+
+/// Has `file`, which is empty, be overwritten in place on a file system that would otherwise write elsewhere and can do without.
+pub fn overwrite_in_place(file: &File) -> io::Result<()> {
+    if file_system(file)? != BTRFS {
+        return Ok(());
+    }
+    let flags = inode_flags(file)? | FS_NOCOW_FL;
+    // SAFETY: the call reads a number from where it is told; a descriptor that is open, for `file` is borrowed.
+    succeeded(unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS, &raw const flags) })
+}
+
+/// Whether overwriting a part of `file` takes new disk space, although it has some.
+pub fn overwriting_takes_space(file: &File) -> io::Result<bool> {
+    match file_system(file)? {
+        BTRFS => Ok(inode_flags(file)? & FS_NOCOW_FL == 0),
+        other => Ok(COPYING.contains(&other)),
+    }
+}
+
+/// Whether reading a hole of `file` through a mapping takes space, and is a bus error where there is none.
+pub fn reading_holes_takes_space(file: &File) -> io::Result<bool> {
+    Ok(file_system(file)? == TMPFS)
 }
 
 /// Opens `file` a second time, past the page cache. `durable`: each write is durable when it returns.

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -69,6 +70,31 @@ pub fn punch(file: &File, at: u64, bytes: u64) -> io::Result<()> {
         libc::fpunchhole_t { fp_flags: 0, reserved: 0, fp_offset: offset(at)?, fp_length: offset(bytes)? };
     // SAFETY: the call reads the structure, which lives for all of it; a descriptor that is open, for `file` is borrowed.
     succeeded(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_PUNCHHOLE, &hole) })
+}
+
+/// The file system does not tell.
+pub fn lacking_space(_: &File, _: u64) -> io::Result<Vec<Range<u64>>> {
+    unsupported()
+}
+
+/// A clone's parts get space of their own when they are written.
+pub fn unshare(_: &File, _: u64, _: u64) -> io::Result<()> {
+    unsupported()
+}
+
+/// APFS always writes elsewhere.
+pub fn overwrite_in_place(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// APFS always writes elsewhere.
+pub fn overwriting_takes_space(_: &File) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// Holes read as zeros.
+pub fn reading_holes_takes_space(_: &File) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// What goes past the page cache here is durable only after a flush all the same, and needs one more.

@@ -574,6 +574,7 @@ impl Recorder {
                     self.events.push(Event::Punch { inode, offset, bytes: inside });
                 }
             }
+            // Space of its own for what is shared with other files: the contents stay (`FALLOC_FL_UNSHARE_RANGE`).
             other => panic!("teach the recorder mode {other:#x} of fallocate"),
         }
         if !keeps_size && end > size {

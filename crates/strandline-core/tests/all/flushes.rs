@@ -1,0 +1,124 @@
+//! Files are made durable in one place, `memory/flush.rs`, and no result of a flush is dropped: the system reports a lost write-back once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Calls that make a file durable.
+const PRIMITIVES: [&str; 9] = [
+    "sync_all(",
+    "sync_data(",
+    "libc::msync",
+    "libc::fsync",
+    "libc::fdatasync",
+    "libc::syncfs",
+    "libc::sync_file_range",
+    "system::synchronize(",
+    "system::write_durable(",
+];
+
+/// Where they may stand: the primitives with their wrappers, and what calls these with a guard around them.
+const ALLOWED: [&str; 5] = [
+    "memory/flush.rs",
+    "memory/system/linux.rs",
+    "memory/system/macos.rs",
+    "memory/mapping.rs",
+    "sync/file_device.rs",
+];
+
+/// Calls whose results say whether something became durable.
+const FLUSHES: [&str; 9] = [
+    "flush::file(",
+    "flush::data(",
+    "flush::folder(",
+    ".flush(DeviceFile",
+    ".flush(file)",
+    ".write_durable(",
+    ".write_pages(",
+    ".grow(",
+    ".synchronize(",
+];
+
+/// What drops a result.
+const DROPS: [&str; 8] =
+    ["let _ =", "drop(", ".ok()", ".ok();", ".unwrap_or(", ".unwrap_or_default(", ".is_ok()", ".is_err()"];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The code without comments and without what follows the first unit test.
+fn code(text: &str) -> String {
+    let tests = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    text[..tests].lines().map(|line| line.split("//").next().unwrap().to_owned() + "\n").collect()
+}
+
+/// What is wrong in a file, named as below `src`.
+fn wrong(name: &str, text: &str) -> Vec<String> {
+    let code = code(text);
+    let mut wrong = Vec::new();
+    for primitive in PRIMITIVES.iter().filter(|primitive| code.contains(**primitive)) {
+        if !ALLOWED.contains(&name) {
+            wrong.push(format!("{name} calls {primitive}..): use memory/flush.rs"));
+        }
+    }
+    // Results are dropped in the statement that has them.
+    for statement in code.split([';', '{', '}']) {
+        let flushes = FLUSHES.iter().find(|call| statement.contains(**call));
+        let drops = DROPS.iter().find(|drop| statement.contains(**drop));
+        if let (Some(call), Some(drop)) = (flushes, drops) {
+            wrong.push(format!("{name} drops the result of {call}..) by {drop}"));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn files_are_flushed_in_one_place_and_no_result_is_dropped() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    sources(&src, &mut paths);
+    let mut found = Vec::new();
+    for path in paths.iter().filter(|path| path.file_stem().is_some_and(|stem| stem != "tests")) {
+        let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
+        found.extend(wrong(name, &fs::read_to_string(path).unwrap()));
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The crates above the engine flush no file of a pool at all.
+#[test]
+fn nothing_above_the_engine_flushes_files() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for name in ["strandline", "strandline-c", "strandline-sqlite"] {
+        let mut paths = Vec::new();
+        sources(&crates.join(name).join("src"), &mut paths);
+        assert!(!paths.is_empty());
+        for path in paths {
+            let found = wrong(&path.display().to_string(), &fs::read_to_string(&path).unwrap());
+            assert!(found.is_empty(), "{found:#?}");
+        }
+    }
+}
+
+#[test]
+fn each_kind_is_seen() {
+    for (text, is_wrong) in [
+        ("file.sync_all()?;", true),
+        ("// file.sync_all()?;", false),
+        ("let _ = memory.grow(bytes, bytes);", true),
+        ("if x { device.flush(DeviceFile::Heap).ok(); }", true),
+        ("flush::file(&file).unwrap_or(());", true),
+        ("device.flush(DeviceFile::Heap)?; let _ = thread.join();", false),
+        ("#[cfg(test)]\nmod tests {\n    file.sync_all();\n}", false),
+    ] {
+        assert_eq!(!wrong("file/pool.rs", text).is_empty(), is_wrong, "{text}");
+    }
+    assert!(wrong("memory/flush.rs", "file.sync_all()").is_empty());
+}

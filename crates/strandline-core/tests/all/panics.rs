@@ -1,0 +1,171 @@
+//! Panics of what is the caller's, where a lock is held or a thread of the pool's runs.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use strandline_core::engine::{Control, Setup, SingleWriter, Stm, Worker};
+use strandline_core::example::{durable_path_and_options, path_and_options, recorded};
+use strandline_core::layout::View;
+use strandline_core::memory::recorder::Recorder;
+use strandline_core::memory::{Event, Hosted, Operation, Space, Step, World};
+use strandline_core::{Pool, Read, Runner, Transaction};
+
+struct PanicsWhenWoken;
+
+impl Wake for PanicsWhenWoken {
+    fn wake(self: Arc<Self>) {
+        panic!("the executor is broken");
+    }
+}
+
+struct Unparks(std::thread::Thread);
+
+impl Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[test]
+fn a_waker_that_panics_ends_nothing() {
+    let (path, options) = durable_path_and_options();
+    let options = strandline_core::Options { flush_interval: Duration::from_secs(3600), ..options };
+    let pool = Pool::create(&path, &options).unwrap();
+    let mut worker = pool.worker().unwrap();
+    let mut later = |value| {
+        let (_, transaction) = worker.run_later(|tx| tx.write(tx.root(0), value)).unwrap();
+        pool.ticket(transaction).unwrap()
+    };
+    let broken = Waker::from(Arc::new(PanicsWhenWoken));
+    for value in 0..3 {
+        let mut first = pin!(later(value));
+        let _ = first.as_mut().poll(&mut Context::from_waker(&broken));
+        // Woken by the thread that flushes, or never.
+        let waker = Waker::from(Arc::new(Unparks(std::thread::current())));
+        let mut second = pin!(later(10 + value));
+        while second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            std::thread::park();
+        }
+        assert!(matches!(first.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Ok(()))));
+    }
+    drop(worker);
+    pool.close().unwrap();
+}
+
+/// What a closure returns; it panics when it is dropped, if it is to.
+struct Bomb<'a>(&'a AtomicU32);
+
+impl Drop for Bomb<'_> {
+    fn drop(&mut self) {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+            panic!("dropped");
+        }
+    }
+}
+
+#[test]
+fn a_result_that_panics_when_it_is_dropped_leaves_no_lock() {
+    for (path, options) in [path_and_options(), durable_path_and_options()] {
+        let pool = Setup::from(Stm).create(&path, &options).unwrap();
+        let (mut first, mut second) = (pool.worker().unwrap(), pool.worker().unwrap());
+        let block = first.run(|tx| tx.alloc(4096)).unwrap();
+        let (read, written) = (block, block.byte(512));
+        let drops = AtomicU32::new(0);
+        let run = AssertUnwindSafe(|| {
+            first.run(|tx| {
+                let seen = tx.read(read)?;
+                // Whoever commits in between has this commit fail.
+                std::thread::scope(|threads| {
+                    let write = || second.run(|tx| tx.write(read, seen + 1));
+                    threads.spawn(write).join().unwrap().unwrap();
+                });
+                tx.write(written, seen)?;
+                Ok(Bomb(&drops))
+            })
+        });
+        assert!(catch_unwind(run).is_err(), "the commit fails once");
+        second.run(|tx| tx.write(written, 5)).unwrap();
+        first.run(|tx| tx.write(written, 6)).unwrap();
+        assert_eq!(second.view(|tx| tx.read(written)).unwrap(), 6);
+        drop((first, second));
+        pool.close().unwrap();
+    }
+}
+
+#[test]
+fn a_closure_that_panics_leaves_no_lock_with_a_single_writer() {
+    let (path, options) = durable_path_and_options();
+    let pool = Setup::from(SingleWriter).create(&path, &options).unwrap();
+    let (mut first, mut second) = (pool.worker().unwrap(), pool.worker().unwrap());
+    let run = AssertUnwindSafe(|| {
+        first.run(|tx| {
+            tx.write(tx.root(0), 5)?;
+            if tx.read(tx.root(0))? == 5 {
+                panic!("in the closure");
+            }
+            Ok(())
+        })
+    });
+    assert!(catch_unwind(run).is_err());
+    second.run(|tx| tx.write(tx.root(1), 6)).unwrap();
+    assert_eq!(first.view(|tx| tx.read(tx.root(0))).unwrap(), 0);
+}
+
+/// A world in which a commit panics, if it is to.
+struct Panicking {
+    recorder: Rc<Recorder>,
+    is_armed: Cell<bool>,
+}
+
+impl World for Panicking {
+    fn perform(&self, thread: usize, operation: Operation) -> u64 {
+        if matches!(operation, Operation::Event(Event::Commit(1..))) && self.is_armed.take() {
+            panic!("in a commit");
+        }
+        self.recorder.perform(thread, operation)
+    }
+    fn switches(&self, thread: usize) -> bool {
+        self.recorder.switches(thread)
+    }
+    fn omitted(&self, step: Step) -> bool {
+        self.recorder.omitted(step)
+    }
+    fn size(&self, space: Space) -> u64 {
+        self.recorder.size(space)
+    }
+}
+
+#[test]
+fn a_panic_in_a_commit_leaves_no_lock() {
+    fn check<C: Control<Hosted>>(control: C)
+    where
+        Setup<C>: From<C>,
+    {
+        let (recorder, view, _) = recorded();
+        let world = Rc::new(Panicking { recorder, is_armed: Cell::new(false) });
+        let fork = |thread| View {
+            memory: Hosted::new(world.clone(), thread),
+            layout: view.layout,
+            shared: view.shared,
+        };
+        let mut first = Worker::lease(fork(0), control, None).unwrap();
+        let mut second = Worker::lease(fork(1), control, None).unwrap();
+        world.is_armed.set(true);
+        let run = AssertUnwindSafe(|| first.run(|tx| tx.write(tx.root(0), 5)));
+        assert!(catch_unwind(run).is_err());
+        assert!(!world.is_armed.get());
+        // Nobody waits for a lock, or is refused as one that runs.
+        second.run(|tx| tx.write(tx.root(0), 6)).unwrap();
+        first.run(|tx| tx.write(tx.root(1), 7)).unwrap();
+        assert_eq!(second.view(|tx| tx.read(tx.root(1))).unwrap(), 7);
+    }
+    check(Stm);
+    check(SingleWriter);
+}

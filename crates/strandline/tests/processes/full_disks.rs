@@ -1,0 +1,244 @@
+//! Small file systems that are filled up: pools, and copies of them that have holes or share their space with the original. What is
+//! acknowledged survives, and a full disk is an error that passes. Mounting takes root; where a file system is not available
+//! the test says so and leaves it out.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use strandline_core::file::log_path;
+use strandline_core::layout::Geometry;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::sync::SyncParameters;
+use strandline_core::{Domain, Error, Options, Pool, Read, Runner, Transaction};
+
+const PAGES: u64 = 256;
+
+/// A mounted file system, unmounted when it is dropped.
+struct Mounted {
+    folder: tempfile::TempDir,
+    at: PathBuf,
+}
+
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    let status = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+impl Mounted {
+    fn new(kind: &str, bytes: u64) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, at) = (folder.path().join("image"), folder.path().join("mounted"));
+        std::fs::create_dir(&at).unwrap();
+        let (image_name, at_name) = (image.to_str().unwrap(), at.to_str().unwrap());
+        let mounted = if kind == "tmpfs" {
+            succeeds("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs", at_name])
+        } else {
+            File::create(&image).unwrap().set_len(bytes).unwrap();
+            let made = match kind {
+                // As on disks that are larger.
+                "ext4" => succeeds("mkfs.ext4", &["-b", "4096", image_name]),
+                _ => succeeds(&format!("mkfs.{kind}"), &[image_name]),
+            };
+            made && succeeds("mount", &["-t", kind, "-o", "loop", image_name, at_name])
+        };
+        if !mounted {
+            println!("left out: {kind} cannot be made and mounted here");
+            return None;
+        }
+        Some(Self { folder, at })
+    }
+
+    /// Takes all the space that is left.
+    fn fill(&self) {
+        let mut file = File::create(self.at.join("filler")).unwrap();
+        // Smaller and smaller pieces.
+        for piece in [1 << 20, 1 << 16, 1 << 12, 512] {
+            let piece = vec![0x55; piece];
+            while file.write_all(&piece).is_ok() {
+                if piece.len() > 1 << 16 {
+                    continue;
+                }
+                if file.sync_data().is_err() {
+                    break;
+                }
+            }
+        }
+        // What was promised may be refused when it is written.
+        let _ = file.sync_data();
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.at.join("filler")).unwrap();
+        assert!(succeeds("sync", &["-f", self.at.to_str().unwrap()]));
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let name = self.at.to_str().unwrap();
+        if !succeeds("umount", &[name]) {
+            succeeds("umount", &["-l", name]);
+        }
+        let _ = &self.folder;
+    }
+}
+
+fn options(domain: Domain) -> Options {
+    Options {
+        domain,
+        geometry: Geometry { size: 64 << 20, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 16 },
+        sync: SyncParameters {
+            ring_blocks: 64,
+            initial_ring_blocks: 64,
+            dirty_pages: 64,
+            ..SyncParameters::default()
+        },
+        lock_bits: 10,
+        ..Options::default()
+    }
+}
+
+/// A pool, closed, with a block most of whose pages are zeros.
+fn create(path: &Path) -> PersistentAddress {
+    let pool = Pool::create(path, &options(Domain::Sync)).unwrap();
+    let mut worker = pool.worker().unwrap();
+    let block = worker.run(|tx| tx.alloc(PAGES * 4096)).unwrap();
+    worker.run(|tx| (0..4).try_for_each(|page| tx.write(block.byte(4096 * page), 1000 + page))).unwrap();
+    drop(worker);
+    pool.close().unwrap();
+    block
+}
+
+/// Copies both files of a pool.
+fn copy([heap, log]: [&str; 2], from: &Path, to: &Path) -> bool {
+    let copy = |how: &str, from: &Path, to: &Path| {
+        let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
+        // Without a flag it would share where it can.
+        let shares = if how.starts_with("--reflink") { how } else { "--reflink=never" };
+        succeeds("cp", &[how, shares, from, to])
+    };
+    copy(heap, from, to) && copy(log, &log_path(from), &log_path(to))
+}
+
+/// While the disk is full: opens the pool for reading and for writing, changes what it holds, and compares, again when there is room;
+/// how many transactions were refused. `must_open`: for writing, too.
+fn use_full(mounted: &Mounted, path: &Path, block: PersistentAddress, must_open: bool) -> u64 {
+    let what = path.display();
+    let reader =
+        Pool::open_read_only(path, &options(Domain::Sync)).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(reader.worker().unwrap().view(|tx| tx.read(block.byte(4096))).unwrap(), 1001);
+    reader.close().unwrap();
+    let mut expected: Vec<u64> = (0..PAGES).map(|page| if page < 4 { 1000 + page } else { 0 }).collect();
+    let mut refused = 0;
+    match Pool::open(path, &options(Domain::Sync)) {
+        Ok(pool) => {
+            let mut worker = pool.worker().unwrap();
+            for round in 0..3 {
+                for page in 0..PAGES {
+                    let value = 1 + round * PAGES + page;
+                    match worker.run(|tx| tx.write(block.byte(4096 * page), value)) {
+                        Ok(()) => expected[page as usize] = value,
+                        Err(Error::Io { source, .. }) if source.raw_os_error() == Some(libc::ENOSPC) => {
+                            refused += 1
+                        }
+                        Err(error) => panic!("{what}: {error}"),
+                    }
+                }
+                pool.checkpoint().unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+            drop(worker);
+            pool.close().unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
+        Err(Error::Io { source, .. }) if source.raw_os_error() == Some(libc::ENOSPC) && !must_open => {
+            refused = 1
+        }
+        Err(error) => panic!("{what}: {error}"),
+    }
+    mounted.make_room();
+    let pool = Pool::open(path, &options(Domain::Sync)).unwrap();
+    let mut worker = pool.worker().unwrap();
+    for (page, &value) in (0..).zip(&expected) {
+        assert_eq!(worker.view(|tx| tx.read(block.byte(4096 * page))).unwrap(), value, "{what}, page {page}");
+    }
+    worker.run(|tx| (0..PAGES).try_for_each(|page| tx.write(block.byte(4096 * page), 7))).unwrap();
+    pool.checkpoint().unwrap();
+    refused
+}
+
+/// How a pool comes to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Made {
+    ByTheLibrary,
+    ByABackup,
+    /// `cp` with these flags for the heap and for the log.
+    Copied([&'static str; 2]),
+}
+
+/// `lacks`: of these copies parts that are in use lack space, and the pool opens for writing all the same.
+fn explore(kind: &str, bytes: u64, copies: &[Made], lacks: &[Made]) {
+    let Some(mounted) = Mounted::new(kind, bytes) else { return };
+    let original = mounted.at.join("pool");
+    let block = create(&original);
+    let mut pools = Vec::new();
+    for (number, &made) in copies.iter().enumerate() {
+        let to = mounted.at.join(format!("copy{number}"));
+        if let Made::Copied(how) = made {
+            assert!(copy(how, &original, &to), "{kind}: {made:?}");
+            pools.push((made, to));
+        }
+    }
+    let backup = mounted.at.join("backup");
+    let pool = Pool::open(&original, &options(Domain::Sync)).unwrap();
+    pool.backup(&backup).unwrap();
+    assert!(!pool.recovery().overwriting_takes_space, "{kind}: new files are overwritten in place");
+    pool.close().unwrap();
+    // It has a log from now on.
+    Pool::open(&backup, &options(Domain::Sync)).unwrap().close().unwrap();
+    // There each access to a part that was never used takes space, in `Sync` also to the logs of threads.
+    if kind != "tmpfs" {
+        pools.extend([(Made::ByABackup, backup), (Made::ByTheLibrary, original)]);
+    }
+    for (made, path) in pools {
+        mounted.fill();
+        let is_own = !matches!(made, Made::Copied(_));
+        let refused = use_full(&mounted, &path, block, is_own || lacks.contains(&made));
+        println!("{kind}, {made:?}: {refused} transactions refused");
+        assert!(refused == 0 || !is_own, "{kind}, {made:?}: the pool has space for what it holds");
+        assert!(refused > 0 || !lacks.contains(&made), "{kind}, {made:?}: it was to lack space");
+    }
+}
+
+const WHOLE: Made = Made::Copied(["--sparse=never", "--sparse=never"]);
+const HOLES: Made = Made::Copied(["--sparse=always", "--sparse=always"]);
+const HOLES_IN_HEAP: Made = Made::Copied(["--sparse=always", "--sparse=never"]);
+const SHARED: Made = Made::Copied(["--reflink=always", "--reflink=always"]);
+const SHARED_HEAP: Made = Made::Copied(["--reflink=always", "--sparse=never"]);
+
+#[test]
+fn ext4() {
+    explore("ext4", 48 << 20, &[WHOLE, HOLES, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
+}
+
+#[test]
+fn tmpfs() {
+    // A hole cannot even be read where it is full.
+    explore("tmpfs", 32 << 20, &[WHOLE], &[]);
+}
+
+#[test]
+fn xfs() {
+    explore(
+        "xfs",
+        320 << 20,
+        &[WHOLE, HOLES, HOLES_IN_HEAP, SHARED, SHARED_HEAP],
+        &[HOLES_IN_HEAP, SHARED_HEAP],
+    );
+}
+
+#[test]
+fn btrfs() {
+    explore("btrfs", 128 << 20, &[], &[]);
+}
