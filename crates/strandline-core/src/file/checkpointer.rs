@@ -87,10 +87,15 @@ impl Checkpointer {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Stops the thread and waits for it.
-    pub(super) fn stop<M: Memory>(&mut self, memory: &M, log: &SharedLog) {
+    /// Has the thread stop, without waiting for it.
+    pub(super) fn ask_to_stop<M: Memory>(&self, memory: &M, log: &SharedLog) {
         self.stop.store(true, Ordering::Release);
         log.request_checkpoint(memory);
+    }
+
+    /// Stops the thread and waits for it.
+    pub(super) fn stop<M: Memory>(&mut self, memory: &M, log: &SharedLog) {
+        self.ask_to_stop(memory, log);
         if let Some(thread) = self.thread.take() {
             // It does not panic; if it did, the pool is recovered when it is next opened.
             let _ = thread.join();
