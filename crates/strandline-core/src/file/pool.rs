@@ -737,7 +737,8 @@ impl Pool<Concurrency> {
 }
 
 impl<C: Control<Native>> Pool<C> {
-    /// Inside a transaction of this pool, by a worker that outlives it: its threads may wait for the transaction, so that nobody waits for them.
+    /// Inside a transaction of this pool, by a worker that outlives it: its threads may wait for the transaction, so that this does not wait for
+    /// them. The pool stays locked until they have ended too.
     fn abandon(&mut self) {
         let Ok(view) = self.native_view() else { return };
         let Some(SyncPool { log, checkpointer, flusher, .. }) = &mut self.sync else { return };

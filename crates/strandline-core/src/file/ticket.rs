@@ -256,12 +256,7 @@ impl Flusher {
     /// # Errors
     /// The system has no thread left.
     #[inline]
-    pub fn start(
-        view: View<Native>,
-        outside: Outside,
-        log: SharedLog,
-        interval: Duration,
-    ) -> Result<Self> {
+    pub fn start(view: View<Native>, outside: Outside, log: SharedLog, interval: Duration) -> Result<Self> {
         let core = Arc::new(Core {
             process: Process::current(),
             outside,
