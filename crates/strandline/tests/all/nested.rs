@@ -347,9 +347,12 @@ fn a_pool_that_goes_inside_a_transaction_waits_for_nothing() {
 /// ones, so that there are as many objects at each moment, and raw loads beside them count others.
 fn usage_beside_writers<C: Control<Memory = Native> + 'static>(domain: Domain) {
     const BYTES: [usize; 3] = [300, 9_000, 70_000];
-    let db = Database::<C>::in_memory_with(&options(domain)).unwrap();
+    // So that no transaction is a large one.
+    let mut options = options(domain);
+    options.geometry.log_bytes = 1 << 20;
+    let db = Database::<C>::in_memory_with(&options).unwrap();
     let texts = db.table::<u64, Vec<u8>>("texts").unwrap();
-    const ROWS: u64 = 20;
+    const ROWS: u64 = 4;
     let store = |thread: u64, turn: usize| {
         let bytes = vec![1; BYTES[turn % BYTES.len()]];
         db.write(|tx| {
