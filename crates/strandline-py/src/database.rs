@@ -37,7 +37,8 @@ fn usage(text: &str) -> PyErr {
 struct Inner {
     /// None once it is closed.
     db: Mutex<Option<Arc<Db>>>,
-    /// The thread whose transaction is under way: another write of its own would wait for itself.
+    /// The thread whose transaction is under way: another write of its own would wait for itself, and so would what waits for a flush or a
+    /// checkpoint once the transaction is large. The transaction runs on a thread of its own, so that the database cannot tell by itself.
     writing: Mutex<Option<ThreadId>>,
 }
 
@@ -130,6 +131,7 @@ impl Database {
 
     /// All tables: name, kind, and the types of keys and values.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        self.0.demand_no_writing()?;
         let db = self.0.db()?;
         let list = py.detach(|| db.list()).map_err(of_database)?;
         let describe = |table: strandline::TableDescription| {
@@ -161,6 +163,7 @@ impl Database {
 
     /// The database as it is now, for as long as the snapshot is open: its tables are `snapshot[table]`. Writers go on meanwhile.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
+        self.0.demand_no_writing()?;
         let db = self.0.db()?;
         let line = py.detach(|| workers::snapshot(db)).map_err(of_database)?;
         Ok(Snapshot { line: Mutex::new(Some(line)), inner: self.0.clone() })
@@ -168,12 +171,14 @@ impl Database {
 
     /// Looks everything over for damage; what is wrong.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.0.demand_no_writing()?;
         let db = self.0.db()?;
         py.detach(|| db.check()).map_err(of_database)
     }
 
     /// Copies the database as it is now to a new file, while transactions run.
     fn backup(&self, py: Python<'_>, to: PathBuf) -> PyResult<()> {
+        self.0.demand_no_writing()?;
         let db = self.0.db()?;
         py.detach(|| db.backup(to)).map(drop).map_err(of_database)
     }
@@ -276,6 +281,7 @@ impl Table {
         // All rows are of one state.
         let table = match &self.place {
             Place::Itself => {
+                self.inner.demand_no_writing()?;
                 let db = self.inner.db()?;
                 self.at(Place::Snapshot(py.detach(|| workers::snapshot(db)).map_err(of_database)?))
             }
@@ -517,7 +523,7 @@ impl Transaction {
         *self.inner.writing.lock().unwrap_or_else(PoisonError::into_inner) = None;
         match ended {
             Ok(ticket) => {
-                let ticket = ticket.map(|ticket| Py::new(py, Ticket(ticket))).transpose()?;
+                let ticket = ticket.map(|ticket| Py::new(py, Ticket(ticket, self.inner.clone()))).transpose()?;
                 *self.state() = State::Over(ticket);
                 Ok(())
             }
@@ -624,7 +630,7 @@ impl Snapshot {
 
 /// A transaction that will be durable: `await` it, or `wait()`.
 #[pyclass(frozen, module = "strandline")]
-struct Ticket(strandline::Ticket);
+struct Ticket(strandline::Ticket, Arc<Inner>);
 
 #[pymethods]
 impl Ticket {
@@ -636,6 +642,7 @@ impl Ticket {
 
     /// Waits until it is durable.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        self.1.demand_no_writing()?;
         py.detach(|| self.0.wait()).map_err(of_database)
     }
 

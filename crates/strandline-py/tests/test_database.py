@@ -126,12 +126,27 @@ def test_many_rows_in_one_transaction(db):
     assert list(squares.items()) == [(n, n * n) for n in range(3000)]
 
 
-def test_a_thread_does_not_wait_for_itself(db):
+def test_a_thread_does_not_wait_for_itself(db, tmp_path):
     ages = db.table("ages", str, int)
     with db.write() as tx:
-        for wrong in (lambda: ages.insert("a", 1), lambda: db.write().__enter__(), lambda: db.delete("ages"), db.close):
-            with pytest.raises(strandline.UsageError, match=r"tx\[table\]"):
-                wrong()
+        wrongs = (
+            lambda: ages.insert("a", 1),
+            lambda: db.write().__enter__(),
+            lambda: db.table("other", str, int),
+            lambda: db.delete("ages"),
+            lambda: list(ages.items()),
+            lambda: db.backup(tmp_path / "copy"),
+            db.tables,
+            db.snapshot,
+            db.check,
+            db.close,
+        )
+        for rows in (1, 20_000):  # The second makes the transaction a large one.
+            for n in range(rows):
+                tx[ages][f"row {n}"] = n
+            for wrong in wrongs:
+                with pytest.raises(strandline.UsageError, match=r"tx\[table\]"):
+                    wrong()
         tx[ages]["a"] = 2
         assert ages.get("a") is None
     assert ages["a"] == 2

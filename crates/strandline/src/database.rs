@@ -40,6 +40,11 @@ use strandline_core::memory::Native;
 /// `#[derive(Key)]`. A database can be shared by threads (`&Database`, or in an `Arc`). Transactions run concurrently and are
 /// serializable: after a conflict one of them runs again, so its closure must have no side effects that cannot be repeated.
 ///
+/// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same database returns
+/// [`Error::Nested`] and does nothing, however large the transaction is: all but [`catalogue`](Database::catalogue), [`path`](Database::path),
+/// [`recovery`](Database::recovery), [`space`](Database::space), [`snapshot_usage`](Database::snapshot_usage), and
+/// [`later`](Database::later), whose `write` returns it.
+///
 /// It is a [`Store`] whose root is [`Tables`], and can be opened as one.
 pub struct Database<C: Control<Memory = Native> = Stm> {
     store: Store<Tables<'static>, C>,
@@ -419,7 +424,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         Ok(DatabaseSnapshot { inner: self.store.snapshot()?, number: self.number })
     }
 
-    /// What the snapshots that exist take.
+    /// What the snapshots that exist take. It may be called inside a transaction.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -458,7 +463,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.store.usage()
     }
 
-    /// What it takes of disk and memory.
+    /// What it takes of disk and memory. It may be called inside a transaction.
     ///
     /// # Errors
     /// As [`Store::space`].

@@ -134,6 +134,8 @@ struct Fetch<'b> {
     limit: usize,
     /// The words that led to the layer that is being fetched from.
     path: Vec<u64>,
+    /// Layers that were fetched from.
+    layers: u64,
     found: &'b mut Batch,
 }
 
@@ -180,6 +182,12 @@ impl Fetch<'_> {
         let mut to = high.map_or(Bound::Unbounded, Bound::Included);
         if depth > MAX_KEY_BYTES / 8 {
             return Err(tx.fail(Error::Damaged("an ordered map has too many layers".into())));
+        }
+        // Layers that refer to the same ones would take a time that doubles with each level.
+        self.layers += 1;
+        if self.layers > tx.data_words() / LINE_WORDS {
+            let what = "an ordered map has more layers than the pool has room for";
+            return Err(tx.fail(Error::Damaged(what.into())));
         }
         // Where this goes on behind a pair, its word is met again.
         let again = usize::from(if self.ascending { low.is_some() } else { high.is_some() });
@@ -366,8 +374,15 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         let map = self.map;
         let found = if ascending { &mut self.front } else { &mut self.back };
         found.clear();
-        let mut fetch =
-            Fetch { from: &self.from, to: &self.to, ascending, limit: self.batch, path: Vec::new(), found };
+        let mut fetch = Fetch {
+            from: &self.from,
+            to: &self.to,
+            ascending,
+            limit: self.batch,
+            path: Vec::new(),
+            layers: 0,
+            found,
+        };
         self.tx.words(|tx| {
             let tree = map.first_layer(tx)?;
             fetch.layer(tx, tree, 0, (true, true), OrderedMap::<K, V>::INLINE)

@@ -27,6 +27,10 @@ use strandline_core::transaction::{Runner, Statistics};
 /// A store can be shared by threads: each transaction borrows one of the pool's workers, and waits while all are in
 /// use. A thread that runs many transactions keeps one with [`Store::session`].
 ///
+/// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same store returns
+/// [`Error::Nested`] and does nothing, however large the transaction is: all but [`path`](Store::path), [`recovery`](Store::recovery),
+/// [`space`](Store::space), [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `update` returns it.
+///
 /// ```
 /// use strandline::Options;
 /// use strandline::{HashMap, Persist, Store};
@@ -458,7 +462,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ///
     /// # Errors
     /// [`Error::TooManySnapshots`]: there are 64; [`Error::Parameter`]: the options leave no memory for snapshots;
-    /// [`Error::Poisoned`], [`Error::Forked`].
+    /// [`Error::Poisoned`], [`Error::Forked`]; [`Error::Nested`]: it is called inside a transaction (a snapshot that exists can be read there).
     #[track_caller]
     pub fn snapshot(&self) -> Result<Snapshot<'_, R, C>> {
         #[cfg(feature = "observed")]
@@ -466,7 +470,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Ok(Snapshot::new(self.pool.snapshot()?, self.root))
     }
 
-    /// What the snapshots that exist take.
+    /// What the snapshots that exist take. It may be called inside a transaction.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -474,7 +478,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.snapshot_usage()
     }
 
-    /// Keeps one of the pool's workers for several transactions; waits while all are in use.
+    /// Keeps one of the pool's workers for several transactions; waits while all are in use. Inside a transaction it is an error.
     ///
     /// # Errors
     /// As [`Pool::wait_for_worker`].
@@ -487,15 +491,15 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.recovery()
     }
 
-    /// How full it is, in bytes and objects. It looks through the whole heap's tables.
+    /// How full it is, in bytes and objects, at one moment. It reads the whole heap's tables, at a snapshot.
     ///
     /// # Errors
-    /// The tables are damaged; [`Error::Forked`].
+    /// As [`Pool::usage`].
     pub fn usage(&self) -> Result<HeapUsage> {
         self.pool.usage()
     }
 
-    /// What it takes of disk and memory.
+    /// What it takes of disk and memory. It may be called inside a transaction.
     ///
     /// # Errors
     /// The file cannot be looked at; [`Error::Forked`].

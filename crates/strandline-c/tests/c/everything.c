@@ -138,6 +138,37 @@ static int errors(StrandlineTransaction *tx, void *argument) {
     return strandline_release(tx, nodes, 12345); /* Its code is handed on. */
 }
 
+/* Inside a transaction of so many rows each function returns: what would have to wait is STRANDLINE_NESTED. */
+static StrandlineTicket *earlier;
+static const char *copied;
+
+static int nested(StrandlineTransaction *tx, void *argument) {
+    uint64_t count = *(uint64_t *)argument, i;
+    int number = 7, is_durable;
+    char *damage;
+    StrandlineSnapshot *snapshot;
+    StrandlineMap *map;
+    StrandlineObjects *objects;
+    for (i = 0; i < count; i++)
+        TRY(strandline_put(tx, rows, &i, sizeof i, &i, sizeof i));
+    EXPECT(strandline_write(db, give_up, &number), STRANDLINE_NESTED);
+    EXPECT(strandline_write_later(db, give_up, &number, NULL), STRANDLINE_NESTED);
+    EXPECT(strandline_read(db, give_up, &number), STRANDLINE_NESTED);
+    EXPECT(strandline_snapshot_begin(db, &snapshot), STRANDLINE_NESTED);
+    EXPECT(strandline_ticket_wait(earlier), STRANDLINE_NESTED);
+    EXPECT(strandline_ticket_is_durable(earlier, &is_durable), 0);
+    EXPECT(strandline_map_open(db, "another", &map), STRANDLINE_NESTED);
+    EXPECT(strandline_objects_open(db, "another", &objects), STRANDLINE_NESTED);
+    EXPECT(strandline_delete(db, "rows"), STRANDLINE_NESTED);
+    EXPECT(strandline_backup(db, copied), STRANDLINE_NESTED);
+    EXPECT(strandline_check(db, &damage), STRANDLINE_NESTED);
+    EXPECT(strandline_checkpoint(db), STRANDLINE_NESTED);
+    EXPECT(strandline_close(db), STRANDLINE_PARAMETER);
+    for (i = 0; i < count; i++)
+        TRY(strandline_remove(tx, rows, &i, sizeof i));
+    return 0;
+}
+
 static int read_only(StrandlineTransaction *tx, void *argument) {
     (void)argument;
     return strandline_put(tx, rows, "a", 1, "gone", 4);
@@ -162,6 +193,11 @@ static void once(const char *path) {
     EXPECT(strandline_ticket_wait(ticket), 0);
     EXPECT(strandline_ticket_is_durable(ticket, &is_durable), 0);
     EXPECT(is_durable, 1);
+    snprintf(copy, sizeof copy, "%s.copy", path);
+    earlier = ticket;
+    copied = copy;
+    for (n = 1; n <= 100000; n *= 100000) /* The second is larger than a log. */
+        EXPECT(strandline_write(db, nested, &n), 0);
     strandline_ticket_free(ticket);
     EXPECT(strandline_write(db, give_up, &own), 42);
     EXPECT(strandline_write(db, errors, NULL), STRANDLINE_INVALID_FREE);
@@ -176,7 +212,6 @@ static void once(const char *path) {
     EXPECT(strandline_check(db, &damage), 0);
     EXPECT(damage == NULL, 1);
     EXPECT(strandline_checkpoint(db), 0);
-    snprintf(copy, sizeof copy, "%s.copy", path);
     EXPECT(strandline_backup(db, copy), 0);
     EXPECT(strandline_map_open(db, "nodes", &map), STRANDLINE_TABLE_TYPES);
     EXPECT(strandline_delete(db, "rows"), 0);

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{Error, Result};
-use crate::heap::{self, Access, Arenas, ChunkRuns};
+use crate::heap::{self, Access, Arenas, ChunkRuns, HeapUsage};
 use crate::layout::{SharedLayout, View};
 use crate::memory::{Memory, PersistentAddress};
 use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
@@ -242,6 +242,11 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
         self.engine.locks.add_fresh(block?, bytes);
         self.engine.note_allocation(block?);
         block
+    }
+
+    /// How full the heap is, beside other transactions.
+    pub(crate) fn usage(&mut self) -> Result<HeapUsage, Abort> {
+        heap::usage_in(&mut self.engine)
     }
 
     /// Makes what the file is longer than it need be part of the heap.

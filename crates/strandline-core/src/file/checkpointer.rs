@@ -91,10 +91,15 @@ impl Checkpointer {
         Self { stop, thread }
     }
 
-    /// Stops the thread and waits for it.
-    pub(super) fn stop<M: Memory>(&mut self, memory: &M, log: &SharedLog) {
+    /// Has the thread stop, without waiting for it.
+    pub(super) fn ask_to_stop<M: Memory>(&self, memory: &M, log: &SharedLog) {
         self.stop.store(true, Ordering::Release);
         log.request_checkpoint(memory);
+    }
+
+    /// Stops the thread and waits for it.
+    pub(super) fn stop<M: Memory>(&mut self, memory: &M, log: &SharedLog) {
+        self.ask_to_stop(memory, log);
         if let Some(thread) = self.thread.take() {
             // Its panics are caught, and have poisoned the pool.
             let _ = thread.join();

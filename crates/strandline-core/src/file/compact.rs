@@ -67,7 +67,7 @@ pub struct CompactReport {
 }
 
 impl<C: Control<Native>> Pool<C> {
-    /// What the pool takes of disk and memory.
+    /// What the pool takes of disk and memory. It may be called inside a transaction.
     ///
     /// # Errors
     /// The file cannot be looked at. [`Error::Forked`].
@@ -98,14 +98,12 @@ impl<C: Control<Native>> Pool<C> {
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::NoFreeLog`]: it takes a worker; the file system cannot have holes, or fails; [`Error::Poisoned`];
-    /// [`Error::Nested`]: it is called in a transaction's closure. [`Error::Forked`].
+    /// [`Error::Nested`]: it is called inside a transaction of the pool; [`Error::Forked`].
     pub fn compact(&self) -> Result<CompactReport> {
-        self.check_process()?;
+        self.check_outside()?;
         if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
-        let view = self.native_view()?;
-        view.memory.check_outside()?;
         // Whoever holds chunks does so alone.
         let mut compacted = self.compacting();
         let before = self.space()?;

@@ -105,9 +105,10 @@ impl<C: Control<Native>> Pool<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Nested`]: all logs are in use and the thread is in a transaction of this pool, so that it might wait for
-    /// itself; [`Error::Unsupported`]: a worker under another scheme exists; [`Error::Forked`].
+    /// Returns [`Error::Nested`] inside a transaction of this pool, and [`Error::Unsupported`] if a worker under another scheme exists;
+    /// [`Error::Forked`].
     pub fn wait_for_worker(&self) -> Result<Worker<Native, C>> {
+        self.check_outside()?;
         self.wait_for_return(|| self.worker())
     }
 
@@ -117,7 +118,7 @@ impl<C: Control<Native>> Pool<C> {
     /// As [`Pool::wait_for_worker`].
     pub fn borrow_worker(&self) -> Result<BoxedWorker<C>> {
         // First of all: in a forked child the lock may be held for ever.
-        self.check_process()?;
+        self.check_outside()?;
         match self.idle.take() {
             Some(worker) => Ok(worker),
             None => self.wait_for_return(|| self.idle.take().map_or_else(|| self.worker().map(Box::new), Ok)),
@@ -145,7 +146,6 @@ impl<C: Control<Native>> Pool<C> {
             other => return other,
         }
         let memory = self.native_view()?.memory;
-        memory.check_outside()?;
         latch::wait_for(&memory, SharedLayout::RETURNS, || match lease() {
             Err(Error::NoFreeLog(_)) => Ok(None),
             other => other.map(Some),

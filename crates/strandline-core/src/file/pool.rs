@@ -21,11 +21,13 @@ use crate::error::{Error, Result};
 use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
 use crate::layout::{Layout, PoolState, SharedLayout, View};
-use crate::memory::{Device, Guarded, Mapping, MappingKind, Memory, Native, Poison, Space, Step, system};
+use crate::memory::{
+    Device, Guarded, Mapping, MappingKind, Memory, Native, Outside, Poison, Space, Step, system,
+};
 use crate::scheme::{self, BPPM, RecoveryStep, SchemeKind};
 use crate::sync::DeviceCounters;
 use crate::sync::{Checksummed, FileDevice, SharedLog};
-use crate::transaction::Concurrency;
+use crate::transaction::{Concurrency, Runner};
 
 /// What files are opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -399,6 +401,19 @@ impl<C: Control<Native>> Pool<C> {
         self.volatile.process().check()
     }
 
+    fn outside(&self) -> Outside {
+        Outside::of(&self.volatile)
+    }
+
+    /// Fails inside a transaction of this pool, for which a method that waits might have to wait: the guard of all of them.
+    ///
+    /// # Errors
+    /// [`Error::Nested`], [`Error::Forked`].
+    #[inline]
+    pub(super) fn check_outside(&self) -> Result<()> {
+        self.outside().check()
+    }
+
     pub(super) fn native_view(&self) -> Result<View<Native>> {
         // A reader's own copy needs no durability.
         let domain = if self.read_only { Domain::Process } else { self.options.domain };
@@ -434,7 +449,7 @@ impl<C: Control<Native>> Pool<C> {
     ///
     /// # Errors
     /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs; [`Pool::wait_for_worker`] waits then.
-    /// [`Error::Forked`].
+    /// Returns [`Error::Nested`] inside a transaction of this pool. [`Error::Forked`].
     pub fn worker(&self) -> Result<Worker<Native, C>> {
         self.lease(&BPPM, Worker::lease)
     }
@@ -444,6 +459,7 @@ impl<C: Control<Native>> Pool<C> {
         kind: SchemeKind,
         lease: impl Fn(View<Native>, Setup<C>, Option<SharedLog>) -> Result<Worker<Native, C>>,
     ) -> Result<Worker<Native, C>> {
+        self.check_outside()?;
         let shared_log = self.sync.as_ref().map(|sync| sync.log);
         let mut worker = loop {
             match lease(self.native_view()?, self.setup, shared_log) {
@@ -472,14 +488,15 @@ impl<C: Control<Native>> Pool<C> {
     ///
     /// # Errors
     /// [`Error::TooManySnapshots`]; [`Error::Parameter`]: the pool was opened without memory for snapshots;
-    /// [`Error::Unsupported`]: it is the laboratory's; [`Error::Poisoned`]: the device failed; [`Error::Forked`].
+    /// [`Error::Unsupported`]: it is the laboratory's; [`Error::Poisoned`]: the device failed; [`Error::Nested`]: it is called inside a
+    /// transaction of the pool (a snapshot that exists may be read there); [`Error::Forked`].
     pub fn snapshot(&self) -> Result<Snapshot<Native, C>> {
-        self.check_process()?;
+        self.check_outside()?;
         let shared_log = self.sync.as_ref().filter(|_| !self.read_only).map(|sync| sync.log);
         Snapshot::begin(self.native_view()?, self.setup.control, shared_log)
     }
 
-    /// What the snapshots that exist take.
+    /// What the snapshots that exist take. It may be called inside a transaction.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -519,13 +536,14 @@ impl<C: Control<Native>> Pool<C> {
     /// Where the system has no thread left for flushing, the transaction is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Poisoned`]; [`Error::Forked`].
+    /// Returns [`Error::Nested`] inside a transaction of the pool. [`Error::Poisoned`]; [`Error::Forked`].
     pub fn ticket(&self, transaction: u64) -> Result<Ticket> {
-        self.check_process()?;
+        self.check_outside()?;
         let Some(sync) = self.sync.as_ref().filter(|_| transaction > 0) else { return Ok(Ticket::durable()) };
         let mut flusher = sync.flusher.lock().unwrap_or_else(PoisonError::into_inner);
         if flusher.is_none() {
-            *flusher = Flusher::start(self.native_view()?, sync.log, self.options.flush_interval);
+            let (view, interval) = (self.native_view()?, self.options.flush_interval);
+            *flusher = Flusher::start(view, self.outside(), sync.log, interval);
         }
         match &*flusher {
             Some(flusher) => Ok(flusher.ticket(transaction)),
@@ -572,9 +590,9 @@ impl<C: Control<Native>> Pool<C> {
     /// other means. In domains other than `Sync` it does nothing.
     ///
     /// # Errors
-    /// [`Error::Poisoned`]: the device failed. [`Error::Forked`].
+    /// [`Error::Poisoned`]: the device failed. [`Error::Nested`]: it is called inside a transaction of the pool. [`Error::Forked`].
     pub fn checkpoint(&self) -> Result<()> {
-        self.check_process()?;
+        self.check_outside()?;
         match &self.sync {
             Some(sync) if !self.read_only => sync.log.checkpoint(&self.native_view()?).map(drop),
             _ => Ok(()),
@@ -601,8 +619,9 @@ impl<C: Control<Native>> Pool<C> {
     /// # Errors
     /// [`Error::Unsupported`]: the pool is open for reading (copy its file), or outside the `Sync` domain in the hands of one
     /// of the laboratory's schemes; there is something at `to`; input or output fails. No file is left then.
-    /// [`Error::Nested`]: it is called in a transaction's closure, for whose end it might have to wait. [`Error::Forked`].
+    /// [`Error::Nested`]: it is called inside a transaction of the pool. [`Error::Forked`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
+        self.check_outside()?;
         if self.read_only {
             return Err(Error::Unsupported("a backup of a pool that is open for reading".into()));
         }
@@ -611,25 +630,40 @@ impl<C: Control<Native>> Pool<C> {
             None => backup::Kind::Mapped(self.setup.control.concurrency()),
         };
         let view = self.native_view()?;
-        view.memory.check_outside()?;
         // A copy in which chunks are held would keep them so.
         let _no_compaction = self.compacting();
         backup::backup(&Source { view, header: &self.header, file: &self.file, kind }, to.as_ref())
     }
 
-    /// How full the heap is. Exact while no transaction runs.
+    /// How full the heap is, at one moment: it reads a snapshot, or where none can be had a transaction. In a pool of the laboratory's it is exact
+    /// while no transaction runs.
     ///
     /// # Errors
-    /// The heap is damaged.
+    /// Returns [`Error::Damaged`] if the heap's tables contradict themselves, [`Error::Nested`] inside a transaction of the pool, and
+    /// [`Error::NoFreeLog`] if there is neither a snapshot nor a worker left; [`Error::Forked`].
     pub fn usage(&self) -> Result<HeapUsage> {
-        heap::usage(&self.native_view()?)
+        self.check_outside()?;
+        // What has not become durable yet counts too, so that there is nothing to wait for.
+        let at_snapshot = Snapshot::begin(self.native_view()?, self.setup.control, None)
+            .and_then(|mut snapshot| snapshot.read(|tx| tx.usage()));
+        match at_snapshot {
+            // None can be had, or it ended before all was read.
+            Err(Error::TooManySnapshots(_) | Error::Parameter(_) | Error::SnapshotEnded { .. }) => {
+                let mut worker = self.idle.take().map_or_else(|| self.worker().map(Box::new), Ok)?;
+                let usage = worker.view(|tx| tx.usage());
+                self.return_worker(worker);
+                usage
+            }
+            Err(Error::Unsupported(_)) => heap::usage(&self.native_view()?),
+            done => done,
+        }
     }
 
     /// Makes everything durable and marks the pool as cleanly closed.
     ///
     /// # Errors
-    /// A worker still exists, or the device failed; the pool is recovered when it is next opened. [`Error::Forked`]: the
-    /// parent's pool stays as it is.
+    /// A worker still exists, or the device failed; the pool is recovered when it is next opened. [`Error::Nested`]: a worker of it runs a
+    /// transaction on this thread, and the pool is dropped as it is. [`Error::Forked`]: the parent's pool stays as it is.
     pub fn close(mut self) -> Result<()> {
         self.close_once()
     }
@@ -641,7 +675,7 @@ impl<C: Control<Native>> Pool<C> {
     }
 
     fn close_once(&mut self) -> Result<()> {
-        self.check_process()?;
+        self.check_outside()?;
         self.idle.clear();
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
@@ -721,6 +755,20 @@ impl Pool<Concurrency> {
 }
 
 impl<C: Control<Native>> Pool<C> {
+    /// Inside a transaction of this pool, by a worker that outlives it: its threads may wait for the transaction, so that this does not wait for
+    /// them. The pool stays locked until they have ended too.
+    fn abandon(&mut self) {
+        let Ok(view) = self.native_view() else { return };
+        let Some(SyncPool { log, checkpointer, flusher, .. }) = &mut self.sync else { return };
+        if let Some(flusher) = flusher.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            flusher.ask_to_stop();
+        }
+        if let Some(checkpointer) = checkpointer.take() {
+            checkpointer.ask_to_stop(&view.memory, log);
+            log.abandon(&view.memory);
+        }
+    }
+
     /// In a forked child: the pool's threads are not there, and what they share with it may be locked for ever.
     fn forget_threads(&mut self) {
         std::mem::forget(self.helper.get_mut().unwrap_or_else(PoisonError::into_inner).take());
@@ -735,6 +783,9 @@ impl<C: Control<Native>> Drop for Pool<C> {
     fn drop(&mut self) {
         if self.check_process().is_err() {
             return self.forget_threads();
+        }
+        if self.check_outside().is_err() {
+            return self.abandon();
         }
         // Whatever fails here, the pool stays marked as in use and is recovered when it is next opened.
         let _ = self.close_once();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::layout::View;
 use crate::memory::threads::start;
-use crate::memory::{Native, Process};
+use crate::memory::{Native, Outside, Process};
 use crate::sync::SharedLog;
 
 /// A committed transaction's durability: to be waited for ([`Ticket::wait`]), awaited (it is a future), asked
@@ -92,7 +92,7 @@ impl Ticket {
         self.transaction
     }
 
-    /// Whether the transaction is durable by now.
+    /// Whether the transaction is durable by now. It waits for nothing, and may be called inside a transaction.
     ///
     /// # Errors
     /// [`Error::Poisoned`]: the device failed, and the outcome is unknown until the pool is opened again. [`Error::Forked`].
@@ -117,12 +117,12 @@ impl Ticket {
     /// Waits until the transaction is durable, for which it flushes the log if nobody else does.
     ///
     /// # Errors
-    /// As [`Ticket::is_durable`].
+    /// As [`Ticket::is_durable`]; returns [`Error::Nested`] inside a transaction of the pool, for whose end the flush may have to wait.
     #[inline]
     pub fn wait(&self) -> Result<()> {
         match self.core() {
             Some(core) => {
-                core.process.check().and_then(|()| core.log.wait_durable(&core.fork(), self.transaction))
+                core.outside.check().and_then(|()| core.log.wait_durable(&core.fork(), self.transaction))
             }
             None => self.is_durable().map(drop),
         }
@@ -132,12 +132,18 @@ impl Ticket {
 impl Future for Ticket {
     type Output = Result<()>;
 
-    /// Ready when the transaction is durable; asks the pool's thread to flush at once.
+    /// Ready when the transaction is durable; asks the pool's thread to flush at once. Inside a transaction of the pool it is an error as
+    /// [`Ticket::wait`] is: whoever polls would wait.
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Some(core) = self.core()
+            && let Err(error) = core.outside.check()
+        {
+            return Poll::Ready(Err(error));
+        }
         // Not when it has become durable: what was committed since would be flushed by itself, and the next one would wait for that.
         if matches!(self.is_durable(), Ok(false))
-            && let Some(core) = self.core().filter(|core| core.process.is_current())
+            && let Some(core) = self.core()
         {
             // Before it is asked again: a flush that ends in between wakes.
             core.ask(true, Some(context.waker()));
@@ -154,6 +160,7 @@ impl Future for Ticket {
 struct Core {
     /// To be asked first: in a forked child the locks may be held for ever.
     process: Process,
+    outside: Outside,
     view: Mutex<View<Native>>,
     log: SharedLog,
     interval: Duration,
@@ -261,10 +268,11 @@ pub(super) struct Flusher {
 impl Flusher {
     /// Starts it; `None` where the system has no thread left.
     #[inline]
-    pub fn start(view: View<Native>, log: SharedLog, interval: Duration) -> Option<Self> {
+    pub fn start(view: View<Native>, outside: Outside, log: SharedLog, interval: Duration) -> Option<Self> {
         let memory = view.memory.fork();
         let core = Arc::new(Core {
             process: Process::current(),
+            outside,
             view: Mutex::new(view),
             log,
             interval,
@@ -288,12 +296,17 @@ impl Flusher {
         Ticket { transaction, made: Made::ByFlusher(Arc::downgrade(&self.core), self.closed.clone()) }
     }
 
+    /// Has the thread stop, without waiting for it.
+    pub fn ask_to_stop(&self) {
+        lock(&self.core.requests).stop = true;
+        self.core.changed.notify_one();
+    }
+
     /// Stops it, when everything is durable or never will be, and wakes whoever still waits.
     #[inline]
     pub fn stop(mut self, everything_is_durable: bool) {
         self.closed.store(everything_is_durable, Ordering::Release);
-        lock(&self.core.requests).stop = true;
-        self.core.changed.notify_one();
+        self.ask_to_stop();
         if let Some(thread) = self.thread.take() {
             // Its panics are caught, and have poisoned the pool.
             let _ = thread.join();

@@ -37,7 +37,8 @@ pub(crate) use compact::bitmap_area;
 pub use compact::{ChunkRuns, held, hold, release};
 pub use growth::{reach_end, reached_by, used_end};
 pub use survey::{
-    ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated, usage,
+    ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated,
+    usage, usage_in,
 };
 
 /// Arenas from this number on are those of regions.

@@ -1,10 +1,16 @@
 //! Looking a heap over: how full it is, whether its table of chunks contradicts itself, which blocks are allocated.
+//!
+//! Transactions store the words of the table and of the bitmaps one after the other while they commit, so words that are loaded beside them
+//! contradict each other in a sound heap. Where a pool may have writers, a survey reads in a transaction or at a snapshot ([`usage_in`]);
+//! functions that take a [`View`] load words directly, and are for pools in which no transaction runs.
+
+use std::convert::Infallible;
 
 use super::{
     Access, CLASSES, Chunk, Division, FREE, chunk_of, growth::reached, growth::reached_by, start, table,
 };
 use crate::error::{Abort, Error, Result};
-use crate::layout::View;
+use crate::layout::{Layout, View};
 use crate::memory::{Memory, PersistentAddress};
 
 /// Whether no chunk that reaches beyond byte `from` of the pool's file is in use.
@@ -106,34 +112,68 @@ pub struct HeapUsage {
     pub objects: u64,
 }
 
-/// Walks the chunk table and all bitmaps. For a pool in which no transaction runs.
+/// Walks the chunk table and all bitmaps, by loads. For a pool in which no transaction runs.
 ///
 /// # Errors
 /// The table contradicts itself.
 pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
-    let (memory, layout) = (&view.memory, &view.layout);
+    by_loads(view).map(|(usage, _)| usage)
+}
+
+/// Walks the chunk table and all bitmaps in a transaction, beside others.
+///
+/// # Errors
+/// A conflict; the table contradicts itself.
+pub fn usage_in<A: Access>(tx: &mut A) -> Result<HeapUsage, Abort> {
+    let layout = *tx.layout();
+    let walked = walk(&layout, |at| tx.read(at))?;
+    walked.map(|(usage, _)| usage).map_err(|damage| tx.fail(damage))
+}
+
+type Classes = [ClassUsage; CLASSES.len()];
+
+fn by_loads<M: Memory>(view: &View<M>) -> Result<(HeapUsage, Classes)> {
+    let walked = walk(&view.layout, |at| Ok::<_, Infallible>(view.memory.load(at)));
+    walked.unwrap_or_else(|never| match never {})
+}
+
+/// Walks the chunk table and all bitmaps, whose words `read` reads; what it finds, or the damage.
+///
+/// # Errors
+/// Those of `read`.
+fn walk<E>(
+    layout: &Layout,
+    mut read: impl FnMut(PersistentAddress) -> Result<u64, E>,
+) -> Result<Result<(HeapUsage, Classes)>, E> {
     let chunk_bytes = layout.geometry.chunk_bytes;
-    let reached = reached_by(view);
+    let reached = read(layout.reached())?.min(layout.chunk_count);
     let mut usage = HeapUsage { total_bytes: reached * chunk_bytes, ..HeapUsage::default() };
+    let mut classes = [ClassUsage::default(); CLASSES.len()];
     let mut chunk = 0;
     while chunk < reached {
-        let word = memory.load(table(layout, chunk));
+        let word = read(table(layout, chunk))?;
         let damaged = || Error::Damaged(format!("chunk {chunk} has the impossible table word {word:#x}"));
-        match Chunk::decode(word).ok_or_else(damaged)? {
+        let Some(found) = Chunk::decode(word) else { return Ok(Err(damaged())) };
+        match found {
             Chunk::Free | Chunk::Held => usage.free_chunks += 1,
             Chunk::Small { class, .. } => {
                 if CLASSES[class] > chunk_bytes / 4 {
-                    return Err(damaged());
+                    return Ok(Err(damaged()));
                 }
                 let (division, base) = (Division::new(layout, class), start(layout, chunk));
                 let mut blocks = 0;
                 for word in 0..division.words() {
-                    let used = memory.load(base.word(word));
+                    let used = read(base.word(word))?;
                     if used & !division.mask(word) != 0 {
-                        return Err(Error::Damaged(format!("chunk {chunk} has blocks past its end")));
+                        return Ok(Err(Error::Damaged(format!("chunk {chunk} has blocks past its end"))));
                     }
                     blocks += u64::from(used.count_ones());
                 }
+                let of_class = &mut classes[class];
+                of_class.block_bytes = division.block;
+                of_class.chunks += 1;
+                of_class.blocks += division.blocks;
+                of_class.allocated += blocks;
                 if blocks == 0 {
                     usage.free_chunks += 1;
                 } else {
@@ -146,25 +186,24 @@ pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
             }
             Chunk::Large { chunks } => {
                 if chunks == 0 || chunks > reached - chunk {
-                    return Err(damaged());
+                    return Ok(Err(damaged()));
                 }
                 for back in 1..chunks {
                     let expected = Chunk::LargeRest { back }.encode();
-                    if memory.load(table(layout, chunk + back)) != expected {
-                        return Err(Error::Damaged(format!(
-                            "the large object at chunk {chunk} is cut short"
-                        )));
+                    if read(table(layout, chunk + back))? != expected {
+                        let what = format!("the large object at chunk {chunk} is cut short");
+                        return Ok(Err(Error::Damaged(what)));
                     }
                 }
                 usage.objects += 1;
                 usage.allocated_bytes += chunks * chunk_bytes;
                 chunk += chunks - 1;
             }
-            Chunk::LargeRest { .. } => return Err(damaged()),
+            Chunk::LargeRest { .. } => return Ok(Err(damaged())),
         }
         chunk += 1;
     }
-    Ok(usage)
+    Ok(Ok((usage, classes)))
 }
 
 /// The first allocated block that begins at or behind `from`, and its bytes.
@@ -235,21 +274,7 @@ pub struct ClassUsage {
 /// # Errors
 /// As [`usage`].
 pub fn classes<M: Memory>(view: &View<M>) -> Result<Vec<ClassUsage>> {
-    usage(view)?;
-    let (memory, layout) = (&view.memory, &view.layout);
-    let mut classes = [ClassUsage::default(); CLASSES.len()];
-    for chunk in 0..reached_by(view) {
-        let Some(Chunk::Small { class, .. }) = Chunk::decode(memory.load(table(layout, chunk))) else {
-            continue;
-        };
-        let (division, base) = (Division::new(layout, class), start(layout, chunk));
-        let used = |word| u64::from(memory.load(base.word(word)).count_ones());
-        let usage = &mut classes[class];
-        usage.block_bytes = division.block;
-        usage.chunks += 1;
-        usage.blocks += division.blocks;
-        usage.allocated += (0..division.words()).map(used).sum::<u64>();
-    }
+    let (_, classes) = by_loads(view)?;
     let used = classes.into_iter().filter(|class| class.chunks > 0).map(|class| {
         let in_a_chunk = class.blocks / class.chunks;
         let needed = class.allocated.div_ceil(in_a_chunk.max(1));

@@ -40,6 +40,7 @@ pub use mapping::{Mapping, MappingKind};
 pub(crate) use mapping::{allocate, extend, lacking_space};
 pub use native::Native;
 pub(crate) use process::Process;
+pub(crate) use running::Outside;
 pub use step::{Event, Step};
 pub use write_back::WriteBackInstruction;
 

@@ -255,15 +255,6 @@ impl Native {
         self.volatile.base as u64
     }
 
-    /// Fails where the calling thread would wait for itself.
-    ///
-    /// # Errors
-    /// [`Error::Nested`]: it runs a transaction on this memory; [`Error::Forked`].
-    pub(crate) fn check_outside(&self) -> Result<()> {
-        self.process.check()?;
-        if running::is_running(self.pool()) { Err(Error::Nested) } else { Ok(()) }
-    }
-
     #[inline(always)]
     fn words<A: Address>(&self) -> &Words {
         match A::SPACE {

@@ -1,7 +1,41 @@
 //! On which pools a thread of the operating system runs a transaction: hardly ever more than one.
+//!
+//! A method that waits for a transaction, a flush or a checkpoint must not run inside a transaction of the same pool on the same thread: once
+//! the transaction is large it excludes all others and keeps checkpoints waiting, and the thread would wait for itself. [`Outside`] is the one
+//! guard against this. Every public method of a pool that may wait calls it before it takes a lock, a log, memory or a registration; what does
+//! not call it waits for nothing, in small and in large transactions alike.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
+
+use super::Mapping;
+use super::process::Process;
+use crate::error::{Error, Result};
+
+/// The guard of a pool's methods against calls from inside the pool's own transactions.
+#[derive(Clone, Copy)]
+pub(crate) struct Outside {
+    pool: u64,
+    process: Process,
+}
+
+impl Outside {
+    /// The guard of the pool with this volatile memory.
+    pub fn of(volatile: &Mapping) -> Self {
+        Self { pool: volatile.base() as u64, process: volatile.process() }
+    }
+
+    /// Checks that the calling thread may wait for transactions of the pool.
+    ///
+    /// # Errors
+    /// Returns [`Error::Nested`] if the thread runs a transaction of the pool, and [`Error::Forked`] in a forked child of the process that opened
+    /// the pool.
+    #[inline(always)]
+    pub fn check(&self) -> Result<()> {
+        self.process.check()?;
+        if is_running(self.pool) { Err(Error::Nested) } else { Ok(()) }
+    }
+}
 
 /// [`ONLY`] where there are several.
 const SEVERAL: u64 = u64::MAX;
@@ -73,8 +107,10 @@ fn end_one(pool: u64) {
 }
 
 /// Whether the thread runs a transaction on `pool`.
-pub(super) fn is_running(pool: u64) -> bool {
-    ONLY.get() == pool || ALL.with(|all| all.borrow().contains(&pool))
+#[inline(always)]
+fn is_running(pool: u64) -> bool {
+    let only = ONLY.get();
+    only == pool || (only == SEVERAL && ALL.with(|all| all.borrow().contains(&pool)))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod described;
 mod durability;
 mod large;
 mod leases;
+mod nested;
 mod protection;
 mod repair;
 mod robustness;

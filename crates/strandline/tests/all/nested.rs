@@ -1,0 +1,391 @@
+//! Every public method of a database, a store and a pool is called inside a transaction, a small and a large one: it returns, with `Nested` or
+//! with its result, and the transaction commits. A method that is not listed here fails the test.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use strandline::{
+    Control, Database, DatabaseSnapshot, Domain, Dynamic, Error, Geometry, Options, OrderedMap, Persist,
+    Result, Root, Session, SingleWriter, Snapshot, Stm, Store, SyncParameters, TableDescription, Ticket,
+    View,
+};
+use strandline_core::memory::Native;
+use strandline_core::{Pool, Runner, Transaction};
+
+/// The sources whose public methods are called, each with the names of those that are not, and why.
+const SOURCES: [(&str, &str, &[&str]); 7] = [
+    (
+        "database",
+        include_str!("../../src/database.rs"),
+        // They make a database, or take it away, which the closure borrows.
+        &["open", "in_memory", "open_with", "open_read_only", "in_memory_with", "close"],
+    ),
+    (
+        "store",
+        include_str!("../../src/store.rs"),
+        &[
+            // They make a store, are reached through `session`, or take the store away, which the closure borrows.
+            "create",
+            "create_in_memory",
+            "open",
+            "open_or_create",
+            "open_or_create_and_migrate",
+            "open_and_migrate",
+            "open_read_only",
+            "statistics",
+            "pool",
+            "close",
+        ],
+    ),
+    ("export", include_str!("../../src/export.rs"), &[]),
+    ("migrate", include_str!("../../src/migrate.rs"), &[]),
+    (
+        "pool",
+        include_str!("../../../strandline-core/src/file/pool.rs"),
+        // They make a pool, or are the laboratory's.
+        &[
+            "create",
+            "create_with",
+            "create_unnamed",
+            "open",
+            "open_read_only",
+            "unprotected_view",
+            "worker_of",
+            "close",
+        ],
+    ),
+    (
+        "leases",
+        include_str!("../../../strandline-core/src/file/leases.rs"),
+        // Those of idle workers, a private type; `return_worker` has nothing to return, where no worker can be had.
+        &["new", "take", "clear", "return_worker"],
+    ),
+    ("compact", include_str!("../../../strandline-core/src/file/compact.rs"), &[]),
+];
+
+fn public_methods(source: &str) -> BTreeSet<&str> {
+    let declared = source.lines().filter_map(|line| line.strip_prefix("    pub fn "));
+    declared.filter_map(|line| line.split(['(', '<']).next()).collect()
+}
+
+/// What a call is expected to return inside a transaction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Expected {
+    Nested,
+    Done,
+}
+use Expected::{Done, Nested};
+
+fn outcome<T>(result: Result<T>) -> Result<Expected> {
+    match result {
+        Ok(_) => Ok(Done),
+        Err(Error::Nested) => Ok(Nested),
+        Err(other) => Err(other),
+    }
+}
+
+/// A call of a method of a source, and what it returned.
+type Called = (&'static str, &'static str, Expected, Result<Expected>);
+
+macro_rules! call {
+    ($called:ident, $source:literal, $name:literal, $expected:ident, $call:expr) => {
+        $called.push(($source, $name, $expected, outcome($call)))
+    };
+}
+
+fn call_database<C: Control<Memory = Native>>(
+    db: &Database<C>,
+    tx: &View<'_, C>,
+    snapshot: &mut DatabaseSnapshot<'_, C>,
+    about: &TableDescription,
+) -> Vec<Called> {
+    let (mut to, nothing) = (Vec::new(), || std::iter::empty::<Result<(Dynamic, Dynamic)>>());
+    call!(to, "database", "table", Nested, db.table::<u64, u64>("new"));
+    call!(to, "database", "multimap", Nested, db.multimap::<u64, u64>("new"));
+    call!(to, "database", "queue", Nested, db.queue::<u64>("new"));
+    call!(to, "database", "catalogue", Done, db.catalogue(tx));
+    call!(to, "database", "list", Nested, db.list());
+    call!(to, "database", "delete", Nested, db.delete("numbers"));
+    call!(to, "database", "write", Nested, db.write(|_| Ok(())));
+    call!(to, "database", "try_write", Nested, db.try_write(|_| Ok::<_, Error>(())));
+    call!(to, "database", "read", Nested, db.read(|_| Ok(())));
+    call!(to, "database", "try_read", Nested, db.try_read(|_| Ok::<_, Error>(())));
+    call!(to, "database", "later", Nested, db.later().write(|_| Ok(())));
+    call!(to, "database", "write", Nested, db.later().try_write(|_| Ok::<_, Error>(())));
+    call!(to, "database", "snapshot", Nested, db.snapshot());
+    call!(to, "database", "snapshot_usage", Done, db.snapshot_usage());
+    call!(to, "database", "check", Nested, db.check());
+    call!(to, "database", "read", Done, db.catalogue(&snapshot.read()));
+    call!(to, "database", "check", Done, snapshot.check());
+    call!(to, "database", "lost_memory", Nested, db.lost_memory());
+    call!(to, "database", "recovery", Done, Ok(db.recovery()));
+    call!(to, "database", "usage", Nested, db.usage());
+    call!(to, "database", "space", Done, db.space());
+    call!(to, "database", "compact", Nested, db.compact());
+    call!(to, "database", "checkpoint", Nested, db.checkpoint());
+    call!(to, "database", "backup", Nested, db.backup(db.path().with_extension("copy")));
+    call!(to, "database", "path", Done, Ok(db.path()));
+    call!(to, "export", "dump", Nested, db.dump("numbers", |_, _| Ok(())));
+    call!(to, "export", "load", Nested, db.load(about, nothing()));
+    call!(to, "migrate", "migrate", Nested, db.migrate("numbers", |k: u64, v: u64| Ok(Some((v, k))), |_| {}));
+    let swap = |k: u64, v: u64| Ok(Some((v, k)));
+    call!(to, "migrate", "migrate_multimap", Nested, db.migrate_multimap("pairs", swap, |_| {}));
+    call!(to, "migrate", "migrate_queue", Nested, db.migrate_queue("queue", |v: u64| Ok(Some(v)), |_| {}));
+    to
+}
+
+fn poll(ticket: &Ticket) -> Result<()> {
+    match pin!(ticket.clone()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(ready) => ready,
+        Poll::Pending => Ok(()),
+    }
+}
+
+fn call_store<C: Control<Memory = Native>>(
+    store: &Store<Rows<'static>, C>,
+    session: &mut Session<'_, Rows<'static>, C>,
+    snapshot: &mut Snapshot<'_, Rows<'static>, C>,
+    ticket: &Ticket,
+) -> Vec<Called>
+where
+    Rows<'static>: for<'p> Root<At<'p> = Rows<'p>>,
+{
+    let (mut to, pool) = (Vec::new(), store.pool());
+    let in_flush_or_mapped = pool.device_counters().is_none();
+    call!(to, "store", "update", Nested, store.update(|_, _| Ok(())));
+    call!(to, "store", "try_update", Nested, store.try_update(|_, _| Ok::<_, Error>(())));
+    call!(to, "store", "later", Nested, store.later().update(|_, _| Ok(())));
+    call!(to, "store", "try_update", Nested, store.later().try_update(|_, _| Ok::<_, Error>(())));
+    call!(to, "store", "view", Nested, store.view(|_, _| Ok(())));
+    call!(to, "store", "try_view", Nested, store.try_view(|_, _| Ok::<_, Error>(())));
+    call!(to, "store", "update", Nested, session.update(|_, _| Ok(())));
+    call!(to, "store", "update", Nested, session.later().update(|_, _| Ok(())));
+    call!(to, "store", "view", Nested, session.view(|_, _| Ok(())));
+    call!(to, "store", "check", Nested, store.check());
+    call!(to, "store", "check", Done, snapshot.check());
+    call!(to, "store", "lost_memory", Nested, store.lost_memory());
+    call!(to, "store", "snapshot", Nested, store.snapshot());
+    call!(to, "store", "snapshot_usage", Done, store.snapshot_usage());
+    call!(to, "store", "session", Nested, store.session());
+    call!(to, "store", "recovery", Done, Ok(store.recovery()));
+    call!(to, "store", "usage", Nested, store.usage());
+    call!(to, "store", "space", Done, store.space());
+    call!(to, "store", "compact", Nested, store.compact());
+    call!(to, "store", "path", Done, Ok(store.path()));
+    call!(to, "store", "checkpoint", Nested, store.checkpoint());
+    call!(to, "store", "backup", Nested, store.backup(store.path().with_extension("copy")));
+    call!(to, "pool", "worker", Nested, pool.worker());
+    call!(to, "pool", "snapshot", Nested, pool.snapshot());
+    call!(to, "pool", "snapshot_usage", Done, pool.snapshot_usage());
+    call!(to, "pool", "ticket", Nested, pool.ticket(1));
+    call!(to, "pool", "recovery", Done, Ok(pool.recovery()));
+    call!(to, "pool", "path", Done, Ok(pool.path()));
+    call!(to, "pool", "header", Done, Ok(pool.header()));
+    call!(to, "pool", "layout", Done, Ok(pool.layout()));
+    call!(to, "pool", "device_counters", Done, Ok(pool.device_counters()));
+    call!(to, "pool", "checkpoint", Nested, pool.checkpoint());
+    call!(to, "pool", "backup", Nested, pool.backup(store.path().with_extension("copy")));
+    call!(to, "pool", "usage", Nested, pool.usage());
+    call!(to, "leases", "wait_for_worker", Nested, pool.wait_for_worker());
+    call!(to, "leases", "borrow_worker", Nested, pool.borrow_worker());
+    call!(to, "leases", "drop_idle_workers", Done, {
+        pool.drop_idle_workers();
+        Ok(())
+    });
+    call!(to, "compact", "space", Done, pool.space());
+    call!(to, "compact", "compact", Nested, pool.compact());
+    // Where a transaction is durable when it has committed there is nothing to wait for.
+    let waits = if in_flush_or_mapped { Done } else { Nested };
+    to.push(("ticket", "wait", waits, outcome(ticket.wait())));
+    to.push(("ticket", "poll", waits, outcome(poll(ticket))));
+    call!(to, "ticket", "is_durable", Done, ticket.is_durable());
+    call!(to, "ticket", "transaction", Done, Ok(ticket.transaction()));
+    to
+}
+
+#[derive(Persist)]
+struct Rows<'p> {
+    rows: OrderedMap<'p, u64, Vec<u8>>,
+}
+
+/// Logs of 4,096 records.
+fn options(domain: Domain) -> Options {
+    Options {
+        geometry: Geometry { size: 64 << 20, logs: 4, log_bytes: 1 << 16, chunk_bytes: 1 << 16 },
+        sync: SyncParameters { ring_blocks: 256, dirty_pages: 64, ..SyncParameters::default() },
+        domain,
+        assume_persistent: domain == Domain::Flush,
+        lock_bits: 12,
+        ..Options::default()
+    }
+}
+
+/// What `body` returns; fails if it does not return, for which nothing but a defect is a reason.
+fn returning<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = mpsc::channel();
+    std::thread::spawn(move || done.send(body()));
+    result.recv_timeout(Duration::from_secs(600)).expect("it waits for ever, or has panicked")
+}
+
+fn compare(called: &[Called], context: &str) {
+    for (source, name, expected, returned) in called {
+        assert!(
+            returned.as_ref().is_ok_and(|it| it == expected),
+            "{source}: {name}: {returned:?}, {context}"
+        );
+    }
+}
+
+/// The calls in a database's and a store's transaction that writes so many rows.
+fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) -> Vec<Called> {
+    let folder = tempfile::tempdir().unwrap();
+    let context = format!("{domain:?}, {rows} rows");
+    let db = Database::<C>::open_with(folder.path().join("database"), &options(domain)).unwrap();
+    let numbers = db.table::<u64, u64>("numbers").unwrap();
+    let texts = db.table::<u64, Vec<u8>>("texts").unwrap();
+    db.write(|tx| numbers.insert(tx, &1, &2).map(drop)).unwrap();
+    let about = db.list().unwrap().into_iter().find(|about| about.name == "numbers").unwrap();
+    let mut snapshot = db.snapshot().unwrap();
+    let mut all = db
+        .write(|tx| {
+            (0..rows).try_for_each(|row| texts.insert(tx, &row, &vec![7; 100]).map(drop))?;
+            Ok(call_database(&db, tx, &mut snapshot, &about))
+        })
+        .unwrap();
+    drop(snapshot);
+    compare(&all, &context);
+    assert_eq!(db.read(|tx| texts.count(tx)).unwrap(), rows);
+    db.close().unwrap();
+
+    let store = Store::<Rows, C>::create(folder.path().join("store"), &options(domain), |tx| {
+        Ok(Rows { rows: OrderedMap::new(tx)? })
+    })
+    .unwrap();
+    let mut session = store.session().unwrap();
+    let mut snapshot = store.snapshot().unwrap();
+    let (_, ticket) = store.later().update(|tx, root| root.get(tx)?.rows.insert(tx, &0, &vec![1])).unwrap();
+    let of_store = store
+        .update(|tx, root| {
+            (0..rows).try_for_each(|row| root.get(tx)?.rows.insert(tx, &row, &vec![7; 100]).map(drop))?;
+            Ok(call_store(&store, &mut session, &mut snapshot, &ticket))
+        })
+        .unwrap();
+    drop((session, snapshot));
+    compare(&of_store, &context);
+    ticket.wait().unwrap();
+    assert_eq!(store.view(|tx, root| root.get(tx)?.rows.count(tx)).unwrap(), rows);
+    assert!(!folder.path().join("store.copy").exists() && !folder.path().join("database.copy").exists());
+    store.close().unwrap();
+    all.extend(of_store);
+    all
+}
+
+#[test]
+fn every_method_returns_inside_a_small_and_a_large_transaction() {
+    let mut called = Vec::new();
+    for domain in [Domain::Process, Domain::Sync, Domain::Flush] {
+        for rows in [1, 3000] {
+            called = returning(move || {
+                call_all::<SingleWriter>(domain, rows);
+                call_all::<Stm>(domain, rows)
+            });
+        }
+    }
+    for (source, text, others) in SOURCES {
+        let called = called.iter().filter(|call| call.0 == source).map(|call| call.1);
+        let listed: BTreeSet<_> = called.chain(others.iter().copied()).collect();
+        assert_eq!(
+            public_methods(text),
+            listed,
+            "the public methods of {source}.rs and the calls of this test"
+        );
+    }
+}
+
+/// A worker outlives its pool, which is closed or dropped while the worker runs a transaction.
+#[test]
+fn a_pool_that_goes_inside_a_transaction_waits_for_nothing() {
+    for domain in [Domain::Process, Domain::Sync] {
+        for rows in [1, 20_000] {
+            for closes in [true, false] {
+                returning(move || {
+                    let folder = tempfile::tempdir().unwrap();
+                    let path = folder.path().join("pool");
+                    let pool = Pool::create(&path, &options(domain)).unwrap();
+                    let mut worker = pool.worker().unwrap();
+                    let mut pool = Some(pool);
+                    let _ = worker.run(|tx| {
+                        let block = tx.alloc(8 * rows)?;
+                        (0..rows).try_for_each(|word| tx.write(block.word(word), word))?;
+                        match pool.take() {
+                            Some(pool) if closes => assert!(matches!(pool.close(), Err(Error::Nested))),
+                            pool => drop(pool),
+                        }
+                        Ok(())
+                    });
+                    drop(worker);
+                    // The pool's threads end some time after the transaction, and its lock with them.
+                    let pool = loop {
+                        match Pool::open(&path, &options(domain)) {
+                            Err(Error::Locked { .. }) => std::thread::yield_now(),
+                            opened => break opened.unwrap(),
+                        }
+                    };
+                    pool.close().unwrap();
+                });
+            }
+        }
+    }
+}
+
+/// The words of the heap's tables are stored one after the other while transactions commit. These transactions replace rows by longer and shorter
+/// ones, so that there are as many objects at each moment, and raw loads beside them count others.
+fn usage_beside_writers<C: Control<Memory = Native> + 'static>(domain: Domain) {
+    const BYTES: [usize; 3] = [300, 9_000, 70_000];
+    // So that no transaction is a large one.
+    let mut options = options(domain);
+    options.geometry.log_bytes = 1 << 20;
+    let db = Database::<C>::in_memory_with(&options).unwrap();
+    let texts = db.table::<u64, Vec<u8>>("texts").unwrap();
+    const ROWS: u64 = 4;
+    let store = |thread: u64, turn: usize| {
+        let bytes = vec![1; BYTES[turn % BYTES.len()]];
+        db.write(|tx| {
+            (0..ROWS).try_for_each(|row| texts.insert(tx, &(ROWS * thread + row), &bytes).map(drop))
+        })
+    };
+    (0..2).for_each(|thread| store(thread, 0).unwrap());
+    let objects = db.usage().unwrap().objects;
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        for thread in 0..2u64 {
+            let (store, stop) = (&store, &stop);
+            threads.spawn(move || {
+                for turn in 1.. {
+                    store(thread, turn).unwrap();
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        let found: Vec<_> = (0..1000).map(|_| db.usage().map(|usage| usage.objects)).collect();
+        let listed: Vec<_> = (0..20).map(|_| db.list().map(|listed| listed.len())).collect();
+        let checked: Vec<_> = (0..20).map(|_| db.check()).collect();
+        stop.store(true, Ordering::Relaxed);
+        assert!(found.iter().all(|it| it.as_ref().is_ok_and(|&it| it == objects)), "{objects}: {found:?}");
+        assert!(listed.iter().all(|it| matches!(it, Ok(1))), "{listed:?}");
+        assert!(checked.iter().all(|it| it.as_ref().is_ok_and(Vec::is_empty)), "{checked:?}");
+    });
+}
+
+#[test]
+fn usage_is_right_beside_writers() {
+    usage_beside_writers::<Stm>(Domain::Process);
+    usage_beside_writers::<SingleWriter>(Domain::Process);
+}
