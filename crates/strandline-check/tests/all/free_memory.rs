@@ -343,13 +343,13 @@ fn each_rule_of_free_memory_that_is_left_out_is_found() {
         Step::FreeJournalVersions,
     ];
     for step in rules {
-        let found = first_wrong(Stm, Some(step), 3000);
+        let found = first_wrong(Stm, Some(step), 40_000);
         println!("{step:?}: {found:?}");
         assert!(found.is_some(), "{step:?} is not found");
     }
     // With a single writer each commit raises the sequence.
     for step in rules.into_iter().filter(|&step| step != Step::FreeVersions) {
-        let found = first_wrong(SingleWriter, Some(step), 3000);
+        let found = first_wrong(SingleWriter, Some(step), 40_000);
         println!("{step:?}, single writer: {found:?}");
         assert!(found.is_some(), "{step:?} is not found with a single writer");
     }

@@ -68,8 +68,6 @@ pub(super) struct Taken {
     start: u64,
     /// W, the last TxID in it.
     watermark: u64,
-    /// The first block behind all records: from there to S there are marks.
-    records_end: u64,
     /// Which bitmap holds its pages.
     bitmap: u64,
 }
@@ -143,11 +141,10 @@ impl SharedLog {
         lock(memory, self.latch());
         let start = self.close_block(memory);
         let watermark = memory.load(self.last_transaction());
-        let records_end = memory.load(self.records_end());
         unlock(memory, self.latch());
         let bitmap = memory.load(self.active_bitmap());
         memory.store(self.active_bitmap(), 1 - bitmap);
-        Taken { start, watermark, records_end, bitmap }
+        Taken { start, watermark, bitmap }
     }
 
     /// Brings what was taken into the heap file, and says so in a slot.
@@ -158,11 +155,10 @@ impl SharedLog {
         haste: Haste,
     ) -> Result<CheckpointReport> {
         let (memory, device) = (&view.memory, self.device(view)?);
-        let Taken { start, watermark, records_end, bitmap } = taken;
+        let Taken { start, watermark, bitmap } = taken;
         let old_start = memory.load(self.start());
-        if records_end <= old_start {
-            // There are marks of the last checkpoint at most.
-            return Ok(CheckpointReport { start: old_start, watermark, ..CheckpointReport::default() });
+        if start == old_start {
+            return Ok(CheckpointReport { start, watermark, ..CheckpointReport::default() });
         }
         let pages = self.write_dirty_pages(view, device, bitmap, haste)?;
         memory.store(self.count(bitmap), 0);
@@ -171,6 +167,7 @@ impl SharedLog {
         if !memory.omitted(Step::SyncHeapFlush) {
             device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
         }
+        let start = self.behind_marks(view, start)?;
         self.write_slot(view, device, start, watermark)?;
         memory.store(self.start(), start);
         Ok(CheckpointReport { start, watermark, pages, blocks: start - old_start, given_back: 0 })
@@ -281,19 +278,16 @@ impl SharedLog {
         Ok(pages)
     }
 
-    /// After a checkpoint during which no transaction was appended: has the newest slot lead past the marks that the checkpoint wrote, so that no
-    /// block is needed. Nobody commits.
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned).
-    pub(super) fn leave_marks<M: Memory>(&self, view: &View<M>) -> Result<()> {
+    /// Where recovery may begin after this checkpoint: at `start`, or behind the marks that follow, if no transaction was appended since. So the ring
+    /// is empty then.
+    fn behind_marks<M: Memory>(&self, view: &View<M>, start: u64) -> Result<u64> {
         let memory = &view.memory;
-        let end = memory.load(self.filling());
-        if end > memory.load(self.start()) {
-            self.write_slot(view, self.device(view)?, end, memory.load(self.last_transaction()))?;
-            memory.store(self.start(), end);
-        }
-        Ok(())
+        lock(memory, self.latch());
+        let has_records = memory.load(self.records_end()) > start;
+        let end = if has_records { start } else { memory.load(self.filling()) };
+        unlock(memory, self.latch());
+        self.wait_flushed(view, false, || memory.load(self.durable()) >= end)?;
+        Ok(end)
     }
 
     /// Writes what the newest slot says over the older one, after which nothing leads to what is in the log. No transaction runs, and no

@@ -396,7 +396,6 @@ impl SharedLog {
     pub(crate) fn end_creation<M: Memory>(&self, view: &View<M>, life: u64) -> Result<()> {
         let (memory, device) = (&view.memory, self.device(view)?);
         self.checkpoint(view)?;
-        self.leave_marks(view)?;
         let life = (life & block::MAXIMAL_LIFE).max(CREATION + 1);
         let ring = self.ring_blocks(memory);
         self.write_header(device, ring, Lives { current: life, previous: CREATION })

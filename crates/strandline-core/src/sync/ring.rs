@@ -179,7 +179,6 @@ impl SharedLog {
             }
             let taken = self.take_dirty_pages(memory);
             self.write_taken(view, taken, Haste::Hurried)?;
-            self.leave_marks(view)?;
         }
         let life = memory.load(self.life());
         // Recovery, which knows a header's life from the one before it, has ended: nobody asks for that any more.

@@ -621,7 +621,12 @@ impl SharedLog {
     }
 
     /// Waits until `is_done`; leads flushes if nobody does, with a mark if `marks` and there is nothing else to write.
-    fn wait_flushed<M: Memory>(&self, view: &View<M>, marks: bool, is_done: impl Fn() -> bool) -> Result<()> {
+    pub(super) fn wait_flushed<M: Memory>(
+        &self,
+        view: &View<M>,
+        marks: bool,
+        is_done: impl Fn() -> bool,
+    ) -> Result<()> {
         let memory = &view.memory;
         loop {
             let flushes = memory.load(self.flushes());

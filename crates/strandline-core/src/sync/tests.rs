@@ -415,27 +415,27 @@ fn a_flush_writes_the_sectors_that_it_uses() {
         {
             let (view, _) = files.open_on(device.clone());
             let mut worker = Worker::lease(view, crate::engine::Stm, Some(files.log)).unwrap();
-            // Two words before the records, and two for each of them and the commit record, where no words follow one another.
-            for words in [1, 13, 28, 29, 30, 61, 100, 254, 300, 1] {
+            // Four words before the records, and two for each of them and the commit record, where no words follow one another.
+            for words in [1, 13, 28, 29, 30, 61, 100, 253, 300, 1] {
                 let before = device.counters();
                 worker
                     .run(|tx| (0..words).try_for_each(|word| tx.write(chunks.word(2 * word), words)))
                     .unwrap();
                 let after = device.counters();
-                let last = (words + 1) % 255;
-                let bytes =
-                    (words + 1) / 255 * 4096 + (16 * (last + u64::from(last > 0))).next_multiple_of(sector);
+                let last = (words + 1) % 254;
+                let bytes = (words + 1) / 254 * 4096
+                    + (16 * (last + 2 * u64::from(last > 0))).next_multiple_of(sector);
                 let written = (after.log_writes - before.log_writes, after.log_bytes - before.log_bytes);
                 assert_eq!(written, (1, bytes), "{words} words");
             }
             // Of 32 words in a row 31 share a record, in 16 places; the last has its own.
             let before = device.counters().log_bytes;
             worker.run(|tx| tx.write_range(chunks.word(1000), &[7; 320])).unwrap();
-            let bytes = (16 + 16 * (10 * 17 + 1)) as u64;
+            let bytes = (32 + 16 * (10 * 17 + 1)) as u64;
             assert_eq!(device.counters().log_bytes - before, bytes.next_multiple_of(sector));
         }
         let (view, report) = files.open();
-        assert_eq!((report.replayed, report.words), (11, 817 + 320));
+        assert_eq!((report.replayed, report.words), (11, 816 + 320));
         assert_eq!([0, 1, 99, 299].map(|word| view.memory.load(chunks.word(2 * word))), [1, 300, 300, 300]);
         assert!((1000..1320).all(|word| view.memory.load(chunks.word(word)) == 7));
     }
@@ -491,7 +491,7 @@ fn a_ring_grows_under_commits() {
             let mut write =
                 |words: u64| worker.run(|tx| (0..words).try_for_each(|word| tx.write(at.word(word), words)));
             (1..50).for_each(|_| write(100).unwrap());
-            assert!(matches!(write(700), Err(Error::TransactionTooLarge { records: 509 })));
+            assert!(matches!(write(700), Err(Error::TransactionTooLarge { records: 253 })));
             (1..50).for_each(|_| write(101).unwrap());
         });
         assert_eq!(files.header().ring, 3);

@@ -53,7 +53,7 @@ fn counted(store: &Store<Root<'static>>, body: impl FnOnce()) -> DeviceCounters 
 
 /// Bytes that a block of so many records takes: its sectors of 512 bytes, or all of it where the device has none; `seen` tells which.
 fn of_block(records: u64, seen: u64) -> u64 {
-    match (16 * (records + 1)).next_multiple_of(512) {
+    match (16 * (records + 2)).next_multiple_of(512) {
         sectors if seen.is_multiple_of(sectors) && !seen.is_multiple_of(BLOCK_BYTES) => sectors,
         _ => BLOCK_BYTES,
     }
@@ -125,7 +125,7 @@ fn committers_share_flushes_of_no_more_blocks_than_they_need() {
             }
         });
     });
-    // A group is at most eight transactions of fewer than twenty records: never more than one block of 255.
+    // A group is at most eight transactions of fewer than twenty records: never more than one block of 254.
     assert!(done.log_bytes <= done.log_writes * BLOCK_BYTES);
     assert!(done.log_writes <= threads * commits);
     assert!(done.log_writes >= commits, "each of a thread's commits waits for a flush of its own: {done:?}");
