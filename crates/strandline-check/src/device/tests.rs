@@ -171,7 +171,7 @@ fn a_transaction_larger_than_the_ring_runs_alone() {
         pool.device.power_cycle();
         let again = opened(&pool);
         let word = |at: PersistentAddress| again.contents()[(at.offset() / 8) as usize];
-        assert_eq!([word(spare(254)), word(at.word(1))], [1253, 7]);
+        assert_eq!([word(spare(253)), word(at.word(1))], [1253, 7]);
     }
 }
 

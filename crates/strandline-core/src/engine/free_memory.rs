@@ -4,7 +4,7 @@
 //! versions of their lines. Two things store to free chunks *outside* the log: a compaction, which punches holes into the file, and the
 //! journal of a large transaction. Such a store may go to a chunk that was freed by transaction t only under four rules:
 //!
-//! 1. *Durable.* A durable checkpoint, or the durable watermark, is at or above t. That the freeing is durable in the log is not enough: older
+//! 1. *Durable.* A durable checkpoint (in both slots, since one may be damaged later), or the durable watermark, is at or above t. That the freeing is durable in the log is not enough: older
 //!    records of the chunk would be replayed over what was stored.
 //! 2. *Snapshots.* No snapshot below t exists; or what is overwritten is kept as versions first, as by any commit.
 //! 3. *Readers.* The versions of the chunk's lines (STM), or the sequence (single writer), were raised after t and before the first store. So a
@@ -14,7 +14,7 @@
 //!
 //! | | compaction ([`Worker::compact`]) | journal ([`Engine::overwrite_free`]) |
 //! |---|---|---|
-//! | 1 | a checkpoint, or bulk persistence, after the chunks are held | the one with which a large transaction begins |
+//! | 1 | a checkpoint in both slots, or bulk persistence, after the chunks are held | the one with which a large transaction begins |
 //! | 2 | chunks stay as they are while an older snapshot exists | keeps versions |
 //! | 3 | the transaction that holds the chunks raises them | the large transaction has every lock, or the sequence |
 //! | 4 | a flush before the chunks are released | – |
@@ -156,7 +156,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         let (view, memory) = (&self.view, &self.view.memory);
         if !memory.omitted(Step::FreeDurable) {
             match self.shared_log {
-                Some(log) => log.checkpoint(view).map(drop)?,
+                Some(log) => log.checkpoint_both(view)?,
                 None => scheme::persist_everything(view),
             }
         }

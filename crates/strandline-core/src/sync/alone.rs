@@ -3,7 +3,8 @@
 //! A transaction that does not fit the log runs alone, changes the heap in memory, and keeps what it overwrites in an undo journal
 //! (`log/journal.rs`, `engine/large.rs`). Between two checkpoints, which it takes itself and keeps everybody else from taking:
 //!
-//! 1. A checkpoint: nothing in the ring is needed, and the heap file has everything. G is the generation of its slot.
+//! 1. A checkpoint, in both slots: nothing in the ring is needed, and the heap file has everything, whichever slot is lost later. G is the
+//!    generation of the newer slot.
 //! 2. Whenever so many pages are dirty, and at the end: the journal's chunks are written and flushed; then its header, which says how
 //!    many granules it has and that it belongs to G, and is flushed; only then dirty pages are written to the heap file. (What
 //!    checksums say of them is forgotten before.)
@@ -39,11 +40,11 @@ impl SharedLog {
         let memory = &view.memory;
         lock(memory, self.checkpointing());
         memory.store(self.wanted(), 0);
-        let begun = self.check_poison(memory).and_then(|()| self.run_checkpoint(view, Haste::Hurried));
+        let begun = self.check_poison(memory).and_then(|()| self.run_checkpoint_both(view));
         if begun.is_err() {
             self.let_checkpoints(view);
         }
-        begun.map(drop)
+        begun
     }
 
     fn let_checkpoints<M: Memory>(&self, view: &View<M>) {
@@ -201,6 +202,14 @@ impl SharedLog {
         memory.store(JournalHeader::GRANULES, 0);
         self.write_journal_header(view, device, 0)
             .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))
+    }
+
+    /// Whether there is the journal of a large transaction that belongs to this generation or a later one.
+    pub(super) fn has_journal_since<M: Memory>(&self, memory: &M, generation: u64) -> bool {
+        let [granules, of, checksum] =
+            [JournalHeader::GRANULES, JournalHeader::GENERATION, JournalHeader::CHECKSUM]
+                .map(|at| memory.load(at));
+        granules != 0 && of >= generation && checksum == self.journal_checksum(granules, of)
     }
 
     /// The journal of a large transaction that a crash has cut short, where the newest slot has this generation.

@@ -217,7 +217,7 @@ pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64, Lives), St
         }
         older => {
             return Err(format!(
-                "has format version {older}, this library reads {VERSION}; an older Strandline wrote it: open and close the pool with that one first"
+                "has format version {older}, this library reads {VERSION}; open and close the pool with the Strandline that wrote it"
             ));
         }
     }

@@ -111,6 +111,23 @@ impl SharedLog {
         })
     }
 
+    /// Takes a checkpoint and writes it into both slots: for stores past the log, over which no older records may be replayed, even if one of the
+    /// slots is damaged later.
+    ///
+    /// # Errors
+    /// As [`SharedLog::checkpoint`].
+    pub(crate) fn checkpoint_both<M: Memory>(&self, view: &View<M>) -> Result<()> {
+        self.hold_latch_of_checkpoints(view, || {
+            self.check_poison(&view.memory)?;
+            self.run_checkpoint_both(view)
+        })
+    }
+
+    pub(super) fn run_checkpoint_both<M: Memory>(&self, view: &View<M>) -> Result<()> {
+        let CheckpointReport { start, watermark, .. } = self.run_checkpoint(view, Haste::Hurried)?;
+        self.write_slot(view, self.device(view)?, start, watermark)
+    }
+
     pub(super) fn run_checkpoint<M: Memory>(&self, view: &View<M>, haste: Haste) -> Result<CheckpointReport> {
         self.close_gate(view);
         let taken = self.take_dirty_pages(&view.memory);

@@ -479,7 +479,7 @@ impl SharedLog {
         // Those of one page keep their order.
         replay.writes.sort_by_key(page_of);
         let journal = self.find_journal(view, slot.generation)?;
-        if valid < 2 && journal.is_some() {
+        if valid < 2 && self.has_journal_since(&view.memory, slot.generation) {
             // Was the transaction cut short, or did the other slot say that it has committed?
             return Err(Error::Damaged(
                 "one of its checkpoint slots is not valid, and a large transaction may have been committed by it".into(),
