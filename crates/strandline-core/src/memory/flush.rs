@@ -35,10 +35,10 @@ pub fn file(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Like [`file`](self::file), but leaves out what is not needed to read the file, such as its times.
+/// Like [`file()`], but leaves out what is not needed to read the file, such as its times.
 ///
 /// # Errors
-/// Like [`file`](self::file).
+/// Like [`file()`].
 pub fn data(file: &File) -> io::Result<()> {
     file.sync_data()
 }

@@ -144,10 +144,6 @@ pub enum Step {
     SyncMarkOwnWrite,
     /// `Sync`: recovery compares what later blocks say of how far the log was durable with where it ends (a comparison).
     SyncMark,
-    /// `Sync`: and the generations in blocks with that of the slot (a comparison).
-    SyncMarkGeneration,
-    /// Weakened: recovery looks at two blocks behind the end only.
-    SyncMarkLookShort,
     /// `Sync`: the flush between a checkpoint's pages and its slot.
     SyncHeapFlush,
     /// `Sync`: the flush between a checkpoint's slot and the reuse of the ring.
@@ -272,12 +268,10 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 28] = [
+    pub const SYNC: [Self; 26] = [
         Self::SyncMarkBeforePages,
         Self::SyncMarkOwnWrite,
         Self::SyncMark,
-        Self::SyncMarkGeneration,
-        Self::SyncMarkLookShort,
         Self::FreeDurable,
         Self::FreePunchFlush,
         Self::SyncRoom,

@@ -496,8 +496,7 @@ impl SharedLog {
         slot: &CheckpointSlot,
         end: u64,
     ) -> Result<Option<LogDamage>> {
-        let look = if view.memory.omitted(Step::SyncMarkLookShort) { 2 } else { 2 * WRITE_BLOCKS };
-        let last = (end + look).min(slot.start + self.ring);
+        let last = (end + 2 * WRITE_BLOCKS).min(slot.start + self.ring);
         let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
         for number in end..last {
             let offset = block::offset(number, self.ring);
@@ -507,7 +506,7 @@ impl SharedLog {
             };
             let is_behind = head.number > end && head.number < end + self.ring;
             if is_behind && head.durable > end && !view.memory.omitted(Step::SyncMark)
-                || head.generation > slot.generation && !view.memory.omitted(Step::SyncMarkGeneration)
+                || head.generation > slot.generation
             {
                 return Ok(Some(self.describe_damage(device, slot, end)?));
             }
