@@ -293,7 +293,7 @@ mod tests {
             damaged[at] ^= 1;
             assert!(read_header(&damaged).unwrap_err().contains("damaged"), "byte {at}");
         }
-        for (version, what) in [(3, "older"), (5, "newer")] {
+        for (version, what) in [(3, "the Strandline that wrote it"), (5, "newer")] {
             let mut other = good.clone();
             other[8] = version;
             assert!(read_header(&other).unwrap_err().contains(what));
