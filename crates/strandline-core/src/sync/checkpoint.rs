@@ -262,18 +262,15 @@ impl SharedLog {
         }
         // A checkpoint may take long.
         self.grow_ahead(view);
-        let end_before = memory.load(self.last_transaction());
+        let end = || (memory.load(self.last_transaction()), memory.load(self.records_end()));
+        let end_before = end();
         for (&page, copy) in batch.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
             copy_page(memory, page, copy);
         }
         if !memory.omitted(Step::SyncLogBeforePages) {
-            let end = if memory.omitted(Step::SyncLogEndAfterCopy) {
-                end_before
-            } else {
-                memory.load(self.last_transaction())
-            };
-            let records_end = memory.load(self.records_end());
-            self.wait_durable(view, end)?;
+            let is_early = memory.omitted(Step::SyncLogEndAfterCopy);
+            let (last, records_end) = if is_early { end_before } else { end() };
+            self.wait_durable(view, last)?;
             if !memory.omitted(Step::SyncMarkBeforePages) {
                 self.wait_marked(view, records_end)?;
             }
