@@ -369,7 +369,7 @@ fn power_failures_in_repairs_lose_nothing() {
 #[test]
 fn power_failures_lose_nothing() {
     let (mut random, mut failures) = (random("power"), Failures::new("power"));
-    let images = cases(400);
+    let images = cases(100);
     // Creation alone, which is most of the calls.
     let creation = "open_or_create POOL; update KEY 2; close";
     // Checkpoints that were asked for and that the full ring asks for; growth; a second life.
