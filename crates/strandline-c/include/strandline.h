@@ -121,7 +121,7 @@ typedef enum {
   STRANDLINE_READ_ONLY = -48,
   // The transaction was given up.
   STRANDLINE_ABORTED = -49,
-  // The device failed earlier: close the database, repair the device, open it again.
+  // The pool failed earlier, as the message says: close the database, repair the device, open it again.
   STRANDLINE_POISONED = -50,
   // The checksums beside the file are damaged or another's, or this domain does not keep them.
   STRANDLINE_CHECKSUM_FILE = -51,

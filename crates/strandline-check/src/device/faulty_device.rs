@@ -2,11 +2,10 @@
 //!
 //! Each file has a *cache*, which reads show, and a *medium*, which survives a power failure. A sector of 512
 //! bytes that was written and not flushed has versions beside the medium's; at a power failure one of them is what
-//! the medium holds, each sector for itself: writes are lost, kept, reordered, and 4 KB writes torn. So it is
-//! when a flush fails: the medium keeps some version of each sector, and the cache goes on showing the newest as
-//! if nothing had happened, never to be written again unless somebody stores it anew. A file's length is like a sector: a longer one is
-//! durable after a flush, and lost or kept by a power failure before it, or by a flush that fails. It is lost then until something
-//! is written behind the medium's end.
+//! the medium holds, each sector for itself: writes are lost, kept, reordered, and 4 KB writes torn. A failed flush
+//! does the same: the medium keeps some version of each sector, while the cache still shows the newest one and takes it for
+//! clean, so that no later flush writes it unless the program does. A file's length behaves like a sector: a power failure or a failed flush
+//! before the length is durable keeps it or loses it. A lost length stays lost until a write behind the medium's end.
 //!
 //! [`FaultyDevice::fail_after`] chooses the operation that fails, [`FaultyDevice::power_cycle`] what survives: at
 //! random, reproducible by its seed, or [`FaultyDevice::power_cycle_choosing`] each sector's version in turn.
@@ -171,7 +170,7 @@ pub struct FaultyDevice {
     random: Random,
     operations: Cell<u64>,
     fault: Cell<Option<(u64, Fault)>>,
-    /// What the next flush of a file that has become longer meets.
+    /// The fault of the next flush of a file that has become longer.
     growth_fault: Cell<Option<Fault>>,
     extensions: Cell<u64>,
     failed_growths: Cell<u64>,

@@ -207,11 +207,11 @@ impl History {
         }
     }
 
-    /// On a copy of the device, a block of the log or a checkpoint slot rots. Recovery says so, or nothing is lost by it, or no more than the last
-    /// write of the log.
+    /// Damages a block of the log or a checkpoint slot on a copy of the device. Recovery must report it, or recover the same state, or lose no
+    /// more than the last write of the log.
     ///
     /// # Errors
-    /// Something was lost silently, or what is there is no prefix.
+    /// Recovery lost more than that silently, or its state is no prefix.
     fn rot(&mut self) -> Result<(), String> {
         let copy = || {
             let pool = self.pool.on((*self.pool.device).clone());
@@ -220,7 +220,7 @@ impl History {
         };
         let (intact, rotten) = (copy(), copy());
         let world = intact.open(1);
-        // What is wrong without rot is found elsewhere.
+        // The caller finds what fails without damage.
         let Ok(report) = intact.recover(&world) else { return Ok(()) };
         let what = |error| format!("the log cannot be read: {error}");
         let header = read_log_header(&*rotten.device, Path::new("log")).map_err(|e| what(e.to_string()))?;
@@ -268,7 +268,7 @@ impl History {
         oracle.judge(&rotten_world, found.watermark).map_err(|what| format!("after rot {what}"))
     }
 
-    /// Whether two worlds hold the same but for what is in free chunks, which is nobody's.
+    /// Whether two worlds hold the same words outside free chunks.
     fn holds_the_same(&self, one: &DeviceWorld, other: &DeviceWorld) -> bool {
         let (layout, one, other) = (&self.pool.layout, one.contents(), other.contents());
         let word = |at: PersistentAddress| (at.offset() / 8) as usize;
@@ -378,7 +378,7 @@ impl History {
         let (mut rng, pool, journal) = (self.rng.fork(), &self.pool, &self.journal);
         let (finished, checkpoints, fail) = (&finished, &checkpoints, &fail);
         let (compacts, looks) = (self.rng.u8(..3) == 0, self.rng.u8(..3) == 0);
-        // Whoever compacts or begins a snapshot may wait for a checkpoint, too.
+        // The compactor and the snapshot reader may wait for a checkpoint, too.
         let working = threads + usize::from(compacts) + usize::from(looks);
         // Its number is that of the next thread.
         bodies.push(Box::new(move |memory: &Hosted| {
@@ -455,8 +455,7 @@ fn compact(pool: &Pool, memory: &Hosted, rng: &mut Rng, finished: impl Fn() -> b
     Ok(())
 }
 
-/// Takes checkpoints when they are wanted, and now and then, and makes the ring larger when somebody needs that, and now and then,
-/// until `finished`; returns how often each.
+/// Takes checkpoints and enlarges the ring until `finished`, both on request and at random. Returns how often each happened.
 fn checkpoint(
     pool: &Pool,
     memory: &Hosted,

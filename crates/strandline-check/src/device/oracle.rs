@@ -33,7 +33,7 @@ impl Oracle {
         Self { layout, words, watermark: 0, history, acknowledged: 0, seen, scratch }
     }
 
-    /// From now on nothing need be there but a prefix.
+    /// From now on any prefix is right, whatever was acknowledged.
     pub fn forgive(&mut self) {
         self.acknowledged = 0;
         self.seen.clear();
@@ -113,7 +113,7 @@ impl Oracle {
             let expected = self.words.get(&(8 * word)).copied().unwrap_or(0);
             let found = contents[word as usize];
             if found != expected && self.scratch.contains(&(8 * word)) && self.is_free(8 * word) {
-                // What a large transaction leaves in a free chunk, and what is left in a hole, is nobody's.
+                // Large transactions and holes leave any words in free chunks.
                 self.words.insert(8 * word, found);
             } else if found != expected {
                 return Err(format!("at {:#x}: {found:#x} instead of {expected:#x}", 8 * word));

@@ -65,13 +65,13 @@ pub(super) struct DeviceWorld {
 }
 
 impl DeviceWorld {
-    /// From now on this thread compacts.
+    /// Names the thread that compacts.
     pub fn set_compactor(&self, thread: usize) {
         self.compactor.set(Some(thread));
     }
 
-    /// The words in the holes that were punched since this was last called, as zeros. Until the transaction commits that releases their
-    /// chunks, they may be what they were.
+    /// Returns the words of the holes that were punched since the last call, as zeros. They may still have their old values until
+    /// the transaction commits that releases their chunks.
     fn take_holes(&self) -> Vec<(u64, u64)> {
         let holes = self.device.take_punched();
         let words = holes.iter().flat_map(|&(at, bytes)| (at..at + bytes).step_by(8));
@@ -342,7 +342,7 @@ impl Pool {
         self.view(Hosted::new(world.clone(), MAIN))
     }
 
-    /// Looks at a snapshot again and again, and pauses in between: what is in chunks that are in use at its time must stay as it is.
+    /// Reads words of a snapshot several times, with pauses: those in chunks that are in use at its time must not change.
     ///
     /// # Errors
     /// No snapshot can begin: the device failed.

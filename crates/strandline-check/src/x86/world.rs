@@ -524,7 +524,7 @@ impl World for X86World {
             Stopped::Deadlock(what).raise();
         }
         if self.patience.get() == 0 {
-            // What is dropped then runs on to its end, alone.
+            // The panic drops the other threads, each of which then runs to its end alone.
             assert!(std::thread::panicking(), "the threads wait for each other, or one runs for ever");
             self.switch.set(false);
             return 0;

@@ -1,6 +1,6 @@
 //! Free memory: a compaction and the journal of large transactions beside readers, snapshots and writers, with power failures at any moment.
-//! Each rule of `strandline_core`'s `engine/free_memory.rs` is left out in turn, and that is found. The pool is small, so that transactions
-//! find chunks held: where they and the compaction wait for each other the world says so.
+//! Each rule of `strandline_core`'s `engine/free_memory.rs` is left out in turn and must be found missing. The pool is so small that transactions
+//! find the last free chunks held; the world reports threads that wait for each other.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -97,7 +97,7 @@ fn fill(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {
     tx.write(tx.root(FILLING + 1), value)
 }
 
-/// What is wrong with object `which`, as this transaction reads it; what is in it. `pause` is called in the middle.
+/// Reads object `which` in this transaction, and calls `pause` in the middle. Returns its contents, or what is wrong with it.
 fn look(tx: &mut impl Read, which: u64, pause: &mut dyn FnMut()) -> Result<Result<u64, String>, Abort> {
     let [address, content] = [2 * which, 2 * which + 1].map(|root| tx.root(root));
     let (at, expected) = (PersistentAddress::new(tx.read(address)?), tx.read(content)?);
@@ -119,7 +119,7 @@ fn look(tx: &mut impl Read, which: u64, pause: &mut dyn FnMut()) -> Result<Resul
     Ok(Ok(expected))
 }
 
-/// Threads run; what happened, and what a reader found wrong.
+/// Runs the threads of one history. Returns its trace, or the first wrong value that a reader found.
 fn live<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<Trace, String>
 where
     C: for<'m> Control<&'m Hosted>,
@@ -174,6 +174,9 @@ where
                         }
                         (0..random.u8(..40)).for_each(|_| memory.pause());
                     }
+                    if let Err(what) = compact_all(&mut worker, &view()) {
+                        wrong_by_all.borrow_mut().get_or_insert(what);
+                    }
                 }
             }
         }));
@@ -190,6 +193,25 @@ where
     wrong.take().map_or(Ok(trace), Err)
 }
 
+/// Compacts when no transaction wants chunks any more, and checks that this reaches each vacant chunk.
+fn compact_all<'m, C: Control<&'m Hosted>>(
+    worker: &mut Worker<&'m Hosted, C>,
+    view: &View<&'m Hosted>,
+) -> Result<(), String> {
+    let (mut bytes, mut next) = (0, Some(0));
+    while let Some(from) = next {
+        let compacted = worker.compact(from).map_err(|error| error.to_string())?;
+        bytes += compacted.punched_bytes + compacted.kept_bytes;
+        next = compacted.next;
+    }
+    let vacant = heap::usage(view).map_err(|error| error.to_string())?.free_chunks;
+    if bytes == vacant * CHUNK {
+        Ok(())
+    } else {
+        Err(format!("{bytes} bytes of {vacant} chunks are compacted"))
+    }
+}
+
 fn write(worker: &mut impl Runner, thread: u64, random: &mut Rng) {
     for number in 1..=random.u64(3..=8) {
         let value = (thread + 1) << 16 | number;
@@ -204,7 +226,7 @@ fn write(worker: &mut impl Runner, thread: u64, random: &mut Rng) {
     }
 }
 
-/// Looks at the same snapshot again and again.
+/// Reads one object at a snapshot several times: it must not change.
 fn read_at_snapshot<'m, C: Control<&'m Hosted>>(
     view: View<&'m Hosted>,
     control: C,
@@ -228,7 +250,7 @@ fn read_at_snapshot<'m, C: Control<&'m Hosted>>(
     Ok(())
 }
 
-/// Whether `memory` recovers to whole objects, with no block leaked and everything there that was acknowledged at `time`.
+/// Checks that `memory` recovers to whole objects, leaks no block and holds everything that was acknowledged at `time`.
 fn judge<M: SchemeMemory>(memory: M, trace: &Trace, time: u32) -> Result<(), String> {
     let (layout, shared) = layouts();
     let view = View { memory, layout, shared };
@@ -267,7 +289,7 @@ fn judge<M: SchemeMemory>(memory: M, trace: &Trace, time: u32) -> Result<(), Str
     Ok(())
 }
 
-/// Whether no transaction that stored to `at` and was acknowledged at `time` is newer than the one that stored `value`.
+/// Checks that no transaction that stored to `at` and was acknowledged at `time` is newer than the one that stored `value`.
 fn acknowledged(trace: &Trace, time: u32, at: PersistentAddress, value: u64) -> Result<(), String> {
     let word = (at.offset() / 8) as u32;
     let stores = |value: Option<u64>| {
@@ -282,7 +304,7 @@ fn acknowledged(trace: &Trace, time: u32, at: PersistentAddress, value: u64) -> 
     }
 }
 
-/// What is wrong in a history, or after one of some power failures in it.
+/// Runs a history and judges some power failures in it.
 fn history<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<(), String>
 where
     C: for<'m> Control<&'m Hosted>,
@@ -306,7 +328,7 @@ where
     Ok(())
 }
 
-/// The first history of so many in which something is wrong. `STRANDLINE_CASES` asks for more.
+/// Returns the first of `histories` histories that is wrong. `STRANDLINE_CASES` sets another number.
 fn first_wrong<C>(control: C, omitted: Option<Step>, histories: u64) -> Option<(u64, String)>
 where
     C: for<'m> Control<&'m Hosted>,

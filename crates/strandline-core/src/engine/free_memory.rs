@@ -4,8 +4,8 @@
 //! versions of their lines. Two things store to free chunks *outside* the log: a compaction, which punches holes into the file, and the
 //! journal of a large transaction. Such a store may go to a chunk that was freed by transaction t only under four rules:
 //!
-//! 1. *Durable.* A durable checkpoint (in both slots, since one may be damaged later), or the durable watermark, is at or above t. That the freeing is durable in the log is not enough: older
-//!    records of the chunk would be replayed over what was stored.
+//! 1. *Durable.* A durable checkpoint (in both slots, since one may be damaged later), or the durable watermark, is at or above t. That the
+//!    freeing is durable in the log is not enough: older records of the chunk would be replayed over what was stored.
 //! 2. *Snapshots.* No snapshot below t exists; or what is overwritten is kept as versions first, as by any commit.
 //! 3. *Readers.* The versions of the chunk's lines (STM), or the sequence (single writer), were raised after t and before the first store. So a
 //!    transaction that read its way to the chunk before t notices at its next read there, and readers need not register.
@@ -37,7 +37,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::{Control, Engine, Worker, versions};
 use crate::error::{Error, Result};
-use crate::heap::{self, ChunkRuns};
+use crate::heap;
 use crate::layout::SharedLayout;
 use crate::memory::latch::load_in_order;
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
@@ -56,7 +56,7 @@ pub struct Compacted {
     pub punched_bytes: u64,
     /// Bytes of free chunks that kept their space, because an older snapshot may read them.
     pub kept_bytes: u64,
-    /// The chunk to go on from; `None` at the end, or when transactions wait for free chunks.
+    /// The chunk to go on from; `None` at the end of the heap, or if a transaction waits for free chunks.
     pub next: Option<u64>,
 }
 
@@ -78,38 +78,36 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         if load_in_order(&self.tx.engine.view.memory, SharedLayout::WANTING) != 0 {
             return Ok(Compacted::default());
         }
-        let (runs, next) = self.hold(from)?;
-        if runs.is_empty() {
+        let (chunks, next) = self.hold(from)?;
+        if chunks.is_empty() {
             return Ok(Compacted { next, ..Compacted::default() });
         }
-        let chunks: Vec<u64> = runs.iter().flat_map(|&(first, length)| first..first + length).collect();
         let view = &self.tx.engine.view;
         let bytes = chunks.len() as u64 * view.layout.geometry.chunk_bytes;
         let held_by = view.memory.load(SharedLayout::CLOCK);
         let is_read =
             versions::has_snapshot_before(view, held_by) && !view.memory.omitted(Step::FreeSnapshots);
-        let punched = if is_read { Ok(()) } else { self.tx.engine.punch(&runs)? };
+        let punched = if is_read { Ok(()) } else { self.tx.engine.punch(&chunks)? };
         self.release(&chunks)?;
         punched.map_err(|error| Error::io("release space of the pool to the file system", error))?;
         let (punched_bytes, kept_bytes) = if is_read { (0, bytes) } else { (bytes, 0) };
         Ok(Compacted { punched_bytes, kept_bytes, next })
     }
 
-    /// Holds vacant chunks, and raises the versions of their lines; which, and where to go on.
-    fn hold(&mut self, from: u64) -> Result<(ChunkRuns, Option<u64>)> {
+    /// Holds vacant chunks, and raises the versions of their lines. Returns them, and the chunk to go on from.
+    fn hold(&mut self, from: u64) -> Result<(Vec<u64>, Option<u64>)> {
         let engine = &self.tx.engine;
         let lines = engine.view.layout.geometry.chunk_bytes / LINE_BYTES;
         let at_once = (MOST_LINES / lines).clamp(1, engine.most_changed());
-        let (mut runs, mut held, mut next) = (ChunkRuns::new(), 0, Some(from));
-        while held < MOST_CHUNKS
+        let (mut held, mut next) = (Vec::new(), Some(from));
+        while (held.len() as u64) < MOST_CHUNKS
             && let Some(from) = next
         {
             let more;
             ((more, next), _) = self.run_later(|tx| tx.hold_chunks(from, at_once))?;
-            held += more.iter().map(|&(_, length)| length).sum::<u64>();
-            runs.extend(more);
+            held.extend(more);
         }
-        Ok((runs, next))
+        Ok((held, next))
     }
 
     fn release(&mut self, chunks: &[u64]) -> Result<()> {
@@ -148,11 +146,12 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         records.min(self.view.layout.log_records() / 2).clamp(1, MOST_CHUNKS)
     }
 
-    /// Makes the freeing of these chunks, which are held, durable, and punches them; whether that went. What was punched is durable on return.
+    /// Makes the freeing of these chunks durable, which are held and in ascending order, and punches them. The holes are durable on return, also
+    /// where the inner result is an error: the file system could not punch all of them.
     ///
     /// # Errors
     /// The device failed: the chunks must not be released.
-    fn punch(&self, runs: &[(u64, u64)]) -> Result<std::io::Result<()>> {
+    fn punch(&self, chunks: &[u64]) -> Result<std::io::Result<()>> {
         let (view, memory) = (&self.view, &self.view.memory);
         if !memory.omitted(Step::FreeDurable) {
             match self.shared_log {
@@ -161,8 +160,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             }
         }
         let chunk_bytes = view.layout.geometry.chunk_bytes;
-        let punched = runs.iter().try_for_each(|&(first, length)| {
-            let (at, bytes) = (view.layout.chunks.byte(first * chunk_bytes), length * chunk_bytes);
+        let mut runs = chunks.chunk_by(|chunk, next| chunk + 1 == *next);
+        let punched = runs.try_for_each(|run| {
+            let (at, bytes) = (view.layout.chunks.byte(run[0] * chunk_bytes), run.len() as u64 * chunk_bytes);
             memory.punch(at, bytes)?;
             if let Some(log) = self.shared_log {
                 log.give_back_unused(view, at, bytes);
@@ -229,7 +229,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    /// The transaction has ended, and wants no more chunks.
+    /// Ends what [`Engine::want_chunks`] began, when the transaction has ended.
     #[inline(always)]
     pub(super) fn stop_wanting(&mut self) {
         if self.wants_chunks {

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::{Error, Result};
-use crate::heap::{self, Access, Arenas, ChunkRuns, HeapUsage};
+use crate::heap::{self, Access, Arenas, HeapUsage};
 use crate::layout::{SharedLayout, View};
 use crate::memory::{Memory, PersistentAddress};
 use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
@@ -188,6 +188,7 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         let read_only = VIEW || self.read_only;
         let running = Running(&mut self.tx);
         let result = running.0.attempt::<VIEW, _>(read_only, locks, body);
+        running.0.engine.stop_wanting();
         running.0.engine.view.memory.end_transaction();
         std::mem::forget(running);
         result
@@ -226,7 +227,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     }
 
     /// Holds vacant chunks: [`heap::hold`].
-    pub(crate) fn hold_chunks(&mut self, from: u64, most: u64) -> Result<(ChunkRuns, Option<u64>), Abort> {
+    pub(crate) fn hold_chunks(&mut self, from: u64, most: u64) -> Result<(Vec<u64>, Option<u64>), Abort> {
         self.engine.locks.set_allocating(true);
         let held = heap::hold(&mut self.engine, from, most);
         self.engine.locks.set_allocating(false);

@@ -154,7 +154,8 @@ fn damaged_log(pool: &Pool, device: &FileDevice, info: &PoolInfo) -> Result<Opti
     let read = |error| cannot("read", &log_path(pool.path()))(error);
     let own = sync::log_of_heap(&pool.file, info.header.uuid.as_bytes()).map_err(read)?;
     let ring = sync::read_log_header(device, &log_path(pool.path()))?.ring;
-    own.map_or(Ok(None), |own| sync::damaged_log(device, &own, ring).map_err(read))
+    let Some(own) = own else { return Ok(None) };
+    Ok(sync::damaged_log(device, &own, ring).map_err(read)?.map(|damage| damage.to_string()))
 }
 
 /// What pages are not as they were written, by their checksums.

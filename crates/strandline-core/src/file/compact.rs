@@ -153,8 +153,8 @@ mod tests {
             let pool = Pool::create(&path, &options).unwrap();
             let chunks = pool.usage().unwrap().total_bytes / geometry.chunk_bytes;
             let mut worker = pool.worker().unwrap();
-            let (runs, next) = worker.run(|tx| tx.hold_chunks(0, chunks + 1)).unwrap();
-            assert_eq!((runs, next), (vec![(0, chunks)], None));
+            let (held, next) = worker.run(|tx| tx.hold_chunks(0, chunks + 1)).unwrap();
+            assert_eq!((held, next), ((0..chunks).collect(), None));
             assert_eq!(pool.usage().unwrap().free_chunks, chunks);
             // The pool is not closed: it is dropped while a worker exists.
             drop(pool);

@@ -7,21 +7,18 @@ use crate::error::Abort;
 use crate::layout::{Layout, View};
 use crate::memory::{Memory, PersistentAddress};
 
-/// First chunks of runs, and their lengths.
-pub type ChunkRuns = Vec<(u64, u64)>;
-
-/// Holds vacant chunks from number `from` on, `most` at most; which, and where to go on. Those that a compaction that failed has left held are
-/// among them. The versions of their lines are raised, so that a transaction that read in them before cannot read on. One compaction
-/// runs at a time.
+/// Holds vacant chunks from number `from` on, `most` at most. Returns them in ascending order, and the chunk to go on from. Chunks that a failed
+/// compaction has left held are among them. The versions of their lines are raised, so that a transaction that has read in them cannot
+/// read on. One compaction runs at a time.
 ///
 /// # Errors
 /// A conflict.
-pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(ChunkRuns, Option<u64>), Abort> {
-    let (mut runs, mut held): (ChunkRuns, u64) = (Vec::new(), 0);
+pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(Vec<u64>, Option<u64>), Abort> {
+    let mut held = Vec::new();
     let chunks = reached_hint(tx);
     for chunk in from..chunks {
-        if held == most {
-            return Ok((runs, Some(chunk)));
+        if held.len() as u64 == most {
+            return Ok((held, Some(chunk)));
         }
         let at = table(tx.layout(), chunk);
         let found = Chunk::decode(tx.hint(at));
@@ -44,13 +41,9 @@ pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(ChunkRuns, O
         tx.write(at, Chunk::Held.encode())?;
         let (base, bytes) = (start(tx.layout(), chunk), tx.layout().geometry.chunk_bytes);
         tx.raise_versions(base, bytes)?;
-        held += 1;
-        match runs.last_mut() {
-            Some((first, length)) if *first + *length == chunk => *length += 1,
-            _ => runs.push((chunk, 1)),
-        }
+        held.push(chunk);
     }
-    Ok((runs, None))
+    Ok((held, None))
 }
 
 /// For a transaction that looks for a free chunk: whether a compaction has held chunks meanwhile.

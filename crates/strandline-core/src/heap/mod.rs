@@ -34,7 +34,7 @@ use crate::layout::{Layout, View};
 
 pub use arena::Arenas;
 pub(crate) use compact::bitmap_area;
-pub use compact::{ChunkRuns, held, hold, release};
+pub use compact::{held, hold, release};
 pub use growth::{reach_end, reached_by, used_end};
 pub use survey::{
     ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated,

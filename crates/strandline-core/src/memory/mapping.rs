@@ -338,7 +338,9 @@ impl Mapping {
     /// The device failed.
     pub(super) fn flush(&self) -> std::io::Result<()> {
         match &self.file {
-            Some(file) if self.is_synchronous => file.sync_data(),
+            Some(file) if self.is_synchronous => {
+                self.poison.guard("flushing the holes of the pool's file", || flush::data(file))
+            }
             _ => Ok(()),
         }
     }

@@ -17,6 +17,7 @@
 //!
 //! The header lies in one sector, and is whole or not there.
 
+use std::cell::Cell;
 use std::io;
 
 use crate::error::Result;
@@ -39,17 +40,19 @@ impl SharedLog {
     pub(crate) fn begin_alone<M: Memory>(&self, view: &View<M>) -> Result<()> {
         let memory = &view.memory;
         lock(memory, self.checkpointing());
-        memory.store(self.wanted(), 0);
-        let begun = self.check_poison(memory).and_then(|()| self.run_checkpoint_both(view));
-        if begun.is_err() {
-            self.let_checkpoints(view);
-        }
-        begun
-    }
-
-    fn let_checkpoints<M: Memory>(&self, view: &View<M>) {
-        unlock(&view.memory, self.checkpointing());
-        self.announce_room(&view.memory);
+        let has_begun = Cell::new(false);
+        let begin = || {
+            memory.store(self.wanted(), 0);
+            self.check_poison(memory)?;
+            self.run_checkpoint_both(view)?;
+            has_begun.set(true);
+            Ok(())
+        };
+        self.poisoning(memory, "a checkpoint", begin, || {
+            if !has_begun.get() {
+                self.let_checkpoints(memory);
+            }
+        })
     }
 
     /// Whether a large transaction has so many dirty pages that it should write them.
@@ -183,7 +186,7 @@ impl SharedLog {
             self.write_alone(view, journal, durable)?;
             self.commit_alone(view, transaction)
         };
-        self.poisoning(&view.memory, "a commit", end, || self.let_checkpoints(view))
+        self.poisoning(&view.memory, "a commit", end, || self.let_checkpoints(&view.memory))
     }
 
     fn commit_alone<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<()> {

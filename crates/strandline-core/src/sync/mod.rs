@@ -13,13 +13,15 @@
 //! | `runs.rs` | words that follow one another share a record |
 //! | `parameters.rs` | [`SyncParameters`], sizes that are no part of a pool's layout |
 //! | `slot.rs` | the format of a checkpoint slot |
-//! | `shared_log.rs` | reservation, append, group flush |
+//! | `shared_log.rs` | reservation and append |
+//! | `group_flush.rs` | making durable what was appended |
 //! | `ring.rs` | the size of the ring, and who wants a checkpoint |
 //! | `checkpoint.rs` | the checkpoint |
 //! | `alone.rs` | large transactions, which run alone and write the heap file themselves |
 //! | `pages.rs` | pages: dirty ones, those that are private copies, giving memory back |
 //! | `checksums.rs` | checksums of pages at rest, an option |
 //! | `recovery.rs` | recovery, and making a new log |
+//! | `damage.rs` | how blocks of the log prove that it was longer |
 //! | `repair.rs` | what is damaged in log header and slots, and what mends it |
 //!
 //! All protocol state lies in volatile words and is reached through [`Memory`](crate::memory::Memory), so
@@ -29,7 +31,9 @@ mod alone;
 mod block;
 mod checkpoint;
 mod checksums;
+mod damage;
 mod file_device;
+mod group_flush;
 mod pages;
 mod parameters;
 mod recovery;

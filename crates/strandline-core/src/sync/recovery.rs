@@ -42,11 +42,13 @@ use crate::memory::{Memory, PersistentAddress, Step, system};
 use crate::scheme::check_transaction;
 
 use super::SyncParameters;
-use super::block::{self, BLOCK_BYTES, CREATION, FIRST_BLOCK, Lives, LogIdentity};
+use super::block::{self, BLOCK_BYTES, BlockHead, CREATION, FIRST_BLOCK, Lives, LogIdentity};
 use super::checkpoint::copy_page;
+use super::damage::{LogDamage, proves_damage};
+use super::group_flush::WRITE_BLOCKS;
 use super::repair::highest_block;
 use super::runs::unpack;
-use super::shared_log::{SharedLog, WRITE_BLOCKS};
+use super::shared_log::SharedLog;
 use super::slot::CheckpointSlot;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 
@@ -176,37 +178,6 @@ pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
         return Err(wrong(format!("has {size} bytes but its header says {expected}: it was truncated")));
     }
     Ok(LogHeader { identity, ring, lives })
-}
-
-/// Damage in the log: it ends before its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LogDamage {
-    /// The number of the block that is damaged or missing.
-    end: u64,
-    /// The first block behind it that says that it was durable; `None`: blocks say that a newer checkpoint slot was.
-    witness: Option<u64>,
-    /// Blocks behind it that are whole.
-    pub blocks: u64,
-    /// Transactions that end in these.
-    pub transactions: u64,
-}
-
-impl std::fmt::Display for LogDamage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { end, witness, blocks, transactions } = self;
-        match witness {
-            Some(witness) => write!(
-                f,
-                "block {end} of its log file is damaged: it was durable, as block {witness} says; {blocks} blocks and the ends of {transactions} \
-                 transactions are behind it"
-            ),
-            None => write!(
-                f,
-                "its newest checkpoint slot is missing, as blocks of its log file behind block {end} say; {blocks} blocks and the ends of \
-                 {transactions} transactions are behind it"
-            ),
-        }
-    }
 }
 
 /// Whether the log file has the header of an older format, and is that of the pool with this UUID.
@@ -488,7 +459,7 @@ impl SharedLog {
         Ok(Found { slot, index, blocks, writes: replay.writes, journal, report })
     }
 
-    /// Whether what is behind block number `end`, where the log ends, shows that it should not end there.
+    /// The damage that the 2 F blocks behind block number `end`, where the log ends, prove.
     fn damage_behind<M: Memory>(
         &self,
         view: &View<M>,
@@ -499,49 +470,17 @@ impl SharedLog {
         let last = (end + 2 * WRITE_BLOCKS).min(slot.start + self.ring);
         let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
         for number in end..last {
-            let offset = block::offset(number, self.ring);
-            device.read(DeviceFile::Log, offset, &mut found).map_err(cannot("read", DeviceFile::Log))?;
-            let Some(head) = block::read_head(&found, self.seed).filter(|head| head.life == slot.life) else {
-                continue;
-            };
-            let is_behind = head.number > end && head.number < end + self.ring;
-            if is_behind && head.durable > end && !view.memory.omitted(Step::SyncMark)
-                || head.generation > slot.generation
+            device
+                .read(DeviceFile::Log, block::offset(number, self.ring), &mut found)
+                .map_err(cannot("read", DeviceFile::Log))?;
+            let proves = |head: BlockHead| proves_damage(&head, slot, end);
+            if block::read_head(&found, self.seed).is_some_and(proves) && !view.memory.omitted(Step::SyncMark)
             {
-                return Ok(Some(self.describe_damage(device, slot, end)?));
+                return LogDamage::find(device, self.ring, self.seed, slot, end)
+                    .map_err(cannot("read", DeviceFile::Log));
             }
         }
         Ok(None)
-    }
-
-    /// What is damaged where the log ends at block number `end` before its time; reads all of it.
-    pub(super) fn describe_damage(
-        &self,
-        device: &dyn Device,
-        slot: &CheckpointSlot,
-        end: u64,
-    ) -> Result<LogDamage> {
-        let mut damage = LogDamage { end, witness: None, blocks: 0, transactions: 0 };
-        let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
-        for number in end..slot.start + self.ring {
-            let offset = block::offset(number, self.ring);
-            device.read(DeviceFile::Log, offset, &mut found).map_err(cannot("read", DeviceFile::Log))?;
-            let Some(head) = block::read_head(&found, self.seed).filter(|head| head.life == slot.life) else {
-                continue;
-            };
-            if head.number == number && number > end {
-                damage.blocks += 1;
-                // What does not belong to a transaction that is whole is counted by its commit record.
-                let _ = unpack(&found, head.records, |record| {
-                    damage.transactions += u64::from(matches!(record, Record::Commit { .. }));
-                    Ok(())
-                });
-                if head.durable > end {
-                    damage.witness.get_or_insert(number);
-                }
-            }
-        }
-        Ok(damage)
     }
 
     /// One of the slots is damaged. If it was the newer one, the log may go on after block numbers that the other one does

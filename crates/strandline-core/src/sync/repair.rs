@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::block::{self, BLOCK_BYTES, BlockHead, CREATION, Lives, LogIdentity, MAXIMAL_RING, MINIMAL_RING};
+use super::damage::LogDamage;
 use super::recovery::LogHeader;
 use super::slot::CheckpointSlot;
 use crate::error::{Error, Result};
@@ -23,14 +24,7 @@ pub(crate) fn log_identity(log: &File) -> Option<LogIdentity> {
 #[derive(Clone, Copy)]
 pub(crate) struct OwnLog {
     pub identity: LogIdentity,
-    /// The life that writes the blocks that recovery needs.
-    pub life: u64,
-    /// S: the first of them.
-    start: u64,
-    /// N, when the slot was written.
-    ring: u64,
-    /// The slot's generation.
-    generation: u64,
+    slot: CheckpointSlot,
     /// Whether the other slot is damaged, which may have been the newer one: recovery looks into it.
     other_is_damaged: bool,
 }
@@ -42,11 +36,11 @@ impl OwnLog {
     /// The log cannot be read.
     pub fn is(&self, device: &dyn Device, header: &LogHeader) -> io::Result<bool> {
         let LogHeader { identity, ring, lives } = header;
-        if *identity != self.identity || self.life == lives.current || self.other_is_damaged {
+        if *identity != self.identity || self.slot.life == lives.current || self.other_is_damaged {
             return Ok(*identity == self.identity);
         }
         // A crash in the recovery that began the header's life.
-        Ok(self.life == lives.previous
+        Ok(self.slot.life == lives.previous
             && !holds_life(device, *identity, *ring, |life| life == lives.current)?)
     }
 }
@@ -70,10 +64,7 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
     }
     Ok(newest.map(|slot| OwnLog {
         identity: LogIdentity { pool: *pool, nonce: slot.nonce },
-        life: slot.life,
-        start: slot.start,
-        ring: slot.ring,
-        generation: slot.generation,
+        slot,
         other_is_damaged: valid < 2,
     }))
 }
@@ -86,7 +77,7 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
 #[inline]
 pub(crate) fn mend_log_header(
     device: &dyn Device,
-    OwnLog { identity, life, start, ring, .. }: OwnLog,
+    OwnLog { identity, slot: CheckpointSlot { life, start, ring, .. }, .. }: OwnLog,
 ) -> io::Result<bool> {
     let size = device.size(DeviceFile::Log)?;
     let most = (size / BLOCK_BYTES).saturating_sub(1);
@@ -136,7 +127,7 @@ fn holds_life(
     wanted: impl Fn(u64) -> bool,
 ) -> io::Result<bool> {
     let mut found = false;
-    visit_blocks(device, ring, identity.seed(), |head| found |= wanted(head.life))?;
+    visit_blocks(device, ring, identity.seed(), |head, _| found |= wanted(head.life))?;
     Ok(found)
 }
 
@@ -146,16 +137,16 @@ const BATCH_BLOCKS: u64 = 256;
 /// The highest number of a valid block at its place in the ring, whichever life wrote it. Reads all of it.
 pub(super) fn highest_block(device: &dyn Device, ring: u64, seed: u32) -> io::Result<Option<u64>> {
     let mut highest = None;
-    visit_blocks(device, ring, seed, |head| highest = highest.max(Some(head.number)))?;
+    visit_blocks(device, ring, seed, |head, _| highest = highest.max(Some(head.number)))?;
     Ok(highest)
 }
 
-/// Shows the head of each valid block at its place in the ring.
-fn visit_blocks(
+/// Shows each valid block at its place in the ring.
+pub(super) fn visit_blocks(
     device: &dyn Device,
     ring: u64,
     seed: u32,
-    mut visit: impl FnMut(BlockHead),
+    mut visit: impl FnMut(BlockHead, &[u8]),
 ) -> io::Result<()> {
     let mut batch = AlignedBuffer::new((BATCH_BLOCKS.min(ring) * BLOCK_BYTES) as usize);
     for first in (0..ring).step_by(BATCH_BLOCKS as usize) {
@@ -164,7 +155,7 @@ fn visit_blocks(
         device.read(DeviceFile::Log, block::offset(first, ring), batch)?;
         for (place, found) in (first..).zip(batch.chunks_exact(BLOCK_BYTES as usize)) {
             if let Some(head) = block::read_head(found, seed).filter(|head| head.number % ring == place) {
-                visit(head);
+                visit(head, found);
             }
         }
     }
@@ -178,41 +169,19 @@ fn visit_blocks(
 #[inline]
 pub fn log_blocks(device: &dyn Device, header: &LogHeader) -> io::Result<Vec<BlockHead>> {
     let mut heads = Vec::new();
-    visit_blocks(device, header.ring, header.identity.seed(), |head| heads.push(head))?;
+    visit_blocks(device, header.ring, header.identity.seed(), |head, _| heads.push(head))?;
     Ok(heads)
 }
 
-/// Damage in the log of a pool that was not closed, in words, if the whole ring shows any: a block that does not fit though a later one says that it
-/// was durable, or a newer checkpoint slot than there is. `ring` is the header's.
+/// The damage in the log of a pool that was not closed, as far as the whole ring proves any.
 ///
 /// # Errors
 /// The device's.
 #[inline]
-pub(crate) fn damaged_log(device: &dyn Device, own: &OwnLog, ring: u64) -> io::Result<Option<String>> {
-    let seed = own.identity.seed();
-    let end = own.start + blocks_from(device, own.start, ring, own.life, seed)?;
-    let (mut witness, mut behind, mut newest) = (None, 0u64, own.generation);
-    visit_blocks(device, ring, seed, |head| {
-        if head.life == own.life {
-            newest = newest.max(head.generation);
-            if head.number > end {
-                behind += 1;
-                if head.durable > end {
-                    witness = witness.map_or(Some(head.number), |first: u64| Some(first.min(head.number)));
-                }
-            }
-        }
-    })?;
-    Ok(match witness {
-        Some(witness) => Some(format!(
-            "block {end} of the log is damaged: it was durable, as block {witness} says; {behind} blocks are behind it"
-        )),
-        None if newest > own.generation => Some(format!(
-            "the newest checkpoint slot is missing: blocks of the log name generation {newest}, the slots {}",
-            own.generation
-        )),
-        None => None,
-    })
+pub(crate) fn damaged_log(device: &dyn Device, own: &OwnLog, ring: u64) -> io::Result<Option<LogDamage>> {
+    let OwnLog { identity, slot, .. } = own;
+    let end = slot.start + blocks_from(device, slot.start, ring, slot.life, identity.seed())?;
+    LogDamage::find(device, ring, identity.seed(), slot, end)
 }
 
 /// The checkpoint slots that are not valid, in words. No crash leaves one: a slot lies in one sector.

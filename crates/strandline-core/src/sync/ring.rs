@@ -318,14 +318,17 @@ impl SharedLog {
     ) -> Result<R> {
         let memory = &view.memory;
         lock(memory, self.checkpointing());
-        self.poisoning(memory, "a checkpoint", body, || {
-            if memory.load(self.gate()) != 0 {
-                self.open_gate(memory);
-            }
-            unlock(memory, self.checkpointing());
-            // After the unlock: a transaction that found no room while a checkpoint ran has not asked for another.
-            self.announce_room(memory);
-        })
+        self.poisoning(memory, "a checkpoint", body, || self.let_checkpoints(memory))
+    }
+
+    /// Releases the latch that a checkpoint holds, and opens the gate if a checkpoint that failed has left it closed.
+    pub(super) fn let_checkpoints<M: Memory>(&self, memory: &M) {
+        if memory.load(self.gate()) != 0 {
+            self.open_gate(memory);
+        }
+        unlock(memory, self.checkpointing());
+        // After the unlock: a transaction that found no room while a checkpoint ran has not asked for another.
+        self.announce_room(memory);
     }
 
     // ---- without a thread for checkpoints ----

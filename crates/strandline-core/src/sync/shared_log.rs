@@ -1,4 +1,4 @@
-//! The shared log: reservation, append, group flush.
+//! The shared log: reservation and append. `group_flush.rs` makes durable what was appended.
 //!
 //! # What it keeps
 //!
@@ -17,14 +17,6 @@
 //! not change C, and a transaction of r records adds at most ceil(r / 254) to F: it reserves one more than
 //! that, and releases at least one.
 //!
-//! # Marks
-//!
-//! Each block says up to where the log was durable when its write began, so that recovery tells a block that rotted from the end of the log
-//! ([`block`](super::block)). A checkpoint writes a page only after a *durable block* says so of all that the page may hold
-//! ([`SharedLog::wait_marked`]); where no commit writes such a block, the checkpoint has an empty one written, a *mark*. There is
-//! always room for it, though only the checkpoint can free the ring: it needs one only if a transaction was appended since the last mark, that
-//! one has released a block, and reservations leave one free.
-//!
 //! # A commit
 //!
 //! [`enter`](SharedLog::enter) reserves, which may wait for a checkpoint or a flush; publishes `in_commit`; looks
@@ -32,17 +24,11 @@
 //! and calls [`append`](SharedLog::append), which takes the TxID and copies the records in one piece, or
 //! [`leave_unchanged`](SharedLog::leave_unchanged). Then it marks its pages dirty, stores home, releases its
 //! locks and [`leaves`](SharedLog::leave). Nobody waits for input or output while `in_commit`, so that whoever
-//! closes the gate (a checkpoint) waits only for processors.
+//! closes the gate (a checkpoint) waits only for processors. Under the latch there is no input or output either, no
+//! allocation, and nothing that could panic.
 //!
 //! Who waits for room queues for it: while somebody does, newcomers stand behind, and a large transaction
 //! cannot starve.
-//!
-//! # A flush
-//!
-//! One waiter at a time leads: under the latch it closes the block being filled, then writes all closed
-//! blocks with one durable write (two where the ring wraps), publishes how far the log is durable, and wakes
-//! the others. Who comes meanwhile shares the next flush. Waiters hold no locks, so that conflicting
-//! transactions share flushes too.
 //!
 //! # Failure
 //!
@@ -59,17 +45,13 @@ use crate::memory::{
 };
 
 use super::SyncParameters;
-use super::block::{
-    self, BLOCK_BYTES, BLOCK_WORDS, BlockHead, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK,
-};
+use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
 use super::pages::BITMAPS;
 use super::runs::pack;
-use crate::memory::device::{AlignedBuffer, Device, DeviceFile, Page};
+use crate::memory::device::Device;
 use crate::memory::latch::{load_in_order, lock, unlock};
 use crate::memory::threads::panic_error;
 
-/// The most blocks in one write: F of the rules of recovery.
-pub(super) const WRITE_BLOCKS: u64 = 256;
 /// Blocks that reservations leave free, for a mark.
 pub(super) const SPARE_BLOCKS: u64 = 1;
 /// Records copied at a time.
@@ -83,7 +65,7 @@ pub struct SharedLog {
     pub(super) ring: u64,
     /// The most that N may become.
     pub(super) most_blocks: u64,
-    staging: u64,
+    pub(super) staging: u64,
     pub(super) dirty_bound: u64,
     pub(super) private_bound: u64,
     /// The log's.
@@ -224,7 +206,7 @@ impl SharedLog {
         self.line(1)
     }
     /// Records in the block being filled, fewer than it holds. Under the latch.
-    fn filled(&self) -> VolatileAddress {
+    pub(super) fn filled(&self) -> VolatileAddress {
         self.line(1).word(1)
     }
     /// The TxID of the last commit record appended. Written under the latch.
@@ -256,11 +238,11 @@ impl SharedLog {
         self.line(3).word(1)
     }
     /// 1 while somebody leads a flush.
-    fn leader(&self) -> VolatileAddress {
+    pub(super) fn leader(&self) -> VolatileAddress {
         self.line(4)
     }
     /// Changes whenever a flush has ended.
-    fn flushes(&self) -> VolatileAddress {
+    pub(super) fn flushes(&self) -> VolatileAddress {
         self.line(5)
     }
     /// 1 while a checkpoint keeps commits from beginning.
@@ -317,7 +299,7 @@ impl SharedLog {
         first.word((index / LINE_WORDS * BITMAPS + which) * LINE_WORDS + index % LINE_WORDS)
     }
     /// Where block `number` is staged.
-    fn staged(&self, number: u64) -> VolatileAddress {
+    pub(super) fn staged(&self, number: u64) -> VolatileAddress {
         self.line(Self::LINES).word(number % self.staging * BLOCK_WORDS)
     }
 
@@ -439,36 +421,35 @@ impl SharedLog {
             return Ok(());
         }
         lock(memory, self.queue());
-        let reserved = loop {
+        let wait = || self.wait_and_reserve(view, blocks);
+        self.poisoning(memory, "waiting for room in the log", wait, || unlock(memory, self.queue()))
+    }
+
+    /// Waits until there is room. The caller is the first in the queue.
+    fn wait_and_reserve<M: Memory>(&self, view: &View<M>, blocks: u64) -> Result<()> {
+        let memory = &view.memory;
+        loop {
             let changes = memory.load(self.room());
-            if let Err(error) = self.check_poison(memory) {
-                break Err(error);
-            }
+            self.check_poison(memory)?;
             match self.try_reserve(memory, blocks) {
-                Room::Reserved => break Ok(()),
-                Room::RingFull if !self.need_ring(memory, blocks) => break Err(self.too_large(memory)),
+                Room::Reserved => return Ok(()),
+                Room::RingFull if !self.need_ring(memory, blocks) => return Err(self.too_large(memory)),
                 Room::RingFull | Room::TooDirty if self.is_unattended(memory) => {
-                    match self.make_room_unattended(view) {
-                        Ok(()) => continue,
-                        Err(error) => break Err(error),
-                    }
+                    self.make_room_unattended(view)?;
+                    continue;
                 }
                 Room::RingFull | Room::TooDirty => self.ask_for_checkpoint(memory),
-                // Nobody may be waiting for what fills staging: its committers wait later.
+                // Committers wait for the log after they have filled staging, so that none of them may be flushing it yet.
                 Room::StagingFull => {
                     let last = memory.load(self.last_transaction());
                     if memory.load(self.durable_transaction()) < last {
-                        match self.wait_durable(view, last) {
-                            Ok(()) => continue,
-                            Err(error) => break Err(error),
-                        }
+                        self.wait_durable(view, last)?;
+                        continue;
                     }
                 }
             }
             memory.wait(self.room(), changes);
-        };
-        unlock(memory, self.queue());
-        reserved
+        }
     }
 
     /// Tells the one that waits for room that there may be more.
@@ -597,170 +578,5 @@ impl SharedLog {
         if load_in_order(memory, self.gate()) != 0 {
             memory.wake(state);
         }
-    }
-
-    // ---- flush ----
-
-    /// Waits until the transaction with this TxID, and all before it, are durable in the log; leads a flush if
-    /// nobody does.
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`]: the outcome is unknown.
-    pub(crate) fn wait_durable<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<()> {
-        let memory = &view.memory;
-        self.wait_flushed(view, false, || memory.load(self.durable_transaction()) >= transaction)
-    }
-
-    /// Waits until a durable block says that all blocks below `end`, which are durable, were so before it was written.
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`].
-    pub(super) fn wait_marked<M: Memory>(&self, view: &View<M>, end: u64) -> Result<()> {
-        let memory = &view.memory;
-        self.wait_flushed(view, true, || memory.load(self.marked()) >= end)
-    }
-
-    /// Waits until `is_done`; leads flushes if nobody does, with a mark if `marks` and there is nothing else to write.
-    pub(super) fn wait_flushed<M: Memory>(
-        &self,
-        view: &View<M>,
-        marks: bool,
-        is_done: impl Fn() -> bool,
-    ) -> Result<()> {
-        let memory = &view.memory;
-        loop {
-            let flushes = memory.load(self.flushes());
-            self.check_poison(memory)?;
-            if is_done() {
-                return Ok(());
-            }
-            if memory.load(self.leader()) != 0 || memory.compare_exchange(self.leader(), 0, 1).is_err() {
-                memory.wait(self.flushes(), flushes);
-                continue;
-            }
-            // The last leader may have done it since.
-            let lead = || {
-                self.check_poison(memory)?;
-                if is_done() { Ok(()) } else { self.flush(view, marks) }
-            };
-            self.poisoning(memory, "a flush of the log", lead, || {
-                memory.store(self.leader(), 0);
-                memory.fetch_add(self.flushes(), 1);
-                memory.wake(self.flushes());
-                self.announce_room(memory);
-            })?;
-        }
-    }
-
-    /// Closes the block being filled, if it has a record. Under the latch.
-    pub(super) fn close_block<M: Memory>(&self, memory: &M) -> u64 {
-        let (number, records) = (memory.load(self.filling()), memory.load(self.filled()));
-        if records == 0 {
-            return number;
-        }
-        memory.store(self.staged(number), records);
-        memory.store(self.filled(), 0);
-        memory.store(self.filling(), number + 1);
-        number + 1
-    }
-
-    /// Closes an empty block, if there is room for one: as there is once the transactions that were appended have released what they did not use.
-    /// Under the latch, when no block waits to be written.
-    fn close_mark<M: Memory>(&self, memory: &M, number: u64) -> u64 {
-        let claimed = load_in_order(memory, self.claimed());
-        let is_full = claimed + 1 > memory.load(self.start()) + self.ring_blocks(memory);
-        if is_full && !memory.omitted(Step::SyncRoom)
-            || claimed + 1 > memory.load(self.durable()) + self.staging
-            || memory.compare_exchange(self.claimed(), claimed, claimed + 1).is_err()
-        {
-            memory.pause();
-            return number;
-        }
-        memory.store(self.staged(number), 0);
-        memory.store(self.filling(), number + 1);
-        number + 1
-    }
-
-    /// Makes everything appended so far durable; the caller leads.
-    fn flush<M: Memory>(&self, view: &View<M>, marks: bool) -> Result<()> {
-        let memory = &view.memory;
-        let device = self.device(view)?;
-        lock(memory, self.latch());
-        let mut from = memory.load(self.durable());
-        let mut to = self.close_block(memory);
-        if marks && from == to {
-            to = self.close_mark(memory, to);
-        }
-        let last = memory.load(self.last_transaction());
-        unlock(memory, self.latch());
-        // It does not change while there are blocks to write.
-        let ring = self.ring_blocks(memory);
-        while from < to {
-            // As far as the ring goes before it wraps.
-            let count = (to - from).min(ring - from % ring).min(WRITE_BLOCKS);
-            // Of the last block only the sectors that it uses: what follows them in a block is undefined.
-            let length = |used| {
-                (count - 1) * BLOCK_BYTES + u64::next_multiple_of(used, device.sector(DeviceFile::Log))
-            };
-            let durable = if memory.omitted(Step::SyncMarkOwnWrite) { from + count } else { from };
-            let written = if count == 1 {
-                let mut page = Page([0; BLOCK_BYTES as usize]);
-                let used = self.collect(memory, from, durable, &mut page.0);
-                self.write_blocks(memory, device, from, &page.0[..length(used) as usize])
-            } else {
-                let mut buffer = AlignedBuffer::new((count * BLOCK_BYTES) as usize);
-                let mut used = 0;
-                for (number, block) in (from..).zip(buffer.chunks_exact_mut(BLOCK_BYTES as usize)) {
-                    used = self.collect(memory, number, durable, block);
-                }
-                self.write_blocks(memory, device, from, &buffer[..length(used) as usize])
-            };
-            written.map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
-            // Before the blocks count as durable: who waits for those of this write needs a later one.
-            memory.store(self.marked(), from);
-            from += count;
-        }
-        // The TxID first: who sees staging free may rely on nothing else.
-        memory.store(self.durable_transaction(), last);
-        memory.store(self.durable(), to);
-        Ok(())
-    }
-
-    /// Copies a closed block out of staging and seals it; the bytes that it uses.
-    fn collect<M: Memory>(&self, memory: &M, number: u64, durable: u64, into: &mut [u8]) -> u64 {
-        let staged = self.staged(number);
-        let records = memory.load(staged).min(RECORDS_PER_BLOCK);
-        let mut words = [0; BLOCK_WORDS as usize];
-        let words = &mut words[..(HEADER_WORDS + records * RECORD_BLOCKS) as usize];
-        memory.load_range(staged, words);
-        block::to_bytes(words, into);
-        let (life, generation) = (memory.load(self.life()), memory.load(self.generation()));
-        block::seal(into, BlockHead { number, life, records, durable, generation }, self.seed);
-        block::used_bytes(records) as u64
-    }
-
-    fn write_blocks<M: Memory>(
-        &self,
-        memory: &M,
-        device: &dyn Device,
-        number: u64,
-        blocks: &[u8],
-    ) -> std::io::Result<()> {
-        let offset = block::offset(number, self.ring_blocks(memory));
-        if memory.omitted(Step::SyncLogFlush) {
-            device.write(DeviceFile::Log, offset, blocks)
-        } else {
-            device.write_durable(DeviceFile::Log, offset, blocks)
-        }
-    }
-
-    /// The highest TxID that is in the log, durable or not.
-    pub(crate) fn appended_up_to<M: Memory>(&self, view: &View<M>) -> u64 {
-        view.memory.load(self.last_transaction())
-    }
-
-    /// The highest TxID that is durable.
-    pub fn durable_up_to<M: Memory>(&self, view: &View<M>) -> u64 {
-        view.memory.load(self.durable_transaction())
     }
 }

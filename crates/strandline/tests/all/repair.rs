@@ -282,6 +282,14 @@ fn a_block_of_the_log_that_rots_is_found() {
     let mut blocks: Vec<usize> = (4096..log.len()).step_by(4096).filter(is_needed).collect();
     blocks.sort_by_key(|&at| word(&log, at));
     assert!(blocks.len() >= 40, "each transaction has a flush of its own: {}", blocks.len());
+    let flushes: Vec<usize> = blocks
+        .chunk_by(|&one, &next| word(&log, one + 16) == word(&log, next + 16))
+        .map(<[_]>::len)
+        .collect();
+    assert!(
+        flushes.iter().any(|&blocks| blocks > 2),
+        "recovery looks behind a flush of many blocks: {flushes:?}"
+    );
     let mut rng = fastrand::Rng::with_seed(56);
     let (mut found, mut last) = (0, 0);
     for case in 0..cases {

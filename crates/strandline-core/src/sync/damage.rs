@@ -1,0 +1,94 @@
+//! Damage in the log: a block that was durable and is not whole any more, or a checkpoint slot that is gone.
+//!
+//! *Rule.* Where the blocks from S on end at number e, a valid block n > e of the same life with D > e proves that e was durable, and one with G
+//! above the slot's generation that a newer slot was. (The second is nearly always found by the first as well: blocks below the S of a newer slot
+//! are overwritten by blocks with a higher D. It tells the two kinds of damage apart.) Recovery looks for such a block near e, and only if it finds one reads the whole
+//! ring, to say what is lost; [`check`](crate::file::check) always reads it.
+
+use std::fmt;
+use std::io;
+
+use super::block::BlockHead;
+use super::repair::visit_blocks;
+use super::runs::unpack;
+use super::slot::CheckpointSlot;
+use crate::log::Record;
+use crate::memory::device::Device;
+
+/// Whether this block proves that the log, which ends at number `end` behind this slot, should not end there.
+pub(super) fn proves_damage(head: &BlockHead, slot: &CheckpointSlot, end: u64) -> bool {
+    head.life == slot.life && (head.number > end && head.durable > end || head.generation > slot.generation)
+}
+
+/// Where the log ends too early, and what is behind that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogDamage {
+    /// The number of the block that does not fit.
+    end: u64,
+    /// The generation of the newest slot.
+    generation: u64,
+    /// The first block that says that `end` was durable.
+    witness: Option<u64>,
+    /// The highest generation of a durable slot that a block names.
+    newest: u64,
+    /// Whole blocks behind the end.
+    pub blocks: u64,
+    /// Transactions whose commit records are in them.
+    pub transactions: u64,
+}
+
+impl LogDamage {
+    /// Reads the whole ring, whose blocks behind this slot end at number `end`.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(super) fn find(
+        device: &dyn Device,
+        ring: u64,
+        seed: u32,
+        slot: &CheckpointSlot,
+        end: u64,
+    ) -> io::Result<Option<Self>> {
+        let generation = slot.generation;
+        let (mut blocks, mut transactions) = (0, 0);
+        let (mut witness, mut newest) = (None::<u64>, generation);
+        visit_blocks(device, ring, seed, |head, block| {
+            if head.life != slot.life {
+                return;
+            }
+            newest = newest.max(head.generation);
+            if head.number > end {
+                blocks += 1;
+                // A block whose records cannot be read counts without transactions.
+                let _ = unpack(block, head.records, |record| {
+                    transactions += u64::from(matches!(record, Record::Commit { .. }));
+                    Ok(())
+                });
+                if head.durable > end {
+                    witness = Some(witness.map_or(head.number, |first| first.min(head.number)));
+                }
+            }
+        })?;
+        let is_damaged = witness.is_some() || newest > generation;
+        Ok(is_damaged.then_some(Self { end, generation, witness, newest, blocks, transactions }))
+    }
+}
+
+impl fmt::Display for LogDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { end, generation, witness, newest, blocks, transactions } = self;
+        match witness {
+            Some(witness) if newest == generation => {
+                write!(f, "block {end} of its log file is damaged: it was durable, as block {witness} says")?
+            }
+            _ => write!(
+                f,
+                "its newest checkpoint slot is missing: blocks of its log file name generation {newest}, the slots {generation}"
+            )?,
+        }
+        write!(
+            f,
+            "; {blocks} blocks and the commit records of {transactions} transactions are behind block {end}"
+        )
+    }
+}
