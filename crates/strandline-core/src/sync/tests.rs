@@ -27,10 +27,19 @@ struct Files {
     page_bytes: u64,
 }
 
-/// A device whose log file cannot become longer than it is.
-struct Full(FileDevice);
+/// What fails on a [`Failing`] device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    /// Files cannot become longer: the disk is full.
+    Growth,
+    /// A flush panics.
+    FlushPanics,
+}
 
-impl Device for Full {
+/// A device that fails in one way.
+struct Failing(FileDevice, Failure);
+
+impl Device for Failing {
     fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
         self.0.read(file, offset, into)
     }
@@ -41,40 +50,17 @@ impl Device for Full {
         self.0.write_durable(file, offset, from)
     }
     fn flush(&self, file: DeviceFile) -> std::io::Result<()> {
+        assert!(self.1 != Failure::FlushPanics, "the device panics");
         self.0.flush(file)
     }
     fn size(&self, file: DeviceFile) -> std::io::Result<u64> {
         self.0.size(file)
     }
-    fn extend(&self, _: DeviceFile, _: u64) -> std::io::Result<()> {
-        Err(std::io::ErrorKind::StorageFull.into())
-    }
-    fn is_direct(&self, file: DeviceFile) -> bool {
-        self.0.is_direct(file)
-    }
-}
-
-/// A device that panics when the heap is flushed.
-struct Panicking(FileDevice);
-
-impl Device for Panicking {
-    fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
-        self.0.read(file, offset, into)
-    }
-    fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> std::io::Result<()> {
-        self.0.write(file, offset, from)
-    }
-    fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> std::io::Result<()> {
-        self.0.write_durable(file, offset, from)
-    }
-    fn flush(&self, _: DeviceFile) -> std::io::Result<()> {
-        panic!("the device panics")
-    }
-    fn size(&self, file: DeviceFile) -> std::io::Result<u64> {
-        self.0.size(file)
-    }
     fn extend(&self, file: DeviceFile, bytes: u64) -> std::io::Result<()> {
-        self.0.extend(file, bytes)
+        match self.1 {
+            Failure::Growth => Err(std::io::ErrorKind::StorageFull.into()),
+            Failure::FlushPanics => self.0.extend(file, bytes),
+        }
     }
     fn is_direct(&self, file: DeviceFile) -> bool {
         self.0.is_direct(file)
@@ -114,7 +100,7 @@ impl Files {
         let heap = heap.with_page_bytes(self.page_bytes);
         let volatile = Mapping::anonymous(self.shared.bytes()).unwrap();
         let device: Arc<dyn Device + Send + Sync> =
-            if self.full { Arc::new(Full(self.device())) } else { device };
+            if self.full { Arc::new(Failing(self.device(), Failure::Growth)) } else { device };
         assert_eq!(self.header().identity, IDENTITY);
         let memory =
             Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();
@@ -506,7 +492,7 @@ fn a_checkpoint_that_panics_poisons_and_leaves_no_latch() {
     let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 14 };
     let files = Files::create(geometry, SyncParameters::default(), false);
     let (view, _) = files.open();
-    let device: Arc<dyn Device + Send + Sync> = Arc::new(Panicking(files.device()));
+    let device: Arc<dyn Device + Send + Sync> = Arc::new(Failing(files.device(), Failure::FlushPanics));
     let heap = Mapping::file(&files.file("heap"), geometry.size, MappingKind::Private).unwrap();
     let volatile = Mapping::anonymous(files.shared.bytes()).unwrap();
     let memory = Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();

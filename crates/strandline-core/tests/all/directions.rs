@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::sources::sources;
+
 /// Folders and files of `src`, each of which uses only those before it.
 const ORDER: [&str; 12] = [
     "error",
@@ -22,17 +24,6 @@ const ORDER: [&str; 12] = [
 
 /// What may use everything, and what nothing else uses.
 const ABOVE: [&str; 2] = ["lib", "example"];
-
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
 
 /// The text without comments and without modules of unit tests.
 fn code(text: &str) -> String {

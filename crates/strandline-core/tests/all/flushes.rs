@@ -1,7 +1,9 @@
 //! Files are made durable in one place, `memory/flush.rs`, and no result of a flush is dropped: the system reports a lost write-back once.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use super::sources::sources;
 
 /// Calls that make a file durable, and the files that may contain them: those that define wrappers, and those that call these with a
 /// guard around them.
@@ -31,17 +33,6 @@ const FLUSHES: [&str; 9] = [
 /// What drops a result.
 const DROPS: [&str; 8] =
     ["let _ =", "drop(", ".ok()", ".ok();", ".unwrap_or(", ".unwrap_or_default(", ".is_ok()", ".is_err()"];
-
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
 
 /// The code without comments and without what follows the first unit test.
 fn code(text: &str) -> String {

@@ -15,3 +15,4 @@ mod readers;
 mod reuse;
 mod savepoints;
 mod snapshots;
+mod sources;
