@@ -8,8 +8,9 @@
 //! Neither name replaces anything. The log's name decides between two who create the same pool at once: who has it, locked,
 //! is the only one that may take the heap's. The other finds the log locked, or the heap there.
 //!
-//! A kill or a power failure leaves temporary files, or a log without a heap. The next creation removes the former
+//! A kill, a power failure or a failed flush leaves temporary files, or a log without a heap. The next creation removes the former
 //! and takes the latter's place, both under their locks. A log that was ever used is not touched: its heap may be elsewhere.
+//! *Invariant*: once the heap may have its name, the log's name stays, because a heap without its log cannot be opened.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -95,7 +96,8 @@ impl NewPool {
     /// Gives the files their names, durably.
     ///
     /// # Errors
-    /// There is a pool by now, or somebody makes one; nothing is left of this one then.
+    /// The pool already exists or is being created: the new files are removed. A name cannot be given, or a flush fails: the pool may be
+    /// there or not, and creating it again finishes it.
     pub fn publish(self) -> Result<()> {
         let log_name = log_path(&self.path);
         let mut named_log = None;
@@ -111,17 +113,14 @@ impl NewPool {
             Some(checksums) => checksums::publish(checksums, &self.path)?,
             None => checksums::remove(&self.path)?,
         }
-        let refused = self.heap.publish();
-        if !matches!(refused, Ok(None))
-            && let Some(log) = named_log
-        {
+        if self.heap.publish()?.is_none() {
+            return Ok(());
+        }
+        if let Some(log) = named_log {
             // A pool without a log was made at the same time. This log is still locked.
             let _ = remove_locked(&log, &log_name);
         }
-        match refused? {
-            None => Ok(()),
-            Some(_) => Err(exists(&self.path)),
-        }
+        Err(exists(&self.path))
     }
 }
 

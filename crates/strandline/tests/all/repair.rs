@@ -58,7 +58,8 @@ impl Made {
         let store = Store::<Root>::open(&first, &options(domain)).unwrap();
         let mut contents = Contents::new();
         for key in 0..40 {
-            let value = format!("value {key}");
+            // One needs several blocks of the log, which one flush writes.
+            let value = format!("value {key}").repeat(if key == 20 { 1500 } else { 1 });
             store.update(|tx, root| root.get(tx)?.map.insert(tx, &key, &value)).unwrap();
             contents.insert(key, value);
         }

@@ -17,8 +17,11 @@ const PAGES: u64 = 256;
 
 /// A mounted file system, unmounted when it is dropped.
 struct Mounted {
-    folder: tempfile::TempDir,
     at: PathBuf,
+    /// Has the mount point and the image.
+    _folder: tempfile::TempDir,
+    /// The file system that an overlay writes to.
+    _upper: Option<Box<Mounted>>,
 }
 
 fn succeeds(program: &str, arguments: &[&str]) -> bool {
@@ -33,7 +36,15 @@ impl Mounted {
         let (image, at) = (folder.path().join("image"), folder.path().join("mounted"));
         std::fs::create_dir(&at).unwrap();
         let (image_name, at_name) = (image.to_str().unwrap(), at.to_str().unwrap());
-        let mounted = if kind == "tmpfs" {
+        let upper = if kind == "overlay" { Some(Box::new(Self::new("ext4", bytes)?)) } else { None };
+        let mounted = if let Some(upper) = &upper {
+            let folders = ["lowerdir", "upperdir", "workdir"].map(|name| {
+                let folder = upper.at.join(name);
+                std::fs::create_dir(&folder).unwrap();
+                format!("{name}={}", folder.display())
+            });
+            succeeds("mount", &["-t", "overlay", "-o", &folders.join(","), "overlay", at_name])
+        } else if kind == "tmpfs" {
             succeeds("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs", at_name])
         } else {
             File::create(&image).unwrap().set_len(bytes).unwrap();
@@ -48,7 +59,7 @@ impl Mounted {
             println!("left out: {kind} cannot be made and mounted here");
             return None;
         }
-        Some(Self { folder, at })
+        Some(Self { at, _folder: folder, _upper: upper })
     }
 
     /// Takes all the space that is left.
@@ -82,7 +93,6 @@ impl Drop for Mounted {
         if !succeeds("umount", &[name]) {
             succeeds("umount", &["-l", name]);
         }
-        let _ = &self.folder;
     }
 }
 
@@ -220,6 +230,12 @@ const SHARED_HEAP: Made = Made::Copied(["--reflink=always", "--sparse=never"]);
 #[test]
 fn ext4() {
     explore("ext4", 48 << 20, &[WHOLE, HOLES, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
+}
+
+/// Like the file system that it writes to.
+#[test]
+fn overlay() {
+    explore("overlay", 48 << 20, &[WHOLE, HOLES, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
 }
 
 #[test]
