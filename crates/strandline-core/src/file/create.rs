@@ -5,6 +5,10 @@
 //!    can find it: the heap holds them, and the log nothing that is needed.
 //! 2. The log gets its name, durably; then the heap, durably. The heap's name alone makes a pool.
 //!
+//! *Invariant*: when a file gets its name, all that it holds is durable, in every domain, also in `Process`. A file beside it that would contradict it
+//! is removed durably before: an earlier pool's checksums before the heap is named, an old log before the heap's checkpoint slots refer to
+//! a new one ([`resize_log`](super::resize_log)).
+//!
 //! Neither name replaces anything. The log's name decides between two who create the same pool at once: who has it, locked,
 //! is the only one that may take the heap's. The other finds the log locked, or the heap there.
 //!

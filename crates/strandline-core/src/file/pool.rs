@@ -110,7 +110,7 @@ impl<C: Control<Native>> Setup<C> {
         init: impl FnOnce(&Pool<C>) -> Result<T>,
     ) -> Result<(Pool<C>, T)> {
         let new = NewPool::create(path.as_ref(), options)?;
-        let mut pool = Pool::open_files(new.open()?, options, self, Use::Creation)?;
+        let pool = Pool::open_files(new.open()?, options, self, Use::Creation)?;
         let made = init(&pool)?;
         pool.end_creation()?;
         new.publish()?;
@@ -128,7 +128,7 @@ impl<C: Control<Native>> Setup<C> {
         init: impl FnOnce(&Pool<C>) -> Result<T>,
     ) -> Result<(Pool<C>, T)> {
         let new = NewPool::create(&folder.as_ref().join(format!("pool-{}", random()?)), options)?;
-        let mut pool = Pool::open_files(new.open()?, options, self, Use::Creation)?;
+        let pool = Pool::open_files(new.open()?, options, self, Use::Creation)?;
         let made = init(&pool)?;
         pool.end_creation()?;
         pool.persistent.expect_no_name();
@@ -203,12 +203,26 @@ impl Pool {
 }
 
 impl<C: Control<Native>> Pool<C> {
-    /// Ends the making of a pool that nobody can find yet.
-    fn end_creation(&mut self) -> Result<()> {
-        let view = self.native_view()?;
+    /// Ends the creation of a pool that has no name yet. All that it holds is durable on return.
+    ///
+    /// # Errors
+    /// The device failed.
+    fn end_creation(&self) -> Result<()> {
         match &self.sync {
-            Some(sync) => sync.log.end_creation(&view, random()?),
-            None => Ok(()),
+            Some(sync) => sync.log.end_creation(&self.native_view()?, random()?),
+            None => self.synchronize(),
+        }
+    }
+
+    /// Makes durable what was stored to a mapping whose stores reach the file through the page cache. In the other mappings each
+    /// transaction is durable by itself.
+    ///
+    /// # Errors
+    /// The device failed.
+    fn synchronize(&self) -> Result<()> {
+        match self.mapping {
+            MappingKind::Shared => self.persistent.synchronize(),
+            MappingKind::SharedSynchronous | MappingKind::Private => Ok(()),
         }
     }
 
@@ -705,16 +719,14 @@ impl<C: Control<Native>> Pool<C> {
         scheme::drain(&view, scheme::current(&view, self.setup.schemes)?);
         // Under any domain but MAP_SYNC's, what a clean pool promises has to be in the file itself.
         let unprotected = PoolState::decode(memory.load(Layout::STATE)).unprotected;
-        let synchronize = || match self.mapping {
-            MappingKind::Shared => self.persistent.synchronize(),
-            MappingKind::SharedSynchronous if unprotected => {
+        let synchronize = || {
+            if unprotected && self.mapping == MappingKind::SharedSynchronous {
                 // Nobody knows what was stored.
                 let bytes = memory.size(Space::Persistent) - self.layout.data.offset();
                 memory.write_back_range(self.layout.data, bytes, Step::MarkState);
                 memory.fence(Step::MarkState);
-                Ok(())
             }
-            MappingKind::SharedSynchronous | MappingKind::Private => Ok(()),
+            self.synchronize()
         };
         synchronize()?;
         memory.store(Layout::STATE, 0);
