@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::new_file::{cannot, remove_locked};
+use super::new_file::{cannot, remove_locked, synchronize_folder};
 use super::open::{FoundLog, OpenFiles, find, log_path, open_locked, read_header, read_word, resolve};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -47,6 +47,8 @@ pub fn resize_log(path: impl AsRef<Path>, blocks: u64) -> Result<()> {
         let (FoundLog::Own(super::open::OpenLog { file, .. }) | FoundLog::Unused(file)) =
             files.judge_log(found, true)?;
         remove_locked(&file, &name).map_err(cannot("remove the old log", &name))?;
+        // Before the checkpoint slots refer to the new log: beside them the old one would be refused.
+        synchronize_folder(&name).map_err(cannot("remove the old log", &name))?;
     }
     files.make_log(&name, false, parameters).map(drop)
 }
