@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::new_file::{NewFile, cannot, remove_leavings, remove_locked};
+use super::new_file::{NewFile, cannot, remove_leavings, remove_locked, synchronize_folder};
 use super::open::{find, open_locked, read_header, read_word, resolve, with_suffix};
 use crate::error::{Error, Result};
 use crate::layout::{Header, Layout, PAGE_BYTES};
@@ -89,13 +89,11 @@ pub(super) fn publish(mut new: NewFile, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the checksums of the pool at `path`, if it has any.
+/// Removes the checksums of the pool at `path`, if it has any, durably: beside a pool that is published next they would be refused.
 pub(super) fn remove(path: &Path) -> Result<()> {
     let name = checksums_path(path);
-    match find(&name, false)? {
-        Some(file) => remove_locked(&file, &name).map_err(cannot("remove", &name)),
-        None => Ok(()),
-    }
+    let Some(file) = find(&name, false)? else { return Ok(()) };
+    remove_locked(&file, &name).and_then(|()| synchronize_folder(&name)).map_err(cannot("remove", &name))
 }
 
 /// Gives the pool at `path`, which nobody has open and which was closed cleanly, checksums of what it holds, new ones if it has some already. From now on it
