@@ -418,6 +418,7 @@ impl State {
             "backup" => {
                 self.store()?.backup(words[1])?;
             }
+            "resize" => patiently(|| (), || strandline_core::file::resize_log(words[1], number(2)))?,
             "repair" => {
                 let report =
                     patiently(|| (), || strandline_core::file::repair(words[1], Schemes::default()))?;

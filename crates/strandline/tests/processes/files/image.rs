@@ -261,6 +261,11 @@ impl Stored {
         }
     }
 
+    /// Whether a power failure changes nothing.
+    fn is_durable(&self) -> bool {
+        self.pending.iter().all(|(_, durable)| *durable)
+    }
+
     /// Everything is durable.
     fn flush(&mut self) {
         for (change, _) in std::mem::take(&mut self.pending) {
@@ -350,7 +355,7 @@ impl Disk {
             Event::Write { inode, durable: true, .. } => {
                 let file = self.file(*inode);
                 file.pending.last_mut().expect("begun").1 = true;
-                if file.pending.iter().all(|(_, durable)| *durable) {
+                if file.is_durable() {
                     file.flush();
                 }
             }
@@ -365,6 +370,17 @@ impl Disk {
             }
             _ => {}
         }
+    }
+
+    /// What is wrong with an event that gives another name to a file that is not durable: a power failure may leave the name and a torn file.
+    pub fn objection(&self, event: &Event) -> Option<String> {
+        let named = match event {
+            Event::Rename { from, to } => vec![(from, to)],
+            Event::Exchange { one, other } => vec![(one, other), (other, one)],
+            _ => return None,
+        };
+        let torn = named.into_iter().find(|(from, _)| !self.files[self.seen[*from]].is_durable());
+        torn.map(|(_, to)| format!("a file that is not durable is named {to}"))
     }
 
     /// What a power failure may leave.

@@ -1,6 +1,7 @@
 //! What a process does to the files of one folder, in order: recorded at its system calls.
 //!
-//! Stores to a shared mapping cannot be seen when they happen. What they have changed is found when the file is flushed.
+//! Stores to a shared mapping cannot be seen when they happen. They are found at the next flush of the file, change of names, flush of the
+//! folder or mark, and recorded before that: so what the process publishes or acknowledges comes after what it has stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -323,11 +324,8 @@ impl Recorder {
             _ => {}
         }
         // Its mappings are gone, and what they held is in the page cache.
-        for inode in std::mem::take(&mut self.mapped) {
-            if let Some(path) = self.path_of(inode) {
-                self.find_stores(inode, &path);
-            }
-        }
+        self.find_all_stores();
+        self.mapped.clear();
     }
 
     fn descriptor(&self, descriptor: u64) -> String {
@@ -414,6 +412,21 @@ impl Recorder {
         }
     }
 
+    /// What was stored to any mapping so far.
+    fn find_all_stores(&mut self) {
+        for inode in self.mapped.clone() {
+            if let Some(path) = self.path_of(inode) {
+                self.find_stores(inode, &path);
+            }
+        }
+    }
+
+    /// Records an event that comes after all that was stored so far.
+    fn push_after_stores(&mut self, event: Event) {
+        self.find_all_stores();
+        self.events.push(event);
+    }
+
     fn flush(&mut self, inode: Inode, path: &Path) {
         if self.mapped.contains(&inode) {
             self.find_stores(inode, path);
@@ -452,7 +465,7 @@ impl Recorder {
         let a = call.arguments;
         let here = libc::AT_FDCWD as u64;
         if let Some(mark) = self.traced.mark(call) {
-            return Some(Box::new(|this, _| this.events.push(Event::Mark(mark))));
+            return Some(Box::new(|this, _| this.push_after_stores(Event::Mark(mark))));
         }
         match call.number {
             libc::SYS_open => self.open(here, a[0], a[1] as i32),
@@ -481,7 +494,7 @@ impl Recorder {
             libc::SYS_fsync | libc::SYS_fdatasync => {
                 let path = PathBuf::from(self.descriptor(a[0]));
                 if identity(&path) == Some(self.folder_identity) {
-                    return Some(Box::new(|this, _| this.events.push(Event::FlushFolder)));
+                    return Some(Box::new(|this, _| this.push_after_stores(Event::FlushFolder)));
                 }
                 let inode = self.inode(a[0])?;
                 Some(Box::new(move |this, _| this.flush(inode, &path)))
@@ -603,17 +616,17 @@ impl Recorder {
             (None, None) => return None,
             _ => panic!("the recorder knows one folder only: {from:?} to {to:?}"),
         };
-        Some(Box::new(|this, _| this.events.push(event)))
+        Some(Box::new(|this, _| this.push_after_stores(event)))
     }
 
     fn link(&self, from: PathBuf, to: PathBuf) -> Option<Then> {
         let name = self.name(&to)?;
         let inode = *self.inodes.get(&identity(&from)?).expect("a link into the folder from elsewhere");
-        Some(Box::new(move |this, _| this.events.push(Event::Link { name, inode })))
+        Some(Box::new(move |this, _| this.push_after_stores(Event::Link { name, inode })))
     }
 
     fn unlink(&self, path: PathBuf) -> Option<Then> {
         let name = self.name(&path)?;
-        Some(Box::new(|this, _| this.events.push(Event::Unlink { name })))
+        Some(Box::new(|this, _| this.push_after_stores(Event::Unlink { name })))
     }
 }

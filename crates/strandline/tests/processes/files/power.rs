@@ -10,7 +10,7 @@ use super::child::Process;
 use super::image::{Disk, Image, write};
 use super::journal::{Event, Fault, Faulty, Journal, Life, record};
 use super::{
-    Bounds, Failures, How, cases, holds, leaves_nothing, look, pool_in, quick_folder, random,
+    Bounds, Failures, How, cases, holds, leaves_nothing, look, names, pool_in, quick_folder, random,
     repaired_or_repairable,
 };
 
@@ -31,8 +31,6 @@ struct Run<'r> {
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
-        // A pool whose first transaction has not happened.
-        Error::Missing { .. } => true,
         _ => false,
     }
 }
@@ -129,7 +127,12 @@ impl Run<'_> {
         let mut heard = Vec::new();
         for (at, share) in shares.into_iter().enumerate() {
             let event = events.get(at);
-            event.into_iter().for_each(|event| disk.begin(event));
+            if let Some(event) = event {
+                if let Some(objection) = disk.objection(event) {
+                    failures.case(format!("{} at event {at}", self.domain.name()), Err::<(), _>(objection));
+                }
+                disk.begin(event);
+            }
             // What a mapping holds survives a power failure as it likes, until it is flushed.
             let promised = self.domain == Domain::Sync || self.is_repair || !bounds.made || bounds.closed;
             for _ in 0..if promised { share } else { 0 } {
@@ -369,13 +372,15 @@ fn power_failures_in_repairs_lose_nothing() {
 #[test]
 fn power_failures_lose_nothing() {
     let (mut random, mut failures) = (random("power"), Failures::new("power"));
-    let images = cases(100);
+    let images = cases(400);
     // Creation alone, which is most of the calls.
     let creation = "open_or_create POOL; update KEY 2; close";
     // Checkpoints that were asked for and that the full ring asks for; growth; a second life.
     let long =
         "create POOL; update KEY 45; checkpoint; together KEY 20; close; open POOL; update KEY 20; close";
     let again = "open_or_create POOL; together KEY 20; later KEY 9; checkpoint; update KEY 5; later KEY 30; update KEY 1; close";
+    // Another log, and other checkpoint slots that refer to it.
+    let resized = "create POOL; update KEY 20; close; resize POOL 96; open POOL; update KEY 5; close";
     let backups = "create POOL; update KEY 10; backup DIR/copy; update KEY 5; backup DIR/other; close";
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(10).clamp(10, 100);
@@ -391,7 +396,69 @@ fn power_failures_lose_nothing() {
         fail(&[long, again, again], Domain::Sync, &[]);
         fail(&["create POOL; update KEY 10; close; open POOL; close"], Domain::Process, &[]);
         fail(&[creation, creation], Domain::Process, &[]);
+        fail(&[resized], Domain::Sync, &[]);
         fail(&[backups], Domain::Sync, &["copy", "other"]);
+        fail(&[backups], Domain::Process, &[]);
+    }
+    failures.end();
+}
+
+/// Kills a process at any call of a creation, and the next one at any call of an opening that finds what that has left, and judges images of that.
+/// `stale`: there are checksums of a pool that was deleted.
+fn fail_in_creation(
+    domain: Domain,
+    options: &str,
+    stale: bool,
+    images: usize,
+    random: &mut fastrand::Rng,
+    failures: &mut Failures,
+) {
+    let folder = if random.bool() { quick_folder() } else { tempfile::tempdir().unwrap() };
+    let path = pool_in(folder.path());
+    let remove_all_but = |kept: &str| {
+        for name in names(folder.path()).into_iter().filter(|name| name != kept) {
+            std::fs::remove_file(folder.path().join(name)).unwrap();
+        }
+    };
+    let life = |events: Option<usize>, random: &mut fastrand::Rng| {
+        let (name, path, key) = (domain.name(), path.display(), random.u8(1..9));
+        let script = format!("domain {name}; {options} open_or_create {path}; update {key} 1; close");
+        Life { script, events, fault: None }
+    };
+    let calls = record(folder.path(), &[life(None, random)]).events.len();
+    if stale {
+        remove_all_but("");
+        Process::run(
+            folder.path(),
+            &format!("domain sync; roomy checksums; create {}; close", path.display()),
+        );
+        remove_all_but("pool.sums");
+        assert_eq!(names(folder.path()), ["pool.sums"]);
+    } else {
+        remove_all_but("");
+    }
+    let kills = [(); 2].map(|()| Some(random.usize(1..=calls)));
+    let lives = [kills[0], kills[1], None].map(|events| life(events, random));
+    let journal = record(folder.path(), &lives);
+    let (before, backups, is_repair) = (Bounds::default(), &[], false);
+    Run { journal, before, domain, options, backups, is_repair }.explore(images, 1, random, failures);
+}
+
+#[test]
+fn power_failures_in_creations_leave_a_whole_pool_or_none() {
+    let (mut random, mut failures) = (random("creations and power"), Failures::new("creations and power"));
+    let images = cases(200);
+    while failures.cases < images {
+        let share = (images - failures.cases).div_ceil(5).clamp(5, 20);
+        for (domain, options, stale) in [
+            (Domain::Process, "", false),
+            (Domain::Process, "", true),
+            (Domain::Sync, "", false),
+            (Domain::Sync, "", true),
+            (Domain::Sync, "roomy checksums;", false),
+        ] {
+            fail_in_creation(domain, options, stale, share, &mut random, &mut failures);
+        }
     }
     failures.end();
 }
