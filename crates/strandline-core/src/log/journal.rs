@@ -15,6 +15,7 @@
 //! Nothing but n says what counts: the first n granules along the extents. They, and the addresses that lead to them, are durable
 //! before n is, and n before the data that they are of.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
@@ -204,17 +205,22 @@ impl Journal {
     pub fn find<M: Memory>(memory: &M, layout: &Layout, granules: u64) -> Result<Self> {
         let damaged = |what: String| Error::Damaged(format!("the journal of a large transaction {what}"));
         let mut journal = Self { granules, ..Self::new() };
-        while journal.capacity() < granules {
+        let mut capacity = journal.capacity();
+        // Extents that refer to one another would have room for any number of granules.
+        let mut chunks = HashSet::new();
+        while capacity < granules {
             let last = journal.extents[journal.extents.len() - 1];
             let next = memory.load(last.next());
             let chunk = layout.geometry.chunk_bytes;
             let is_chunk = next >= layout.chunks.offset()
                 && (next - layout.chunks.offset()).is_multiple_of(chunk)
                 && layout.is_data(PersistentAddress::new(next), chunk / WORD_BYTES);
-            if !is_chunk || journal.extents.len() as u64 > layout.chunk_count {
+            if !is_chunk || !chunks.insert(next) {
                 return Err(damaged(format!("goes on at {next:#x}")));
             }
-            journal.extents.push(Extent::new(PersistentAddress::new(next), chunk));
+            let extent = Extent::new(PersistentAddress::new(next), chunk);
+            capacity += extent.capacity;
+            journal.extents.push(extent);
         }
         for number in 0..granules {
             let granule = journal.saved(memory, number);
@@ -290,4 +296,34 @@ pub(crate) fn roll_back_journal<M: Memory>(memory: &M, layout: &Layout) -> Resul
     journal.roll_back(memory, |_| ());
     journal.end(memory);
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::layout::Geometry;
+    use crate::memory::recorder::Recorder;
+    use crate::memory::{Hosted, Space};
+
+    #[test]
+    fn extents_that_run_in_a_circle() {
+        // The pool may have four million chunks, and has three.
+        let geometry = Geometry { size: 1 << 40, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 18 };
+        let layout = Layout::new(geometry).unwrap();
+        let words = (layout.chunks.offset() + (3 << 18)) / 8;
+        let recorder = Rc::new(Recorder::new(vec![0; words as usize], 8, 0, 1, None));
+        let memory = Hosted::new(recorder.clone(), 0);
+        let layout = layout.reaching(memory.size(Space::Persistent));
+        let chunks = [0, 1, 2].map(|chunk| layout.chunks.byte(chunk << 18));
+        memory.store(Extent::first().next(), chunks[0].offset());
+        for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+            memory.store(Extent::new(chunks[from], 1 << 18).next(), chunks[to].offset());
+        }
+        recorder.take_stream();
+        let found = Journal::find(&memory, &layout, 1 << 40);
+        assert!(matches!(found, Err(Error::Damaged(_))));
+        assert_eq!(recorder.take_stream().len(), 4);
+    }
 }
