@@ -231,7 +231,7 @@ pub fn next_allocated<A: Access>(
                     }
                 }
             }
-            Some(Chunk::Large { chunks }) if inside == 0 => {
+            Some(Chunk::Large { chunks }) if inside == 0 && chunks <= layout.chunk_count - chunk => {
                 return Ok(Some((base, chunks * layout.geometry.chunk_bytes)));
             }
             // What is behind the begin of a large object is no block; what is damaged is found elsewhere.

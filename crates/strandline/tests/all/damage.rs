@@ -23,7 +23,7 @@ fn store() -> (Store<All<'static>>, tempfile::TempDir) {
 }
 
 /// Where a handle leads.
-fn address(handle: impl AsRef<str>) -> PersistentAddress {
+pub fn address(handle: impl AsRef<str>) -> PersistentAddress {
     let shown = handle.as_ref();
     let digits: String =
         shown.split("0x").nth(1).unwrap().chars().take_while(char::is_ascii_hexdigit).collect();
@@ -79,7 +79,7 @@ fn plant(store: &Store<All>, at: PersistentAddress, value: u64, what: &str, walk
 }
 
 /// All items, of which there are no more than words in the pool.
-fn drain<T>(items: impl Iterator<Item = Result<T>>) -> Result<()> {
+pub fn drain<T>(items: impl Iterator<Item = Result<T>>) -> Result<()> {
     for (number, item) in items.enumerate() {
         item?;
         assert!(number < 1 << 17, "more items than words");
@@ -416,6 +416,20 @@ fn layers_of_ordered_maps() {
     for lengths in [u64::MAX, 26 << 32 | 0xffff_ffff, 26 << 32 | 1 << 20, 4096 << 32, 5000 << 32] {
         plant(&store, entry, lengths, "", forward);
         plant(&store, entry, lengths, "", |tx, all| all.ordered.count(tx).map(drop));
+    }
+}
+
+/// A large object of more chunks than there are.
+#[test]
+fn chunks_that_nothing_refers_to() {
+    let (store, _folder) = store();
+    let layout = *store.pool().layout();
+    let last = layout.chunk_table.word(layout.chunk_count - 1);
+    let before = store.lost_memory().unwrap();
+    for chunks in [2, 1 << 20, (1 << 56) - 1] {
+        poke(&store, last, 2 | chunks << 8);
+        assert_eq!(store.lost_memory().unwrap(), before);
+        assert!(store.usage().is_err());
     }
 }
 
