@@ -251,9 +251,12 @@ impl<'t> Values<'t> {
                 let (parts, words) = self.measure(inside, depth, known)?;
                 // The count is part of a layout with 32 bits.
                 let count = u32::try_from(*count).map_err(|_| Invalid)? as usize;
-                if words == 0 && count > PARTS {
+                // Elements without words: nothing else bounds how many are read.
+                let is_empty = self.size(inside)? == Some(0);
+                if is_empty && parts.saturating_mul(count) > PARTS {
                     return Err(Invalid);
                 }
+                let parts = if is_empty { parts * count } else { parts };
                 bounded((parts + 1, words.checked_mul(count).ok_or(Invalid)?))
             }
             Shape::Tuple(inside) => {

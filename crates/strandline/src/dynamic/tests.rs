@@ -243,3 +243,12 @@ fn what_is_no_value_of_the_type_is_refused() {
         assert_eq!(codec.write_value(&wrong), Err(Invalid), "{wrong:?}");
     }
 }
+
+#[test]
+fn elements_without_words_are_few() {
+    let types = Types::default();
+    let is_known = |name: &str| Codec::new(name, &types).is_some();
+    assert!(is_known("[(); 65535]") && is_known("[[(); 100]; 100]") && is_known("[[u64; 1000]; 1000]"));
+    // As many values, of not a single word.
+    assert!(!is_known("[(); 65536]") && !is_known("[[(); 1000]; 1000]") && !is_known("[[(); 65535]; 65535]"));
+}
