@@ -13,7 +13,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use strandline::{
-    Control, Domain, Error, Options, OrderedMap, Persist, Result, SingleWriter, Stm, Store, View,
+    Control, Database, Domain, Error, Options, OrderedMap, Persist, Result, SingleWriter, Stm, Store, View,
 };
 use strandline_core::engine::{self, Setup};
 use strandline_core::layout::Geometry;
@@ -493,4 +493,105 @@ fn reads_and_snapshots_beside_everything_are_right() {
     }
     println!("beside everything: {rows} rows, {snapshots} snapshots, {} wrong", wrong.len());
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Writers that keep three things true at each moment: one of the tables is called `moving …`; of `left` and `right` there are both or
+/// none; and each row of `rows` has its twin in `twins`.
+fn write_tables<C: Control<Memory = Native>>(
+    db: &Database<C>,
+    writer: u64,
+    is_over: &AtomicBool,
+) -> Result<()> {
+    let (rows, twins) = (db.table::<u64, Vec<u8>>("rows")?, db.table::<u64, Vec<u8>>("twins")?);
+    let mut round = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        round += 1;
+        if writer == 0 {
+            db.write(|tx| {
+                let tables = db.catalogue(tx)?;
+                tables.rename(tx, &format!("moving {}", round - 1), &format!("moving {round}"))?;
+                if !tables.delete(tx, "left")? {
+                    tables.table::<u64, u64>(tx, "left")?.insert(tx, &round, &round)?;
+                    tables.queue::<String>(tx, "right")?.push(tx, &"right".to_string())?;
+                } else {
+                    tables.delete(tx, "right")?;
+                }
+                Ok(())
+            })?;
+        } else {
+            let key = 1000 * writer + round % 50;
+            let row = vec![round as u8; (round * 977 % 20_000) as usize];
+            db.write(|tx| {
+                rows.insert(tx, &key, &row)?;
+                twins.insert(tx, &key, &row)?;
+                rows.remove(tx, &(key + 7))?;
+                twins.remove(tx, &(key + 7)).map(drop)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// What `list`, `check`, `space`, `usage` and `lost_memory` return while writers work.
+fn look_beside<C: Control<Memory = Native>>(domain: Domain, calls: u32) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let db = Database::<C>::open_with(&path, &options(domain, 64 << 20)).unwrap();
+    db.table::<u64, u64>("moving 0").unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                scope.spawn({
+                    let (db, is_over) = (&db, &is_over);
+                    move || write_tables(db, writer, is_over)
+                })
+            })
+            .collect();
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut before = db.space().unwrap();
+            for _ in 0..calls {
+                let names: Vec<String> = db.list().unwrap().into_iter().map(|table| table.name).collect();
+                let count = |is_one: fn(&str) -> bool| names.iter().filter(|name| is_one(name)).count();
+                assert_eq!(count(|name| name.starts_with("moving ")), 1, "{names:?}");
+                assert_eq!(count(|name| name == "left"), count(|name| name == "right"), "{names:?}");
+                assert!(names.is_sorted(), "{names:?}");
+                assert_eq!(db.check().unwrap(), [""; 0]);
+                assert_eq!(db.lost_memory().unwrap().blocks, 0);
+                // The file only grows, and is never shorter than what is in it.
+                let used = db.usage().unwrap();
+                let space = db.space().unwrap();
+                assert!(
+                    space.file_bytes >= before.file_bytes && space.file_bytes >= used.allocated_bytes,
+                    "{space:?}"
+                );
+                assert!(space.disk_bytes > 0 && space.memory_bound == before.memory_bound, "{space:?}");
+                assert_eq!(space.memory_bound.is_some(), domain == Domain::Sync);
+                before = space;
+            }
+            assert_eq!(before.file_bytes, std::fs::metadata(&path).unwrap().len().min(before.file_bytes));
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        for writer in writers {
+            writer.join().unwrap().unwrap();
+        }
+        looked.unwrap();
+    });
+    let (rows, twins) =
+        (db.table::<u64, Vec<u8>>("rows").unwrap(), db.table::<u64, Vec<u8>>("twins").unwrap());
+    let all = db.read(|tx| {
+        Ok((rows.iter(tx)?.collect::<Result<Vec<_>>>()?, twins.iter(tx)?.collect::<Result<Vec<_>>>()?))
+    });
+    let (rows, twins) = all.unwrap();
+    assert_eq!(rows, twins);
+}
+
+/// `STRANDLINE_CASES=1000` makes so many calls of each.
+#[test]
+fn list_check_and_space_beside_writers_are_right() {
+    let calls = std::env::var("STRANDLINE_CASES").ok().and_then(|calls| calls.parse().ok()).unwrap_or(60);
+    for domain in DOMAINS {
+        look_beside::<Stm>(domain, calls);
+        look_beside::<SingleWriter>(domain, calls);
+    }
 }
