@@ -500,8 +500,8 @@ impl<M: Memory> Read for PlainTx<M> {
     fn fail(&mut self, error: Error) -> Abort {
         self.direct.fail(error)
     }
-    fn data_words(&self) -> u64 {
-        self.direct.view.layout.data_words()
+    fn heap_words(&self) -> u64 {
+        self.direct.view.layout.heap_words()
     }
     fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
         heap::find_block(&mut self.direct, at)

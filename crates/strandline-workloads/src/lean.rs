@@ -118,8 +118,8 @@ impl Read for LeanTx {
         self.error.get_or_insert(error);
         Abort::Failed
     }
-    fn data_words(&self) -> u64 {
-        self.memory.layout.data_words()
+    fn heap_words(&self) -> u64 {
+        self.memory.layout.heap_words()
     }
     fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
         heap::find_block(&mut self.memory, at)

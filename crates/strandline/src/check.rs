@@ -1,11 +1,11 @@
-//! Looking all that hangs from a value over for damage, by the value's type.
+//! Checks everything that is reachable from a value for damage, by the value's type.
 //!
-//! A walk reaches blocks in two ways. Through a *pointer or handle*: several may lead to the same block, in circles
-//! too, and it is looked at once; but it must be of one type. And as a *part* of a collection (a node, an entry, a
-//! segment): that is reached once and never again. Each block must begin where the heap has one, be allocated, and have
-//! room for what is said to be in it; so nothing that is read lies outside, lengths are bounded by blocks, and a walk
-//! ends because there are only so many. What waits to be looked at is kept in a list, so that no chain of pointers is
-//! too long for the stack.
+//! A walk reaches blocks in two ways. Through a *pointer or handle*: several may refer to the same block, in circles
+//! too, and the walk visits it once; but it must be of one type. And as a *part* of a collection (a node, an entry, a
+//! segment): a part is reached once. Each block must begin where the heap has one, be allocated, and have
+//! room for what is said to be in it. So the walk reads nothing outside, blocks bound lengths, and the walk
+//! ends because there are only so many blocks; the [`Walk`] bounds those that overlap. Blocks that wait for their visit are kept in a
+//! list, so that no chain of pointers is too long for the stack.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,7 +17,7 @@ use super::described::{Described, Shown};
 use super::transaction::{Control, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
-use strandline_core::structures::{Survey, type_layout as layout};
+use strandline_core::structures::{Survey, Walk, type_layout as layout};
 use strandline_core::transaction::{Abort, Read};
 
 /// So many findings are listed; of the others only the number is told.
@@ -102,6 +102,8 @@ pub struct Checker<'v, 'p> {
     brand: PhantomData<fn(&'p ()) -> &'p ()>,
     reached: HashMap<PersistentAddress, Reached>,
     waiting: Vec<(PersistentAddress, Look<'v, 'p>)>,
+    /// Blocks of a damaged heap may overlap.
+    walk: Walk,
     damage: Vec<String>,
     unlisted: u64,
     show: Option<Show<'v>>,
@@ -208,6 +210,7 @@ impl<'v, 'p> Checker<'v, 'p> {
             brand: PhantomData,
             reached: HashMap::new(),
             waiting: Vec::new(),
+            walk: Walk::default(),
             damage: Vec::new(),
             unlisted: 0,
             show,
@@ -258,7 +261,13 @@ impl<'v, 'p> Checker<'v, 'p> {
 
     #[inline]
     fn reach(&mut self, at: PersistentAddress, words: u64, what: Name, tag: Option<u64>) -> Result<bool> {
-        let found = self.read(|tx| Ok((tx.find_block(at)?, tx.is_allocated(at)?)))?;
+        let mut walk = std::mem::take(&mut self.walk);
+        let found = self.read(|tx| {
+            let room = tx.find_block(at)?;
+            walk.visit(tx, &what, at, words.min(room.unwrap_or(0) / 8))?;
+            Ok((room, tx.is_allocated(at)?))
+        })?;
+        self.walk = walk;
         let problem = match found {
             None => return Ok(false),
             Some((None, _)) => "where no block begins".to_owned(),

@@ -433,10 +433,11 @@ pub struct HashMapIter<'v, 'p, K, V, C: Control = Stm> {
 impl<'p, K: Key, V: Persist<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
     /// Fetches the next chain.
     fn fetch(&mut self) -> Result<()> {
-        let (map, position, found) = (self.map, &mut self.position, &mut self.found);
-        self.tx.words(|tx| {
+        let (map, position, found) = (self.map, self.position.as_mut(), &mut self.found);
+        let Some(here) = position else { return Ok(()) };
+        self.tx.begin_step(here.walk());
+        let more = self.tx.words(|tx| {
             let store = map.store(tx)?;
-            let Some(here) = position else { return Ok(()) };
             let mut is_invalid = false;
             let more = store.visit_next(tx, here, |mut key, words, bytes| {
                 match (K::read_key(&mut key), V::decode(words, bytes, Stored::new())) {
@@ -448,11 +449,12 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
             if is_invalid {
                 return Err(invalid(tx, map.raw.at, "HashMap"));
             }
-            if !more {
-                *position = None;
-            }
-            Ok(())
-        })
+            Ok(more)
+        })?;
+        if !more {
+            self.position = None;
+        }
+        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@
 //! the values are words too, they stand in the tree in place of the entries' addresses.
 
 use std::borrow::Borrow;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, ControlFlow, RangeBounds};
 
 use super::check::{Checker, Look};
 use super::entry::{Entry, Map, look_at_pair};
@@ -29,7 +29,9 @@ use super::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{bytes::differs_in_more, bytes::rewrite, bytes::with_words, with_buffer};
+use strandline_core::structures::{
+    Walk, bytes::differs_in_more, bytes::rewrite, bytes::with_words, with_buffer,
+};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 /// A value of which more words change than these is written to a new place, where a large transaction has nothing to save first.
@@ -587,7 +589,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         to: Bound<Vec<u8>>,
     ) -> Range<'v, 'p, K, V, C> {
         let (front, back) = (Batch::default(), Batch::default());
-        Range { tx, map: self, from, to, front, back, batch: 4, is_over: false }
+        Range { tx, map: self, from, to, front, back, batch: 4, walk: Walk::default(), is_over: false }
     }
 
     /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
@@ -635,22 +637,28 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
                     tx.fail(Error::Parameter("a table is deleted by its catalogue: Tables::delete".into()))
                 );
             }
-            self.destroy_layer(tx, tree, 0)?;
+            self.destroy_layer(tx, &mut Walk::default(), tree, 0)?;
             tx.write(self.raw.at, 0)?;
             tx.free(self.raw.at)
         })?;
         values.iter().try_for_each(|(_, value)| replaced(tx, value, None))
     }
 
-    fn destroy_layer(self, tx: &mut impl Transaction, tree: Tree, depth: usize) -> Result<(), Abort> {
+    fn destroy_layer(
+        self,
+        tx: &mut impl Transaction,
+        walk: &mut Walk,
+        tree: Tree,
+        depth: usize,
+    ) -> Result<(), Abort> {
         if depth > MAX_KEY_BYTES / 8 {
             return Err(invalid(tx, self.raw.at, "OrderedMap"));
         }
         let mut slots = Vec::new();
         if !Self::INLINE {
-            tree.for_each(tx, |_, slot| {
+            tree.scan_in(tx, walk, .., |_, slot| {
                 slots.push(slot);
-                Ok(())
+                Ok(ControlFlow::Continue(()))
             })?;
         }
         for slot in slots {
@@ -658,12 +666,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
                 Slot::Entry(entry) => tx.free(entry.at)?,
                 Slot::Layer(header) => {
                     let next = layer_to_write(tx, header)?;
-                    self.destroy_layer(tx, next, depth + 1)?;
+                    self.destroy_layer(tx, walk, next, depth + 1)?;
                     tx.free(header)?;
                 }
             }
         }
-        tree.destroy(tx)
+        tree.destroy_in(tx, walk)
     }
 }
 

@@ -18,7 +18,7 @@ use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::bytes::with_words;
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{CircleGuard, Survey, with_buffer};
+use strandline_core::structures::{CircleGuard, Survey, Walk, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 const LAST: u64 = 8;
@@ -27,6 +27,8 @@ pub(crate) const HEADER_WORDS: usize = 3 * LINE_BYTES as usize / 8;
 const NODE_WORDS: usize = 3;
 const NEXT: u64 = 1;
 const ITEM: u64 = 3;
+/// What a [`Walk`] meets.
+const NODE: &str = "a queue's item";
 
 handle! {
     /// A queue of items of any size, first in, first out, as long as there is room in the pool.
@@ -54,12 +56,18 @@ persist_handle!('p, Queue<T: Persist<'p>>, "Queue", owned: true);
 
 /// Whether the links from `node` on come back to one of the nodes that they have led to.
 #[cold]
-fn runs_in_a_circle(tx: &mut impl Read, mut node: PersistentAddress, tag: u64) -> Result<bool, Abort> {
+fn runs_in_a_circle(
+    tx: &mut impl Read,
+    walk: &mut Walk,
+    mut node: PersistentAddress,
+    tag: u64,
+) -> Result<bool, Abort> {
     let mut guard = CircleGuard::default();
     while !node.is_null() {
         if guard.closes(node) {
             return Ok(true);
         }
+        walk.visit(tx, NODE, node, NODE_WORDS as u64)?;
         let [_, next] = read_tagged::<2>(tx, node, tag, "Queue item")?;
         node = PersistentAddress::new(next);
     }
@@ -93,7 +101,7 @@ pub(crate) fn survey<'v, 'p>(
         // The block is checked once it is known how long it must be.
         let found = checker.read(|tx| read_tagged::<NODE_WORDS>(tx, node, node_tag, "Queue item"))?;
         let Some([_, next, bytes]) = found else { return Ok(()) };
-        if !checker.block(node, ITEM + bytes.div_ceil(8), "a queue's item")? {
+        if !checker.block(node, ITEM + bytes.div_ceil(8), NODE)? {
             return Ok(());
         }
         let words = checker.read(|tx| with_words(tx, node, ITEM, bytes, |words, _| words.to_vec()))?;
@@ -197,9 +205,15 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     }
 
     /// The item of a node, and the node behind it.
-    fn load(tx: &mut impl Read, node: PersistentAddress) -> Result<(T, PersistentAddress), Abort> {
+    fn load(
+        tx: &mut impl Read,
+        walk: &mut Walk,
+        node: PersistentAddress,
+    ) -> Result<(T, PersistentAddress), Abort> {
         let [_, next, bytes] = read_tagged::<NODE_WORDS>(tx, node, Self::NODE_TAG, "Queue item")?;
-        match with_words(tx, node, ITEM, bytes, |words, bytes| T::decode(words, bytes, Stored::new()))? {
+        let item = with_words(tx, node, ITEM, bytes, |words, bytes| T::decode(words, bytes, Stored::new()))?;
+        walk.visit(tx, NODE, node, ITEM + bytes.div_ceil(8))?;
+        match item {
             Ok(item) => Ok((item, PersistentAddress::new(next))),
             Err(_) => Err(invalid(tx, node, T::NAME)),
         }
@@ -228,7 +242,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
                 return Ok(None);
             }
             check_tagged(tx, first, NODE_WORDS as u64, Self::NODE_TAG, "Queue item")?;
-            let (item, next) = Self::load(tx, first)?;
+            let (item, next) = Self::load(tx, &mut Walk::default(), first)?;
             tx.write(at.word(FIRST), next.offset())?;
             if next.is_null() {
                 tx.write(at.word(LAST), 0)?;
@@ -292,7 +306,13 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
             let at = self.tagged(words)?;
             words.read(at.word(FIRST))
         })?;
-        Ok(Iter { tx, queue: self, next: PersistentAddress::new(next), guard: CircleGuard::default() })
+        Ok(Iter {
+            tx,
+            queue: self,
+            next: PersistentAddress::new(next),
+            guard: CircleGuard::default(),
+            walk: Walk::default(),
+        })
     }
 
     /// Removes all items. Collections in them are destroyed.
@@ -396,6 +416,7 @@ pub struct Iter<'v, 'p, T, C: Control = Stm> {
     queue: Queue<'p, T>,
     next: PersistentAddress,
     guard: CircleGuard,
+    walk: Walk,
 }
 
 impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
@@ -405,14 +426,16 @@ impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
             return None;
         }
         let (queue, here) = (self.queue, self.next);
+        self.tx.begin_step(&mut self.walk);
+        let walk = &mut self.walk;
         let suspicious = self.guard.closes(here);
         let loaded = self.tx.words(|tx| {
             queue.tagged(tx)?;
             // A node may also have been freed and used again for another item, behind this one.
-            if suspicious && runs_in_a_circle(tx, here, Queue::<T>::NODE_TAG)? {
+            if suspicious && runs_in_a_circle(tx, walk, here, Queue::<T>::NODE_TAG)? {
                 return Err(circle(tx, here));
             }
-            Queue::<T>::load(tx, here)
+            Queue::<T>::load(tx, walk, here)
         });
         match loaded {
             Ok((item, next)) => {

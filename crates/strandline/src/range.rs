@@ -19,6 +19,7 @@ use super::transaction::{Control, View, debug_as_name};
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_WORDS, PersistentAddress};
+use strandline_core::structures::Walk;
 use strandline_core::structures::bytes::FEW;
 use strandline_core::transaction::{Abort, Read};
 
@@ -48,9 +49,13 @@ pub struct Range<'v, 'p, K, V, C: Control = Stm> {
     pub(crate) back: Batch,
     /// Pairs to fetch next time.
     pub(crate) batch: usize,
+    pub(crate) walk: Walk,
     /// Nothing is left between the bounds, or fetching it has failed.
     pub(crate) is_over: bool,
 }
+
+/// What a [`Walk`] meets.
+const ENTRY: &str = "an ordered map's entry";
 
 /// A batch is full with so many words.
 const FULL: usize = 1 << 16;
@@ -134,8 +139,7 @@ struct Fetch<'b> {
     limit: usize,
     /// The words that led to the layer that is being fetched from.
     path: Vec<u64>,
-    /// Layers that were fetched from.
-    layers: u64,
+    walk: &'b mut Walk,
     found: &'b mut Batch,
 }
 
@@ -183,12 +187,6 @@ impl Fetch<'_> {
         if depth > MAX_KEY_BYTES / 8 {
             return Err(tx.fail(Error::Damaged("an ordered map has too many layers".into())));
         }
-        // Layers that refer to the same ones would take a time that doubles with each level.
-        self.layers += 1;
-        if self.layers > tx.data_words() / LINE_WORDS {
-            let what = "an ordered map has more layers than the pool has room for";
-            return Err(tx.fail(Error::Damaged(what.into())));
-        }
         // Where this goes on behind a pair, its word is met again.
         let again = usize::from(if self.ascending { low.is_some() } else { high.is_some() });
         let mut slots = Vec::with_capacity(self.limit - self.found.pairs.len() + again);
@@ -200,9 +198,9 @@ impl Fetch<'_> {
                 Ok(if slots.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             };
             if self.ascending {
-                tree.scan(tx, (from, to), visit)?;
+                tree.scan_in(tx, self.walk, (from, to), visit)?;
             } else {
-                tree.scan_back(tx, (from, to), visit)?;
+                tree.scan_back_in(tx, self.walk, (from, to), visit)?;
             }
             if slots.is_empty() && depth > 0 && low.is_none() && high.is_none() {
                 return Err(tx.fail(Error::Damaged("an ordered map has an empty layer".into())));
@@ -240,6 +238,9 @@ impl Fetch<'_> {
             if let Some(next) = chunks.peek() {
                 prefetch(tx, next, each);
             }
+            if let Some(&(_, first)) = near.first() {
+                self.walk.visit(tx, ENTRY, Slot::at(first), (each * near.len()) as u64)?;
+            }
             let ahead = self.read_ahead(tx, near, each);
             let (mut longest, mut done) = (0, 0);
             loop {
@@ -258,6 +259,7 @@ impl Fetch<'_> {
                     longest = longest.max(entry.words());
                     self.entry(tx, entry, word, edges)?;
                 } else {
+                    self.walk.visit(tx, "an ordered map's layer", Slot::at(slot), LINE_WORDS)?;
                     let next = layer(tx, Slot::at(slot))?;
                     self.path.push(word);
                     self.layer(tx, next, depth + 1, edges, false)?;
@@ -344,6 +346,7 @@ impl Fetch<'_> {
     ) -> Result<(), Abort> {
         let at = self.found.used;
         self.found.used = entry.read(tx, &mut self.found.words, at)?;
+        self.walk.visit(tx, ENTRY, entry.at, entry.words() as u64)?;
         let pair = Pair { at, key_bytes: entry.key_bytes as usize, value_bytes: entry.value_bytes };
         // So that each is fetched once, however layers may lead to one another.
         if !is_at(self.found.key(pair), &self.path, word) {
@@ -374,18 +377,19 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         let map = self.map;
         let found = if ascending { &mut self.front } else { &mut self.back };
         found.clear();
-        let mut fetch = Fetch {
-            from: &self.from,
-            to: &self.to,
-            ascending,
-            limit: self.batch,
-            path: Vec::new(),
-            layers: 0,
-            found,
-        };
+        let (from, to, limit) = (&self.from, &self.to, self.batch);
+        self.tx.begin_step(&mut self.walk);
+        let walk = &mut self.walk;
         self.tx.words(|tx| {
             let tree = map.first_layer(tx)?;
-            fetch.layer(tx, tree, 0, (true, true), OrderedMap::<K, V>::INLINE)
+            let path = Vec::new();
+            Fetch { from, to, ascending, limit, path, walk, found: &mut *found }.layer(
+                tx,
+                tree,
+                0,
+                (true, true),
+                OrderedMap::<K, V>::INLINE,
+            )
         })?;
         self.batch = (2 * self.batch).min(BATCH);
         match found.pairs.last().map(|&last| Bound::Excluded(found.key(last).to_vec())) {

@@ -6,6 +6,7 @@ use std::ops::Deref;
 
 use strandline_core::engine::{self, SingleWriter, Stm, Worker};
 use strandline_core::error::{Error, Result};
+use strandline_core::structures::Walk;
 use strandline_core::transaction::{Abort, Runner};
 
 use strandline_core::memory::{Memory, Native};
@@ -87,6 +88,8 @@ pub struct View<'p, C: Control = Stm> {
     database: Cell<u64>,
     /// How deep collections are that are being destroyed with others.
     depth: Cell<u32>,
+    /// Whether the transaction may write.
+    writes: bool,
 }
 
 /// A transaction that reads and writes: all of it happens, or nothing. It can do all that a [`View`] can.
@@ -141,7 +144,14 @@ impl<'p, C: Control> View<'p, C> {
             operations: Cell::new(0),
             database: Cell::new(0),
             depth: Cell::new(0),
+            writes: false,
         }
+    }
+
+    /// The view of a transaction that may write.
+    #[inline(always)]
+    fn of_writer(inner: &'p mut EngineTx<C>) -> Self {
+        Self { writes: true, ..Self::new(inner) }
     }
 
     /// Runs `body`, which destroys what is in a collection, and is refused where that is too deep for the stack.
@@ -181,6 +191,14 @@ impl<'p, C: Control> View<'p, C> {
         self.inner.try_borrow_mut().ok()
     }
 
+    /// Notes that the next operation is a step of `walk`.
+    #[inline]
+    pub(crate) fn begin_step(&self, walk: &mut Walk) {
+        if self.writes {
+            walk.goes_on(self.operations() + 1);
+        }
+    }
+
     /// Runs one operation.
     #[inline(always)]
     pub(crate) fn words<R>(&self, body: impl FnOnce(&mut EngineTx<C>) -> Result<R, Abort>) -> Result<R> {
@@ -218,7 +236,7 @@ fn attempt<'p, C: Control, T, E>(
     if given_up.is_some() {
         *given_up = None;
     }
-    body(&Tx { view: View::new(tx) }).map_err(|error| {
+    body(&Tx { view: View::of_writer(tx) }).map_err(|error| {
         *given_up = Some(error);
         Abort::User
     })
@@ -229,7 +247,7 @@ pub(crate) fn within<C: Control, T>(
     tx: &mut EngineTx<C>,
     body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
 ) -> Result<T> {
-    body(&Tx { view: View::new(tx) })
+    body(&Tx { view: View::of_writer(tx) })
 }
 
 /// Runs `body` as a transaction of `worker`, again after a conflict: the typed form of [`Runner::run`].

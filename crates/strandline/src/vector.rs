@@ -17,13 +17,15 @@ use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::bytes::check_room;
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{Survey, with_buffer};
+use strandline_core::structures::{Survey, Walk, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 pub(crate) const HEADER_WORDS: usize = 4;
 const LENGTH: u64 = 1;
 const DIRECTORY: u64 = 2;
 const SLOTS: u64 = 3;
+/// What a [`Walk`] meets.
+const SEGMENT: &str = "a vector's segment";
 /// Elements in segment 0, and slots in a new directory.
 const FIRST: u64 = 8;
 const FIRST_SLOTS: u64 = 3;
@@ -141,7 +143,7 @@ pub(crate) fn survey<'v, 'p>(
             continue;
         }
         let first = PersistentAddress::new(first);
-        if !checker.tagged(first, segment_words(slot, each), tags.segment, "a vector's segment")? {
+        if !checker.tagged(first, segment_words(slot, each), tags.segment, SEGMENT)? {
             continue;
         }
         // There is room for one.
@@ -171,10 +173,15 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     /// Refuses a directory that is no block of so many slots, or that leads to a segment which is none.
-    fn check_to_read(tx: &mut impl Transaction, header: Header, segment: u64) -> Result<(), Abort> {
+    fn check_to_read(
+        tx: &mut impl Transaction,
+        header: Header,
+        segment: u64,
+    ) -> Result<PersistentAddress, Abort> {
         check_room(tx, header.directory, 1 + header.slots)?;
         let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
-        check_room(tx, first, Self::segment_words(segment))
+        check_room(tx, first, Self::segment_words(segment))?;
+        Ok(first)
     }
 
     /// Creates an empty vector.
@@ -515,7 +522,15 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// As [`Vector::len`].
     pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let length = self.len(tx)?;
-        Ok(Iter { tx, vector: self, next: 0, end: length, segment: None, element: PhantomData })
+        Ok(Iter {
+            tx,
+            vector: self,
+            next: 0,
+            end: length,
+            segments: [None; 2],
+            walk: Walk::default(),
+            element: PhantomData,
+        })
     }
 
     /// Removes all elements and gives their memory back. Collections in them are destroyed.
@@ -535,12 +550,9 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         if !T::OWNS {
             return Ok(());
         }
-        for index in first..self.len(tx)? {
-            if let Some(element) = self.get(tx, index)? {
-                replaced(tx, &element, None)?;
-            }
-        }
-        Ok(())
+        let mut elements = self.iter(tx)?;
+        elements.next = first.min(elements.end);
+        elements.try_for_each(|element| replaced(tx, &element?, None))
     }
 
     fn free_elements(self, tx: &mut impl Transaction) -> Result<(), Abort> {
@@ -637,22 +649,26 @@ pub struct Iter<'v, 'p, T, C: Control = Stm> {
     vector: Vector<'p, T>,
     next: u64,
     end: u64,
-    /// The segment that was found to be whole.
-    segment: Option<u64>,
+    /// The segments that were found to be whole: at the front and at the back.
+    segments: [Option<u64>; 2],
+    walk: Walk,
     element: PhantomData<T>,
 }
 
 impl<'p, T: Persist<'p>, C: Control> Iter<'_, 'p, T, C> {
-    fn at(&mut self, index: u64) -> Option<Result<T>> {
+    fn at(&mut self, index: u64, end: usize) -> Option<Result<T>> {
         let (vector, segment) = (self.vector, place(index).0);
-        let is_new = self.segment.replace(segment) != Some(segment);
+        let is_new = self.segments[end].replace(segment) != Some(segment);
+        self.tx.begin_step(&mut self.walk);
+        let walk = &mut self.walk;
         let element = self.tx.words(|tx| {
             let header = vector.header(tx)?;
             if index >= header.length {
                 return Ok(None);
             }
             if is_new {
-                Vector::<T>::check_to_read(tx, header, segment)?;
+                let first = Vector::<T>::check_to_read(tx, header, segment)?;
+                walk.visit(tx, SEGMENT, first, Vector::<T>::segment_words(segment))?;
             }
             vector.load(tx, header, index).map(Some)
         });
@@ -670,7 +686,7 @@ impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
             return None;
         }
         self.next += 1;
-        self.at(self.next - 1)
+        self.at(self.next - 1, 0)
     }
 }
 
@@ -680,7 +696,7 @@ impl<'p, T: Persist<'p>, C: Control> DoubleEndedIterator for Iter<'_, 'p, T, C> 
             return None;
         }
         self.end -= 1;
-        self.at(self.end)
+        self.at(self.end, 1)
     }
 }
 

@@ -224,8 +224,8 @@ impl<M: Memory, C: Control<M>> Read for Snapshot<M, C> {
     fn fail(&mut self, error: Error) -> Abort {
         self.tx.fail(error)
     }
-    fn data_words(&self) -> u64 {
-        self.tx.data_words()
+    fn heap_words(&self) -> u64 {
+        self.tx.heap_words()
     }
     fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
         self.tx().find_block(at)

@@ -424,8 +424,8 @@ impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     fn fail(&mut self, error: Error) -> Abort {
         self.engine.fail(error)
     }
-    fn data_words(&self) -> u64 {
-        self.engine.view.layout.data_words()
+    fn heap_words(&self) -> u64 {
+        self.engine.view.layout.heap_words()
     }
     #[inline(never)]
     fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {

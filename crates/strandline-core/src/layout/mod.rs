@@ -279,9 +279,10 @@ impl Layout {
         Err(Error::Damaged(format!("a log record names the address {:#x}", at.offset())))
     }
 
-    /// Words of that part in a pool that has grown as far as it can.
-    pub fn data_words(&self) -> u64 {
-        self.data_words
+    /// Words of the chunks, as far as the pool was known to reach.
+    #[inline]
+    pub fn heap_words(&self) -> u64 {
+        self.reachable_words.saturating_sub((self.chunks.offset() - self.data.offset()) / 8)
     }
 }
 

@@ -21,18 +21,24 @@
 //!
 //! Invariants: a chain ends; every key is in its own cell's chain, once, with its own hash.
 
+use std::collections::HashSet;
+
 use super::bytes::{
     check_length, check_room, equals, put_bytes, read_bytes, rewrite, with_words, word_of, write_bytes,
 };
 use super::header::{CircleGuard, Kind};
 use super::survey::Survey;
 use super::value::with_buffer;
+use super::walk::Walk;
 use super::words::{self, Words, bucket};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Runner, Transaction};
 
 const KIND: Kind = Kind::KeyValueStore;
+/// What a [`Walk`] meets.
+const NODE_NAME: &str = "a key-value store's node";
+const TABLE_NAME: &str = "a key-value store's table";
 const NEXT: u64 = 0;
 const HASH: u64 = 1;
 const LENGTHS: u64 = 2;
@@ -85,11 +91,15 @@ struct Cell {
 #[derive(Clone, Debug, Default)]
 pub struct Position {
     path: Vec<u64>,
-    /// Tables gone into so far.
-    tables: u64,
+    walk: Walk,
 }
 
 impl Position {
+    /// The work of the walk so far.
+    pub fn walk(&mut self) -> &mut Walk {
+        &mut self.walk
+    }
+
     /// Whether keys of this hash belong to the chain here, in a store of so many buckets.
     fn holds(&self, hash: u64, buckets: u64) -> bool {
         let steps = (0..).zip(self.path.iter().skip(1));
@@ -592,7 +602,7 @@ impl KeyValueStore {
 
     /// The next chain's cell, and the position at it.
     fn next_cell(&self, tx: &mut impl Read, position: &mut Position) -> Result<Option<Cell>, Abort> {
-        let Position { path, tables } = position;
+        let Position { path, walk } = position;
         match path.last_mut() {
             Some(last) => *last += 1,
             None => {
@@ -623,17 +633,20 @@ impl KeyValueStore {
             if depth > MAX_DEPTH as usize {
                 return Err(KIND.damaged(tx, at, "too many tables below one another"));
             }
+            table = PersistentAddress::new(head & !TABLE);
             if path.len() <= depth {
                 path.push(0);
-                *tables += 1;
-                // Tables that lead to the same ones would have more cells than can be gone through.
-                if *tables > tx.data_words() / CELLS {
-                    return Err(KIND.damaged(tx, at, "more tables than the pool has room for"));
-                }
+                // The way to each of its cells begins at the buckets.
+                walk.visit(tx, TABLE_NAME, table, CELLS * (1 + depth as u64))?;
             }
-            table = PersistentAddress::new(head & !TABLE);
             at = table.word(path[depth]);
         }
+    }
+
+    /// Notes that a walk visits a node. Fails if its block has no room for its lengths.
+    fn note(tx: &mut impl Read, walk: &mut Walk, node: &Node) -> Result<(), Abort> {
+        check_length(tx, node.at, node.words())?;
+        walk.visit(tx, NODE_NAME, node.at, node.words())
     }
 
     /// As `walk`, of a chain on the way through all of them: what belongs to another one was gone through there, or
@@ -642,10 +655,11 @@ impl KeyValueStore {
         &self,
         tx: &mut T,
         cell: Cell,
-        position: &Position,
+        position: &mut Position,
         mut visit: impl FnMut(&mut T, &Node) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
         Self::walk(tx, cell, |tx, node| {
+            Self::note(tx, &mut position.walk, node)?;
             if !position.holds(node.hash, self.buckets.length) {
                 return Err(KIND.damaged(tx, node.at, "a node in the wrong chain"));
             }
@@ -687,8 +701,7 @@ impl KeyValueStore {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut position = Position::default();
         while let Some(cell) = self.next_cell(tx, &mut position)? {
-            self.walk_here(tx, cell, &position, |tx, node| {
-                check_length(tx, node.at, node.words())?;
+            self.walk_here(tx, cell, &mut position, |tx, node| {
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
                 read_bytes(tx, node.value(), node.value_bytes, &mut value)?;
                 visit(&key, &value)
@@ -705,7 +718,7 @@ impl KeyValueStore {
         let mut count = 0;
         let mut position = Position::default();
         while let Some(cell) = self.next_cell(tx, &mut position)? {
-            self.walk_here(tx, cell, &position, |_, _| {
+            self.walk_here(tx, cell, &mut position, |_, _| {
                 count += 1;
                 Ok(())
             })?;
@@ -715,17 +728,25 @@ impl KeyValueStore {
 
     /// Removes every key and gives back all memory but the header's.
     pub fn destroy(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        check_room(tx, self.buckets.first, self.buckets.length)?;
+        let mut walk = Walk::default();
         for index in 0..self.buckets.length {
-            Self::free_below(tx, self.buckets.word(index), 0)?;
+            Self::free_below(tx, &mut walk, self.buckets.word(index), 0)?;
         }
         tx.free(self.buckets.first)
     }
 
-    fn free_below(tx: &mut impl Transaction, at: PersistentAddress, depth: u32) -> Result<(), Abort> {
+    fn free_below(
+        tx: &mut impl Transaction,
+        walk: &mut Walk,
+        at: PersistentAddress,
+        depth: u32,
+    ) -> Result<(), Abort> {
         let head = tx.read(at)?;
         if head & TABLE == 0 {
             let mut nodes = Vec::new();
-            Self::walk(tx, Cell { at, head, depth, table: at }, |_, node| {
+            Self::walk(tx, Cell { at, head, depth, table: at }, |tx, node| {
+                Self::note(tx, walk, node)?;
                 nodes.push(node.at);
                 Ok(false)
             })?;
@@ -735,8 +756,9 @@ impl KeyValueStore {
             return Err(KIND.damaged(tx, at, "too many tables below one another"));
         }
         let table = PersistentAddress::new(head & !TABLE);
+        walk.visit(tx, TABLE_NAME, table, CELLS)?;
         for index in 0..CELLS {
-            Self::free_below(tx, table.word(index), depth + 1)?;
+            Self::free_below(tx, walk, table.word(index), depth + 1)?;
         }
         tx.free(table)
     }
@@ -762,7 +784,7 @@ impl KeyValueStore {
                     self.survey_chain(survey, &position, next, &mut visit)?;
                 } else if position.path.len() > MAX_DEPTH as usize {
                     survey.damaged(format!("too many tables lead to {:#x}", next.offset()));
-                } else if survey.block(next, CELLS, "a key-value store's table")? {
+                } else if survey.block(next, CELLS, TABLE_NAME)? {
                     tables.push((next, CELLS, position.clone()));
                 }
                 position.path.pop();
@@ -778,10 +800,10 @@ impl KeyValueStore {
         mut at: PersistentAddress,
         visit: &mut impl FnMut(&mut S, PersistentAddress, &[u8], &[u64], u64) -> Result<()>,
     ) -> Result<()> {
-        let mut keys = Vec::new();
+        let mut keys = HashSet::new();
         while !at.is_null() {
             let Some(node) = survey.read(|tx| Self::node(tx, at, at))? else { return Ok(()) };
-            if !survey.block(at, node.words(), "a key-value store's node")? {
+            if !survey.block(at, node.words(), NODE_NAME)? {
                 return Ok(());
             }
             let found = survey.read(|tx| {
@@ -800,7 +822,7 @@ impl KeyValueStore {
                     ));
                 }
                 visit(survey, at, &key, &value, node.value_bytes)?;
-                keys.push(key);
+                keys.insert(key);
             }
             at = PersistentAddress::new(node.next);
         }
@@ -815,8 +837,9 @@ impl KeyValueStore {
         let mut count = 0;
         let mut position = Position::default();
         while let Some(cell) = self.next_cell(tx, &mut position)? {
-            let mut keys = Vec::new();
+            let mut keys = HashSet::new();
             Self::walk(tx, cell, |tx, node| {
+                Self::note(tx, &mut position.walk, node)?;
                 let mut key = Vec::new();
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
                 if node.value_bytes > 0 {
@@ -829,7 +852,7 @@ impl KeyValueStore {
                         "a key twice, in the wrong bucket or with a wrong hash",
                     ));
                 }
-                keys.push(key);
+                keys.insert(key);
                 Ok(false)
             })?;
             count += keys.len() as u64;

@@ -165,8 +165,8 @@ impl<T: Read + ?Sized> Read for &mut T {
     fn fail(&mut self, error: Error) -> Abort {
         T::fail(self, error)
     }
-    fn data_words(&self) -> u64 {
-        T::data_words(self)
+    fn heap_words(&self) -> u64 {
+        T::heap_words(self)
     }
     fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort> {
         T::find_block(self, at)

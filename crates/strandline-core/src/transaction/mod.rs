@@ -158,15 +158,16 @@ pub trait Read {
     /// ```
     fn root(&self, index: u64) -> PersistentAddress;
 
-    /// Words that a pool of this size holds: more than that no structure has, and no length says.
+    /// Words of the heap, as far as the pool is known to this transaction to reach. It learns more when it reads behind that. A pool may
+    /// grow to a thousand times as many.
     ///
     /// ```
     /// # use strandline_core::example::*;
     /// # let (pool, mut worker) = pool_and_worker();
-    /// assert!(worker.view(|tx| Ok(tx.data_words()))? < pool.header().geometry.size / 8);
+    /// assert!(worker.view(|tx| Ok(tx.heap_words()))? < pool.header().geometry.size / 8);
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
-    fn data_words(&self) -> u64;
+    fn heap_words(&self) -> u64;
 
     /// Bytes of the heap's block that begins at `at`, allocated or not; `None` if none begins there. Lengths that are
     /// read from the pool are held against it before memory is taken for what they tell of.

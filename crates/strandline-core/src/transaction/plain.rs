@@ -40,8 +40,8 @@ impl Read for Plain<'_> {
     fn root(&self, index: u64) -> PersistentAddress {
         self.layout.root(index)
     }
-    fn data_words(&self) -> u64 {
-        self.layout.data_words()
+    fn heap_words(&self) -> u64 {
+        self.layout.heap_words()
     }
     #[cold]
     fn find_block(&mut self, _: PersistentAddress) -> Result<Option<u64>, Abort> {

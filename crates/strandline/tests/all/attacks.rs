@@ -1,7 +1,9 @@
 //! Attacks on a pool, for property tests and for the fuzzer (`fuzz/`): damaged bytes, and kills amid operations.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
+use std::time::{Duration, Instant};
 
 use strandline::{Domain, DynamicStore, Error, Geometry, Options, Result, Stm, Store, SyncParameters};
 use strandline_core::scheme::Schemes;
@@ -9,7 +11,7 @@ use strandline_core::structures::root::DESCRIPTION_WORDS;
 use strandline_structures::model::typed::{All, Shelf, name};
 use strandline_structures::model::{Contents, Operation};
 
-fn options(domain: Domain) -> Options {
+pub fn options(domain: Domain) -> Options {
     let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 13 };
     let sync = SyncParameters {
         ring_blocks: 64,
@@ -182,6 +184,59 @@ pub struct Damage {
     pub bytes: u8,
 }
 
+/// Reports an image on which a long run spends more than 10 seconds, while it does, and ends the process. Prints the slowest one. A run
+/// of the usual length measures nothing.
+struct Watch(Option<Instant>);
+
+/// The images in progress, by the threads that use them.
+static WATCHED: Mutex<BTreeMap<String, (Instant, String)>> = Mutex::new(BTreeMap::new());
+static SLOWEST: Mutex<Duration> = Mutex::new(Duration::ZERO);
+
+impl Watch {
+    fn new(image: impl FnOnce() -> String) -> Self {
+        static THREAD: LazyLock<bool> = LazyLock::new(|| {
+            let is_long = std::env::var_os("STRANDLINE_CASES").is_some();
+            if is_long {
+                std::thread::spawn(Watch::watch);
+            }
+            is_long
+        });
+        let began = THREAD.then(Instant::now);
+        if let Some(began) = began {
+            WATCHED.lock().unwrap().insert(Self::thread(), (began, image()));
+        }
+        Self(began)
+    }
+
+    fn thread() -> String {
+        format!("{:?}", std::thread::current().id())
+    }
+
+    fn watch() {
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+            for (began, image) in WATCHED.lock().unwrap().values() {
+                if began.elapsed() > Duration::from_secs(10) {
+                    eprintln!("more than 10 s: {image}");
+                    std::process::abort();
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let Some(began) = self.0 else { return };
+        let image = WATCHED.lock().unwrap().remove(&Self::thread());
+        let mut slowest = SLOWEST.lock().unwrap();
+        if began.elapsed() > *slowest {
+            *slowest = began.elapsed();
+            eprintln!("slowest so far: {slowest:?}, {}", image.map(|(_, image)| image).unwrap_or_default());
+        }
+    }
+}
+
 /// Opens a pool with damaged bytes, and uses it: an error or another value are as good as any, a panic or a wild read or
 /// write are not.
 pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
@@ -195,6 +250,7 @@ pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
         let end = (at + usize::from(bytes.clamp(1, 8))).min(contents.len());
         contents[at..end].copy_from_slice(&value.to_le_bytes()[..end - at]);
     }
+    let _watch = Watch::new(|| format!("{domain}, {clean}: {damage:?}"));
     let folder = folder();
     put(&files, folder.path());
     let path = folder.path().join("pool");
@@ -254,6 +310,16 @@ pub fn open_aimed(damage: &[Aimed]) {
     open_changed(&damage.collect::<Vec<_>>());
 }
 
+/// The heap of a closed pool with this damage.
+pub fn damaged_heap(damage: &[Aimed]) -> Vec<u8> {
+    let mut heap = image(Domain::Process, true).swap_remove(0).1;
+    change(
+        &mut heap,
+        &damage.iter().map(|&Aimed { word, change }| (place(word), change)).collect::<Vec<_>>(),
+    );
+    heap
+}
+
 /// Changes each word of the root's description, one at a time.
 pub fn open_with_another_description(change: Change) {
     let heap = &image(Domain::Process, true)[0].1;
@@ -272,10 +338,8 @@ fn word_at(heap: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(heap[at..at + 8].try_into().unwrap())
 }
 
-/// Opens a pool with changed words at these places of its heap, and uses it.
-fn open_changed(changes: &[(usize, Change)]) {
-    let mut files = image(Domain::Process, true);
-    let heap = &mut files[0].1;
+/// Changes words at these places of a heap.
+fn change(heap: &mut [u8], changes: &[(usize, Change)]) {
     for &(at, change) in changes {
         let read = |at: usize| word_at(heap, at);
         let new = match change {
@@ -291,6 +355,13 @@ fn open_changed(changes: &[(usize, Change)]) {
         };
         heap[at..at + 8].copy_from_slice(&new.to_le_bytes());
     }
+}
+
+/// Opens a pool with changed words at these places of its heap, and uses it.
+fn open_changed(changes: &[(usize, Change)]) {
+    let mut files = image(Domain::Process, true);
+    change(&mut files[0].1, changes);
+    let _watch = Watch::new(|| format!("{changes:?}"));
     let folder = folder();
     put(&files, folder.path());
     let path = folder.path().join("pool");

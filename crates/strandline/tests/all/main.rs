@@ -16,3 +16,4 @@ mod robustness;
 mod savepoints;
 mod snapshots;
 mod typed;
+mod walks;

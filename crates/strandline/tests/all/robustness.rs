@@ -4,6 +4,7 @@
 //! more with a fuzzer.
 
 use super::attacks::{self, Aimed, Change, Damage, Transaction};
+use super::walks;
 use proptest::prelude::*;
 use strandline::Domain;
 use strandline_structures::model::Numbers;
@@ -55,6 +56,7 @@ proptest! {
 
     #[test]
     fn damaged_structures_give_errors(damage in aimed()) {
+        walks::do_bounded_work(&damage);
         attacks::open_aimed(&damage);
     }
 }

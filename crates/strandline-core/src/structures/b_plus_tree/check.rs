@@ -1,12 +1,20 @@
 //! Looking the whole tree over.
 
 use super::node::Node;
-use super::{BPlusTree, KIND};
+use super::{BPlusTree, KIND, NODE};
 use crate::error;
 use crate::memory::PersistentAddress;
 use crate::structures::survey::Survey;
 use crate::structures::value::Word;
+use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
+
+/// What a check has seen so far.
+struct Checked {
+    walk: Walk,
+    /// The link of the last leaf.
+    next: Option<u64>,
+}
 
 impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// Looks the tree over: its blocks, and, if all of them are there, its invariants. Returns the pairs of all leaves
@@ -17,7 +25,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         let mut waiting: Vec<_> = root.map(|root| (root, None)).into_iter().collect();
         while let Some((at, level)) = waiting.pop() {
             let at = PersistentAddress::new(at);
-            let is_block = survey.block(at, self.shape.bytes / 8, "a B+ tree's node")?;
+            let is_block = survey.block(at, self.shape.bytes / 8, NODE)?;
             let node = if is_block { survey.read(|tx| Node::load(tx, at, self.shape))? } else { None };
             let Some(node) = node.filter(|node| level.is_none_or(|level| level == node.level)) else {
                 if is_block {
@@ -53,24 +61,24 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// [`Error::Damaged`](crate::Error::Damaged): one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let root = self.load_root(tx)?;
-        let mut next = None;
-        let count = self.check_below(tx, &root, None, None, &mut next)?;
-        if next.is_some_and(|next| next != 0) {
+        let mut seen = Checked { walk: Walk::default(), next: None };
+        let count = self.check_below(tx, &root, None, None, &mut seen)?;
+        if seen.next.is_some_and(|next| next != 0) {
             return Err(KIND.damaged(tx, root.at, "a leaf linked past the last one, below"));
         }
         Ok(count)
     }
 
-    /// The number of keys under `node`, which lie from `from` on and below `to`. `next` is the link of the
-    /// leaf before, and becomes that of the last leaf below.
+    /// The number of keys under `node`, which lie from `from` on and below `to`.
     fn check_below(
         &self,
         tx: &mut impl Read,
         node: &Node,
         from: Option<K>,
         to: Option<K>,
-        next: &mut Option<u64>,
+        seen: &mut Checked,
     ) -> Result<u64, Abort> {
+        seen.walk.visit(tx, NODE, node.at, self.shape.bytes / 8)?;
         let is_root = tx.read(self.top)? == node.at.offset();
         let least = if is_root { usize::from(node.level > 0) } else { self.least().div_ceil(7) };
         if node.count < least {
@@ -96,10 +104,10 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             last = Some(key);
         }
         if node.level == 0 {
-            if next.is_some_and(|next| next != node.at.offset()) {
+            if seen.next.is_some_and(|next| next != node.at.offset()) {
                 return Err(KIND.damaged(tx, node.at, "a leaf that its neighbour does not link to"));
             }
-            *next = Some(node.link);
+            seen.next = Some(node.link);
             return Ok(pairs.len() as u64);
         }
         let mut count = 0;
@@ -110,7 +118,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             };
             let high = pairs.get(index).map(|pair| pair.0).or(to);
             let child = node.load_child(tx, PersistentAddress::new(child))?;
-            count += self.check_below(tx, &child, low, high, next)?;
+            count += self.check_below(tx, &child, low, high, seen)?;
         }
         Ok(count)
     }

@@ -55,11 +55,14 @@ use self::node::Node;
 use super::header::{self, Kind, PARAMETER_MASK};
 use super::ordered::ordered_methods;
 use super::value::Word;
+use super::walk::Walk;
 use crate::error::Error;
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
 
 const KIND: Kind = Kind::BPlusTree;
+/// What a [`Walk`] over nodes meets.
+const NODE: &str = "a B+ tree's node";
 
 const NODE_MAGIC: u64 = 0x5b_1e_b0;
 const LINK: u64 = 1;
@@ -265,16 +268,25 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
 
     /// Gives back the memory of the whole tree but for its header.
     pub fn destroy(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        let root = self.load_root(tx)?;
-        self.destroy_below(tx, &root)
+        self.destroy_in(tx, &mut Walk::default())
     }
 
-    fn destroy_below(&self, tx: &mut impl Transaction, node: &Node) -> Result<(), Abort> {
+    /// [`destroy`](Self::destroy) as a part of a walk.
+    ///
+    /// # Errors
+    /// As [`destroy`](Self::destroy).
+    pub fn destroy_in(&self, tx: &mut impl Transaction, walk: &mut Walk) -> Result<(), Abort> {
+        let root = self.load_root(tx)?;
+        self.destroy_below(tx, walk, &root)
+    }
+
+    fn destroy_below(&self, tx: &mut impl Transaction, walk: &mut Walk, node: &Node) -> Result<(), Abort> {
+        walk.visit(tx, NODE, node.at, self.shape.bytes / 8)?;
         if node.level > 0 {
             for index in 0..=node.count {
                 let child = node.child(tx, index)?;
                 let child = node.load_child(tx, child)?;
-                self.destroy_below(tx, &child)?;
+                self.destroy_below(tx, walk, &child)?;
             }
         }
         tx.free(node.at)

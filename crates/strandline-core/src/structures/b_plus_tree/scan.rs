@@ -4,14 +4,16 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 
 use super::groups::{Group, Place};
 use super::node::Node;
-use super::{BPlusTree, GROUPS, KIND, LINK, NODE_MAGIC, behind};
+use super::{BPlusTree, GROUPS, KIND, LINK, NODE, NODE_MAGIC, behind};
 use crate::memory::PersistentAddress;
 use crate::structures::ordered::{is_before, is_behind};
 use crate::structures::value::Word;
+use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
 
 /// What a descending scan has seen so far.
-struct Seen<K> {
+struct Seen<'w, K> {
+    walk: &'w mut Walk,
     leaves: u64,
     last: Option<K>,
 }
@@ -48,10 +50,24 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         &self,
         tx: &mut impl Read,
         keys: impl RangeBounds<K>,
+        visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
+    ) -> Result<(), Abort> {
+        self.scan_back_in(tx, &mut Walk::default(), keys, visit)
+    }
+
+    /// [`scan_back`](Self::scan_back) as a part of a walk.
+    ///
+    /// # Errors
+    /// As [`scan_back`](Self::scan_back).
+    pub fn scan_back_in(
+        &self,
+        tx: &mut impl Read,
+        walk: &mut Walk,
+        keys: impl RangeBounds<K>,
         mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
         let root = self.load_root(tx)?;
-        let mut seen = Seen { leaves: 0, last: None };
+        let mut seen = Seen { walk, leaves: 0, last: None };
         let _ = self.scan_back_below(tx, &root, &keys, &mut seen, &mut visit)?;
         Ok(())
     }
@@ -61,9 +77,10 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         tx: &mut impl Read,
         node: &Node,
         keys: &impl RangeBounds<K>,
-        seen: &mut Seen<K>,
+        seen: &mut Seen<'_, K>,
         visit: &mut impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<ControlFlow<()>, Abort> {
+        seen.walk.visit(tx, NODE, node.at, self.shape.bytes / 8)?;
         // Only pairs whose keys are not behind the range, and the child left of the first that is.
         let (mut low, mut high) = (0, node.count);
         while low < high {
@@ -113,6 +130,20 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         &self,
         tx: &mut impl Read,
         keys: impl RangeBounds<K>,
+        visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
+    ) -> Result<(), Abort> {
+        self.scan_in(tx, &mut Walk::default(), keys, visit)
+    }
+
+    /// [`scan`](Self::scan) as a part of a walk.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    pub fn scan_in(
+        &self,
+        tx: &mut impl Read,
+        walk: &mut Walk,
+        keys: impl RangeBounds<K>,
         mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
         let start = match keys.start_bound() {
@@ -121,6 +152,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         };
         let mut leaf = self.find_leaf(tx, |key| start.is_some_and(|start| key <= start), |_, _| {})?.at;
         let place = behind(self.search(tx, leaf, |key| is_before(&key, &keys))?);
+        walk.visit(tx, NODE, leaf, self.shape.bytes / 8)?;
         let mut scan = Scan { keys: &keys, last: None, visit: &mut visit };
         if scan.leaf(tx, (leaf, place), self.groups, &Stored { tree: self, leaf })?.is_break() {
             return Ok(());
@@ -130,6 +162,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         let pairs_begin = (self.pairs / 8) as usize;
         let mut words = vec![0; pairs_begin + 2 * self.shape.pairs as usize];
         while !leaf.is_null() {
+            walk.visit(tx, NODE, leaf, self.shape.bytes / 8)?;
             tx.read_range(leaf, &mut words)?;
             let (head, pairs) = words.split_at(pairs_begin);
             let whole = Whole { groups: &head[GROUPS as usize..], pairs: pairs.as_chunks().0 };

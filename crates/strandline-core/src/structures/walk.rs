@@ -1,0 +1,113 @@
+//! The bound on a walk's work.
+//!
+//! In a sound pool a walk meets each block once; blocks on the way to the place where it goes on, it meets a few times more. In a damaged
+//! pool links run in circles, many links refer to one block (each level then doubles the number of ways), blocks overlap, and a length has
+//! any value.
+//!
+//! *Invariant.* A walk visits at most [`SHARE`] times as many words as the heap has. Before it goes on from a block, it calls
+//! [`Walk::visit`], which ends it with [`Error::Damaged`] where that would be exceeded. So the time of a walk grows with the pool, and not
+//! with the damage. A walk over several operations (an iterator) keeps its [`Walk`] from one to the next. If the program runs other
+//! operations of a writing transaction in between, the walk starts to count again ([`Walk::goes_on`]), since what it meets may be new.
+//!
+//! A lookup needs no [`Walk`]: it follows one way, whose levels are bounded, and one chain, whose circle
+//! [`CircleGuard`](super::CircleGuard) finds.
+
+use std::fmt::Display;
+
+use crate::error::Error;
+use crate::memory::PersistentAddress;
+use crate::transaction::{Abort, Read};
+
+/// How many times as many words as the heap has a walk may visit. In sound pools five times as many were the most: a range of few pairs
+/// below many layers.
+pub const SHARE: u64 = 16;
+
+/// What a walk has visited so far.
+#[derive(Clone, Debug, Default)]
+pub struct Walk {
+    words: u64,
+    /// The number of the last operation that belongs to it.
+    operation: u64,
+}
+
+impl Walk {
+    /// Notes a visit to `words` words at `at`, which are those of `what`.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// use strandline_core::memory::PersistentAddress;
+    /// use strandline_core::structures::Walk;
+    /// use strandline_core::{Abort, Error};
+    ///
+    /// /// Follows the links of a list, which may run in a circle.
+    /// fn length(tx: &mut impl Read, mut node: PersistentAddress) -> Result<u64, Abort> {
+    ///     let (mut length, mut walk) = (0, Walk::default());
+    ///     while !node.is_null() {
+    ///         walk.visit(tx, "a list's node", node, 2)?;
+    ///         length += 1;
+    ///         node = PersistentAddress::new(tx.read(node)?);
+    ///     }
+    ///     Ok(length)
+    /// }
+    ///
+    /// let node = worker.run(|tx| {
+    ///     let node = tx.alloc(16)?;
+    ///     tx.write_range(node, &[node.offset(), 0])?;
+    ///     Ok(node)
+    /// })?;
+    /// let walked = worker.view(|tx| length(tx, node));
+    /// assert!(matches!(walked, Err(Error::Damaged(_))));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], which names `what`: the walk has visited more than [`SHARE`] times the words of the heap.
+    #[inline]
+    pub fn visit<T: Read + ?Sized>(
+        &mut self,
+        tx: &mut T,
+        what: impl Display,
+        at: PersistentAddress,
+        words: u64,
+    ) -> Result<(), Abort> {
+        self.words = self.words.saturating_add(words.max(1));
+        if self.words <= tx.heap_words().saturating_mul(SHARE) {
+            Ok(())
+        } else {
+            self.look(tx, what, at, words)
+        }
+    }
+
+    /// Checks the bound again, since the pool may have grown.
+    #[cold]
+    #[inline(never)]
+    fn look<T: Read + ?Sized>(
+        &self,
+        tx: &mut T,
+        what: impl Display,
+        at: PersistentAddress,
+        words: u64,
+    ) -> Result<(), Abort> {
+        // A transaction learns how far the pool reaches when it reads behind what it knows: the end of the block, if there is one.
+        let has_room = tx.find_block(at)?.is_some_and(|bytes| bytes / 8 >= words);
+        tx.read(at.word(if has_room { words.max(1) - 1 } else { 0 }))?;
+        if self.words <= tx.heap_words().saturating_mul(SHARE) {
+            return Ok(());
+        }
+        Err(tx.fail(Error::Damaged(format!(
+            "a walk has met more blocks than the pool has room for: many links refer to {what} at {:#x}, or to what leads there",
+            at.offset()
+        ))))
+    }
+
+    /// Notes that operation number `operation` of a transaction that may write belongs to the walk. If the one before does not, the walk
+    /// starts to count again.
+    #[inline]
+    pub fn goes_on(&mut self, operation: u64) {
+        if operation != self.operation + 1 {
+            self.words = 0;
+        }
+        self.operation = operation;
+    }
+}
