@@ -113,7 +113,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// root.
     ///
     /// # Errors
-    /// As [`Pool::create`]; what `init` returns. No file is left then.
+    /// As [`Pool::create`]; what `init` returns, after which no file is left.
     pub fn create(
         path: impl AsRef<Path>,
         options: &Options,

@@ -102,7 +102,7 @@ impl<C: Control<Native>> Setup<C> {
     /// As [`Setup::create`]; `init` makes what the pool is to hold before anybody can find it.
     ///
     /// # Errors
-    /// As [`Pool::create`]; those of `init`. No file is left then.
+    /// As [`Pool::create`]; those of `init`, after which no file is left.
     pub fn create_with<T>(
         self,
         path: impl AsRef<Path>,
@@ -169,7 +169,8 @@ impl Pool {
     ///
     /// # Errors
     /// The file exists, in the `Sync` domain also a log file that holds another pool's transactions or is none; the disk is full;
-    /// an option is impossible. No file is left then.
+    /// an option is impossible. No file is left then, unless the flush of the folder failed: the whole pool or an unused log may be left, which
+    /// the next creation takes over.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Setup::from(Stm).create(path, options)
     }

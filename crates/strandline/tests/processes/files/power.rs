@@ -463,6 +463,27 @@ fn power_failures_in_creations_leave_a_whole_pool_or_none() {
     failures.end();
 }
 
+#[test]
+fn failed_flushes_in_creations_leave_a_whole_pool_or_none() {
+    let (mut random, mut failures) =
+        (random("creations and flushes"), Failures::new("creations and flushes"));
+    for (domain, options) in [(Domain::Process, ""), (Domain::Sync, ""), (Domain::Sync, "roomy checksums;")] {
+        // Each flush of a file's contents and size, and of the folder.
+        for nth in 1..=6 {
+            let folder = quick_folder();
+            let path = pool_in(folder.path());
+            let script = format!("domain {}; {options} create {}; close", domain.name(), path.display());
+            let (what, error) = (Faulty::FullFlush, libc::EIO);
+            let fault = Some(Fault { what, nth, error, runs: false, when_open: false });
+            let journal = record(folder.path(), &[Life { script, events: None, fault }]);
+            let (before, backups, is_repair) = (Bounds::default(), &[], false);
+            let run = Run { journal, before, domain, options, backups, is_repair };
+            run.explore(40, 0, &mut random, &mut failures);
+        }
+    }
+    failures.end();
+}
+
 /// Compaction, snapshots and large transactions beside others; growth of heap and log; pages given back.
 const BUSY: &str = "open_or_create POOL; work KEY 40; compact; pile KEY 10; bulk KEY 1; close";
 /// The same one after the other: blocks of all sizes where there were large ones, and the other way round.
