@@ -169,8 +169,8 @@ impl Pool {
     ///
     /// # Errors
     /// The file exists, in the `Sync` domain also a log file that holds another pool's transactions or is none; the disk is full;
-    /// an option is impossible. No file is left then, unless the flush of the folder failed: the whole pool or an unused log may be left, which
-    /// the next creation takes over.
+    /// an option is impossible. No file is left then, unless the flush of the folder failed: the whole pool may be
+    /// there, or an unused log, which the next creation removes.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Setup::from(Stm).create(path, options)
     }
