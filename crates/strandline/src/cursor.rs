@@ -108,7 +108,9 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Cursor<'_, 'p, K, V, C> {
             self.ahead = Some((ascending, self.map.range_of(self.tx, from, to)));
         }
         let Some((_, range)) = &mut self.ahead else { return Ok(None) };
-        let pair = if ascending { range.next() } else { range.next_back() }.transpose()?;
+        let pair = if ascending { range.next() } else { range.next_back() }.transpose();
+        // A range ends after an error. The cursor stays at its place, and the next call reads again.
+        let pair = pair.inspect_err(|_| self.ahead = None)?;
         self.place = match &pair {
             Some((key, _)) if ascending => Place::After(KeyBytes::of(key).as_slice().to_vec()),
             Some((key, _)) => Place::Before(KeyBytes::of(key).as_slice().to_vec()),

@@ -85,6 +85,27 @@ pub(crate) const fn tags(item: u64) -> (u64, u64) {
     (tag, layout::tag(layout::field(layout::begin("Queue node", 1), "", item)))
 }
 
+/// Counts the items of the queue at `at`, whose nodes have the tag `node_tag`.
+pub(crate) fn count(tx: &mut impl Read, at: PersistentAddress, node_tag: u64) -> Result<u64, Abort> {
+    let (mut count, mut guard) = (0, CircleGuard::default());
+    let mut node = PersistentAddress::new(tx.read(at.word(FIRST))?);
+    let mut last = PersistentAddress::NULL;
+    while !node.is_null() {
+        if guard.closes(node) {
+            return Err(circle(tx, node));
+        }
+        let [_, next] = read_tagged::<2>(tx, node, node_tag, "Queue item")?;
+        count += 1;
+        last = node;
+        node = PersistentAddress::new(next);
+    }
+    if tx.read(at.word(LAST))? != last.offset() {
+        let what = format!("the queue at {:#x} ends before its last item", at.offset());
+        return Err(tx.fail(Error::Damaged(what)));
+    }
+    Ok(count)
+}
+
 /// Looks the queue at `at` over, whose nodes have the tag `node_tag`, and hands its items on.
 pub(crate) fn survey<'v, 'p>(
     checker: &mut Checker<'v, 'p>,
@@ -235,7 +256,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// # Errors
     /// As [`Queue::push`].
     pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
-        tx.words(|tx| {
+        let popped = tx.words(|tx| {
             let at = self.check_to_write(tx)?;
             let first = PersistentAddress::new(tx.read(at.word(FIRST))?);
             if first.is_null() {
@@ -250,7 +271,9 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
             tx.write(first, 0)?;
             tx.free(first)?;
             Ok(Some(item))
-        })
+        })?;
+        tx.popped.update(|count| count + u64::from(popped.is_some()));
+        Ok(popped)
     }
 
     /// The item at the front, which stays.
@@ -284,7 +307,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     }
 
     /// The items, from front to end. One that is popped before it was returned ends the iteration with
-    /// [`Error::Dangling`](crate::Error::Dangling).
+    /// [`Error::Dangling`](crate::Error::Dangling). So may pops from other queues do, if both are popped while this one is iterated over.
     ///
     /// ```
     /// # use strandline::*;
@@ -306,12 +329,30 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
             let at = self.tagged(words)?;
             words.read(at.word(FIRST))
         })?;
-        Ok(Iter {
-            tx,
-            queue: self,
-            next: PersistentAddress::new(next),
-            guard: CircleGuard::default(),
-            walk: Walk::default(),
+        let next = PersistentAddress::new(next);
+        let popped = tx.popped.get();
+        let (guard, walk) = (CircleGuard::default(), Walk::default());
+        Ok(Iter { tx, queue: self, first: next, next, popped, returned: 0, guard, walk })
+    }
+
+    /// Number of items, by counting them; the items are not read.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let queue = Queue::new(tx)?;
+    /// queue.push(tx, &5u64)?;
+    /// assert_eq!(queue.count(tx)?, 1);
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Queue::front`]; [`Error::Damaged`] if the links do not end at the last item.
+    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
+        tx.words(|tx| {
+            let at = self.tagged(tx)?;
+            count(tx, at, Self::NODE_TAG)
         })
     }
 
@@ -414,7 +455,12 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
 pub struct Iter<'v, 'p, T, C: Control = Stm> {
     tx: &'v View<'p, C>,
     queue: Queue<'p, T>,
+    /// The first item when it began.
+    first: PersistentAddress,
     next: PersistentAddress,
+    /// Items that the transaction had popped when it began.
+    popped: u64,
+    returned: u64,
     guard: CircleGuard,
     walk: Walk,
 }
@@ -429,8 +475,14 @@ impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
         self.tx.begin_step(&mut self.walk);
         let walk = &mut self.walk;
         let suspicious = self.guard.closes(here);
+        let first = self.first;
+        // The next item may be among the popped ones, and its memory hold one that was pushed since, behind others.
+        let may_be_gone = self.tx.popped.get() - self.popped > self.returned;
         let loaded = self.tx.words(|tx| {
-            queue.tagged(tx)?;
+            let at = queue.tagged(tx)?;
+            if may_be_gone && ![first, here].contains(&PersistentAddress::new(tx.read(at.word(FIRST))?)) {
+                return Err(tx.fail(Error::Dangling { at: here.offset(), expected: "Queue item" }));
+            }
             // A node may also have been freed and used again for another item, behind this one.
             if suspicious && runs_in_a_circle(tx, walk, here, Queue::<T>::NODE_TAG)? {
                 return Err(circle(tx, here));
@@ -440,6 +492,7 @@ impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
         match loaded {
             Ok((item, next)) => {
                 self.next = next;
+                self.returned += 1;
                 Some(Ok(item))
             }
             Err(error) => {

@@ -90,6 +90,8 @@ pub struct View<'p, C: Control = Stm> {
     depth: Cell<u32>,
     /// Whether the transaction may write.
     writes: bool,
+    /// Items that were popped from queues: their memory may hold others by now.
+    pub(crate) popped: Cell<u64>,
 }
 
 /// A transaction that reads and writes: all of it happens, or nothing. It can do all that a [`View`] can.
@@ -145,6 +147,7 @@ impl<'p, C: Control> View<'p, C> {
             database: Cell::new(0),
             depth: Cell::new(0),
             writes: false,
+            popped: Cell::new(0),
         }
     }
 

@@ -656,7 +656,8 @@ pub struct Iter<'v, 'p, T, C: Control = Stm> {
 }
 
 impl<'p, T: Persist<'p>, C: Control> Iter<'_, 'p, T, C> {
-    fn at(&mut self, index: u64, end: usize) -> Option<Result<T>> {
+    /// The element at `index`, or the vector's length if that is not greater.
+    fn at(&mut self, index: u64, end: usize) -> Result<Result<T, u64>> {
         let (vector, segment) = (self.vector, place(index).0);
         let is_new = self.segments[end].replace(segment) != Some(segment);
         self.tx.begin_step(&mut self.walk);
@@ -664,18 +665,21 @@ impl<'p, T: Persist<'p>, C: Control> Iter<'_, 'p, T, C> {
         let element = self.tx.words(|tx| {
             let header = vector.header(tx)?;
             if index >= header.length {
-                return Ok(None);
+                return Ok(Err(header.length));
             }
             if is_new {
                 let first = Vector::<T>::check_to_read(tx, header, segment)?;
                 walk.visit(tx, SEGMENT, first, Vector::<T>::segment_words(segment))?;
             }
-            vector.load(tx, header, index).map(Some)
+            vector.load(tx, header, index).map(Ok)
         });
-        if element.is_err() {
-            self.end = self.next;
+        match &element {
+            Ok(Ok(_)) => {}
+            // The segment was not checked.
+            Ok(Err(_)) => self.segments[end] = None,
+            Err(_) => self.end = self.next,
         }
-        element.transpose()
+        element
     }
 }
 
@@ -686,17 +690,30 @@ impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
             return None;
         }
         self.next += 1;
-        self.at(self.next - 1, 0)
+        match self.at(self.next - 1, 0) {
+            Ok(Ok(element)) => Some(Ok(element)),
+            // The vector has become shorter.
+            Ok(Err(_)) => {
+                self.end = self.next;
+                None
+            }
+            Err(error) => Some(Err(error)),
+        }
     }
 }
 
 impl<'p, T: Persist<'p>, C: Control> DoubleEndedIterator for Iter<'_, 'p, T, C> {
     fn next_back(&mut self) -> Option<Result<T>> {
-        if self.next == self.end {
-            return None;
+        while self.next < self.end {
+            self.end -= 1;
+            match self.at(self.end, 1) {
+                Ok(Ok(element)) => return Some(Ok(element)),
+                // The vector has become shorter: what is left of it comes next.
+                Ok(Err(length)) => self.end = self.end.min(length).max(self.next),
+                Err(error) => return Some(Err(error)),
+            }
         }
-        self.end -= 1;
-        self.at(self.end, 1)
+        None
     }
 }
 
