@@ -244,7 +244,10 @@ impl Fetch<'_> {
             let ahead = self.read_ahead(tx, near, each);
             let (mut longest, mut done) = (0, 0);
             loop {
-                if let Some(begin) = ahead {
+                // A layer may have filled the batch, and not be at its end: what is behind it comes later.
+                if let Some(begin) = ahead
+                    && !self.is_full()
+                {
                     let rest = (begin + each * done, each);
                     let (plain, words) = self.plain_entries(&near[done..], rest, bounds);
                     (longest, done) = (longest.max(words), done + plain);
