@@ -12,9 +12,10 @@ use strandline_schemes::laboratory;
 
 use clap::ValueEnum;
 use serde_json::json;
+use strandline_core::error::compare_moved;
 use strandline_core::file::{
     CheckReport, LogFile, Options, Pool, PoolInfo, RepairReport, check, checksums_path, inspect,
-    inspect_files, make_checksums, repair, repair_and_cut_log, resize_log,
+    inspect_files, log_path, make_checksums, rename_new, repair, repair_and_cut_log, resize_log,
 };
 use strandline_core::layout::Geometry;
 use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
@@ -138,7 +139,8 @@ struct Dump {
 /// Put the rows that `dump --json` has printed into a database, which is made if it is not there.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool load copy.db orders.jsonl\n\n\
-    Tables that are not there are made, for the types of the program that wrote them; rows with the same keys are replaced.")]
+    Tables that are not there are made, for the types of the program that wrote them; rows with the same keys are\n\
+    replaced. Where a table has fewer rows or more than its first line says, it fails; no new database is left then.")]
 struct Load {
     /// The database's file
     path: PathBuf,
@@ -149,7 +151,8 @@ struct Load {
 /// Copy the tables of a database to a new one, packed and with new logs.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool copy orders.db packed.db\n\n\
-    Unlike `backup`, which copies the pool as it lies, it stores every row anew.")]
+    Unlike `backup`, which copies the pool as it is stored, it stores every row again. It counts the rows of both\n\
+    databases, and leaves no new one where they differ.")]
 struct Copy {
     /// The database's file
     path: PathBuf,
@@ -272,26 +275,25 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             show_types(&dump.path)?;
         }
         What::Copy(copy) => {
-            if copy.to.exists() {
-                return Err(Failure::Usage(format!("there is something at {} already", copy.to.display())));
-            }
-            let db = database(&copy.path, &options_of(&copy.path)?)?;
-            let to = Database::<SingleWriter>::open_with(&copy.to, &Options::default())?;
-            let mut rows = 0;
-            for table in db.list()? {
-                rows += rows::copy(&db, &to, &table)?;
-            }
-            to.close()?;
-            say!("{rows} rows of {} tables", db.list()?.len());
+            let (tables, rows) = make_new(&copy.to, |to| {
+                let db = database(&copy.path, &options_of(&copy.path)?)?;
+                let to = Database::<SingleWriter>::open_with(to, &Options::default())?;
+                let copied = rows::copy(&db, &to)?;
+                to.close()?;
+                Ok(copied)
+            })?;
+            say!("{rows} rows of {tables} tables");
         }
         What::Load(load) => {
-            let (tables, rows) = match &load.rows {
+            let load_into = |path: &Path| match &load.rows {
                 Some(file) if file.as_os_str() != "-" => {
                     let opened = File::open(file).map_err(Failure::io(format!("open {}", file.display())))?;
-                    rows::load(&load.path, &options_of(&load.path)?, BufReader::new(opened))?
+                    rows::load(path, &options_of(path)?, BufReader::new(opened))
                 }
-                _ => rows::load(&load.path, &options_of(&load.path)?, std::io::stdin().lock())?,
+                _ => rows::load(path, &options_of(path)?, std::io::stdin().lock()),
             };
+            let (tables, rows) =
+                if load.path.exists() { load_into(&load.path)? } else { make_new(&load.path, load_into)? };
             say!("{rows} rows of {tables} tables");
         }
         What::Backup(arguments) => {
@@ -317,8 +319,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         What::Compact(arguments) => {
             let pool = open(&arguments.path)?;
+            let before = pool.usage()?;
             let report = pool.compact()?;
+            let after = pool.usage()?;
             pool.close()?;
+            compare_moved(|| "objects of the pool".into(), before.objects, after.objects)?;
+            let bytes = (before.allocated_bytes, after.allocated_bytes);
+            compare_moved(|| "bytes in the objects of the pool".into(), bytes.0, bytes.1)?;
             // It grows again where that is of use.
             let new_log = SyncParameters::default().initial_ring_blocks;
             match inspect(&arguments.path, strandline_schemes::ALL)?.log {
@@ -336,6 +343,45 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     }
     Ok(Outcome::Success)
+}
+
+/// Makes a database at `to`, where there must be none. `make` gets a temporary name, and closes the database. It gets its own name once
+/// it is complete.
+fn make_new<T>(to: &Path, make: impl FnOnce(&Path) -> Result<T, Failure>) -> Result<T, Failure> {
+    let exists = || Failure::Usage(format!("there is something at {} already", to.display()));
+    if to.exists() || log_path(to).exists() {
+        return Err(exists());
+    }
+    let partial = Partial::new(to)?;
+    let made = make(&partial.0)?;
+    if rename_new(&partial.0, to)? { Ok(made) } else { Err(exists()) }
+}
+
+/// The files of a database that is not complete, `.partial` appended to its name. They are removed when this is dropped: after the rename
+/// only the log, without which a pool that was closed opens.
+struct Partial(PathBuf);
+
+impl Partial {
+    /// Removes what a killed process has left.
+    fn new(to: &Path) -> Result<Self, Failure> {
+        let mut name = to.as_os_str().to_owned();
+        name.push(".partial");
+        let path = PathBuf::from(name);
+        match File::open(&path) {
+            Ok(file) if file.try_lock().is_ok() => {}
+            Ok(_) => return Err(Failure::Usage(format!("another process writes {}", path.display()))),
+            Err(_) => return Ok(Self(path)),
+        }
+        drop(Self(path.clone()));
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(log_path(&self.0));
+    }
 }
 
 /// How a database is opened to be written: as a new one, if there is none.

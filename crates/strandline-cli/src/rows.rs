@@ -9,9 +9,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use strandline::{
-    Database, Dynamic, DynamicStore, FieldDescription, Persist, Schema, Shown, SingleWriter,
+    Database, Dynamic, DynamicStore, FieldDescription, Loaded, Persist, Schema, Shown, SingleWriter,
     TableDescription, TableKind, Tables, TypeDescription, Types, VariantDescription,
 };
+use strandline_core::error::compare_moved;
 use strandline_core::file::Options;
 
 use crate::failure::Failure;
@@ -51,7 +52,7 @@ pub fn dump(store: &DynamicStore<SingleWriter>, out: &mut impl Write) -> Result<
         }
         Shown::Collection { type_name, .. } if is_database && type_name == root => Ok(()),
         Shown::Collection { at, type_name } => lines.put(&json!({"at": hex(at), "type": type_name})),
-        Shown::Table(table) => lines.put(&describe(&table)),
+        Shown::Table { table, rows } => lines.put(&describe(&table, rows)),
         Shown::Row { key: Some(key), value } => {
             lines.put(&json!({"key": to_json(&key), "value": to_json(&value)}))
         }
@@ -71,7 +72,8 @@ pub fn dump_table(db: &Database<SingleWriter>, name: &str, out: &mut impl Write)
         return Err(Failure::Usage(format!("there is no table `{name}`: there are {}", names(&tables))));
     };
     let mut lines = Output { out, failed: None };
-    let done = lines.put(&describe(table)).and_then(|()| {
+    let done = db.count(name).and_then(|rows| {
+        lines.put(&describe(table, Some(rows)))?;
         db.dump(name, |key, value| {
             lines.put(&match table.kind {
                 TableKind::Queue => json!({"value": to_json(&value)}),
@@ -79,7 +81,7 @@ pub fn dump_table(db: &Database<SingleWriter>, name: &str, out: &mut impl Write)
             })
         })
     });
-    done.map_err(|error| lines.failure(error))
+    done.map(drop).map_err(|error| lines.failure(error))
 }
 
 /// Where lines go, and why they no longer do.
@@ -112,11 +114,12 @@ pub fn names(tables: &[TableDescription]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-/// Reads what [`dump`] has written into the database at `path`, which is made if it is not there. How many rows there were in how many
-/// tables.
+/// Reads what [`dump`] has written into the database at `path`, which is made if it is not there. Returns the numbers of tables and of
+/// rows.
 ///
 /// # Errors
-/// A line is no row of its table; a table is there with other types; input fails.
+/// A line is no row of its table; a table has fewer rows or more than its first line says; a table is there with other types; input fails.
+/// Rows before it have been stored then.
 pub fn load(path: &Path, options: &Options, input: impl BufRead) -> Result<(u64, u64), Failure> {
     let db = Database::<SingleWriter>::open_with(path, options)?;
     let (mut tables, mut rows) = (0, 0);
@@ -126,16 +129,28 @@ pub fn load(path: &Path, options: &Options, input: impl BufRead) -> Result<(u64,
         let wrong = |what: &str| Failure::Usage(format!("line {number}: {what}"));
         let table = described(&line).ok_or_else(|| wrong("expected the description of a table"))?;
         let is_queue = table.kind == TableKind::Queue;
+        let target = Target::new(&db, &table)?;
         let loaded = db.load(&table, std::iter::from_fn(|| lines.take_row(is_queue)).map(Ok));
         if let Some(failed) = lines.failed.take() {
             return Err(failed);
         }
-        rows += loaded.map_err(|error| match error {
+        let loaded = loaded.map_err(|error| match error {
             strandline::Error::Parameter(what) => {
                 Failure::Usage(format!("near line {}: {what}", lines.number))
             }
             error => error.into(),
         })?;
+        // Files of earlier versions do not say.
+        if let Some(there) = line.get("rows").and_then(Value::as_u64)
+            && there != loaded.rows
+        {
+            return Err(wrong(&format!(
+                "the table `{}` has {there} rows, and {} follow: the file is not complete",
+                table.name, loaded.rows
+            )));
+        }
+        target.compare(loaded)?;
+        rows += loaded.rows;
         tables += 1;
     }
     match lines.failed {
@@ -144,26 +159,52 @@ pub fn load(path: &Path, options: &Options, input: impl BufRead) -> Result<(u64,
     }
 }
 
-/// Copies a table to another database; how many rows it has.
+/// Copies the tables of a database to another one, to which nothing else writes. Returns the numbers of tables and of rows.
 ///
 /// # Errors
-/// A row is damaged; the other database fails.
-pub fn copy(
-    db: &Database<SingleWriter>,
-    to: &Database<SingleWriter>,
-    table: &TableDescription,
-) -> Result<u64, Failure> {
-    let (mut some, mut count) = (Vec::new(), to.load(table, [])?);
-    let mut store = |some: &mut Vec<_>| {
-        count += to.load(table, some.drain(..).map(Ok))?;
-        Ok(())
-    };
-    db.dump(&table.name, |key, value| {
-        some.push((key, value));
-        if some.len() == ROWS { store(&mut some) } else { Ok(()) }
-    })?;
-    store(&mut some)?;
-    Ok(count)
+/// A row is damaged; other rows have arrived than were there; the other database fails.
+pub fn copy(db: &Database<SingleWriter>, to: &Database<SingleWriter>) -> Result<(u64, u64), Failure> {
+    let (mut tables, mut rows) = (0, 0);
+    for table in db.list()? {
+        let target = Target::new(to, &table)?;
+        let (mut some, mut loaded) = (Vec::new(), to.load(&table, [])?);
+        let mut store = |some: &mut Vec<_>| {
+            let more = to.load(&table, some.drain(..).map(Ok))?;
+            loaded.rows += more.rows;
+            loaded.replaced += more.replaced;
+            Ok(())
+        };
+        let there = db.dump(&table.name, |key, value| {
+            some.push((key, value));
+            if some.len() == ROWS { store(&mut some) } else { Ok(()) }
+        })?;
+        store(&mut some)?;
+        compare_moved(|| format!("rows of the table `{}`", table.name), there, loaded.rows)?;
+        target.compare(loaded)?;
+        tables += 1;
+        rows += loaded.rows;
+    }
+    Ok((tables, rows))
+}
+
+/// A table that rows are stored in, and how many it had before. The process has the pool for itself, so that nothing else changes them.
+struct Target<'d> {
+    db: &'d Database<SingleWriter>,
+    name: String,
+    before: u64,
+}
+
+impl<'d> Target<'d> {
+    fn new(db: &'d Database<SingleWriter>, table: &TableDescription) -> Result<Self, Failure> {
+        Ok(Self { db, name: table.name.clone(), before: db.count(&table.name)? })
+    }
+
+    /// Compares the rows that the table has gained with those that were stored.
+    fn compare(&self, loaded: Loaded) -> Result<(), Failure> {
+        let there = self.before + loaded.rows - loaded.replaced;
+        let what = || format!("rows of the table `{}` after it", self.name);
+        Ok(compare_moved(what, there, self.db.count(&self.name)?)?)
+    }
 }
 
 /// Lines of JSON, of which one may have been looked at.
@@ -217,9 +258,9 @@ impl<B: BufRead> Lines<B> {
     }
 }
 
-fn describe(table: &TableDescription) -> Value {
+fn describe(table: &TableDescription, rows: Option<u64>) -> Value {
     json!({
-        "table": table.name, "kind": table.kind.to_string(), "key": table.key, "value": table.value,
+        "table": table.name, "kind": table.kind.to_string(), "rows": rows, "key": table.key, "value": table.value,
         "layouts": [hex(table.layouts.0), hex(table.layouts.1)],
         "types": describe_types(&table.types),
     })

@@ -4,8 +4,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 mod kind;
+mod moved;
 
 pub use kind::ErrorKind;
+pub use moved::compare_moved;
 
 /// The result of an operation of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -6,7 +6,7 @@ use super::key::KeyBytes;
 use super::schema::Types;
 use super::tables::{TableDescription, TableKind, Tables};
 use super::transaction::{Control, View};
-use strandline_core::error::{Error, Result};
+use strandline_core::error::{Error, Result, compare_moved};
 use strandline_core::memory::Native;
 
 /// So many rows are stored by one transaction.
@@ -100,29 +100,43 @@ impl<'t> Rows<'t> {
     }
 }
 
-/// Shows the rows of the table `name` to `row`.
+/// What [`Database::load`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// Rows that were stored.
+    pub rows: u64,
+    /// Those of them that replaced a row with the same key: one of the table, or one before it in the input.
+    pub replaced: u64,
+}
+
+/// Shows the rows of the table `name` to `row`; how many there are.
 fn show<'p>(
     tables: Tables<'p>,
     tx: &View<'p, impl Control>,
     name: &str,
     row: &mut impl FnMut(Dynamic, Dynamic) -> Result<()>,
-) -> Result<()> {
+) -> Result<u64> {
     let (about, rows) = tables.rows(tx, name)?;
     let read = Rows::new(&about)?;
+    let (there, mut shown) = (rows.count(tx)?, 0);
     rows.for_each(tx, |key, words, bytes| {
         let (key, value) = read.read(key, words, bytes)?;
+        shown += 1;
         row(key, value)
-    })
+    })?;
+    compare_moved(|| format!("rows of the table `{name}`"), there, shown)?;
+    Ok(shown)
 }
 
 impl<C: Control<Memory = Native>> Database<C> {
     /// Shows the rows of the table `name`, in order and as they are now, whatever their types: each key with a value, or `()` with an
-    /// item of a queue. `row` runs once for each, beside transactions; an error that it returns ends it.
+    /// item of a queue. `row` runs once for each, beside transactions; an error that it returns ends it. Returns how many rows there are.
     ///
     /// # Errors
-    /// [`Error::NoTable`]; [`Error::Damaged`]: a key or a value is none of its type; [`Error::TableTypes`]: a migration is under way;
-    /// what `row` returns; as [`Database::snapshot`].
-    pub fn dump(&self, name: &str, mut row: impl FnMut(Dynamic, Dynamic) -> Result<()>) -> Result<()> {
+    /// [`Error::NoTable`]; [`Error::Damaged`]: a key or a value is none of its type, or the table has more rows or fewer than were shown;
+    /// [`Error::TableTypes`]: a migration is under way; what `row` returns; as [`Database::snapshot`].
+    pub fn dump(&self, name: &str, mut row: impl FnMut(Dynamic, Dynamic) -> Result<()>) -> Result<u64> {
         let mut snapshot = match self.snapshot() {
             Ok(snapshot) => snapshot,
             // One that is only read has no writers.
@@ -135,8 +149,22 @@ impl<C: Control<Memory = Native>> Database<C> {
         show(self.catalogue(&tx)?, &tx, name, &mut row)
     }
 
+    /// Number of rows of the table `name`, whatever its types, by counting them; 0 if there is no such table. Rows are not read.
+    ///
+    /// # Errors
+    /// [`Error::TableTypes`]: a migration is under way; as [`Database::read`].
+    pub fn count(&self, name: &str) -> Result<u64> {
+        self.read(|tx| match self.catalogue(tx)?.rows(tx, name) {
+            Ok((_, rows)) => rows.count(tx),
+            Err(Error::NoTable(_)) => Ok(0),
+            Err(error) => Err(error),
+        })
+    }
+
     /// Puts rows into a table, which is made if it is not there: what [`Database::dump`] has shown, with the table as
-    /// [`Database::list`] describes it. Rows with the same keys are replaced. It takes many transactions; how many rows there were.
+    /// [`Database::list`] describes it. Rows with the same keys are replaced. It takes many transactions.
+    ///
+    /// A table that nothing else writes to has [`Loaded::rows`] more rows than before, less [`Loaded::replaced`].
     ///
     /// ```
     /// # use strandline::*;
@@ -163,7 +191,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         &self,
         about: &TableDescription,
         rows: impl IntoIterator<Item = Result<(Dynamic, Dynamic)>>,
-    ) -> Result<u64> {
+    ) -> Result<Loaded> {
         let write = Rows::new(about)?;
         if write.key.iter().chain(&write.value).any(Codec::has_handles) {
             return Err(Error::Unsupported(format!(
@@ -180,7 +208,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         }
         let are_words = write.are_words();
         let mut rows = rows.into_iter();
-        let mut total = 0;
+        let mut loaded = Loaded::default();
         loop {
             let mut some = Vec::with_capacity(ROWS);
             for row in rows.by_ref().take(ROWS) {
@@ -190,14 +218,17 @@ impl<C: Control<Memory = Native>> Database<C> {
             let count = some.len();
             let store = |tx: &super::Tx<'_, C>| {
                 let table = self.catalogue(tx)?.open_described(tx, about, are_words)?;
-                some.iter().try_for_each(|(key, words, bytes)| table.store(tx, about, key, (words, *bytes)))
+                some.iter().try_fold(0, |replaced, (key, words, bytes)| {
+                    Ok(replaced + u64::from(table.store(tx, about, key, (words, *bytes))?))
+                })
             };
-            total += count as u64;
+            loaded.rows += count as u64;
             if count < ROWS {
-                return self.write(store).map(|()| total);
+                loaded.replaced += self.write(store)?;
+                return Ok(loaded);
             }
             // The last one waits for all.
-            let _ = self.later().write(store)?;
+            loaded.replaced += self.later().write(store)?.0;
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The blocks of an ordered map: its layers, their slots, and the entries to which these lead.
 
+use std::ops::ControlFlow;
+
 use super::check::{Checker, Pair};
 use super::persist::{Invalid, Persist, Stored};
 use super::pointer::{check_block, invalid, read_tagged};
 use strandline_core::error;
-use strandline_core::memory::{LINE_BYTES, PersistentAddress};
+use strandline_core::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{BPlusTree, NodeShape, Survey};
+use strandline_core::structures::{BPlusTree, NodeShape, Survey, Walk};
 use strandline_core::structures::{
     bytes::check_length, bytes::equals, bytes::read_bytes, bytes::with_words, bytes::write_bytes,
 };
@@ -186,6 +188,33 @@ pub(crate) const fn tag(key: u64, value: u64) -> u64 {
 pub(crate) fn first_layer(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<Tree, Abort> {
     let header = read_tagged::<HEADER_WORDS>(tx, at, tag, "OrderedMap")?;
     Tree::of_header(tx, at.word(1), &header[1..])
+}
+
+/// Counts the keys of a layer and of the layers below it.
+///
+/// It descends from each tree's root through the inner nodes, backwards. Iteration follows the links between leaves, forwards: so the
+/// two disagree where either misses keys, and a mover compares them.
+pub(crate) fn count(tx: &mut impl Read, first: Tree, inline: bool) -> Result<u64, Abort> {
+    let (mut count, mut walk) = (0, Walk::default());
+    let mut waiting = vec![(first, 0)];
+    while let Some((tree, depth)) = waiting.pop() {
+        let mut below = Vec::new();
+        tree.scan_back_in(tx, &mut walk, .., |_, slot| {
+            match inline || slot & LAYER == 0 {
+                true => count += 1,
+                false => below.push(slot),
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if !below.is_empty() && depth >= MAX_KEY_BYTES / 8 {
+            return Err(tx.fail(error::Error::Damaged("an ordered map has too many layers".into())));
+        }
+        for slot in below {
+            walk.visit(tx, "an ordered map's layer", Slot::at(slot), LINE_WORDS)?;
+            waiting.push((layer(tx, Slot::at(slot))?, depth + 1));
+        }
+    }
+    Ok(count)
 }
 
 /// Looks the map at `at` over, which has the tag `tag`, and whose slots are values if `inline`.

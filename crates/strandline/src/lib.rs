@@ -154,6 +154,7 @@ pub use drain::ExtractIf;
 pub use dynamic::Dynamic;
 pub use dynamic_store::DynamicStore;
 pub use entry::{Entry, Map};
+pub use export::Loaded;
 pub use hash_map::{HashMap, HashMapIter};
 pub use key::{Key, KeyBytes, KeyRef, Prefix};
 pub use ordered_map::OrderedMap;

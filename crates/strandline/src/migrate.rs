@@ -7,33 +7,12 @@ use super::ordered_map::OrderedMap;
 use super::persist::{Invalid, Persist, Stored};
 use super::queue::Queue;
 use super::table::{MultimapTable, QueueTable, Table, Value};
-use super::tables::{Form, Movable, MoveSome, MultimapOf, QueueOf, TableOf};
+use super::tables::{Form, Movable, MoveSome, MultimapOf, Portion, QueueOf, TableOf};
 use super::transaction::{Control, Tx};
 use super::values::Raw;
 use std::marker::PhantomData;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{Native, PersistentAddress};
-
-/// So many keys are moved by one transaction,
-const KEYS: u64 = 500;
-/// but no more when their values have so many bytes.
-const BYTES: u64 = 1 << 17;
-
-/// How much one transaction has moved.
-#[derive(Default)]
-struct Portion {
-    moved: u64,
-    bytes: u64,
-}
-
-impl Portion {
-    /// Counts one more; whether it is enough.
-    fn add(&mut self, bytes: u64) -> bool {
-        self.moved += 1;
-        self.bytes += bytes;
-        self.moved == KEYS || self.bytes >= BYTES
-    }
-}
 
 /// Converts values by what is described of their types.
 pub(crate) struct Convert<'t, F> {
@@ -60,7 +39,7 @@ impl<K: Key, V: Value> MoveSome for Convert<'_, TableOf<K, V>> {
         tx: &Tx<'p, C>,
         (from, is_words): (PersistentAddress, bool),
         to: PersistentAddress,
-    ) -> Result<u64> {
+    ) -> Result<Portion> {
         let to = OrderedMap::of(to);
         if is_words {
             self.move_from(tx, OrderedMap::<K, Raw<true>>::of(from), to, |raw| (raw.words, raw.bytes))
@@ -77,18 +56,19 @@ impl<K: Key, V: Value> Convert<'_, TableOf<K, V>> {
         from: OrderedMap<'p, K, R>,
         to: OrderedMap<'p, K, V>,
         words: impl Fn(R) -> (Vec<u64>, u64),
-    ) -> Result<u64> {
+    ) -> Result<Portion> {
         let mut portion = Portion::default();
         for pair in from.drain::<K, _>(tx, ..) {
             let (key, value) = pair?;
             let (old, old_bytes) = words(value);
             let (words, bytes) = self.value::<V>(&old, old_bytes)?;
-            to.insert_encoded(tx, &KeyBytes::of(&key), bytes, |into| into.copy_from_slice(&words))?;
-            if portion.add(bytes) {
+            let old =
+                to.insert_encoded(tx, &KeyBytes::of(&key), bytes, |into| into.copy_from_slice(&words))?;
+            if portion.add(u64::from(old.is_none()), bytes) {
                 break;
             }
         }
-        Ok(portion.moved)
+        Ok(portion)
     }
 }
 
@@ -98,17 +78,17 @@ impl<T: Value> MoveSome for Convert<'_, QueueOf<T>> {
         tx: &Tx<'p, C>,
         (from, _): (PersistentAddress, bool),
         to: PersistentAddress,
-    ) -> Result<u64> {
+    ) -> Result<Portion> {
         let (from, to) = (Queue::<Raw<false>>::of(from), Queue::<T>::of(to));
         let mut portion = Portion::default();
         while let Some(Raw { words, bytes }) = from.pop(tx)? {
             let (words, bytes) = self.value::<T>(&words, bytes)?;
             to.push_encoded(tx, Queue::<T>::node_tag(), bytes, |into| into.copy_from_slice(&words))?;
-            if portion.add(bytes) {
+            if portion.add(1, bytes) {
                 break;
             }
         }
-        Ok(portion.moved)
+        Ok(portion)
     }
 }
 
@@ -128,24 +108,25 @@ where
         tx: &Tx<'p, C>,
         (from, _): (PersistentAddress, bool),
         to: PersistentAddress,
-    ) -> Result<u64> {
+    ) -> Result<Portion> {
         let (from, to) = (OrderedMap::<K, V>::of(from), OrderedMap::<L, W>::of(to));
         let mut portion = Portion::default();
         for pair in from.drain::<K, _>(tx, ..) {
             let (key, value) = pair?;
-            let mut bytes = 0;
+            let (mut kept, mut bytes) = (0, 0);
             if let Some((key, value)) = (self.convert)(key, value)? {
                 if to.contains_key(tx, &key)? {
                     return Err(Error::Parameter("a migration makes the same key of two".into()));
                 }
                 bytes = Persist::bytes(&value);
                 to.insert(tx, &key, &value)?;
+                kept = 1;
             }
-            if portion.add(bytes) {
+            if portion.add(kept, bytes) {
                 break;
             }
         }
-        Ok(portion.moved)
+        Ok(portion)
     }
 }
 
@@ -165,19 +146,20 @@ where
         tx: &Tx<'p, C>,
         (from, _): (PersistentAddress, bool),
         to: PersistentAddress,
-    ) -> Result<u64> {
+    ) -> Result<Portion> {
         let (from, to) = (OrderedMap::<(K, V), ()>::of(from), OrderedMap::<(L, W), ()>::of(to));
         let mut portion = Portion::default();
         for pair in from.drain::<(K, V), _>(tx, ..) {
             let ((key, value), ()) = pair?;
+            let mut kept = 0;
             if let Some(pair) = (self.convert)(key, value)? {
-                to.insert(tx, &pair, &())?;
+                kept = u64::from(to.insert(tx, &pair, &())?.is_none());
             }
-            if portion.add(0) {
+            if portion.add(kept, 0) {
                 break;
             }
         }
-        Ok(portion.moved)
+        Ok(portion)
     }
 }
 
@@ -196,20 +178,21 @@ where
         tx: &Tx<'p, C>,
         (from, _): (PersistentAddress, bool),
         to: PersistentAddress,
-    ) -> Result<u64> {
+    ) -> Result<Portion> {
         let (from, to) = (Queue::<T>::of(from), Queue::<U>::of(to));
         let mut portion = Portion::default();
         while let Some(item) = from.pop(tx)? {
-            let mut bytes = 0;
+            let (mut kept, mut bytes) = (0, 0);
             if let Some(item) = (self.convert)(item)? {
                 bytes = Persist::bytes(&item);
                 to.push(tx, &item)?;
+                kept = 1;
             }
-            if portion.add(bytes) {
+            if portion.add(kept, bytes) {
                 break;
             }
         }
-        Ok(portion.moved)
+        Ok(portion)
     }
 }
 
@@ -247,7 +230,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// [`Error::TableTypes`]: it is of neither types; [`Error::Parameter`]: `convert` makes the same key of two; what `convert` returns, and
-    /// then the keys that were moved stay where they are; as [`Database::write`].
+    /// then the keys that were moved stay where they are; [`Error::Damaged`]: other rows were moved than were there, and the migration
+    /// does not end; as [`Database::write`].
     pub fn migrate<K: Key, V: Value, L: Key, W: Value>(
         &self,
         name: &str,
@@ -377,14 +361,17 @@ impl<C: Control<Memory = Native>> Database<C> {
         mut step: impl MoveSome,
         mut progress: impl FnMut(u64),
     ) -> Result<()> {
+        let mut tally = None;
         loop {
             let later = self.store().later();
-            let ((moved, is_done), ticket) =
-                later.update(|tx, root| root.get(tx)?.migrate_some::<F>(tx, name, by_function, &mut step))?;
-            if is_done {
+            let (done, ticket) = later.update(|tx, root| {
+                root.get(tx)?.migrate_some::<F>(tx, name, by_function, tally, &mut step)
+            })?;
+            if done.is_done {
                 return ticket.wait();
             }
-            progress(moved);
+            tally = done.tally;
+            progress(done.moved);
         }
     }
 }

@@ -171,13 +171,13 @@ fn rows(bridge: &Bridge, number: u64) -> BTreeMap<String, Rows> {
         let shown = rows.iter();
         match (done, kind) {
             (Err(error), _) => Rows::Unknown(error.to_string()),
-            (Ok(()), TableKind::Table) => {
+            (Ok(_), TableKind::Table) => {
                 Rows::Table(shown.map(|(key, value)| (show(key), show(value))).collect())
             }
-            (Ok(()), TableKind::Multimap) => {
+            (Ok(_), TableKind::Multimap) => {
                 Rows::Others(shown.map(|(key, value)| format!("{}: {}", show(key), show(value))).collect())
             }
-            (Ok(()), TableKind::Queue) => Rows::Others(shown.map(|(_, item)| show(item)).collect()),
+            (Ok(_), TableKind::Queue) => Rows::Others(shown.map(|(_, item)| show(item)).collect()),
         }
     };
     tables.iter().map(|table| (table.name.clone(), read(&table.name, table.kind))).collect()

@@ -286,6 +286,120 @@ fn a_database_goes_out_as_json_and_in_again() {
     assert!(refused.contains("is no database with tables"), "{refused}");
 }
 
+/// Rows of 0 bytes to 4 MB, of which some fill a batch of an iteration alone.
+fn large_rows(path: &str) -> std::collections::BTreeMap<u64, Vec<u8>> {
+    let near = [-40, -8, -1, 0, 1, 8].map(|off| ((1i64 << 19) + off) as usize);
+    let sizes: Vec<usize> = [0, 1, 7, 8, 9, 64, 600].into_iter().chain(near).chain([30, 4 << 20]).collect();
+    let model: std::collections::BTreeMap<_, _> =
+        (0..200u64).map(|key| (key, vec![key as u8; *sizes.get(key as usize).unwrap_or(&30)])).collect();
+    let db = strandline::Database::open(path).unwrap();
+    let (rows, names) =
+        (db.table::<u64, Vec<u8>>("rows").unwrap(), db.table::<(String, u64), String>("names").unwrap());
+    let jobs = db.queue::<Vec<u8>>("jobs").unwrap();
+    db.write(|tx| {
+        model.iter().try_for_each(|(key, value)| {
+            // In another order.
+            let other = key * 77 % 200;
+            rows.insert(tx, &other, &model[&other])?;
+            let text = "x".repeat(value.len().min(1 << 19));
+            names.insert(tx, &("long".repeat(*key as usize % 5), *key), &text)?;
+            jobs.push(tx, value)
+        })
+    })
+    .unwrap();
+    db.close().unwrap();
+    model
+}
+
+#[test]
+fn rows_of_any_size_are_dumped_loaded_and_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder = |name: &str| folder.path().join(name).display().to_string();
+    let (path, lines) = (in_folder("large.db"), in_folder("rows.jsonl"));
+    let model = large_rows(&path);
+    let all = ends(&["dump", &path, "--json"], 0);
+    std::fs::write(&lines, &all).unwrap();
+    let (loaded, copied) = (in_folder("loaded.db"), in_folder("copied.db"));
+    assert!(ends(&["load", &loaded, &lines], 0).contains("600 rows of 3 tables"));
+    assert!(ends(&["copy", &path, &copied], 0).contains("600 rows of 3 tables"));
+    for path in [path, loaded, copied] {
+        assert!(ends(&["dump", &path, "--json"], 0) == all, "{path}");
+        assert!(ends(&["check", &path], 0).contains("no damage found"));
+        let db = strandline::Database::open(&path).unwrap();
+        let (rows, jobs) = (db.table::<u64, Vec<u8>>("rows").unwrap(), db.queue::<Vec<u8>>("jobs").unwrap());
+        let (found, items) = db
+            .read(|tx| {
+                Ok((
+                    rows.iter(tx)?.collect::<strandline::Result<Vec<_>>>()?,
+                    jobs.iter(tx)?.collect::<strandline::Result<Vec<_>>>()?,
+                ))
+            })
+            .unwrap();
+        assert!(found.iter().map(|(key, value)| (key, value)).eq(&model), "{path}");
+        assert!(items.iter().eq(model.values()), "{path}");
+    }
+    let names = |folder: &Path| {
+        std::fs::read_dir(folder)
+            .unwrap()
+            .any(|name| name.unwrap().file_name().to_string_lossy().contains(".partial"))
+    };
+    assert!(!names(folder.path()));
+
+    // A file that ends too early, behind a whole line.
+    let cut: Vec<_> = all.lines().collect();
+    std::fs::write(&lines, cut[..cut.len() - 1].join("\n")).unwrap();
+    let half = in_folder("half.db");
+    let told = ends(&["load", &half, &lines], 2);
+    assert!(told.contains("has 200 rows, and 199 follow"), "{told}");
+    assert!(!Path::new(&half).exists() && !names(folder.path()), "nothing is left of it");
+}
+
+/// A leaf whose link was lost: iteration ends there, and finds nothing wrong. So it is with an item of a queue.
+#[test]
+fn what_a_walk_misses_is_missed_by_no_copy() {
+    use strandline::{Database, SingleWriter};
+
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder = |name: &str| folder.path().join(name).display().to_string();
+    let path = in_folder("db");
+    let db = Database::<SingleWriter>::open_with(&path, &Options::default()).unwrap();
+    let rows = db.table::<u64, u64>("rows").unwrap();
+    let jobs = db.queue::<u64>("jobs").unwrap();
+    let job = |number: u64| 0xfeed_0000_0000 + number;
+    db.write(|tx| {
+        (0..9).try_for_each(|number| jobs.push(tx, &job(number)))?;
+        (0..500).try_for_each(|key| rows.insert(tx, &key, &key).map(drop))
+    })
+    .unwrap();
+    db.close().unwrap();
+    // The first word of a leaf, and then the address of the next one.
+    let leaf = 0x5b_1e_b0u64 << 8;
+    let bytes = std::fs::read(&path).unwrap();
+    let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let linked: Vec<_> = (0..words.len()).filter(|&at| words[at] == leaf && words[at + 1] != 0).collect();
+    damage(&path, 8 * (linked[linked.len() / 2] as u64 + 1), &[0; 8]);
+    // An item is behind its tag, the address of the next one, and its length.
+    let item = words.iter().position(|&word| word == job(4)).unwrap();
+    damage(&path, 8 * (item as u64 - 2), &[0; 8]);
+
+    let db = Database::<SingleWriter>::open_with(&path, &Options::default()).unwrap();
+    let (rows, jobs) = (db.table::<u64, u64>("rows").unwrap(), db.queue::<u64>("jobs").unwrap());
+    let (found, count) = db.read(|tx| Ok((rows.iter(tx)?.count(), rows.count(tx)?))).unwrap();
+    assert!(found < 500 && count == 500, "{found}, {count}");
+    assert_eq!(db.read(|tx| Ok(jobs.iter(tx)?.count())).unwrap(), 5);
+    let migrated = db.migrate_queue("jobs", |job: u64| Ok(Some((job, 1u8))), |_| {});
+    let refused = migrated.err().map(|error| error.to_string());
+    assert!(refused.as_deref().is_some_and(|told| told.contains("ends before its last item")), "{refused:?}");
+    assert!(db.delete("jobs").unwrap());
+    db.close().unwrap();
+
+    let told = ends(&["copy", &path, &in_folder("copy")], 1);
+    assert!(told.contains("there are 500, and"), "{told}");
+    assert!(!Path::new(&in_folder("copy")).exists() && !Path::new(&in_folder("copy.partial")).exists());
+    assert!(ends(&["dump", &path, "--json", "--table", "rows"], 1).contains("there are 500, and"));
+    assert!(ends(&["check", &path], 1).contains("its neighbour does not link to"));
+}
+
 #[derive(Clone, Copy, strandline::Persist)]
 struct Step<'p> {
     name: strandline::Text<'p>,

@@ -20,9 +20,11 @@ use super::new_file::{NewFile, cannot, remove_leavings};
 use super::open::{OpenFiles, OpenLog, log_path, resolve};
 use super::options::Options;
 use super::pool::{Pool, Use};
+use super::recovery::Recovery;
 use crate::Domain;
 use crate::engine::{Setup, Stm};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, compare_moved};
+use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState, SharedLayout, View};
 use crate::memory::{AlignedBuffer, Device, DeviceFile};
@@ -84,15 +86,21 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
             let log = NewFile::create(&log_path(&to), Some(&like))?;
             let (heap_bytes, log_blocks, checksums) =
                 copy_files(source, device, shared_log, (&to, &heap, &log))?;
-            let replayed = settle(source, &heap, Some(&log), checksums.as_ref())?;
+            let (recovery, _) = settle(source, &heap, Some(&log), checksums.as_ref())?;
+            let read = recovery.sync.map_or(0, |sync| sync.blocks);
+            compare_moved(|| "blocks of the log".into(), log_blocks, read)?;
             if let Some(checksums) = checksums {
                 checksums::publish(checksums, &to)?;
             }
-            (heap_bytes, log_blocks, replayed)
+            (heap_bytes, log_blocks, recovery.replayed())
         }
         Kind::Mapped(concurrency) => {
-            let heap_bytes = copy_memory(&source.view, concurrency, heap.file())?;
-            (heap_bytes, 0, settle(source, &heap, None, None)?)
+            let (heap_bytes, there) = copy_memory(&source.view, concurrency, heap.file())?;
+            let (recovery, copied) = settle(source, &heap, None, None)?;
+            compare_moved(|| "objects of the pool".into(), there.objects, copied.objects)?;
+            let bytes = (there.allocated_bytes, copied.allocated_bytes);
+            compare_moved(|| "bytes in the objects of the pool".into(), bytes.0, bytes.1)?;
+            (heap_bytes, 0, recovery.replayed())
         }
     };
     // What was read may be what a failed flush has lost.
@@ -181,9 +189,10 @@ fn copy_files(
     })
 }
 
-/// Copies what is at home in memory, as of a time at which all of it is committed; bytes copied.
+/// Copies what is at home in memory, as of a time at which all of it is committed. Returns the bytes copied, and the heap's usage at that
+/// time.
 #[inline]
-fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Result<u64> {
+fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Result<(u64, HeapUsage)> {
     let memory = &view.memory;
     let token = match concurrency {
         Concurrency::Stm => SharedLayout::SERIAL,
@@ -206,8 +215,10 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Resu
                 }
             }
             // Whoever has seen a word that a commit has stored home sees its TxID too, which it took before.
-            match copy_words(view, clock, to).map_err(write) {
-                Ok(_) if memory.load(SharedLayout::CLOCK) != clock => {}
+            let copied = copy_words(view, clock, to).map_err(write);
+            match copied.and_then(|bytes| Ok((bytes, heap::usage(view)?))) {
+                // What was read beside a commit is of no one time.
+                _ if memory.load(SharedLayout::CLOCK) != clock => {}
                 Ok(_) if is_unprotected() => break Err(Error::Unprotected { path: None }),
                 copied => break copied,
             }
@@ -248,14 +259,14 @@ fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64
     Ok(copied)
 }
 
-/// Recovers the copy and closes it; transactions replayed.
+/// Recovers the copy and closes it. Returns what recovery did, and the copy's usage.
 #[inline]
 fn settle(
     source: &Source<'_>,
     heap: &NewFile,
     log: Option<&NewFile>,
     checksums: Option<&NewFile>,
-) -> Result<u64> {
+) -> Result<(Recovery, HeapUsage)> {
     let options = Options {
         layout_name: source.header.layout_name.clone(),
         // A copy of memory is cleanly closed, and opens under any domain.
@@ -281,7 +292,7 @@ fn settle(
         checksums: checksums.map(keep).transpose()?,
     };
     let pool = Pool::open_files(files, &options, Setup::from(Stm), Use::Writing)?;
-    let replayed = pool.recovery().replayed();
+    let (recovery, usage) = (*pool.recovery(), pool.usage()?);
     pool.close()?;
-    Ok(replayed)
+    Ok((recovery, usage))
 }

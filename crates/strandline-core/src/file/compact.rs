@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use super::open::log_path;
 use super::pool::Pool;
 use crate::engine::Control;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, compare_moved};
 use crate::heap;
 use crate::memory::Native;
 use crate::transaction::Runner;
@@ -98,7 +98,8 @@ impl<C: Control<Native>> Pool<C> {
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::NoFreeLog`]: it takes a worker; the file system cannot have holes, or fails; [`Error::Poisoned`];
-    /// [`Error::Nested`]: it is called inside a transaction of the pool; [`Error::Forked`].
+    /// [`Error::Nested`]: it is called inside a transaction of the pool; [`Error::Forked`]; [`Error::Damaged`]: chunks that it held are not
+    /// free again.
     pub fn compact(&self) -> Result<CompactReport> {
         self.check_outside()?;
         if self.is_read_only() {
@@ -122,6 +123,9 @@ impl<C: Control<Native>> Pool<C> {
             next = part.next;
         }
         *compacted = true;
+        // Nothing else holds chunks meanwhile, whatever transactions do.
+        let held = heap::held(&self.native_view()?).len() as u64;
+        compare_moved(|| "chunks that the compaction has not released".into(), 0, held)?;
         report.disk_bytes = self.space()?.disk_bytes;
         Ok(report)
     }

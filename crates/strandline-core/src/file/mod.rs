@@ -30,6 +30,7 @@ pub use checksums::{checksums_path, make_checksums};
 pub use compact::{CompactReport, SpaceUsage};
 pub use inspect::{LogFile, PoolInfo, inspect, inspect_files};
 pub use leases::BoxedWorker;
+pub use new_file::rename_new;
 pub use open::log_path;
 pub use options::Options;
 pub use pool::Pool;

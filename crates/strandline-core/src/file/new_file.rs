@@ -154,15 +154,21 @@ impl NewFile {
     /// It cannot be given.
     pub fn publish(mut self) -> Result<Option<Self>> {
         self.process.check()?;
-        match system::rename_without_replacing(&self.temporary, &self.name) {
-            Ok(()) => {
-                self.is_published = true;
-                synchronize_folder(&self.name).map_err(cannot("name", &self.name))?;
-                Ok(None)
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Some(self)),
-            Err(error) => Err(cannot("name", &self.name)(error)),
-        }
+        self.is_published = rename_new(&self.temporary, &self.name)?;
+        Ok(if self.is_published { None } else { Some(self) })
+    }
+}
+
+/// Gives the file at `from`, which is complete and durable, the name `to` in the same folder, durably. Returns `false` if something has that
+/// name already, and keeps it.
+///
+/// # Errors
+/// Returns [`Error::Io`] if the file cannot be renamed, or its folder not be flushed.
+pub fn rename_new(from: &Path, to: &Path) -> Result<bool> {
+    match system::rename_without_replacing(from, to) {
+        Ok(()) => synchronize_folder(to).map(|()| true).map_err(cannot("name", to)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(cannot("name", to)(error)),
     }
 }
 

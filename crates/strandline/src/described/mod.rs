@@ -3,7 +3,7 @@
 //! It is the walk of `check.rs`, over the same blocks by the same rules; here is what the program's types say there: how pointers and
 //! collections are tagged, and what is in them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use super::shape::{Part, Shape, Target, Values};
 use super::tables::{self, TableDescription, TableKind};
 use super::vector::Tags;
 use super::{bytes, hash_map, layers, queue, vector};
-use strandline_core::error::Result;
+use strandline_core::error::{Result, compare_moved};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::Survey;
 use strandline_core::structures::root::RootType;
 use strandline_core::structures::type_layout as layout;
-use strandline_core::transaction::Read;
+use strandline_core::transaction::{Abort, Read};
 
 /// What a walk over a pool meets, each once: [`DynamicStore::dump`](super::DynamicStore::dump).
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +45,12 @@ pub enum Shown {
         type_name: String,
     },
     /// A table of a [`Tables`](super::Tables). Its rows follow.
-    Table(TableDescription),
+    Table {
+        /// What it is.
+        table: TableDescription,
+        /// How many rows it has, as they were counted before; `None` if they could not be.
+        rows: Option<u64>,
+    },
     /// A key with its value; a value alone of a vector or a queue.
     Row {
         /// The key.
@@ -220,12 +225,16 @@ impl Described {
         let Self { world, form } = &self;
         let type_name = || form.name.to_string();
         let is_value = matches!(form.kind, Kind::Ptr(_) | Kind::Text | Kind::Bytes);
-        if !is_value {
-            checker.met(|| match &form.table {
-                Some(table) => Shown::Table(table.clone()),
-                None => Shown::Collection { at: at.offset(), type_name: type_name() },
-            })?;
+        let mut rows = None;
+        if let Some(table) = &form.table {
+            if checker.is_shown() {
+                rows = checker.read(|tx| self.count(tx, at))?;
+            }
+            checker.met(|| Shown::Table { table: table.clone(), rows })?;
+        } else if !is_value {
+            checker.met(|| Shown::Collection { at: at.offset(), type_name: type_name() })?;
         }
+        let surveyed = Cell::new(0);
         let value = match &form.kind {
             Kind::Ptr(part) => {
                 let mut words = vec![0; form.words as usize];
@@ -243,9 +252,11 @@ impl Described {
             Kind::Bytes => bytes::look(checker, at)?.map(Dynamic::Bytes),
             Kind::OrderedMap { key, value, inline } => {
                 let map = (form.tag, *inline);
-                return layers::survey(checker, at, map, &mut |checker, at, key_bytes, words, bytes| {
+                layers::survey(checker, at, map, &mut |checker, at, key_bytes, words, bytes| {
+                    surveyed.update(|count| count + 1);
                     self.pair(checker, at, (key, key_bytes), (value, words, bytes))
-                });
+                })?;
+                return self.compare(checker, rows, surveyed.get());
             }
             Kind::HashMap { key, value } => {
                 return hash_map::survey(
@@ -263,9 +274,11 @@ impl Described {
                 });
             }
             Kind::Queue { item, node_tag } => {
-                return queue::survey(checker, at, *node_tag, &mut |checker, at, words, bytes| {
+                queue::survey(checker, at, *node_tag, &mut |checker, at, words, bytes| {
+                    surveyed.update(|count| count + 1);
                     self.element(checker, at, (item, words, bytes))
-                });
+                })?;
+                return self.compare(checker, rows, surveyed.get());
             }
             Kind::Catalogue => None,
         };
@@ -273,6 +286,28 @@ impl Described {
             Some(value) => checker.met(|| Shown::Value { at: at.offset(), type_name: type_name(), value }),
             None => Ok(()),
         }
+    }
+
+    /// Counts the rows of the table at `at`.
+    fn count(&self, tx: &mut impl Read, at: PersistentAddress) -> Result<u64, Abort> {
+        match &self.form.kind {
+            Kind::OrderedMap { inline, .. } => {
+                let first = layers::first_layer(tx, at, self.form.tag)?;
+                layers::count(tx, first, *inline)
+            }
+            Kind::Queue { node_tag, .. } => queue::count(tx, at, *node_tag),
+            _ => Ok(0),
+        }
+    }
+
+    /// Compares the rows that were shown of a table with those that were counted, if they were.
+    fn compare(&self, checker: &mut Checker<'_, '_>, rows: Option<u64>, surveyed: u64) -> Result<()> {
+        if let Some(rows) = rows
+            && let Err(error) = compare_moved(|| format!("rows of {}", self.form.name), rows, surveyed)
+        {
+            checker.damaged(error.to_string());
+        }
+        Ok(())
     }
 
     /// Looks over a pair of a map that is at `at`.

@@ -19,7 +19,7 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Transaction};
 
 pub(crate) use forms::{Form, MultimapOf, QueueOf, TableOf, Wanted};
-pub(crate) use moving::{Movable, MoveSome};
+pub(crate) use moving::{Movable, MoveSome, Portion};
 pub(crate) use walk::{is_catalogue, reach};
 
 /// Named tables: ordered maps, multimaps and queues of any types, which are made as they are asked for. The root of a

@@ -46,6 +46,17 @@ impl<'p> Rows<'p> {
         }
     }
 
+    /// Counts the rows, without the walk of [`for_each`](Self::for_each): [`compare_moved`].
+    ///
+    /// [`compare_moved`]: strandline_core::error::compare_moved
+    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
+        match self {
+            Self::Map(map) => map.count(tx),
+            Self::Words(map) => map.count(tx),
+            Self::Queue(queue) => queue.count(tx),
+        }
+    }
+
     /// Shows the bytes of each key, none for an item of a queue, and the words of its value.
     pub fn for_each(
         self,
@@ -68,19 +79,21 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// Stores a row: what takes the place of one with the same key, or is behind all others in a queue.
+    /// Stores a row: in place of one with the same key, or behind all others in a queue. Returns whether it replaced one.
     pub fn store(
         self,
         tx: &Tx<'p, impl Control>,
         about: &TableDescription,
         key: &KeyBytes,
         (words, bytes): (&[u64], u64),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let copy = |into: &mut [u64]| into.copy_from_slice(words);
         match self {
-            Self::Map(map) => map.insert_encoded(tx, key, bytes, copy).map(drop),
-            Self::Words(map) => map.insert_encoded(tx, key, bytes, copy).map(drop),
-            Self::Queue(queue) => queue.push_encoded(tx, tags(about.kind, about.layouts).1, bytes, copy),
+            Self::Map(map) => map.insert_encoded(tx, key, bytes, copy).map(|old| old.is_some()),
+            Self::Words(map) => map.insert_encoded(tx, key, bytes, copy).map(|old| old.is_some()),
+            Self::Queue(queue) => {
+                queue.push_encoded(tx, tags(about.kind, about.layouts).1, bytes, copy).map(|()| false)
+            }
         }
     }
 }

@@ -65,7 +65,7 @@ fn shown(pool: &DynamicStore) -> Vec<String> {
                     format!("{}: {type_name} = {}", number(&mut known, at), text(&mut known, &value))
                 }
                 Shown::Collection { at, type_name } => format!("{}: {type_name}", number(&mut known, at)),
-                Shown::Table(table) => format!("table {}", table.name),
+                Shown::Table { table, .. } => format!("table {}", table.name),
                 Shown::Row { key: Some(key), value } => {
                     format!("  {} -> {}", text(&mut known, &key), text(&mut known, &value))
                 }

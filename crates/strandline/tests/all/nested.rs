@@ -130,6 +130,7 @@ fn call_database<C: Control<Memory = Native>>(
     call!(to, "database", "checkpoint", Nested, db.checkpoint());
     call!(to, "database", "backup", Nested, db.backup(db.path().with_extension("copy")));
     call!(to, "database", "path", Done, Ok(db.path()));
+    call!(to, "export", "count", Nested, db.count("numbers"));
     call!(to, "export", "dump", Nested, db.dump("numbers", |_, _| Ok(())));
     call!(to, "export", "load", Nested, db.load(about, nothing()));
     call!(to, "migrate", "migrate", Nested, db.migrate("numbers", |k: u64, v: u64| Ok(Some((v, k))), |_| {}));

@@ -1,0 +1,27 @@
+//! The comparison with which everything that moves data ends.
+
+use super::{Error, Result};
+
+/// Compares what was there with what was moved.
+///
+/// Each mover counts the source without the walk that moves, so that a walk that ends early is noticed, in the snapshot or transaction
+/// that it moves from, so that writers beside it make no difference:
+///
+/// | mover | at the source | at the target |
+/// |---|---|---|
+/// | `Database::dump`, `DynamicStore::dump` | rows, counted through the inner nodes; items of a queue, to its last one | rows shown |
+/// | `Database::load` | rows that the input announces (`"rows"` in `pool dump --json`) | rows counted after it, less those before, and the replaced ones |
+/// | `pool copy` | as `dump` | as `load` |
+/// | `Database::migrate` and conversions | rows when it begins; none when it ends | rows when it ends, less those when it began |
+/// | `Pool::backup` | bytes of the file and blocks of the log; outside `Sync` objects and their bytes | those of the copy, once it is recovered |
+/// | `Pool::compact` | chunks held | chunks released, and that none stays held |
+/// | `pool compact` | objects and their bytes before | those after it |
+///
+/// # Errors
+/// Returns [`Error::Damaged`] if they differ. The mover then leaves no target, or takes its transaction back.
+pub fn compare_moved(what: impl FnOnce() -> String, there: u64, moved: u64) -> Result<()> {
+    if there == moved {
+        return Ok(());
+    }
+    Err(Error::Damaged(format!("{}: there are {there}, and {moved} were moved", what())))
+}
