@@ -7,6 +7,7 @@ mod damage;
 mod database;
 mod described;
 mod durability;
+mod iteration;
 mod large;
 mod leases;
 mod nested;
