@@ -371,6 +371,7 @@ int strandline_iterate(StrandlineTransaction *transaction,
                        StrandlineIterator **iterator);
 
 // The next key and its value, which stay as they are until the iterator is used again. `STRANDLINE_NOT_FOUND`: there is no further one.
+// After any other failure to read the iterator returns `STRANDLINE_PARAMETER`.
 //
 // # Safety
 // `iterator` has not ended; the others lead to places for what they are named after.
@@ -586,6 +587,7 @@ int strandline_iterate(StrandlineTransaction *transaction,
                        StrandlineIterator **iterator);
 
 // The next key and its value, which stay as they are until the iterator is used again. `STRANDLINE_NOT_FOUND`: there is no further one.
+// After any other failure to read the iterator returns `STRANDLINE_PARAMETER`.
 //
 // # Safety
 // `iterator` has not ended; the others lead to places for what they are named after.

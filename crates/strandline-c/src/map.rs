@@ -153,6 +153,8 @@ pub struct StrandlineIterator {
     backwards: bool,
     /// Whether the transaction still runs.
     lives: Rc<Cell<bool>>,
+    /// Whether reading has failed: no end is reported then.
+    has_failed: bool,
     /// What C looks at.
     pair: (Vec<u8>, Vec<u8>),
 }
@@ -185,14 +187,20 @@ pub unsafe extern "C" fn strandline_iterate(
             let bounds = (edge(from, from_length, Bound::Included)?, edge(to, to_length, Bound::Excluded)?);
             let range = reference(map, "a map")?.table.range::<[u8], _>(running.view, bounds)?;
             let lives = running.lives.clone();
-            let begun =
-                StrandlineIterator { range, backwards: backwards != 0, lives, pair: Default::default() };
+            let begun = StrandlineIterator {
+                range,
+                backwards: backwards != 0,
+                lives,
+                has_failed: false,
+                pair: Default::default(),
+            };
             put(iterator, Box::into_raw(Box::new(begun)))
         }
     })
 }
 
 /// The next key and its value, which stay as they are until the iterator is used again. `STRANDLINE_NOT_FOUND`: there is no further one.
+/// After any other failure to read the iterator returns `STRANDLINE_PARAMETER`.
 ///
 /// # Safety
 /// `iterator` has not ended; the others lead to places for what they are named after.
@@ -211,6 +219,9 @@ pub unsafe extern "C" fn strandline_iterator_next(
         if !it.lives.get() {
             return Err(parameter("the transaction of this iterator has ended"));
         }
+        if it.has_failed {
+            return Err(parameter("the iterator has failed before, and where it ends is not known"));
+        }
         // SAFETY: as the caller promises. Before it moves over a pair that could not be told.
         unsafe {
             put(key, ptr::null())?;
@@ -219,7 +230,9 @@ pub unsafe extern "C" fn strandline_iterator_next(
             put(value_length, 0)?;
         }
         let next = if it.backwards { it.range.next_back() } else { it.range.next() };
-        it.pair = next.ok_or_else(|| not_found("there is no further key"))??;
+        let pair = next.ok_or_else(|| not_found("there is no further key"))?;
+        it.has_failed = pair.is_err();
+        it.pair = pair?;
         let (found_key, found_value) = &it.pair;
         // SAFETY: as the caller promises.
         unsafe {

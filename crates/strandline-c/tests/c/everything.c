@@ -169,6 +169,63 @@ static int nested(StrandlineTransaction *tx, void *argument) {
     return 0;
 }
 
+/* Rows of 0 bytes to 4 MB, in any order, of which the one with the key `k` has `sizes[k]` bytes, all of them `k + 1`. */
+static StrandlineMap *large;
+static const size_t sizes[] = {0, 1, 7, 8, 9, 64, 524279, 524280, 524287, 524288, 524289, 3, 4 << 20, 0, 600000, 5};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static int fill(StrandlineTransaction *tx, void *argument) {
+    (void)argument;
+    for (size_t i = 0; i < SIZES; i++) {
+        unsigned char key = (unsigned char)(i * 5 % SIZES);
+        void *value = malloc(sizes[key] + 1);
+        memset(value, key + 1, sizes[key] + 1);
+        int code = strandline_put(tx, large, &key, 1, value, sizes[key]);
+        free(value);
+        TRY(code);
+    }
+    return 0;
+}
+
+/* From either end, without bounds and between two. */
+static int walk(StrandlineTransaction *tx, void *argument) {
+    StrandlineIterator *it;
+    const void *key, *value;
+    size_t key_length, value_length;
+    (void)argument;
+    for (int way = 0; way < 4; way++) {
+        unsigned char from = way < 2 ? 0 : 3, to = way < 2 ? SIZES : SIZES - 4;
+        int backwards = way % 2;
+        TRY(strandline_iterate(tx, large, from ? &from : NULL, from != 0, to < SIZES ? &to : NULL, to < SIZES, backwards, &it));
+        for (int number = 0; number < to - from; number++) {
+            unsigned char expected = (unsigned char)(backwards ? to - 1 - number : from + number);
+            EXPECT(strandline_iterator_next(it, &key, &key_length, &value, &value_length), 0);
+            EXPECT(key_length, 1);
+            EXPECT(*(const unsigned char *)key, expected);
+            EXPECT(value_length, sizes[expected]);
+            for (size_t byte = 0; byte < value_length; byte += byte < 64 || byte + 64 > value_length ? 1 : 61)
+                if (((const unsigned char *)value)[byte] != expected + 1)
+                    EXPECT(byte, -1);
+        }
+        EXPECT(strandline_iterator_next(it, &key, &key_length, &value, &value_length), STRANDLINE_NOT_FOUND);
+        EXPECT(strandline_iterator_next(it, &key, &key_length, &value, &value_length), STRANDLINE_NOT_FOUND);
+        strandline_iterator_end(it);
+    }
+    return 0;
+}
+
+static void walks(void) {
+    StrandlineSnapshot *snapshot;
+    EXPECT(strandline_map_open(db, "large", &large), 0);
+    EXPECT(strandline_write(db, fill, NULL), 0);
+    EXPECT(strandline_read(db, walk, NULL), 0);
+    EXPECT(strandline_snapshot_begin(db, &snapshot), 0);
+    EXPECT(strandline_delete(db, "large"), 0);
+    EXPECT(walk(strandline_snapshot_read(snapshot), NULL), 0);
+    strandline_snapshot_end(snapshot);
+    strandline_map_close(large);
+}
+
 static int read_only(StrandlineTransaction *tx, void *argument) {
     (void)argument;
     return strandline_put(tx, rows, "a", 1, "gone", 4);
@@ -185,6 +242,7 @@ static void once(const char *path) {
     EXPECT(strandline_open("/no/such/folder/file", NULL, &other), STRANDLINE_IO);
     EXPECT(strstr(strandline_message(), "/no/such/folder") != NULL, 1);
     open_all(path, 0);
+    walks();
     EXPECT(strandline_open(path, NULL, &other), STRANDLINE_LOCKED);
     EXPECT(strandline_write(db, step, &n), 0);
     EXPECT(strandline_snapshot_begin(db, &snapshot), 0);
