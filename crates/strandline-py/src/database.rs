@@ -37,8 +37,8 @@ fn usage(text: &str) -> PyErr {
 struct Inner {
     /// None once it is closed.
     db: Mutex<Option<Arc<Db>>>,
-    /// The thread whose transaction is under way: another write of its own would wait for itself, and so would what waits for a flush or a
-    /// checkpoint once the transaction is large. The transaction runs on a thread of its own, so that the database cannot tell by itself.
+    /// The thread whose transaction is under way: another write of its own would wait for itself, and so would a read, or what waits for a
+    /// flush or a checkpoint, once the transaction is large. The transaction runs on a thread of its own, so that the database cannot tell by itself.
     writing: Mutex<Option<ThreadId>>,
 }
 
@@ -235,14 +235,14 @@ struct Table {
 impl Table {
     fn call(&self, py: Python<'_>, operation: Operation) -> PyResult<Answer> {
         let called = match &self.place {
-            Place::Itself if operation.writes() => {
+            Place::Itself => {
+                // A read waits for a large transaction, which ends on this thread.
                 self.inner.demand_no_writing()?;
                 let db = self.inner.db()?;
-                py.detach(|| db.write(|tx| self.table.apply(tx, &operation)))
-            }
-            Place::Itself => {
-                let db = self.inner.db()?;
-                py.detach(|| db.read(|tx| self.table.read(tx, &operation)))
+                py.detach(|| match operation.writes() {
+                    true => db.write(|tx| self.table.apply(tx, &operation)),
+                    false => db.read(|tx| self.table.read(tx, &operation)),
+                })
             }
             Place::Transaction(line) | Place::Snapshot(line) => {
                 py.detach(|| line.call(&self.table, operation))
@@ -523,7 +523,8 @@ impl Transaction {
         *self.inner.writing.lock().unwrap_or_else(PoisonError::into_inner) = None;
         match ended {
             Ok(ticket) => {
-                let ticket = ticket.map(|ticket| Py::new(py, Ticket(ticket, self.inner.clone()))).transpose()?;
+                let ticket =
+                    ticket.map(|ticket| Py::new(py, Ticket(ticket, self.inner.clone()))).transpose()?;
                 *self.state() = State::Over(ticket);
                 Ok(())
             }

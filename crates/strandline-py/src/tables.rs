@@ -101,13 +101,16 @@ impl Kind {
     }
 }
 
+/// So many bytes are fetched at a time, and a row more.
+const BATCH_BYTES: u64 = 1 << 20;
+
 /// What is done with a table.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Get(Cell),
     Contains(Cell),
     Count,
-    /// So many rows between the bounds, from the first or from the last on.
+    /// So many rows between the bounds, or fewer where they are long, from the first or from the last on. None: nothing is left.
     Rows {
         from: End<Cell>,
         to: End<Cell>,
@@ -195,12 +198,17 @@ impl<K: Key + KeyRef + Plain, V: Value + Plain> Erased for Table<K, V> {
             Operation::Rows { from, to, backwards, limit } => {
                 let (from, to) = (bound::<K>(from)?, bound::<K>(to)?);
                 let mut rows = self.range::<K, _>(tx, (from.as_ref(), to.as_ref()))?;
-                let next = || if *backwards { rows.next_back() } else { rows.next() };
-                let rows = std::iter::from_fn(next).take(*limit);
-                Answer::Rows(
-                    rows.map(|row| row.map(|(key, value)| (key.cell(), value.cell())))
-                        .collect::<Result<_>>()?,
-                )
+                let mut next = || if *backwards { rows.next_back() } else { rows.next() };
+                let mut rows = Vec::new();
+                let mut bytes = 0;
+                // At least one, however long it is: none at all says that nothing is left.
+                while rows.len() < *limit && bytes < BATCH_BYTES {
+                    let Some(row) = next() else { break };
+                    let (key, value) = row?;
+                    bytes += strandline::Persist::bytes(&value);
+                    rows.push((key.cell(), value.cell()));
+                }
+                Answer::Rows(rows)
             }
             _ => return Err(Error::ReadOnly),
         })
