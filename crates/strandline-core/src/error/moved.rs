@@ -10,11 +10,11 @@ use super::{Error, Result};
 /// | mover | at the source | at the target |
 /// |---|---|---|
 /// | `Database::dump`, `DynamicStore::dump` | rows, counted through the inner nodes; items of a queue, to its last one | rows shown |
-/// | `Database::load` | rows that the input announces (`"rows"` in `pool dump --json`) | rows counted after it, less those before, and the replaced ones |
-/// | `pool copy` | as `dump` | as `load` |
+/// | `pool load` | rows that the input announces (`"rows"` in `pool dump --json`) | rows counted after it, less those before, and the replaced ones |
+/// | `pool copy` | as `dump` | as `pool load` |
 /// | `Database::migrate` and conversions | rows when it begins; none when it ends | rows when it ends, less those when it began |
-/// | `Pool::backup` | bytes of the file and blocks of the log; outside `Sync` objects and their bytes | those of the copy, once it is recovered |
-/// | `Pool::compact` | chunks held | chunks released, and that none stays held |
+/// | `Pool::backup` | blocks of the log that were copied; outside `Sync` objects and their bytes | blocks that the copy's recovery accepts; objects and bytes of the copy |
+/// | `Pool::compact` | none | chunks that are still held |
 /// | `pool compact` | objects and their bytes before | those after it |
 ///
 /// # Errors
