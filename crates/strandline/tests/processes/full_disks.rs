@@ -111,6 +111,17 @@ fn options(domain: Domain) -> Options {
     }
 }
 
+/// Opens the pool, for reading or for writing. A child that another test has forked holds the lock too, until it ends.
+fn open(path: &Path, read_only: bool) -> Result<Pool, Error> {
+    let open = if read_only { Pool::open_read_only } else { Pool::open };
+    loop {
+        match open(path, &options(Domain::Sync)) {
+            Err(Error::Locked { .. }) => std::thread::yield_now(),
+            opened => return opened,
+        }
+    }
+}
+
 /// A pool, closed, with a block most of whose pages are zeros.
 fn create(path: &Path) -> PersistentAddress {
     let pool = Pool::create(path, &options(Domain::Sync)).unwrap();
@@ -137,13 +148,12 @@ fn copy([heap, log]: [&str; 2], from: &Path, to: &Path) -> bool {
 /// how many transactions were refused. `must_open`: for writing, too.
 fn use_full(mounted: &Mounted, path: &Path, block: PersistentAddress, must_open: bool) -> u64 {
     let what = path.display();
-    let reader =
-        Pool::open_read_only(path, &options(Domain::Sync)).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let reader = open(path, true).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(reader.worker().unwrap().view(|tx| tx.read(block.byte(4096))).unwrap(), 1001);
     reader.close().unwrap();
     let mut expected: Vec<u64> = (0..PAGES).map(|page| if page < 4 { 1000 + page } else { 0 }).collect();
     let mut refused = 0;
-    match Pool::open(path, &options(Domain::Sync)) {
+    match open(path, false) {
         Ok(pool) => {
             let mut worker = pool.worker().unwrap();
             for round in 0..3 {
@@ -168,7 +178,7 @@ fn use_full(mounted: &Mounted, path: &Path, block: PersistentAddress, must_open:
         Err(error) => panic!("{what}: {error}"),
     }
     mounted.make_room();
-    let pool = Pool::open(path, &options(Domain::Sync)).unwrap();
+    let pool = open(path, false).unwrap();
     let mut worker = pool.worker().unwrap();
     for (page, &value) in (0..).zip(&expected) {
         assert_eq!(worker.view(|tx| tx.read(block.byte(4096 * page))).unwrap(), value, "{what}, page {page}");
@@ -201,12 +211,12 @@ fn explore(kind: &str, bytes: u64, copies: &[Made], lacks: &[Made]) {
         }
     }
     let backup = mounted.at.join("backup");
-    let pool = Pool::open(&original, &options(Domain::Sync)).unwrap();
+    let pool = open(&original, false).unwrap();
     pool.backup(&backup).unwrap();
     assert!(!pool.recovery().overwriting_takes_space, "{kind}: new files are overwritten in place");
     pool.close().unwrap();
     // It has a log from now on.
-    Pool::open(&backup, &options(Domain::Sync)).unwrap().close().unwrap();
+    open(&backup, false).unwrap().close().unwrap();
     // There each access to a part that was never used takes space, in `Sync` also to the logs of threads.
     if kind != "tmpfs" {
         pools.extend([(Made::ByABackup, backup), (Made::ByTheLibrary, original)]);
