@@ -317,7 +317,8 @@ fn values_that_overlap() {
     let most = most(&world);
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.ordered.iter(tx))));
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.ordered.iter(tx).rev())));
-    is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| root.ordered.count(tx).map(drop)));
+    // It reads no entries.
+    world.walk::<Overlapping<'static>>(most, |tx, root| root.ordered.count(tx).map(drop)).unwrap();
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.hashed.iter(tx))));
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| root.hashed.count(tx).map(drop)));
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.queue.iter(tx)?)));
