@@ -153,7 +153,7 @@ pub struct StrandlineIterator {
     backwards: bool,
     /// Whether the transaction still runs.
     lives: Rc<Cell<bool>>,
-    /// Whether reading has failed: no end is reported then.
+    /// Whether a read has failed. The iterator reports no end after that.
     has_failed: bool,
     /// What C looks at.
     pair: (Vec<u8>, Vec<u8>),

@@ -345,43 +345,19 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-/// Makes a database at `to`, where there must be none. `make` gets a temporary name, and closes the database. It gets its own name once
-/// it is complete.
+/// Makes a database at `to`, where there must be none. `make` makes and closes it in a temporary folder beside `to`, from which it is moved
+/// when it is complete. Its log stays behind, without which a pool that was closed opens.
 fn make_new<T>(to: &Path, make: impl FnOnce(&Path) -> Result<T, Failure>) -> Result<T, Failure> {
     let exists = || Failure::Usage(format!("there is something at {} already", to.display()));
     if to.exists() || log_path(to).exists() {
         return Err(exists());
     }
-    let partial = Partial::new(to)?;
-    let made = make(&partial.0)?;
-    if rename_new(&partial.0, to)? { Ok(made) } else { Err(exists()) }
-}
-
-/// The files of a database that is not complete, `.partial` appended to its name. They are removed when this is dropped: after the rename
-/// only the log, without which a pool that was closed opens.
-struct Partial(PathBuf);
-
-impl Partial {
-    /// Removes what a killed process has left.
-    fn new(to: &Path) -> Result<Self, Failure> {
-        let mut name = to.as_os_str().to_owned();
-        name.push(".partial");
-        let path = PathBuf::from(name);
-        match File::open(&path) {
-            Ok(file) if file.try_lock().is_ok() => {}
-            Ok(_) => return Err(Failure::Usage(format!("another process writes {}", path.display()))),
-            Err(_) => return Ok(Self(path)),
-        }
-        drop(Self(path.clone()));
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-        let _ = std::fs::remove_file(log_path(&self.0));
-    }
+    let beside = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = tempfile::Builder::new().prefix(".strandline-").tempdir_in(beside);
+    let folder = folder.map_err(Failure::io(format!("make a temporary folder in {}", beside.display())))?;
+    let partial = folder.path().join("partial");
+    let made = make(&partial)?;
+    if rename_new(&partial, to)? { Ok(made) } else { Err(exists()) }
 }
 
 /// How a database is opened to be written: as a new one, if there is none.

@@ -100,7 +100,7 @@ impl<'t> Rows<'t> {
     }
 }
 
-/// What [`Database::load`] did.
+/// Counts of the rows that [`Database::load`] stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loaded {

@@ -27,7 +27,7 @@ pub(crate) const HEADER_WORDS: usize = 3 * LINE_BYTES as usize / 8;
 const NODE_WORDS: usize = 3;
 const NEXT: u64 = 1;
 const ITEM: u64 = 3;
-/// What a [`Walk`] meets.
+/// The name of items in errors of a [`Walk`].
 const NODE: &str = "a queue's item";
 
 handle! {

@@ -54,7 +54,7 @@ pub struct Range<'v, 'p, K, V, C: Control = Stm> {
     pub(crate) is_over: bool,
 }
 
-/// What a [`Walk`] meets.
+/// The name of entries in errors of a [`Walk`].
 const ENTRY: &str = "an ordered map's entry";
 
 /// A batch is full with so many words.

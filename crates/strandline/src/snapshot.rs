@@ -58,7 +58,7 @@ impl<'s, R: Root, C: Control<Memory = Native>> Snapshot<'s, R, C> {
 
     /// What reads, and a pointer to the root. After an error, also one that says that something is damaged, it can be read on.
     pub fn read<'p>(&'p mut self) -> (View<'p, C>, Ptr<'p, R::At<'p>>) {
-        (View::new(self.inner.tx()), Ptr::of(self.root))
+        (View::new(self.inner.tx(), false), Ptr::of(self.root))
     }
 
     /// Looks all that hangs from the root over for damage, as [`Store::check`].

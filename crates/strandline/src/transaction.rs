@@ -140,21 +140,16 @@ pub(crate) use debug_as_name;
 debug_as_name! { View<'_;> Tx<'_;> }
 
 impl<'p, C: Control> View<'p, C> {
-    pub(crate) fn new(inner: &'p mut EngineTx<C>) -> Self {
+    /// `writes`: whether the transaction may write.
+    pub(crate) fn new(inner: &'p mut EngineTx<C>, writes: bool) -> Self {
         Self {
             inner: RefCell::new(inner),
             operations: Cell::new(0),
             database: Cell::new(0),
             depth: Cell::new(0),
-            writes: false,
+            writes,
             popped: Cell::new(0),
         }
-    }
-
-    /// The view of a transaction that may write.
-    #[inline(always)]
-    fn of_writer(inner: &'p mut EngineTx<C>) -> Self {
-        Self { writes: true, ..Self::new(inner) }
     }
 
     /// Runs `body`, which destroys what is in a collection, and is refused where that is too deep for the stack.
@@ -195,7 +190,6 @@ impl<'p, C: Control> View<'p, C> {
     }
 
     /// Notes that the next operation is a step of `walk`.
-    #[inline]
     pub(crate) fn begin_step(&self, walk: &mut Walk) {
         if self.writes {
             walk.goes_on(self.operations() + 1);
@@ -239,7 +233,7 @@ fn attempt<'p, C: Control, T, E>(
     if given_up.is_some() {
         *given_up = None;
     }
-    body(&Tx { view: View::of_writer(tx) }).map_err(|error| {
+    body(&Tx { view: View::new(tx, true) }).map_err(|error| {
         *given_up = Some(error);
         Abort::User
     })
@@ -250,7 +244,7 @@ pub(crate) fn within<C: Control, T>(
     tx: &mut EngineTx<C>,
     body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
 ) -> Result<T> {
-    body(&Tx { view: View::of_writer(tx) })
+    body(&Tx { view: View::new(tx, true) })
 }
 
 /// Runs `body` as a transaction of `worker`, again after a conflict: the typed form of [`Runner::run`].
@@ -289,7 +283,7 @@ pub(crate) fn view<C: Control, T, E: From<Error>>(
     let mut given_up = None;
     let outcome = worker.view(|tx| {
         given_up = None;
-        body(&View::new(tx)).map_err(|error| {
+        body(&View::new(tx, false)).map_err(|error| {
             given_up = Some(error);
             Abort::User
         })

@@ -24,7 +24,7 @@ pub(crate) const HEADER_WORDS: usize = 4;
 const LENGTH: u64 = 1;
 const DIRECTORY: u64 = 2;
 const SLOTS: u64 = 3;
-/// What a [`Walk`] meets.
+/// The name of segments in errors of a [`Walk`].
 const SEGMENT: &str = "a vector's segment";
 /// Elements in segment 0, and slots in a new directory.
 const FIRST: u64 = 8;

@@ -268,7 +268,7 @@ impl History {
         oracle.judge(&rotten_world, found.watermark).map_err(|what| format!("after rot {what}"))
     }
 
-    /// Whether two worlds hold the same words outside free chunks.
+    /// Compares the words of two worlds outside free chunks.
     fn holds_the_same(&self, one: &DeviceWorld, other: &DeviceWorld) -> bool {
         let (layout, one, other) = (&self.pool.layout, one.contents(), other.contents());
         let word = |at: PersistentAddress| (at.offset() / 8) as usize;

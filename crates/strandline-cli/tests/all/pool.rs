@@ -341,7 +341,7 @@ fn rows_of_any_size_are_dumped_loaded_and_copied() {
     let names = |folder: &Path| {
         std::fs::read_dir(folder)
             .unwrap()
-            .any(|name| name.unwrap().file_name().to_string_lossy().contains(".partial"))
+            .any(|name| name.unwrap().file_name().to_string_lossy().starts_with(".strandline-"))
     };
     assert!(!names(folder.path()));
 
@@ -395,7 +395,13 @@ fn what_a_walk_misses_is_missed_by_no_copy() {
 
     let told = ends(&["copy", &path, &in_folder("copy")], 1);
     assert!(told.contains("there are 500, and"), "{told}");
-    assert!(!Path::new(&in_folder("copy")).exists() && !Path::new(&in_folder("copy.partial")).exists());
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|name| name.unwrap().file_name());
+    let left: Vec<_> = names
+        .filter(|name| {
+            name.to_string_lossy().contains("copy") || name.to_string_lossy().starts_with(".strandline-")
+        })
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
     assert!(ends(&["dump", &path, "--json", "--table", "rows"], 1).contains("there are 500, and"));
     assert!(ends(&["check", &path], 1).contains("its neighbour does not link to"));
 }

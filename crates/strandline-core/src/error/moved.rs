@@ -4,8 +4,8 @@ use super::{Error, Result};
 
 /// Compares what was there with what was moved.
 ///
-/// Each mover counts the source without the walk that moves, so that a walk that ends early is noticed, in the snapshot or transaction
-/// that it moves from, so that writers beside it make no difference:
+/// Each mover counts the source without the walk that moves, so that a walk that ends early is noticed. It counts in the snapshot or
+/// transaction that it moves from, so that concurrent writers make no difference:
 ///
 /// | mover | at the source | at the target |
 /// |---|---|---|
@@ -14,7 +14,6 @@ use super::{Error, Result};
 /// | `pool copy` | as `dump` | as `pool load` |
 /// | `Database::migrate` and conversions | rows when it begins; none when it ends | rows when it ends, less those when it began |
 /// | `Pool::backup` | blocks of the log that were copied; outside `Sync` objects and their bytes | blocks that the copy's recovery accepts; objects and bytes of the copy |
-/// | `Pool::compact` | none | chunks that are still held |
 /// | `pool compact` | objects and their bytes before | those after it |
 ///
 /// # Errors

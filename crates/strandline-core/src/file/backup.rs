@@ -217,7 +217,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Resu
             // Whoever has seen a word that a commit has stored home sees its TxID too, which it took before.
             let copied = copy_words(view, clock, to).map_err(write);
             match copied.and_then(|bytes| Ok((bytes, heap::usage(view)?))) {
-                // What was read beside a commit is of no one time.
+                // A commit ran meanwhile: the copy mixes two states.
                 _ if memory.load(SharedLayout::CLOCK) != clock => {}
                 Ok(_) if is_unprotected() => break Err(Error::Unprotected { path: None }),
                 copied => break copied,

@@ -159,8 +159,8 @@ impl NewFile {
     }
 }
 
-/// Gives the file at `from`, which is complete and durable, the name `to` in the same folder, durably. Returns `false` if something has that
-/// name already, and keeps it.
+/// Gives the file at `from`, which is complete and durable, the name `to` on the same file system, durably. Returns `false` if something has
+/// that name already, and keeps it.
 ///
 /// # Errors
 /// Returns [`Error::Io`] if the file cannot be renamed, or its folder not be flushed.

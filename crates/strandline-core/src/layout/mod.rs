@@ -280,7 +280,6 @@ impl Layout {
     }
 
     /// Words of the chunks, as far as the pool was known to reach.
-    #[inline]
     pub fn heap_words(&self) -> u64 {
         self.reachable_words.saturating_sub((self.chunks.offset() - self.data.offset()) / 8)
     }

@@ -36,7 +36,7 @@ use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Runner, Transaction};
 
 const KIND: Kind = Kind::KeyValueStore;
-/// What a [`Walk`] meets.
+/// The names of blocks in errors of a [`Walk`].
 const NODE_NAME: &str = "a key-value store's node";
 const TABLE_NAME: &str = "a key-value store's table";
 const NEXT: u64 = 0;

@@ -18,11 +18,11 @@ use crate::error::Error;
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read};
 
-/// How many times as many words as the heap has a walk may visit. In sound pools five times as many were the most: a range of few pairs
-/// below many layers.
+/// How many times as many words as the heap has a walk may visit. Sound pools take less than half of that: a test iterates over few pairs
+/// below as many layers as a key can have, each batch of which visits the layers again (`strandline`'s `tests/all/walks.rs`).
 pub const SHARE: u64 = 16;
 
-/// What a walk has visited so far.
+/// Counts the words that a walk has visited.
 #[derive(Clone, Debug, Default)]
 pub struct Walk {
     words: u64,
@@ -63,7 +63,6 @@ impl Walk {
     ///
     /// # Errors
     /// [`Error::Damaged`], which names `what`: the walk has visited more than [`SHARE`] times the words of the heap.
-    #[inline]
     pub fn visit<T: Read + ?Sized>(
         &mut self,
         tx: &mut T,
@@ -103,7 +102,6 @@ impl Walk {
 
     /// Notes that operation number `operation` of a transaction that may write belongs to the walk. If the one before does not, the walk
     /// starts to count again.
-    #[inline]
     pub fn goes_on(&mut self, operation: u64) {
         if operation != self.operation + 1 {
             self.words = 0;

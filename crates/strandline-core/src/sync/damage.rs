@@ -15,7 +15,7 @@ use super::slot::CheckpointSlot;
 use crate::log::Record;
 use crate::memory::device::Device;
 
-/// Whether this block proves that the log, which ends at number `end` behind this slot, should not end there.
+/// Returns whether this block proves damage in a log that ends at number `end` behind this slot.
 pub(super) fn proves_damage(head: &BlockHead, slot: &CheckpointSlot, end: u64) -> bool {
     head.life == slot.life && (head.number > end && head.durable > end || head.generation > slot.generation)
 }

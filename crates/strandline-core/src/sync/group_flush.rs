@@ -90,7 +90,8 @@ impl SharedLog {
         number + 1
     }
 
-    /// Closes an empty block, if there is room for one: as there is once the transactions that were appended have released what they did not use.
+    /// Closes an empty block if there is room for one. There is, once the transactions that were appended have released the blocks that they reserved
+    /// and did not use.
     /// Under the latch, when no block waits to be written.
     fn close_mark<M: Memory>(&self, memory: &M, number: u64) -> u64 {
         let claimed = load_in_order(memory, self.claimed());

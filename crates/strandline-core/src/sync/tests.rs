@@ -27,7 +27,7 @@ struct Files {
     page_bytes: u64,
 }
 
-/// What fails on a [`Failing`] device.
+/// How a [`Failing`] device fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Failure {
     /// Files cannot become longer: the disk is full.

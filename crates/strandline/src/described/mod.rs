@@ -46,7 +46,7 @@ pub enum Shown {
     },
     /// A table of a [`Tables`](super::Tables). Its rows follow.
     Table {
-        /// What it is.
+        /// Its name, kind and types.
         table: TableDescription,
         /// How many rows it has, as they were counted before; `None` if they could not be.
         rows: Option<u64>,

@@ -5,7 +5,7 @@ use strandline::{Store, Tx};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::KeyValueStore;
-use strandline_core::{Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline_core::{Abort, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 use strandline_structures::HashTable;
 use strandline_structures::model::typed::{All, name};
 
@@ -522,6 +522,16 @@ fn chains_of_words() {
     }
 }
 
+/// Makes tables of a key-value store that share the tables below them: 64^8 ways lead to the last one, which is empty. Returns the word that
+/// refers to the first.
+pub fn shared_tables(tx: &mut impl Transaction) -> Result<u64, Abort> {
+    (0..8).try_fold(0, |below, _| {
+        let table = tx.alloc(512)?;
+        tx.write_range(table, &[below; 64])?;
+        Ok(table.offset() | 1)
+    })
+}
+
 #[test]
 fn tables_of_a_key_value_store_that_share_tables() {
     let (pool, _folder) = pool();
@@ -531,14 +541,8 @@ fn tables_of_a_key_value_store_that_share_tables() {
         .run(|tx| {
             let header = PersistentAddress::new(tx.read(root)?);
             let bucket = PersistentAddress::new(tx.read(header.word(2))?);
-            // 64^8 ways to the last one.
-            let mut below = 0;
-            for _ in 0..8 {
-                let table = tx.alloc(512)?;
-                tx.write_range(table, &[below; 64])?;
-                below = table.offset() | 1;
-            }
-            tx.write(bucket, below)
+            let tables = shared_tables(tx)?;
+            tx.write(bucket, tables)
         })
         .unwrap();
     let counted = worker.view(|tx| store.count(tx));

@@ -9,7 +9,7 @@ use crate::structures::value::Word;
 use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
 
-/// What a check has seen so far.
+/// The state of a check.
 struct Checked {
     walk: Walk,
     /// The link of the last leaf.

@@ -61,7 +61,7 @@ use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
 
 const KIND: Kind = Kind::BPlusTree;
-/// What a [`Walk`] over nodes meets.
+/// The name of nodes in errors of a [`Walk`].
 const NODE: &str = "a B+ tree's node";
 
 const NODE_MAGIC: u64 = 0x5b_1e_b0;
