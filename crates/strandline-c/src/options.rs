@@ -68,14 +68,12 @@ impl StrandlineOptions {
         let given = |value: u64| (value != 0).then_some(value);
         options.initial_size = given(self.initial_size);
         options.address_space = given(self.address_space);
+        options.memory = given(self.memory_bytes);
         if let Some(size) = given(self.size) {
             options.geometry.size = size;
         }
         if let Some(bytes) = given(self.log_bytes) {
             options.sync.ring_blocks = bytes / 4096;
-        }
-        if let Some(bytes) = given(self.memory_bytes) {
-            options.sync.memory_pages = bytes.div_ceil(4096);
         }
         if let Some(bytes) = given(self.snapshot_bytes) {
             options.snapshot_bytes = bytes;

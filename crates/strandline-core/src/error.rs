@@ -349,7 +349,8 @@ impl fmt::Display for Error {
             ),
             Self::Full(bytes) => write!(
                 f,
-                "the pool is full: no room for {bytes} bytes; free something or create a larger pool"
+                "the pool is full: no room for {bytes} bytes; free something, create a larger pool, or open it with more address space if that \
+                 is limited"
             ),
             Self::TransactionTooLarge { records } => write!(
                 f,
@@ -618,7 +619,8 @@ mod tests {
             ),
             (
                 Error::Full(64),
-                "the pool is full: no room for 64 bytes; free something or create a larger pool",
+                "the pool is full: no room for 64 bytes; free something, create a larger pool, or open it with more address space \
+                 if that is limited",
             ),
             (
                 Error::TransactionTooLarge { records: 64 },

@@ -114,7 +114,7 @@ impl Exhaustion<'_> {
                 ring_blocks: 8,
                 initial_ring_blocks: 4,
                 dirty_pages: 1,
-                memory_pages: 0,
+                memory_pages: Some(0),
                 staging_blocks: 1,
                 checksums: false,
                 cut_damaged_log: false,

@@ -69,7 +69,7 @@ impl History {
             ring_blocks,
             initial_ring_blocks,
             dirty_pages: one_of(&mut rng, [1, 2, 100]),
-            memory_pages: one_of(&mut rng, [0, 2, 100]),
+            memory_pages: Some(one_of(&mut rng, [0, 2, 100])),
             // So that it fills up.
             staging_blocks: 1,
             cut_damaged_log: false,

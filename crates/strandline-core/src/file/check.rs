@@ -1,7 +1,6 @@
 //! Looking a pool over for damage, and at what it holds. Nothing is changed.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::path::Path;
 
 use super::checksums;
@@ -12,7 +11,7 @@ use super::pool::Pool;
 use crate::error::{Error, Result};
 use crate::heap::{self, ClassUsage};
 use crate::layout::{PAGE_BYTES, ROOTS};
-use crate::memory::PersistentAddress;
+use crate::memory::{PersistentAddress, system};
 use crate::scheme;
 use crate::scheme::Schemes;
 use crate::structures::header::KEY_VALUE_STORE;
@@ -96,7 +95,7 @@ fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
     match &info.log {
         LogFile::Wrong(problem) => report.damage.push(problem.clone()),
         LogFile::Own { .. } => {
-            let open = |path: &Path| File::open(path).map_err(cannot("open", path));
+            let open = |path: &Path| system::open_to_read(path).map_err(cannot("open", path));
             let device = FileDevice::new(open(path)?, open(&log_path(pool.path()))?, false);
             report.damage.extend(sync::damaged_slots(&device, info.header.uuid.as_bytes())?);
             report.damage.extend(damaged_log(&pool, &device, &info)?);

@@ -22,14 +22,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::checksums;
-use super::new_file::{NewFile, cannot, remove_leavings, remove_locked};
+use super::new_file::{ATTEMPTS, NewFile, cannot, remove_leavings, remove_locked};
 use super::open::{self, OpenFiles, OpenLog, log_path, resolve};
 use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES};
-use crate::memory::{flush, system};
+use crate::memory::{allocate, flush, system};
 use crate::sync;
 use crate::sync::{FileDevice, LogIdentity, SyncParameters};
 
@@ -105,11 +105,8 @@ impl NewPool {
     pub fn publish(self) -> Result<()> {
         let log_name = log_path(&self.path);
         let mut named_log = None;
-        if let Some((mut new, log)) = self.log {
-            while let Some(refused) = new.publish()? {
-                remove_orphan(&self.path)?;
-                new = refused;
-            }
+        if let Some((new, log)) = self.log {
+            publish_log(new, &self.path)?;
             named_log = Some(log.file);
         }
         // Whoever has the log has no pool here; checksums that are here were another's.
@@ -126,6 +123,16 @@ impl NewPool {
         }
         Err(exists(&self.path))
     }
+}
+
+/// Gives the log of the new pool at `pool` its name, in the place of one that never had a pool.
+fn publish_log(mut log: NewFile, pool: &Path) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let Some(refused) = log.publish()? else { return Ok(()) };
+        remove_orphan(pool)?;
+        log = refused;
+    }
+    Err(cannot("name", &log_path(pool))(ErrorKind::AlreadyExists.into()))
 }
 
 fn exists(path: &Path) -> Error {
@@ -149,7 +156,7 @@ fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
     let first = if is_whole { end } else { layout.logs.offset() };
     let parts = [0..first, data..table, layout.chunks.offset()..end];
     for part in parts {
-        system::allocate(file, part.start, part.end - part.start)
+        allocate(file, part.start, part.end - part.start)
             .map_err(|e| Error::io(format!("allocate the first {end} bytes of the pool"), e))?;
     }
     let write = || {

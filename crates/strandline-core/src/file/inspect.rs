@@ -1,11 +1,10 @@
 //! What a pool's file says, without changing it.
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use super::compact::SpaceUsage;
-use super::lock::holders;
+use super::lock::{cannot_lock, holders, try_lock};
 use super::new_file::cannot;
 use super::open::{FoundLog, OpenFiles, decode_state, log_path, read_header, read_word, resolve};
 use super::options::Options;
@@ -17,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::heap::HeapUsage;
 use crate::layout::Header;
 use crate::layout::{Layout, ROOTS};
-use crate::memory::Memory;
+use crate::memory::{Memory, system};
 use crate::scheme::Schemes;
 
 /// What `strandline pool info` shows.
@@ -85,7 +84,7 @@ impl LogFile {
     #[inline]
     fn beside(files: &OpenFiles, is_clean: bool) -> Result<Self> {
         let name = log_path(&files.path);
-        let log = match File::open(&name) {
+        let log = match system::open_to_read(&name) {
             Ok(log) => log,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Ok(if files.own_log()?.is_some() { Self::Missing } else { Self::None });
@@ -124,7 +123,7 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
 #[inline]
 pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
-    let file = File::open(path).map_err(cannot("open the pool", path))?;
+    let file = system::open_to_read(path).map_err(cannot("open the pool", path))?;
     let header = read_header(&file, path)?;
     let file_bytes = file.metadata().map_err(cannot("look at", path))?.len();
     let state = read_word(&file, Layout::STATE.offset())?;
@@ -134,7 +133,7 @@ pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInf
         in_use = Some(domain.name());
         scheme = Some(kind.modes[0].name);
     }
-    let open = file.try_lock_shared().is_err();
+    let open = !try_lock(&file, true).map_err(cannot_lock(path))?;
     let open_in = if open { holders(&file) } else { None };
     let mut logs = 0;
     for index in 0..header.geometry.logs {
@@ -165,7 +164,7 @@ pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInf
 /// Opens a pool for reading under the domain that wrote it.
 #[inline]
 pub(super) fn open_to_look(path: &Path, header: &Header, schemes: Schemes) -> Result<Pool> {
-    let file = File::open(path).map_err(cannot("open the pool", path))?;
+    let file = system::open_to_read(path).map_err(cannot("open the pool", path))?;
     let state = read_word(&file, Layout::STATE.offset())?;
     let domain = decode_state(state, schemes).map_or(Domain::Process, |(domain, _)| domain);
     let options = Options { domain, layout_name: header.layout_name.clone(), ..Options::default() };

@@ -1,22 +1,43 @@
 //! Locks on a pool's files, and who holds them.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
+/// Locks `file` for this process alone, or, to read, beside other readers. Returns `false` if somebody else has it.
+///
+/// # Errors
+/// The system cannot lock the file: its file system has no locks, or something forbids them.
+pub(super) fn try_lock(file: &File, shared: bool) -> io::Result<bool> {
+    match if shared { file.try_lock_shared() } else { file.try_lock() } {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The error where the file at `path` cannot be locked.
+pub(super) fn cannot_lock(path: &Path) -> impl Fn(io::Error) -> Error {
+    let what = format!(
+        "lock {} (flock); keep the pool on a file system that has locks, which keep two processes from changing it at once",
+        path.display()
+    );
+    move |error| Error::io(what.clone(), error)
+}
+
 /// Locks `file`, found at `path`: for this process alone, or, to read, beside other readers.
 ///
 /// # Errors
-/// [`Error::Locked`] names who holds it, as far as the system tells.
+/// Returns [`Error::Locked`], which names who holds it as far as the system tells, and [`Error::Io`] if the system cannot lock the file.
 pub(super) fn lock(file: &File, path: &Path, read_only: bool) -> Result<()> {
-    let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
-    if locked.is_ok() {
+    if try_lock(file, read_only).map_err(cannot_lock(path))? {
         return Ok(());
     }
     // Who holds it, before a lock of our own stands in the list, too.
     let by = holders(file);
-    let readers = file.try_lock_shared().is_ok();
+    let readers = try_lock(file, true).is_ok_and(|locked| locked);
     Err(Error::Locked { path: path.to_owned(), held: if readers { "reading" } else { "writing" }, by })
 }
 

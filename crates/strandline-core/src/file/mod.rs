@@ -4,6 +4,7 @@
 //! function is compiled by who calls it, and by nobody else. So an application does not wait for the compiler over what it
 //! does not use; and over the engine, which these would instantiate here a second time, only once.
 
+mod address_space;
 mod backup;
 mod check;
 mod checkpointer;

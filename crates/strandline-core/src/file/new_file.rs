@@ -11,13 +11,14 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use super::lock;
 use crate::error::{Error, Result};
 use crate::memory::{Process, flush, system};
 
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
-/// Random names that are tried before it is said that none is free.
-const ATTEMPTS: usize = 1000;
+/// How often something is tried that only another process can keep from succeeding, by naming or removing files at the same time.
+pub(super) const ATTEMPTS: usize = 1000;
 
 pub(super) fn cannot(what: &str, path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::io(format!("{what} {}", path.display()), source)
@@ -44,11 +45,6 @@ pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok((file.dev(), file.ino()) == (found.dev(), found.ino()))
 }
 
-/// Locks the file for this process alone; whether nobody else has it.
-pub(super) fn try_lock(file: &File) -> bool {
-    file.try_lock().is_ok()
-}
-
 /// Removes the file at `path`, if it is `file`, which the caller has locked: nobody else works with it then.
 pub(super) fn remove_locked(file: &File, path: &Path) -> io::Result<()> {
     if is_at(file, path)? { std::fs::remove_file(path) } else { Ok(()) }
@@ -59,9 +55,9 @@ pub(super) fn remove_locked(file: &File, path: &Path) -> io::Result<()> {
 pub(super) fn create_like(path: &Path, like: Option<&Metadata>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
-    let Some(like) = like else { return options.open(path) };
+    let Some(like) = like else { return system::open(&options, path) };
     // For its owner alone until it is whose it is to be.
-    let file = options.mode(0o600).open(path)?;
+    let file = system::open(options.mode(0o600), path)?;
     let made = file.metadata()?;
     if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
         fchown(&file, Some(like.uid()), Some(like.gid()))?;
@@ -131,7 +127,8 @@ impl NewFile {
             let process = Process::current();
             let new = Self { file, temporary, name: name.to_owned(), is_published: false, process };
             // Somebody who looks for what killed processes left may have been quicker.
-            if try_lock(&new.file) && is_at(&new.file, &new.temporary).map_err(cannot("create", name))? {
+            let is_locked = lock::try_lock(&new.file, false).map_err(lock::cannot_lock(name))?;
+            if is_locked && is_at(&new.file, &new.temporary).map_err(cannot("create", name))? {
                 return Ok(new);
             }
         }
@@ -189,8 +186,8 @@ pub(super) fn remove_leavings(name: &Path) {
         });
         if is_temporary
             && entry.file_type().is_ok_and(|kind| kind.is_file())
-            && let Ok(file) = File::open(entry.path())
-            && try_lock(&file)
+            && let Ok(file) = system::open_to_read(&entry.path())
+            && lock::try_lock(&file, false).unwrap_or(false)
         {
             let _ = remove_locked(&file, &entry.path());
         }

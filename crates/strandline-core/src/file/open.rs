@@ -26,7 +26,9 @@ use std::path::{Path, PathBuf};
 use super::checksums;
 use super::create;
 use super::lock::lock;
-use super::new_file::{cannot, folder_of, is_at, remove_leavings, remove_locked, synchronize_folder};
+use super::new_file::{
+    ATTEMPTS, cannot, folder_of, is_at, remove_leavings, remove_locked, synchronize_folder,
+};
 use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -263,10 +265,10 @@ impl OpenFiles {
 /// The file at `path`, locked, if there is one.
 ///
 /// # Errors
-/// [`Error::Locked`]; it cannot be opened.
+/// Returns [`Error::Locked`] if somebody has it, and [`Error::Io`] if it cannot be opened or locked.
 pub(super) fn find(path: &Path, read_only: bool) -> Result<Option<File>> {
-    loop {
-        let file = match OpenOptions::new().read(true).write(!read_only).open(path) {
+    for _ in 0..ATTEMPTS {
+        let file = match system::open(OpenOptions::new().read(true).write(!read_only), path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(cannot("open", path)(error)),
@@ -277,6 +279,7 @@ pub(super) fn find(path: &Path, read_only: bool) -> Result<Option<File>> {
             return Ok(Some(file));
         }
     }
+    Err(cannot("open", path)(io::Error::other("another file gets its name all the time")))
 }
 
 /// The file at `path`, locked.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::layout::{Geometry, PAGE_BYTES};
-use crate::memory::WriteBackInstruction;
+use crate::memory::{WriteBackInstruction, system};
 use crate::sync::SyncParameters;
 
 /// How a pool is created or opened.
@@ -54,9 +54,15 @@ pub struct Options {
     /// grows, up to the geometry's size; where the disk is full then, the allocation is an error like any other. `None`: a megabyte
     /// of heap. The geometry's size or more: all of it, the logs as well.
     pub initial_size: Option<u64>,
-    /// Bytes of address space to reserve; `None`: as many as the pool can come to have. With fewer, but no
-    /// fewer than the file has, it grows no further while it is open. For systems that limit address space (`ulimit -v`, `vm.overcommit_memory`).
+    /// Bytes of address space to reserve: a multiple of 4096, and no fewer than the file has. The pool grows no further while it is open.
+    /// `None`: as many as the pool can come to have, or where the system limits address space (`ulimit -v`, `vm.overcommit_memory`) a half, a
+    /// quarter and so on of that, so that as much again is left to the program.
     pub address_space: Option<u64>,
+    /// Bytes of memory that the pool may take, approximately, for copies of pages and old versions; at least 4 MB. [`SyncParameters::memory_pages`],
+    /// [`SyncParameters::dirty_pages`] and [`Options::snapshot_bytes`] bound its parts: three quarters, a sixteenth and a quarter of it at
+    /// most. `None`: 1.3 GB, or where that is less half of the memory that this process may have, which is the machine's or its
+    /// container's (cgroup).
+    pub memory: Option<u64>,
     /// Maps all of the pool's pages, and those of its locks, while it is opened, which takes a while for a large one. Otherwise each
     /// is mapped when it is first touched, and the transaction that does so waits for that.
     pub map_ahead: bool,
@@ -81,6 +87,7 @@ impl Default for Options {
             sync: SyncParameters::default(),
             initial_size: None,
             address_space: None,
+            memory: None,
             map_ahead: false,
             flush_interval: Duration::from_millis(10),
         }
@@ -93,7 +100,19 @@ const MAXIMAL_LOCK_BITS: u32 = 32;
 /// The most memory for old versions: their numbers have 32 bits.
 const MAXIMAL_SNAPSHOT_BYTES: u64 = 1 << 38;
 
+/// The least [`Options::memory`].
+const MINIMAL_MEMORY: u64 = 4 << 20;
+
+/// [`Options::memory`] where nobody sets it and there is enough: 1 GB of page copies.
+const DEFAULT_MEMORY: u64 = (4 << 30) / 3;
+
 impl Options {
+    /// Bytes of memory that the pool may take.
+    pub(super) fn memory(&self) -> u64 {
+        let of_the_process = || (system::memory_limit() / 2).clamp(MINIMAL_MEMORY, DEFAULT_MEMORY);
+        self.memory.unwrap_or_else(of_the_process)
+    }
+
     /// Checks that a pool can be open so.
     ///
     /// # Errors
@@ -111,6 +130,9 @@ impl Options {
                 "snapshot_bytes is {}: old versions take at most {MAXIMAL_SNAPSHOT_BYTES} bytes",
                 self.snapshot_bytes
             )));
+        }
+        if self.memory.is_some_and(|bytes| bytes < MINIMAL_MEMORY) {
+            return Err(Error::Parameter(format!("memory must be at least {MINIMAL_MEMORY} bytes")));
         }
         if self.address_space.is_some_and(|bytes| !bytes.is_multiple_of(PAGE_BYTES)) {
             return Err(Error::Parameter("address_space must be a multiple of 4096".into()));

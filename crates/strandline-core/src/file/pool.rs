@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::address_space::AddressSpace;
 use super::backup::{self, BackupReport, Source};
 use super::checkpointer::{Checkpointer, write_state};
 use super::create::{NewPool, random};
@@ -243,17 +244,10 @@ impl<C: Control<Native>> Pool<C> {
         let read_only = usage == Use::Reading;
         let life = if usage == Use::Creation { 0 } else { random()? | 1 << 63 };
         let OpenFiles { path, heap: file, header, log, checksums } = files;
-        let address_space = options.address_space.unwrap_or(u64::MAX).min(header.geometry.size);
-        let layout = Layout::new(header.geometry)?.limited_to(address_space);
-        let length = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?.len();
-        if address_space < length.min(header.geometry.size) {
-            return Err(Error::Parameter(format!(
-                "address space for {address_space} bytes is not enough: the pool has {length}; set Options::address_space higher"
-            )));
-        }
         // Nobody knows where the system does not tell.
         let overwriting_takes_space = system::overwriting_takes_space(&file).unwrap_or(false);
-        let mut parameters = options.sync;
+        let memory = options.memory();
+        let mut parameters = options.sync.within(memory);
         let mut log_remade = false;
         let device = match log {
             Some(OpenLog { file: log, identity, ring_blocks, remade }) => {
@@ -265,9 +259,23 @@ impl<C: Control<Native>> Pool<C> {
             None => None,
         };
         let poison = Arc::<Poison>::default();
-        let sync_bytes = if device.is_some() { SharedLog::volatile_bytes(&layout, parameters) } else { 0 };
-        let shared =
-            SharedLayout::new(&layout, options.lock_bits, sync_bytes).with_versions(options.snapshot_bytes);
+        let mapping = match options.domain {
+            _ if read_only => MappingKind::Private,
+            Domain::Flush | Domain::FlushOnFail if !options.assume_persistent => {
+                MappingKind::SharedSynchronous
+            }
+            Domain::Sync => MappingKind::Private,
+            _ => MappingKind::Shared,
+        };
+        let sync_parameters = device.is_some().then_some(parameters);
+        let snapshot_bytes = options.snapshot_bytes.min(memory / 4);
+        let shared_for = |layout: &Layout| {
+            let sync_bytes = sync_parameters.map_or(0, |sync| SharedLog::volatile_bytes(layout, sync));
+            SharedLayout::new(layout, options.lock_bits, sync_bytes).with_versions(snapshot_bytes)
+        };
+        let layout = Layout::new(header.geometry)?;
+        let AddressSpace { layout, shared, persistent, volatile } =
+            AddressSpace::reserve(&file, mapping, layout, options.address_space, read_only, shared_for)?;
         let sync = device.map(|(device, identity, ring)| {
             let has_checksums = checksums.is_some();
             let files = Arc::new(device.with_checksums(checksums));
@@ -284,19 +292,10 @@ impl<C: Control<Native>> Pool<C> {
                 flusher: Mutex::default(),
             }
         });
-        let mapping = match options.domain {
-            _ if read_only => MappingKind::Private,
-            Domain::Flush | Domain::FlushOnFail if !options.assume_persistent => {
-                MappingKind::SharedSynchronous
-            }
-            Domain::Sync => MappingKind::Private,
-            _ => MappingKind::Shared,
-        };
-        let mut persistent = Mapping::file(&file, address_space, mapping)?.with_poison(poison);
+        let mut persistent = persistent.with_poison(poison);
         if options.protect {
             persistent = persistent.protect()?;
         }
-        let volatile = Mapping::anonymous(shared.bytes())?;
         if options.map_ahead {
             persistent.map_ahead(u64::MAX);
             // There may never be a snapshot.

@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::heap;
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState};
-use crate::memory::{Device, flush};
+use crate::memory::{Device, flush, system};
 use crate::scheme::Schemes;
 use crate::sync;
 use crate::sync::{Checksummed, FileDevice, SyncParameters};
@@ -127,11 +127,11 @@ fn mend_copy(
     copy_file(file, path, copy)?;
     let log = log_path(path);
     if log.exists() {
-        copy_file(&File::open(&log).map_err(cannot("open", &log))?, &log, &log_path(copy))?;
+        copy_file(&system::open_to_read(&log).map_err(cannot("open", &log))?, &log, &log_path(copy))?;
     }
     let checksums = checksums_path(path);
     if checksums.exists() {
-        let file = File::open(&checksums).map_err(cannot("open", &checksums))?;
+        let file = system::open_to_read(&checksums).map_err(cannot("open", &checksums))?;
         copy_file(&file, &checksums, &checksums_path(copy))?;
     }
     let mut mended = Mended { path: copy, schemes, what: Vec::new(), ring: None, cuts_log };
@@ -207,7 +207,7 @@ fn replace(path: &Path, copy: &Path, kept: &Path, was_clean: bool) -> Result<Vec
 
 #[inline]
 fn open(path: &Path) -> Result<File> {
-    OpenOptions::new().read(true).write(true).open(path).map_err(cannot("open", path))
+    system::open(OpenOptions::new().read(true).write(true), path).map_err(cannot("open", path))
 }
 
 /// A copy with the same owner and permissions; holes stay holes.
@@ -258,7 +258,7 @@ impl Mended<'_> {
         let mut page = vec![0; PAGE_BYTES.min(length) as usize];
         file.read_exact_at(&mut page, 0).map_err(cannot("read", self.path))?;
         let Err(error) = Header::decode(&page, length, self.path) else { return Ok(()) };
-        let log = File::open(log_path(self.path)).ok().and_then(|log| sync::log_identity(&log));
+        let log = system::open_to_read(&log_path(self.path)).ok().and_then(|log| sync::log_identity(&log));
         let log_uuid = log.map(|log| log.pool);
         let size = read_word(&file, Layout::SIZE.offset()).ok();
         match Header::mend(&page, size, log_uuid) {

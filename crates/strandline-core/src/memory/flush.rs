@@ -48,7 +48,7 @@ pub fn data(file: &File) -> io::Result<()> {
 /// # Errors
 /// The system's.
 pub fn folder(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    system::open_to_read(path)?.sync_all()
 }
 
 /// Why nothing that an open pool acknowledges could be believed any more, if that is so.

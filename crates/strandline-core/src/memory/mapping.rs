@@ -1,6 +1,7 @@
 //! A mapped region of words: a file, or anonymous memory.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,12 +101,13 @@ impl Mapping {
         let base = base.map_err(|e| match e.raw_os_error() {
             Some(libc::ENOMEM) => Error::io(
                 format!(
-                    "reserve {bytes} bytes of address space for the pool; ask for less by Options::address_space, or raise what \
-                     limits it (ulimit -v, vm.overcommit_memory)"
+                    "reserve {bytes} bytes of address space for the pool; raise what limits it (ulimit -v, vm.overcommit_memory)"
                 ),
                 e,
             ),
-            _ if kind == MappingKind::SharedSynchronous => Error::NotPersistentMemory { path: None },
+            Some(libc::EOPNOTSUPP | libc::EINVAL) if kind == MappingKind::SharedSynchronous => {
+                Error::NotPersistentMemory { path: None }
+            }
             _ => Error::io("map the pool", e),
         })?;
         Ok(Self {
@@ -137,7 +139,9 @@ impl Mapping {
     /// The system has no memory left.
     pub fn anonymous(bytes: u64) -> Result<Self> {
         let reserved = mappable(bytes)?;
-        let base = system::map_anonymous(reserved).map_err(|e| Error::io("map volatile memory", e))?;
+        let base = system::map_anonymous(reserved).map_err(|e| {
+            Error::io(format!("reserve {bytes} bytes of address space for the pool's locks"), e)
+        })?;
         // The lock table is reached at random: large pages spare address translation, where there are any.
         // SAFETY: the range is the new mapping.
         unsafe { system::prefer_large_pages(base, reserved) };
@@ -256,7 +260,7 @@ impl Mapping {
     }
 
     /// Bytes of address space.
-    pub(super) fn reserved(&self) -> u64 {
+    pub(crate) fn reserved(&self) -> u64 {
         self.reserved as u64
     }
 
@@ -392,29 +396,55 @@ impl Mapping {
     }
 }
 
-/// Takes disk space of its own for a part that a file has already: for its holes, and for what it shares with other files. Where the
-/// system cannot allocate ahead, the write fails that finds no space.
+/// Takes disk space of its own for a part of a file, which becomes longer if it ends before: for its holes, and for what it shares with
+/// other files. What the part holds stays, and what is new reads as zeros. Nobody stores to the part meanwhile.
+///
+/// # Errors
+/// The disk is full, or the file system fails.
 pub fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
-    for take in [system::allocate, system::unshare] {
-        match take(file, offset, bytes) {
-            Err(error) if system::is_unsupported(&error) => {}
-            done => done?,
-        }
+    match system::allocate(file, offset, bytes) {
+        Err(error) if system::is_unsupported(&error) => return write_zeros(file, offset..offset + bytes),
+        done => done?,
     }
-    Ok(())
+    match system::unshare(file, offset, bytes) {
+        Err(error) if system::is_unsupported(&error) => Ok(()),
+        done => done,
+    }
 }
 
-/// The ranges of the first `bytes` bytes of `file` that have no disk space of their own; all of it where nobody knows which.
+/// Writes zeros to those pages of a part of a file that read as zeros. This takes disk space where the file system cannot allocate (ext3, FUSE, ramfs,
+/// NFS before version 4.2).
+fn write_zeros(file: &File, part: Range<u64>) -> std::io::Result<()> {
+    const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
+    let length = file.metadata()?.len();
+    let mut page = ZEROS;
+    let mut at = part.start;
+    while at < part.end {
+        let bytes = ((at / PAGE_BYTES + 1) * PAGE_BYTES).min(part.end) - at;
+        let page = &mut page[..bytes as usize];
+        let is_new = at >= length;
+        if !is_new {
+            // The end of the file may be in the page.
+            let known = bytes.min(length - at) as usize;
+            file.read_exact_at(&mut page[..known], at)?;
+            page[known..].fill(0);
+        }
+        if is_new || page.iter().all(|&byte| byte == 0) {
+            file.write_all_at(&ZEROS[..bytes as usize], at)?;
+        }
+        at += bytes;
+    }
+    // The end may be in a page that has other contents.
+    if length.max(part.end) > file.metadata()?.len() { file.set_len(part.end) } else { Ok(()) }
+}
+
+/// The ranges of the first `bytes` bytes of `file` that have no disk space of their own, as far as the file system tells.
 ///
 /// # Errors
 /// The file cannot be looked at.
-pub fn lacking_space(file: &File, bytes: u64) -> std::io::Result<Vec<std::ops::Range<u64>>> {
+pub fn lacking_space(file: &File, bytes: u64) -> std::io::Result<Vec<Range<u64>>> {
     match system::lacking_space(file, bytes) {
-        // Exact where the blocks of a file are counted without what the file system needs to find them.
-        Err(error) if system::is_unsupported(&error) => {
-            let is_solid = 512 * file.metadata()?.blocks() >= bytes;
-            Ok(if is_solid { Vec::new() } else { std::iter::once(0..bytes).collect() })
-        }
+        Err(error) if system::is_unsupported(&error) => system::holes(file, bytes),
         found => found,
     }
 }
@@ -425,19 +455,10 @@ pub fn extend(file: &File, bytes: u64) -> std::io::Result<()> {
     if length >= bytes {
         return Ok(());
     }
-    match system::allocate(file, length, bytes - length) {
-        Err(error) if system::is_unsupported(&error) => {}
-        done => return done,
-    }
-    // Allocated by writing.
-    let zeros = vec![0; 1 << 20];
-    let mut at = length;
-    while at < bytes {
-        let now = (bytes - at).min(zeros.len() as u64);
-        file.write_all_at(&zeros[..now as usize], at)?;
-        at += now;
-    }
-    Ok(())
+    allocate(file, length, bytes - length).inspect_err(|_| {
+        // What was taken is of use to others. It does not matter if it stays.
+        let _ = file.set_len(length);
+    })
 }
 
 fn whole_pages(bytes: u64) -> u64 {

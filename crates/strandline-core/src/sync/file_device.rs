@@ -223,7 +223,8 @@ impl FileDevice {
     /// taken when a transaction changes it ([`Device::needs_space`]), before that is acknowledged.
     ///
     /// # Errors
-    /// The file cannot be looked at; the disk is full, on a file system where reading a hole takes space.
+    /// The file cannot be looked at; the disk is full, on a file system where reading a hole takes space, or one that cannot allocate
+    /// beside checkpoints.
     pub fn take_space_for_heap(&self, used: &[Range<u64>]) -> io::Result<()> {
         let file = &self.heap.buffered;
         let mut is_lacking = false;
@@ -234,7 +235,9 @@ impl FileDevice {
                     continue;
                 }
                 match allocate(file, part.start, part.end - part.start) {
-                    Err(error) if system::reading_holes_takes_space(file)? => return Err(error),
+                    Err(error) if system::reading_holes_takes_space(file)? || !system::can_allocate(file) => {
+                        return Err(error);
+                    }
                     taken => is_lacking |= taken.is_err(),
                 }
             }

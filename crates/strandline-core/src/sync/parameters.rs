@@ -2,6 +2,7 @@
 
 use super::block::{MAXIMAL_RING, MINIMAL_RING};
 use crate::error::{Error, Result};
+use crate::layout::PAGE_BYTES;
 
 /// Sizes of a `Sync` pool that are no part of its layout.
 ///
@@ -27,9 +28,10 @@ pub struct SyncParameters {
     pub initial_ring_blocks: u64,
     /// Dirty 4 KB pages at which a checkpoint is wanted; at twice as many, commits wait for it.
     pub dirty_pages: u64,
-    /// 4 KB pages of the heap that may be copies in this process's memory; what is more and clean is given back to the system after each
-    /// checkpoint, and read from the heap file when it is next needed.
-    pub memory_pages: u64,
+    /// 4 KB pages of the heap that may be copies in this process's memory. Clean pages beyond that are released to the system after each
+    /// checkpoint, and read from the heap file when they are next needed. `None`: three quarters of
+    /// [`Options::memory`](crate::Options::memory).
+    pub memory_pages: Option<u64>,
     /// 4 KB blocks of memory, beyond what the largest transaction takes, in which blocks wait to be written.
     pub staging_blocks: u64,
     /// Recovery that finds a damaged block in the middle of the log drops all transactions from there on, and says how many
@@ -44,13 +46,13 @@ pub struct SyncParameters {
 }
 
 impl Default for SyncParameters {
-    /// A ring of 4 MB that grows up to 64 MB; a checkpoint at 64 MB of dirty pages; 1 GB of the heap in memory; no checksums.
+    /// A ring of 4 MB that grows up to 64 MB; a checkpoint at 64 MB of dirty pages; no checksums.
     fn default() -> Self {
         Self {
             ring_blocks: 16384,
             initial_ring_blocks: 1024,
             dirty_pages: 16384,
-            memory_pages: 1 << 18,
+            memory_pages: None,
             staging_blocks: 32,
             cut_damaged_log: false,
             checksums: false,
@@ -75,6 +77,18 @@ impl SyncParameters {
             )));
         }
         Ok(())
+    }
+
+    /// The parameters of a pool that may take `memory` bytes ([`Options::memory`](crate::Options::memory)): the bound of page copies follows from
+    /// it, and checkpoints run early enough.
+    pub(crate) fn within(self, memory: u64) -> Self {
+        let pages = memory / PAGE_BYTES;
+        Self {
+            memory_pages: self.memory_pages.or(Some(pages / 4 * 3)),
+            // Commits wait at twice as many.
+            dirty_pages: self.dirty_pages.min((pages / 16).max(1)),
+            ..self
+        }
     }
 
     /// Blocks in the ring of a new log.

@@ -147,7 +147,8 @@ impl SharedLog {
             most_blocks: parameters.ring_blocks,
             staging: Self::staging_blocks(layout, parameters),
             dirty_bound: parameters.dirty_pages,
-            private_bound: parameters.memory_pages,
+            // Without a bound nothing is released.
+            private_bound: parameters.memory_pages.unwrap_or(u64::MAX / PAGE_BYTES),
             identity,
             seed: identity.seed(),
             cuts_damage: parameters.cut_damaged_log,

@@ -101,25 +101,103 @@ fn a_full_disk_is_an_error_that_leaves_everything_usable() {
 }
 
 #[test]
-fn a_limit_to_address_space_is_an_error_that_says_what_to_do() {
-    in_process("a_limit_to_address_space_is_an_error_that_says_what_to_do", |folder| {
-        // More than there is for pools of 1 TB.
-        limit(libc::RLIMIT_AS, 8 << 30);
+fn where_address_space_is_limited_pools_take_less_of_it() {
+    in_process("where_address_space_is_limited_pools_take_less_of_it", |folder| {
+        // Less than half of the memory that a pool may take for old versions, and much less than the 1 TB to which it may grow.
+        limit(libc::RLIMIT_AS, 2 << 30);
         for domain in DOMAINS {
             let path = folder.join(domain.name());
-            let error = Pool::create(&path, &options(domain)).err().unwrap();
-            assert!(error.to_string().contains("Options::address_space"), "{error}");
-            assert!(!path.exists());
-            let less = Options { address_space: Some(1 << 30), ..options(domain) };
-            let pool = Pool::create(&path, &less).unwrap();
+            let pool = Pool::create(&path, &options(domain)).unwrap();
             let mut worker = pool.worker().unwrap();
             let block = worker.run(|tx| tx.alloc(100 << 20)).unwrap();
             assert_eq!(worker.view(|tx| tx.read(block)).unwrap(), 0);
-            assert!(matches!(worker.run(|tx| tx.alloc(1 << 30)), Err(Error::Full(_))));
+            // As much again is left to the program.
+            let taken = pool.layout().end().offset();
+            assert!(taken < 1 << 30, "{taken}");
+            drop(vec![1u8; 200 << 20]);
+            let error = worker.run(|tx| tx.alloc(1 << 30)).unwrap_err();
+            assert!(
+                matches!(error, Error::Full(_)) && error.to_string().contains("address space"),
+                "{error}"
+            );
             drop(worker);
             pool.close().unwrap();
-            assert!(Pool::open(&path, &options(domain)).is_err());
-            assert_eq!(Pool::open(&path, &less).unwrap().usage().unwrap().objects, 1);
+
+            // Several that are only read need no more than they have.
+            let readers = [(); 3].map(|()| Pool::open_read_only(&path, &options(domain)).unwrap());
+            assert_eq!(readers.map(|pool| pool.usage().unwrap().objects), [1; 3]);
+            assert_eq!(
+                strandline_core::file::inspect(&path, Default::default()).unwrap().usage.unwrap().objects,
+                1
+            );
+
+            // What somebody asks for is taken or refused.
+            let asked = |bytes| Options { address_space: Some(bytes), ..options(domain) };
+            let error = Pool::open(&path, &asked(8 << 30)).err().unwrap().to_string();
+            assert!(error.contains("ulimit -v") && error.contains(path.to_str().unwrap()), "{error}");
+            let pool = Pool::open(&path, &asked(256 << 20)).unwrap();
+            assert!((224 << 20..=256 << 20).contains(&pool.layout().end().offset()));
+            pool.close().unwrap();
+            let error = Pool::open(&path, &asked(1 << 20)).err().unwrap().to_string();
+            assert!(error.contains("Options::address_space"), "{error}");
+        }
+        // Not even what the file has.
+        let path = folder.join("sync");
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(3 << 30).unwrap();
+        let error = Pool::open(&path, &options(Domain::Sync)).err().unwrap().to_string();
+        assert!(error.contains("ulimit -v"), "{error}");
+    });
+}
+
+/// A program that has closed its standard descriptors, as daemons do, and writes messages to its standard error all the same.
+#[test]
+fn no_file_of_a_pool_gets_a_standard_descriptor() {
+    in_process("no_file_of_a_pool_gets_a_standard_descriptor", |folder| {
+        let close = |which: &[i32]| {
+            for &descriptor in which {
+                // SAFETY: nothing of this process owns a standard descriptor.
+                unsafe { libc::close(descriptor) };
+            }
+        };
+        let shout = || {
+            for descriptor in 0..3 {
+                let text = [b'!'; 8192];
+                // SAFETY: the bytes are borrowed for the call, which reads them.
+                unsafe { libc::write(descriptor, text.as_ptr().cast(), text.len()) };
+            }
+        };
+        let files = || {
+            let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let standard =
+                descriptors.filter(|entry| entry.file_name().len() == 1 && entry.file_name() < *"3");
+            standard
+                .filter_map(|entry| entry.path().read_link().ok())
+                .filter(|file| file.starts_with(folder))
+                .count()
+        };
+        for domain in DOMAINS {
+            for closed in [&[0][..], &[1], &[2], &[0, 2], &[0, 1, 2]] {
+                let path = folder.join(format!("{}{closed:?}", domain.name()));
+                let sync = strandline_core::sync::SyncParameters { checksums: true, ..Default::default() };
+                let options = Options { sync, ..options(domain) };
+                close(closed);
+                let pool = Pool::create(&path, &options).unwrap();
+                shout();
+                pool.worker().unwrap().run(|tx| tx.write(tx.root(0), 5)).unwrap();
+                assert_eq!(files(), 0);
+                pool.backup(path.with_extension("copy")).unwrap();
+                shout();
+                pool.close().unwrap();
+                close(closed);
+                let reader = Pool::open_read_only(&path, &options).unwrap();
+                assert_eq!(files(), 0);
+                shout();
+                drop(reader);
+                close(closed);
+                let pool = Pool::open(&path, &options).unwrap();
+                shout();
+                assert_eq!((files(), pool.worker().unwrap().view(|tx| tx.read(tx.root(0))).unwrap()), (0, 5));
+            }
         }
     });
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use super::{c_string, map, offset, succeeded};
+use super::{c_string, machine_memory, map, offset, succeeded};
 
 /// The same, and only if stores then reach persistent memory itself.
 pub fn map_synchronous(file: &File, bytes: usize) -> io::Result<*mut c_void> {
@@ -207,6 +207,35 @@ pub fn unshare(file: &File, at: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Bytes of memory that this process may have: the machine's, or what the closest limit of its control groups leaves (`memory.max`, and
+/// `memory.limit_in_bytes` of version 1).
+pub fn memory_limit() -> u64 {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    groups.lines().filter_map(group_limit).fold(machine_memory(), u64::min)
+}
+
+/// The memory limit of the group in a line of `/proc/self/cgroup`, and of those that it is in.
+///
+/// ```text
+/// 4:memory:/docker/53d1
+/// 0::/user.slice
+/// ```
+fn group_limit(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once(':')?;
+    let (controllers, group) = rest.split_once(':')?;
+    let (root, file) = match controllers {
+        "" => ("/sys/fs/cgroup", "memory.max"),
+        _ if controllers.split(',').any(|one| one == "memory") => {
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        }
+        _ => return None,
+    };
+    // In a container the group may have a name that is not found there, but its root is the container's own group.
+    let ancestors = Path::new(group).ancestors().filter_map(|group| group.strip_prefix("/").ok());
+    let limit = |group: &Path| std::fs::read_to_string(Path::new(root).join(group).join(file)).ok();
+    ancestors.filter_map(limit).filter_map(|limit| limit.trim().parse().ok()).min()
+}
+
 fn file_system(file: &File) -> io::Result<u32> {
     // SAFETY: a structure of numbers, for which zeros are values.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
@@ -249,7 +278,7 @@ pub fn reading_holes_takes_space(file: &File) -> io::Result<bool> {
 pub fn open_unbuffered(file: &File, writable: bool, durable: bool) -> io::Result<File> {
     let flags = libc::O_DIRECT | if durable { libc::O_DSYNC } else { 0 };
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-    OpenOptions::new().read(true).write(writable).custom_flags(flags).open(name)
+    super::open(OpenOptions::new().read(true).write(writable).custom_flags(flags), Path::new(&name))
 }
 
 /// Writes some of `from` to `file` at `at`, durably; how many bytes.

@@ -72,6 +72,11 @@ pub fn punch(file: &File, at: u64, bytes: u64) -> io::Result<()> {
     succeeded(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_PUNCHHOLE, &hole) })
 }
 
+/// Bytes of memory that this process may have: the machine's.
+pub fn memory_limit() -> u64 {
+    super::machine_memory()
+}
+
 /// The file system does not tell.
 pub fn lacking_space(_: &File, _: u64) -> io::Result<Vec<Range<u64>>> {
     unsupported()

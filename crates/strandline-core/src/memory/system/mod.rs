@@ -5,9 +5,10 @@
 //! [`is_unsupported`] knows, or is left undone where that is a matter of speed or memory alone.
 
 use std::ffi::{CString, c_int, c_long, c_void};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -38,6 +39,82 @@ pub fn error(number: c_int) -> io::Error {
 pub fn is_unsupported(error: &io::Error) -> bool {
     // Two names of one number on Linux.
     [libc::EOPNOTSUPP, libc::ENOTSUP, libc::ENOSYS].map(Some).contains(&error.raw_os_error())
+}
+
+/// Opens the file at `path` on a descriptor that is none of the standard ones.
+///
+/// A program may have closed descriptors 0, 1 or 2, as daemons do. A file opened then would get one of them, and what the program, or a library of
+/// its, writes to its standard error would overwrite the file. So `/dev/null` is opened on them first, and stays there, as Rust's
+/// own programs have it from their beginning.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    while STANDARD.into_iter().any(is_free) {
+        // Without a `/dev/null` the file is moved to another descriptor below.
+        let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") else { break };
+        if !STANDARD.contains(&null.as_raw_fd()) {
+            break;
+        }
+        let _ = null.into_raw_fd();
+    }
+    let file = options.open(path)?;
+    // A duplicate is never one of them.
+    if STANDARD.contains(&file.as_raw_fd()) { file.try_clone() } else { Ok(file) }
+}
+
+/// Opens the file at `path` for reading, as [`open`] does.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn open_to_read(path: &Path) -> io::Result<File> {
+    open(OpenOptions::new().read(true), path)
+}
+
+/// The descriptors of standard input, output and error.
+const STANDARD: Range<c_int> = 0..3;
+
+/// Whether no file is open on `descriptor`.
+fn is_free(descriptor: c_int) -> bool {
+    // SAFETY: the call takes numbers and touches no memory.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+    flags == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF)
+}
+
+/// The holes in the first `bytes` bytes of `file`, in order. A file system that does not know them has none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn holes(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
+    let mut holes = Vec::new();
+    let mut at = 0;
+    while at < bytes {
+        let start = seek(file, at, libc::SEEK_HOLE)?.map_or(bytes, |start| start.min(bytes));
+        if start == bytes {
+            break;
+        }
+        at = seek(file, start, libc::SEEK_DATA)?.map_or(bytes, |end| end.min(bytes));
+        holes.push(start..at);
+    }
+    Ok(holes)
+}
+
+/// The first byte of data or of a hole of `file` from `at` on; `None` if there is none.
+fn seek(file: &File, at: u64, whence: c_int) -> io::Result<Option<u64>> {
+    // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed. The position that it changes is of no use to anybody: every
+    // transfer says its own.
+    let found = unsafe { libc::lseek(file.as_raw_fd(), offset(at)?, whence) };
+    match u64::try_from(found) {
+        Ok(found) => Ok(Some(found)),
+        Err(_) => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+            // Without the call all is data.
+            error if error.raw_os_error() == Some(libc::EINVAL) || is_unsupported(&error) => {
+                Ok((whence == libc::SEEK_DATA).then_some(at))
+            }
+            error => Err(error),
+        },
+    }
 }
 
 /// An offset or a length as the system counts them.
@@ -93,6 +170,18 @@ pub unsafe fn unmap(base: *mut c_void, bytes: usize) {
     // A whole mapping can always be removed.
     // SAFETY: the caller's promise.
     let _ = unsafe { libc::munmap(base, bytes) };
+}
+
+/// Whether the file system of `file`, which has at least a byte, takes disk space when it is asked to, and not only for what is written.
+pub fn can_allocate(file: &File) -> bool {
+    !allocate(file, 0, 1).is_err_and(|error| is_unsupported(&error))
+}
+
+/// The machine's memory in bytes.
+fn machine_memory() -> u64 {
+    // SAFETY: the call takes a number and touches no memory.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    u64::try_from(pages).map_or(u64::MAX, |pages| pages.saturating_mul(page_bytes()))
 }
 
 /// Renames by a link, which does not replace anything either.
@@ -181,6 +270,20 @@ mod tests {
                 assert_eq!(first, [1]);
             }
         }
+    }
+
+    #[test]
+    fn holes_are_found() {
+        use std::os::unix::fs::FileExt;
+        let file = tempfile::tempfile().unwrap();
+        let page = page_bytes().max(4096);
+        file.write_all_at(&vec![1; page as usize], 0).unwrap();
+        file.set_len(64 * page).unwrap();
+        file.write_all_at(&vec![1; page as usize], 32 * page).unwrap();
+        assert_eq!(holes(&file, 64 * page).unwrap(), [page..32 * page, 33 * page..64 * page]);
+        assert_eq!(holes(&file, 20 * page).unwrap(), [page..20 * page]);
+        assert_eq!(holes(&file, page).unwrap(), []);
+        assert_eq!(holes(&file, 100 * page).unwrap().last(), Some(&(33 * page..100 * page)));
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn roomy(domain: Domain, rare: bool, checksums: bool) -> Options {
             ring_blocks: blocks.max(small.sync.ring_blocks),
             initial_ring_blocks: blocks,
             dirty_pages: if rare { 1024 } else { small.sync.dirty_pages },
-            memory_pages: if rare { 1024 } else { 64 },
+            memory_pages: Some(if rare { 1024 } else { 64 }),
             checksums,
             ..small.sync
         },
