@@ -303,3 +303,78 @@ fn without_threads_everything_is_done_by_the_caller() {
         }
     });
 }
+
+/// A control group that bounds memory, removed when it is dropped.
+struct MemoryGroup(std::path::PathBuf);
+
+impl MemoryGroup {
+    /// With `bytes` of memory; `None` where this process may not make any.
+    fn new(bytes: u64) -> Option<Self> {
+        let roots = [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
+        roots.into_iter().find_map(|(root, limit)| {
+            let group = Self(Path::new(root).join(format!("strandline-{}", std::process::id())));
+            std::fs::create_dir(&group.0).ok()?;
+            std::fs::write(group.0.join(limit), bytes.to_string()).ok().map(|()| group)
+        })
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// Threads that write more than a container has memory, by `STRANDLINE_MEGABYTES` megabytes (300).
+#[test]
+fn a_container_with_little_memory_is_enough() {
+    const GROUP: &str = "STRANDLINE_LIMITS_GROUP";
+    const CONTAINER: u64 = 300 << 20;
+    let name = "a_container_with_little_memory_is_enough";
+    if std::env::var_os(FOLDER).is_none() {
+        // On a disk: what a folder in memory holds belongs to the group, too.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let Some(group) = MemoryGroup::new(CONTAINER) else {
+            return println!("left out: memory groups cannot be made here");
+        };
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", &format!("limits::{name}"), "--test-threads=1", "--nocapture"]);
+        let output = command.env(FOLDER, folder.path()).env(GROUP, &group.0).output().unwrap();
+        assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    in_process(name, |folder| {
+        let group = std::env::var(GROUP).unwrap();
+        std::fs::write(Path::new(&group).join("cgroup.procs"), std::process::id().to_string()).unwrap();
+        let megabytes: u64 = std::env::var("STRANDLINE_MEGABYTES").map_or(300, |text| text.parse().unwrap());
+        const THREADS: u64 = 8;
+        let path = folder.join("pool");
+        let pool = Pool::create(&path, &Options::default()).unwrap();
+        let each = (megabytes << 20) / THREADS;
+        let blocks: Vec<PersistentAddress> = std::thread::scope(|threads| {
+            let pool = &pool;
+            let write = move |thread: u64| {
+                let mut worker = pool.worker().unwrap();
+                let block = worker.run(|tx| tx.alloc(each)).unwrap();
+                for page in 0..each / 4096 {
+                    let at = block.byte(4096 * page);
+                    let store = |word| (at.word(word), thread + page + word);
+                    worker
+                        .run_later(|tx| (0..512).map(store).try_for_each(|(at, word)| tx.write(at, word)))
+                        .unwrap();
+                }
+                block
+            };
+            let all: Vec<_> = (0..THREADS).map(|thread| threads.spawn(move || write(thread))).collect();
+            all.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        pool.close().unwrap();
+        let pool = Pool::open(&path, &Options::default()).unwrap();
+        let mut worker = pool.worker().unwrap();
+        for (thread, block) in (0..).zip(blocks) {
+            for page in (0..each / 4096).step_by(7) {
+                assert_eq!(worker.view(|tx| tx.read(block.byte(4096 * page))).unwrap(), thread + page);
+            }
+        }
+    });
+}
