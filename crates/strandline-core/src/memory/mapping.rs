@@ -58,6 +58,8 @@ pub struct Mapping {
     is_synchronous: bool,
     /// They do, and it had holes when it was mapped, or got some since.
     is_sparse: AtomicBool,
+    /// Zeros of this process's own are mapped over the holes that the file had when it was mapped.
+    covers_holes: bool,
     /// Whether the file is meant to have no name.
     is_unnamed: AtomicBool,
     /// Whether a flush of one of the pool's files failed, or this one was found deleted or cut short.
@@ -110,7 +112,7 @@ impl Mapping {
             }
             _ => Error::io("map the pool", e),
         })?;
-        Ok(Self {
+        let mut mapping = Self {
             base: base.cast(),
             reserved,
             extent: extent.into(),
@@ -119,12 +121,34 @@ impl Mapping {
             is_shared,
             is_synchronous: kind == MappingKind::SharedSynchronous,
             is_sparse: AtomicBool::new(is_sparse),
+            covers_holes: false,
             is_unnamed: AtomicBool::new(false),
             poison: Arc::default(),
             key: None,
             process: Process::current(),
             page_bytes: system::page_bytes(),
-        })
+        };
+        mapping.cover_holes().map_err(|e| Error::io("map the holes of the pool", e))?;
+        Ok(mapping)
+    }
+
+    /// Maps zeros of this process's own over the holes of a file that is mapped privately, where reading a hole takes space: on a full tmpfs it
+    /// would be a bus error.
+    fn cover_holes(&mut self) -> std::io::Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| !self.is_shared) else { return Ok(()) };
+        if !system::reading_holes_takes_space(file)? {
+            return Ok(());
+        }
+        for hole in system::holes(file, self.extent())? {
+            let (first, end) = self.system_pages(hole.start, hole.end - hole.start);
+            if first < end {
+                let base = self.base.wrapping_byte_add(first as usize);
+                // SAFETY: whole pages inside this mapping, which nobody else has yet.
+                unsafe { system::map_over(base.cast(), (end - first) as usize, None) }?;
+            }
+        }
+        self.covers_holes = true;
+        Ok(())
     }
 
     /// The same mapping, whose failures are kept where those of the pool's other files are.
@@ -154,6 +178,7 @@ impl Mapping {
             is_shared: false,
             is_synchronous: false,
             is_sparse: AtomicBool::new(false),
+            covers_holes: false,
             is_unnamed: AtomicBool::new(false),
             poison: Arc::default(),
             key: None,
@@ -204,9 +229,11 @@ impl Mapping {
         let (first, end) = self.system_pages(offset, bytes);
         let Some(file) = self.file.as_ref().filter(|_| !self.is_shared && first < end) else { return };
         let base = self.base.wrapping_byte_add(first as usize);
+        // A page that covers a hole would be zeros again, whatever the file has there by now.
+        let give_back = if self.covers_holes { system::map_over } else { system::give_back };
         // SAFETY: whole pages inside this mapping, which is a private one of the file from its first byte on, and all access to it is by
         // atomics.
-        let _ = unsafe { system::give_back(base.cast(), (end - first) as usize, Some((file, first))) };
+        let _ = unsafe { give_back(base.cast(), (end - first) as usize, Some((file, first))) };
     }
 
     /// Has the words in the `bytes` bytes at `offset` of anonymous memory be zero, and gives back the memory of whole pages of them.

@@ -314,7 +314,8 @@ impl MemoryGroup {
         roots.into_iter().find_map(|(root, limit)| {
             let group = Self(Path::new(root).join(format!("strandline-{}", std::process::id())));
             std::fs::create_dir(&group.0).ok()?;
-            std::fs::write(group.0.join(limit), bytes.to_string()).ok().map(|()| group)
+            let is_group = group.0.join("cgroup.procs").exists();
+            (is_group && std::fs::write(group.0.join(limit), bytes.to_string()).is_ok()).then_some(group)
         })
     }
 }

@@ -8,7 +8,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-pub use super::portable::{give_back, wait, wake};
+/// Elsewhere the advice that Linux knows for this is no more than advice.
+pub use super::map_over as give_back;
+pub use super::portable::{wait, wake};
 use super::{c_string, error, is_unsupported, offset, succeeded};
 
 fn unsupported<T>() -> io::Result<T> {

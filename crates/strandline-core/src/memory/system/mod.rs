@@ -162,6 +162,27 @@ pub fn map_anonymous(bytes: usize) -> io::Result<*mut c_void> {
     map(None, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)
 }
 
+/// Maps part of a file, given as the file and where in it the part begins, or zeros, in the place of a part of a mapping. Stores stay in this
+/// process.
+///
+/// # Errors
+/// The system cannot; the part stays as it was.
+///
+/// # Safety
+/// The range is whole pages of the system's in a private mapping of the caller's; whoever reads it reads atomics, or nobody does.
+pub unsafe fn map_over(base: *mut c_void, bytes: usize, of: Option<(&File, u64)>) -> io::Result<()> {
+    let (kind, descriptor, at) = match of {
+        Some((file, at)) => (0, file.as_raw_fd(), offset(at)?),
+        None => (libc::MAP_ANONYMOUS, -1, 0),
+    };
+    let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE | kind;
+    // SAFETY: the range is pages of the caller's and becomes others in one step; to readers they change as if somebody had stored.
+    match unsafe { libc::mmap(base, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, descriptor, at) } {
+        libc::MAP_FAILED => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// Removes a mapping.
 ///
 /// # Safety
@@ -246,7 +267,7 @@ mod tests {
         let page = page_bytes() as usize;
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&vec![1; 4 * page], 0).unwrap();
-        for give_back in [give_back as GiveBack, portable::give_back] {
+        for give_back in [give_back as GiveBack, map_over] {
             for (of, given_back) in [(Some(&file), 1), (None, 0)] {
                 let mapped = match of {
                     Some(file) => map_private(file, 4 * page),
