@@ -101,16 +101,10 @@ impl Mapping {
             MappingKind::Private => system::map_private(file, reserved),
         };
         let base = base.map_err(|e| match e.raw_os_error() {
-            Some(libc::ENOMEM) => Error::io(
-                format!(
-                    "reserve {bytes} bytes of address space for the pool; raise what limits it (ulimit -v, vm.overcommit_memory)"
-                ),
-                e,
-            ),
             Some(libc::EOPNOTSUPP | libc::EINVAL) if kind == MappingKind::SharedSynchronous => {
                 Error::NotPersistentMemory { path: None }
             }
-            _ => Error::io("map the pool", e),
+            _ => no_address_space(bytes, "the pool", e),
         })?;
         let mut mapping = Self {
             base: base.cast(),
@@ -163,9 +157,8 @@ impl Mapping {
     /// The system has no memory left.
     pub fn anonymous(bytes: u64) -> Result<Self> {
         let reserved = mappable(bytes)?;
-        let base = system::map_anonymous(reserved).map_err(|e| {
-            Error::io(format!("reserve {bytes} bytes of address space for the pool's locks"), e)
-        })?;
+        let base = system::map_anonymous(reserved)
+            .map_err(|e| no_address_space(bytes, "the pool's locks and logs", e))?;
         // The lock table is reached at random: large pages spare address translation, where there are any.
         // SAFETY: the range is the new mapping.
         unsafe { system::prefer_large_pages(base, reserved) };
@@ -486,6 +479,15 @@ pub fn extend(file: &File, bytes: u64) -> std::io::Result<()> {
         // What was taken is of use to others. It does not matter if it stays.
         let _ = file.set_len(length);
     })
+}
+
+/// The error where the system refuses to map so many bytes.
+fn no_address_space(bytes: u64, of: &str, error: std::io::Error) -> Error {
+    let what = format!(
+        "reserve {bytes} bytes of address space for {of}; raise what limits it (ulimit -v, vm.overcommit_memory), or ask for less \
+         (Options::address_space)"
+    );
+    Error::io(what, error)
 }
 
 fn whole_pages(bytes: u64) -> u64 {
