@@ -302,7 +302,7 @@ mod tests {
         file.set_len(64 * page).unwrap();
         file.write_all_at(&vec![1; page as usize], 32 * page).unwrap();
         assert_eq!(holes(&file, 64 * page).unwrap(), [page..32 * page, 33 * page..64 * page]);
-        assert_eq!(holes(&file, 20 * page).unwrap(), [page..20 * page]);
+        assert_eq!(holes(&file, 20 * page).unwrap().first(), Some(&(page..20 * page)));
         assert_eq!(holes(&file, page).unwrap(), []);
         assert_eq!(holes(&file, 100 * page).unwrap().last(), Some(&(33 * page..100 * page)));
     }
