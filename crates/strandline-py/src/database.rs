@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::ops::Bound as End;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::ThreadId;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -12,7 +11,9 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use strandline::{Domain, Options};
 
 use crate::errors::{of_database, raised};
+use crate::patience;
 use crate::tables::{self, Answer, Cell, Control, Erased, Kind, Operation};
+use crate::turns::Turns;
 use crate::workers::{self, Line};
 
 /// Rows that are fetched at a time.
@@ -37,9 +38,10 @@ fn usage(text: &str) -> PyErr {
 struct Inner {
     /// None once it is closed.
     db: Mutex<Option<Arc<Db>>>,
-    /// The thread whose transaction is under way: another write of its own would wait for itself, and so would a read, or what waits for a
-    /// flush or a checkpoint, once the transaction is large. The transaction runs on a thread of its own, so that the database cannot tell by itself.
-    writing: Mutex<Option<ThreadId>>,
+    /// Each write takes one. A thread in the block of a transaction takes no other: it would wait for itself. It does not read outside the
+    /// transaction either, nor wait for a flush or a checkpoint, which wait for a large transaction. The database cannot tell, since the
+    /// transaction runs on a worker thread.
+    turns: Arc<Turns>,
 }
 
 impl Inner {
@@ -48,17 +50,50 @@ impl Inner {
         db.clone().ok_or_else(|| raised("DatabaseError", "the database is closed".into()))
     }
 
-    fn is_writing(&self) -> bool {
-        *self.writing.lock().unwrap_or_else(PoisonError::into_inner) == Some(std::thread::current().id())
-    }
-
     fn demand_no_writing(&self) -> PyResult<()> {
-        match self.is_writing() {
+        match self.turns.is_own() {
             true => Err(usage(
                 "a transaction of this thread is under way: use its tables, tx[table], or end it first",
             )),
             false => Ok(()),
         }
+    }
+
+    /// Does work that writes. A signal ends the wait for other writers.
+    fn write<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Db) -> strandline::Result<T> + Send,
+    ) -> PyResult<T> {
+        self.demand_no_writing()?;
+        let _turn = self.turns.take(py, None)?;
+        let db = self.db()?;
+        py.detach(|| work(&db)).map_err(of_database)
+    }
+
+    /// Does work that reads. It waits for a large transaction only, and a signal ends that.
+    fn read<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Db) -> strandline::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        if self.turns.is_large() {
+            return self.work(py, work);
+        }
+        self.demand_no_writing()?;
+        let db = self.db()?;
+        py.detach(|| work(&db)).map_err(of_database)
+    }
+
+    /// Does work that may take long, on a thread of its own. A signal leaves it to that.
+    fn work<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Db) -> strandline::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        self.demand_no_writing()?;
+        let db = self.db()?;
+        patience::wait_for(py, || {}, move || work(&db))?.map_err(of_database)
     }
 }
 
@@ -82,10 +117,19 @@ impl Database {
     /// Opens the database in the file at `path`; makes it if there is no such file. There is a second file beside it, `path.log`.
     ///
     /// `domain`: what it is stored on: `"sync"` (any file system; the default), `"flush"`, `"flush-on-fail"` (persistent memory) or `"process"` (survives kills, not
-    /// power failures). `read_only`: beside any number of other readers, and no writer.
+    /// power failures). `read_only`: beside any number of other readers, and no writer. `address_space`: bytes of address space to reserve, a
+    /// multiple of 4096, where the system limits it; the file then grows no further. `memory`: bytes of memory for copies of the file's pages and
+    /// old versions, at least 4 MB; by default half of what the machine or the container has, and at most 1.3 GB.
     #[staticmethod]
-    #[pyo3(signature = (path, *, domain = None, read_only = false))]
-    fn open(py: Python<'_>, path: PathBuf, domain: Option<&str>, read_only: bool) -> PyResult<Self> {
+    #[pyo3(signature = (path, *, domain = None, read_only = false, address_space = None, memory = None))]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        domain: Option<&str>,
+        read_only: bool,
+        address_space: Option<u64>,
+        memory: Option<u64>,
+    ) -> PyResult<Self> {
         let domain = match domain {
             None | Some("sync") => Domain::Sync,
             Some("flush") => Domain::Flush,
@@ -97,7 +141,7 @@ impl Database {
                 return Err(usage(&text));
             }
         };
-        let options = Options { domain, ..Options::default() };
+        let options = Options { domain, address_space, memory, ..Options::default() };
         let opened = py.detach(|| match read_only {
             true => Db::open_read_only(&path, &options),
             false => Db::open_with(&path, &options),
@@ -123,17 +167,20 @@ impl Database {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<Table> {
         let kinds = (Kind::of(key)?, Kind::of(value)?);
-        self.0.demand_no_writing()?;
-        let db = self.0.db()?;
-        let table = py.detach(|| tables::open(&db, name, kinds.0, kinds.1))?;
+        tables::check_key(kinds.0)?;
+        let owned = name.to_owned();
+        let is_there = self.0.read(py, move |db| Ok(db.list()?.iter().any(|table| table.name == owned)))?;
+        let owned = name.to_owned();
+        let table = match is_there {
+            true => self.0.read(py, move |db| tables::open(db, &owned, kinds.0, kinds.1))?,
+            false => self.0.write(py, move |db| tables::open(db, &owned, kinds.0, kinds.1))?,
+        };
         Ok(Table { inner: self.0.clone(), name: name.into(), table, kinds, place: Place::Itself })
     }
 
     /// All tables: name, kind, and the types of keys and values.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        self.0.demand_no_writing()?;
-        let db = self.0.db()?;
-        let list = py.detach(|| db.list()).map_err(of_database)?;
+        let list = self.0.read(py, |db| db.list())?;
         let describe = |table: strandline::TableDescription| {
             let dict = PyDict::new(py);
             dict.set_item("name", table.name)?;
@@ -147,9 +194,7 @@ impl Database {
 
     /// Deletes a table with all that is in it; whether it was there.
     fn delete(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
-        self.0.demand_no_writing()?;
-        let db = self.0.db()?;
-        py.detach(|| db.delete(name)).map_err(of_database)
+        self.0.write(py, |db| db.delete(name))
     }
 
     /// A transaction, for a `with` block: all that its tables, `tx[table]`, write is there at the block's end, after a power failure too; or nothing, if
@@ -164,23 +209,18 @@ impl Database {
     /// The database as it is now, for as long as the snapshot is open: its tables are `snapshot[table]`. Writers go on meanwhile.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         self.0.demand_no_writing()?;
-        let db = self.0.db()?;
-        let line = py.detach(|| workers::snapshot(db)).map_err(of_database)?;
+        let line = workers::snapshot(py, self.0.db()?)?;
         Ok(Snapshot { line: Mutex::new(Some(line)), inner: self.0.clone() })
     }
 
     /// Looks everything over for damage; what is wrong.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.0.demand_no_writing()?;
-        let db = self.0.db()?;
-        py.detach(|| db.check()).map_err(of_database)
+        self.0.work(py, |db| db.check())
     }
 
     /// Copies the database as it is now to a new file, while transactions run.
     fn backup(&self, py: Python<'_>, to: PathBuf) -> PyResult<()> {
-        self.0.demand_no_writing()?;
-        let db = self.0.db()?;
-        py.detach(|| db.backup(to)).map(drop).map_err(of_database)
+        self.0.work(py, move |db| db.backup(to)).map(drop)
     }
 
     /// The file's path.
@@ -192,14 +232,27 @@ impl Database {
     /// Makes everything durable and closes the file.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.0.demand_no_writing()?;
+        let under_way = || {
+            usage("transactions or snapshots of the database are under way: end them, and iterators over it, first")
+        };
+        if self.0.turns.has_block() {
+            return Err(under_way());
+        }
+        // Waits for single writes, and for a transaction that is being rolled back.
+        let turn = self.0.turns.take(py, None)?;
         let Some(db) = self.0.db.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
         match Arc::try_unwrap(db) {
-            Ok(db) => py.detach(|| db.close()).map_err(of_database),
+            Ok(db) => {
+                let close = move || {
+                    let closed = db.close();
+                    drop(turn);
+                    closed
+                };
+                patience::wait_for(py, || {}, close)?.map_err(of_database)
+            }
             Err(db) => {
                 *self.0.db.lock().unwrap_or_else(PoisonError::into_inner) = Some(db);
-                Err(usage(
-                    "transactions or snapshots of the database are under way: end them, and iterators over it, first",
-                ))
+                Err(under_way())
             }
         }
     }
@@ -216,7 +269,7 @@ impl Database {
 
 impl Database {
     fn over(db: Db) -> Self {
-        Self(Arc::new(Inner { db: Mutex::new(Some(Arc::new(db))), writing: Mutex::new(None) }))
+        Self(Arc::new(Inner { db: Mutex::new(Some(Arc::new(db))), turns: Arc::default() }))
     }
 }
 
@@ -234,21 +287,21 @@ struct Table {
 
 impl Table {
     fn call(&self, py: Python<'_>, operation: Operation) -> PyResult<Answer> {
-        let called = match &self.place {
+        let table = &self.table;
+        match &self.place {
+            Place::Itself if operation.writes() => {
+                self.inner.write(py, |db| db.write(|tx| table.apply(tx, &operation)))
+            }
             Place::Itself => {
-                // A read waits for a large transaction, which ends on this thread.
-                self.inner.demand_no_writing()?;
-                let db = self.inner.db()?;
-                py.detach(|| match operation.writes() {
-                    true => db.write(|tx| self.table.apply(tx, &operation)),
-                    false => db.read(|tx| self.table.read(tx, &operation)),
-                })
+                let table = table.clone();
+                self.inner.read(py, move |db| db.read(|tx| table.read(tx, &operation)))
             }
             Place::Transaction(line) | Place::Snapshot(line) => {
-                py.detach(|| line.call(&self.table, operation))
+                let answered = line.ask(table, operation).map_err(of_database)?;
+                let answer = patience::receive(py, answered)?.unwrap_or_else(|| Err(workers::gone()));
+                answer.map_err(of_database)
             }
-        };
-        called.map_err(of_database)
+        }
     }
 
     fn value<'py>(&self, py: Python<'py>, answer: Answer) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -282,8 +335,7 @@ impl Table {
         let table = match &self.place {
             Place::Itself => {
                 self.inner.demand_no_writing()?;
-                let db = self.inner.db()?;
-                self.at(Place::Snapshot(py.detach(|| workers::snapshot(db)).map_err(of_database)?))
+                self.at(Place::Snapshot(workers::snapshot(py, self.inner.db()?)?))
             }
             place => self.at(place.clone()),
         };
@@ -519,8 +571,11 @@ impl Transaction {
             *self.state() = before;
             return Ok(());
         };
-        let ended = py.detach(|| running.end(commit));
-        *self.inner.writing.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        // A signal leaves the end to the worker.
+        let ended = match running.end(commit) {
+            Some(ended) => patience::receive(py, ended)?.unwrap_or_else(|| Err(workers::gone())),
+            None => Err(workers::gone()),
+        };
         match ended {
             Ok(ticket) => {
                 let ticket =
@@ -542,14 +597,19 @@ impl Transaction {
 impl Transaction {
     fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let own = this.get();
+        let again = || usage("a transaction is for one with block: db.write() makes another");
         if !matches!(*own.state(), State::New) {
-            return Err(usage("a transaction is for one with block: db.write() makes another"));
+            return Err(again());
         }
         own.inner.demand_no_writing()?;
-        let begun = workers::Transaction::begin(own.inner.db()?, own.later)?;
-        *own.state() = State::UnderWay(begun);
-        let me = Some(std::thread::current().id());
-        *own.inner.writing.lock().unwrap_or_else(PoisonError::into_inner) = me;
+        let turn = own.inner.turns.take(this.py(), Some(std::thread::current().id()))?;
+        let begun = workers::Transaction::begin(own.inner.db()?, own.later, turn)?;
+        let mut state = own.state();
+        if !matches!(*state, State::New) {
+            return Err(again());
+        }
+        *state = State::UnderWay(begun);
+        drop(state);
         Ok(this)
     }
 
@@ -644,7 +704,8 @@ impl Ticket {
     /// Waits until it is durable.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         self.1.demand_no_writing()?;
-        py.detach(|| self.0.wait()).map_err(of_database)
+        let ticket = self.0.clone();
+        patience::wait_for(py, || {}, move || ticket.wait())?.map_err(of_database)
     }
 
     fn __await__<'py>(this: Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -9,6 +9,7 @@ mod laboratory;
 mod patience;
 mod sweep;
 mod tables;
+mod turns;
 mod workers;
 
 use pyo3::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 
 use crate::errors::raised;
 
-/// Between two looks at signals.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Time between two checks for signals.
+pub const PAUSE: Duration = Duration::from_millis(50);
 
 /// Does `work` on a thread of its own. A signal's exception, such as `KeyboardInterrupt`, calls `stop` and is raised at once; the
 /// thread ends by itself then.
@@ -27,25 +27,32 @@ pub fn wait_for<T: Send + 'static>(
     let (done, doing) = sync_channel(1);
     let work = move || drop(done.send(catch_unwind(AssertUnwindSafe(work))));
     std::thread::Builder::new().name("strandline".into()).spawn(work)?;
-    let doing = Mutex::new(doing);
+    match receive(py, doing) {
+        Ok(Some(Ok(found))) => Ok(found),
+        Ok(Some(Err(panic))) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            Err(PyRuntimeError::new_err(format!("this is a mistake in Strandline: {text}")))
+        }
+        Ok(None) => Err(PyRuntimeError::new_err("this is a mistake in Strandline: its thread has gone")),
+        Err(exception) => {
+            stop();
+            Err(exception)
+        }
+    }
+}
+
+/// Receives one message; `None` if there is no sender any more.
+///
+/// # Errors
+/// Returns a signal's exception, such as `KeyboardInterrupt`, if one arrives first.
+pub fn receive<T: Send>(py: Python<'_>, from: Receiver<T>) -> PyResult<Option<T>> {
+    let from = Mutex::new(from);
     loop {
-        let waited = py.detach(|| doing.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(PAUSE));
-        match waited {
-            Ok(Ok(found)) => return Ok(found),
-            Ok(Err(panic)) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-                return Err(PyRuntimeError::new_err(format!("this is a mistake in Strandline: {text}")));
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                if let Err(exception) = py.check_signals() {
-                    stop();
-                    return Err(exception);
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(PyRuntimeError::new_err("this is a mistake in Strandline: its thread has gone"));
-            }
+        match py.detach(|| from.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(PAUSE)) {
+            Ok(message) => return Ok(Some(message)),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }
     }
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString};
 use strandline::{Database, Error, Key, KeyRef, Result, SingleWriter, Table, Tx, Value, View};
 
-use crate::errors::{of_database, raised};
+use crate::errors::raised;
 
 /// One transaction writes at a time: none begins anew, which a block of Python could not.
 pub type Control = SingleWriter;
@@ -235,8 +235,22 @@ impl<K: Key + KeyRef + Plain, V: Value + Plain> Erased for Table<K, V> {
     }
 }
 
+/// Checks that keys can be of this kind.
+///
+/// # Errors
+/// Returns a `UsageError` for JSON.
+pub fn check_key(key: Kind) -> PyResult<()> {
+    match key {
+        Kind::Json => {
+            let why = "JSON has no order: choose bytes, str or int for keys";
+            Err(raised("UsageError", why.into()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Opens the table of these types, or makes it.
-pub fn open(db: &Database<Control>, name: &str, key: Kind, value: Kind) -> PyResult<Arc<dyn Erased>> {
+pub fn open(db: &Database<Control>, name: &str, key: Kind, value: Kind) -> Result<Arc<dyn Erased>> {
     fn of<K: Key + KeyRef + Plain + 'static, V: Value + Plain>(
         db: &Database<Control>,
         name: &str,
@@ -255,15 +269,11 @@ pub fn open(db: &Database<Control>, name: &str, key: Kind, value: Kind) -> PyRes
             Kind::Unsigned => of::<K, u64>(db, name),
         }
     }
-    let opened = match key {
+    match key {
         Kind::Bytes => with::<Vec<u8>>(db, name, value),
-        Kind::Text => with::<String>(db, name, value),
+        // No key is JSON: `check_key`.
+        Kind::Text | Kind::Json => with::<String>(db, name, value),
         Kind::Signed => with::<i64>(db, name, value),
         Kind::Unsigned => with::<u64>(db, name, value),
-        Kind::Json => {
-            let why = "JSON has no order: choose bytes, str or int for keys";
-            return Err(raised("UsageError", why.into()));
-        }
-    };
-    opened.map_err(of_database)
+    }
 }

@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use pyo3::prelude::*;
 use strandline::{Database, Error, Result, Ticket, Tx};
 
+use crate::errors::of_database;
+use crate::patience;
 use crate::tables::{Answer, Control, Erased, Operation};
+use crate::turns::Turn;
 
-/// Why nothing answers.
-fn gone() -> Error {
+/// The error where no worker answers.
+pub fn gone() -> Error {
     Error::Parameter("the transaction or snapshot is over".into())
 }
 
@@ -44,48 +48,64 @@ impl Drop for Joined {
 }
 
 impl Line {
-    /// Does this.
+    /// Sends an operation to the worker; returns where its result will arrive. A transaction in which an operation fails is rolled back.
     ///
     /// # Errors
-    /// As the operation; the other end has gone. A transaction in which an operation fails is taken back.
-    pub fn call(&self, table: &Arc<dyn Erased>, operation: Operation) -> Result<Answer> {
+    /// The transaction or snapshot is over.
+    pub fn ask(
+        &self,
+        table: &Arc<dyn Erased>,
+        operation: Operation,
+    ) -> Result<Receiver<Result<Answer>>> {
         let (answer, answered) = channel();
         let task = Task { table: table.clone(), operation, answer };
         self.to.send(Request::Do(task)).map_err(|_| gone())?;
-        answered.recv().unwrap_or_else(|_| Err(gone()))
+        Ok(answered)
     }
 }
 
-/// A transaction that is under way.
+/// How a transaction ended.
+pub type Ended = Result<Option<Ticket>>;
+
+/// A transaction under way. Dropping it rolls it back, without waiting for that.
 pub struct Transaction {
     line: Line,
-    thread: JoinHandle<Result<Option<Ticket>>>,
+    /// The worker has a share, too: the turn ends when both have dropped theirs.
+    turn: Arc<Turn>,
+    ended: Option<Receiver<Ended>>,
 }
 
 impl Transaction {
-    /// Begins one; `later`: its end waits for no disk.
+    /// Begins a transaction on a worker thread; `later`: its end does not wait for the disk.
     ///
     /// # Errors
-    /// There is no thread to be had.
-    pub fn begin(db: Arc<Database<Control>>, later: bool) -> std::io::Result<Self> {
+    /// Returns an error if the system has no thread left.
+    pub fn begin(db: Arc<Database<Control>>, later: bool, turn: Turn) -> std::io::Result<Self> {
+        let turn = Arc::new(turn);
         let (to, requests) = channel();
+        let (end, ended) = channel();
+        let mut work =
+            Work { requests, done: Vec::new(), pending: None, commits: false, turn: turn.clone() };
         let run = move || {
-            let mut work = Work { requests, done: Vec::new(), pending: None };
             let outcome = match later {
                 false => db.write(|tx| work.run(tx)).map(|()| None),
                 true => db.later().write(|tx| work.run(tx)).map(|((), ticket)| Some(ticket)),
             };
-            match (outcome, work.pending) {
+            let outcome = match (outcome, work.pending.take()) {
                 // Who asked for what failed is told why.
                 (Err(error), Some(task)) => {
                     let _ = task.answer.send(Err(error));
                     Err(Error::Aborted)
                 }
                 (outcome, _) => outcome,
-            }
+            };
+            // Before the turn ends, so that whoever takes the next one can close the database.
+            drop(db);
+            drop(work);
+            let _ = end.send(outcome);
         };
-        let thread = std::thread::Builder::new().name("strandline".into()).spawn(run)?;
-        Ok(Self { line: Line { to, _thread: None }, thread })
+        std::thread::Builder::new().name("strandline".into()).spawn(run)?;
+        Ok(Self { line: Line { to, _thread: None }, turn, ended: Some(ended) })
     }
 
     /// What it is told through.
@@ -93,13 +113,19 @@ impl Transaction {
         self.line.clone()
     }
 
-    /// Ends it; what it wrote stays if `commit` says so.
-    ///
-    /// # Errors
-    /// As [`Database::write`]; [`Error::Aborted`] if it was taken back.
-    pub fn end(self, commit: bool) -> Result<Option<Ticket>> {
+    /// Ends it, by a commit or a rollback; returns where the outcome will arrive: as [`Database::write`], [`Error::Aborted`] if it was rolled
+    /// back.
+    pub fn end(mut self, commit: bool) -> Option<Receiver<Ended>> {
         let _ = self.line.to.send(Request::End(commit));
-        self.thread.join().unwrap_or_else(|_| Err(gone()))
+        self.ended.take()
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // Tables of it may outlive it, so that its channel stays open. After another end this one is not read.
+        let _ = self.line.to.send(Request::End(false));
+        self.turn.leave_block();
     }
 }
 
@@ -110,6 +136,9 @@ struct Work {
     done: Vec<(Arc<dyn Erased>, Operation)>,
     /// What could not be done, and may be done the next time.
     pending: Option<Task>,
+    /// The end was a commit, should the transaction run again after it.
+    commits: bool,
+    turn: Arc<Turn>,
 }
 
 impl Work {
@@ -120,9 +149,13 @@ impl Work {
         loop {
             let task = match self.pending.take() {
                 Some(task) => task,
+                None if self.commits => return Ok(()),
                 None => match self.requests.recv() {
                     Ok(Request::Do(task)) => task,
-                    Ok(Request::End(true)) => return Ok(()),
+                    Ok(Request::End(true)) => {
+                        self.commits = true;
+                        return Ok(());
+                    }
                     Ok(Request::End(false)) | Err(_) => return Err(Error::Aborted),
                 },
             };
@@ -135,6 +168,8 @@ impl Work {
                 }
                 Err(error) => {
                     self.pending = Some(task);
+                    // If it runs again, that is because it did not fit the log.
+                    self.turn.become_large();
                     return Err(error);
                 }
             }
@@ -142,11 +177,11 @@ impl Work {
     }
 }
 
-/// Begins a snapshot; it ends when nobody has its line any more.
+/// Begins a snapshot on a worker thread; it ends when its line is dropped.
 ///
 /// # Errors
-/// As [`Database::snapshot`]; there is no thread to be had.
-pub fn snapshot(db: Arc<Database<Control>>) -> Result<Line> {
+/// As [`Database::snapshot`]; the system has no thread left; a signal's exception.
+pub fn snapshot(py: Python<'_>, db: Arc<Database<Control>>) -> PyResult<Line> {
     let (to, requests) = channel();
     let (begun, has_begun) = channel();
     let run = move || {
@@ -161,8 +196,9 @@ pub fn snapshot(db: Arc<Database<Control>>) -> Result<Line> {
             let _ = task.answer.send(task.table.read(&tx, &task.operation));
         }
     };
-    let spawned = std::thread::Builder::new().name("strandline".into()).spawn(run);
-    let thread = spawned.map_err(|source| Error::Io { what: "make a thread".into(), source })?;
-    has_begun.recv().unwrap_or_else(|_| Err(gone()))?;
-    Ok(Line { to, _thread: Some(Arc::new(Joined(Some(thread)))) })
+    let thread = std::thread::Builder::new().name("strandline".into()).spawn(run)?;
+    // A signal leaves the thread to itself: it ends when the snapshot has begun.
+    let begun = patience::receive(py, has_begun)?.unwrap_or_else(|| Err(gone()));
+    let line = Line { to, _thread: Some(Arc::new(Joined(Some(thread)))) };
+    begun.map(|()| line).map_err(of_database)
 }

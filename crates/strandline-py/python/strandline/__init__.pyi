@@ -183,7 +183,14 @@ class Snapshot:
 @final
 class Database:
     @staticmethod
-    def open(path: _Path, *, domain: str | None = None, read_only: bool = False) -> Database: ...
+    def open(
+        path: _Path,
+        *,
+        domain: str | None = None,
+        read_only: bool = False,
+        address_space: int | None = None,
+        memory: int | None = None,
+    ) -> Database: ...
     @staticmethod
     def in_memory() -> Database: ...
     @overload
