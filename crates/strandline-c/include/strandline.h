@@ -169,14 +169,19 @@ typedef struct {
   uint64_t address_space;
   // `STRANDLINE_SYNC`: the most bytes of log; 0: 64 MB.
   uint64_t log_bytes;
-  // `STRANDLINE_SYNC`: bytes of memory for pages of the file; 0: 1 GB.
+  // Bytes of memory for copies of the file's pages and for old versions, at least 4 MB; 0: half of what the machine or the container has, and at
+  // most 1.3 GB.
   uint64_t memory_bytes;
   // Bytes of memory for what snapshots need; 0: 256 MB.
   uint64_t snapshot_bytes;
   // `STRANDLINE_SYNC`: how long a transaction of `strandline_write_later` may stay in memory, in microseconds; 0: 10,000.
   uint64_t flush_interval_us;
+  // Not 0: `strandline_open` opens the database for reading only, as `strandline_open_read_only` does.
+  uint32_t read_only;
+  // For later versions: zero.
+  uint32_t reserved_flag;
   // For later versions: zeros.
-  uint64_t reserved[5];
+  uint64_t reserved[4];
 } StrandlineOptions;
 
 // What a transaction does. 0 commits it. Everything else gives it up, and is what the transaction returns: numbers above 0 are the
@@ -188,285 +193,6 @@ typedef int (*StrandlineBody)(StrandlineTransaction *transaction, void *argument
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
-
-// What went wrong in the last call on this thread; empty if nothing did. The text stays as it is until the next call on this
-// thread.
-const char *strandline_message(void);
-
-// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; makes it if there is no such file. There is a second
-// file beside it, `path.log`. `options`: null for the defaults.
-//
-// # Safety
-// `path` is a string; `options` is null or leads to options; `database` leads to a place for the database.
-int strandline_open(const char *path,
-                    const StrandlineOptions *options,
-                    StrandlineDatabase **database);
-
-// Opens the database at `path` for reading only, beside any number of other readers and no writer.
-//
-// # Safety
-// As `strandline_open`.
-int strandline_open_read_only(const char *path,
-                              const StrandlineOptions *options,
-                              StrandlineDatabase **database);
-
-// Makes everything durable and closes the database. While it has snapshots, and in a transaction's body, it stays open, and this is `STRANDLINE_PARAMETER`; after
-// anything else that this returns it is gone. Maps and objects are closed for themselves, before or after.
-//
-// # Safety
-// `database` is one that was opened, or null; nobody uses it any more.
-int strandline_close(StrandlineDatabase *database);
-
-// Copies the database as it is at one time to a new file at `path`, while other threads read and write.
-//
-// # Safety
-// `database` is open; `path` is a string.
-int strandline_backup(const StrandlineDatabase *database,
-                      const char *path);
-
-// Looks everything over for damage, which takes a while. `damage` becomes null if all is well; otherwise a text, a finding on each line, for
-// `strandline_free`, and the call returns `STRANDLINE_DAMAGED`.
-//
-// # Safety
-// `database` is open; `damage` leads to a place for a pointer.
-int strandline_check(const StrandlineDatabase *database,
-                     char **damage);
-
-// Brings everything home from the log now (`STRANDLINE_SYNC`), so that the next opening after a crash has little to do.
-//
-// # Safety
-// `database` is open.
-int strandline_checkpoint(const StrandlineDatabase *database);
-
-// Runs `body` as one transaction: all that it writes is there when this returns, for everybody and after a power failure too, or
-// nothing is. Returns what the body returned, or what made the transaction fail.
-//
-// # Safety
-// `database` is open; `body` may be called with `argument` until this returns.
-int strandline_write(const StrandlineDatabase *database,
-                     StrandlineBody body,
-                     void *argument);
-
-// As `strandline_write`, without waiting until the transaction is durable: a crash before that takes it back, whole, and all later ones
-// with it. `ticket` becomes what waits for it, for `strandline_ticket_free`; null if nobody will wait.
-//
-// # Safety
-// As `strandline_write`; `ticket` is null or leads to a place for a pointer.
-int strandline_write_later(const StrandlineDatabase *database,
-                           StrandlineBody body,
-                           void *argument,
-                           StrandlineTicket **ticket);
-
-// Waits until the transaction is durable, and with it all that committed before.
-//
-// # Safety
-// `ticket` is one that was given and not freed.
-int strandline_ticket_wait(const StrandlineTicket *ticket);
-
-// Whether the transaction is durable by now: `is_durable` becomes 1 or 0.
-//
-// # Safety
-// As `strandline_ticket_wait`; `is_durable` leads to a place for a number.
-int strandline_ticket_is_durable(const StrandlineTicket *ticket, int *is_durable);
-
-// Gives a ticket back. The transaction becomes durable all the same.
-//
-// # Safety
-// `ticket` is one that was given, only once, or null.
-void strandline_ticket_free(StrandlineTicket *ticket);
-
-// Runs `body`, which can only read: it sees one state of the database, whatever others write meanwhile. After a conflict it runs
-// again. Returns what the body returned, or what made it fail.
-//
-// # Safety
-// As `strandline_write`.
-int strandline_read(const StrandlineDatabase *database,
-                    StrandlineBody body,
-                    void *argument);
-
-// Begins a snapshot: the database as it is now, for reading much or slowly, beside writers, for which nothing waits and which runs once.
-//
-// # Safety
-// `database` is open, and stays so until the snapshot has ended; `snapshot` leads to a place for a pointer.
-int strandline_snapshot_begin(const StrandlineDatabase *database,
-                              StrandlineSnapshot **snapshot);
-
-// What operations read the snapshot through: a transaction that cannot write. Null if `snapshot` is null.
-//
-// # Safety
-// `snapshot` has not ended; what is returned is not used after its end.
-StrandlineTransaction *strandline_snapshot_read(const StrandlineSnapshot *snapshot);
-
-// Ends a snapshot.
-//
-// # Safety
-// `snapshot` is one that has begun, only once, or null.
-void strandline_snapshot_end(StrandlineSnapshot *snapshot);
-
-// Opens the map `name`, in UTF-8, which is made if it is not there. Not inside a transaction.
-//
-// In a database for reading only, one that is not there is `STRANDLINE_NO_TABLE`.
-//
-// # Safety
-// `database` is open; `name` is a string; `map` leads to a place for a pointer.
-int strandline_map_open(const StrandlineDatabase *database, const char *name, StrandlineMap **map);
-
-// Gives what `strandline_map_open` gave back. What is stored stays.
-//
-// # Safety
-// `map` was opened, and is closed once; or null.
-void strandline_map_close(StrandlineMap *map);
-
-// Deletes the map or objects `name` with all that is there: `STRANDLINE_NOT_FOUND` if there are none. Whoever has them open finds
-// `STRANDLINE_NO_TABLE` then. Not inside a transaction.
-//
-// # Safety
-// `database` is open; `name` is a string.
-int strandline_delete(const StrandlineDatabase *database,
-                      const char *name);
-
-// Gives `key` the value `value`.
-//
-// # Safety
-// `transaction` runs; `map` is open; `key` and `value` have as many bytes as their lengths say.
-int strandline_put(StrandlineTransaction *transaction,
-                   const StrandlineMap *map,
-                   const void *key,
-                   size_t key_length,
-                   const void *value,
-                   size_t value_length);
-
-// Copies the value of `key`, for `strandline_free`. `STRANDLINE_NOT_FOUND`: there is no such key.
-//
-// # Safety
-// As `strandline_put`; `value` and `value_length` lead to places for them.
-int strandline_get(StrandlineTransaction *transaction,
-                   const StrandlineMap *map,
-                   const void *key,
-                   size_t key_length,
-                   void **value,
-                   size_t *value_length);
-
-// Removes `key`: `STRANDLINE_NOT_FOUND` if it was not there.
-//
-// # Safety
-// As `strandline_put`.
-int strandline_remove(StrandlineTransaction *transaction,
-                      const StrandlineMap *map,
-                      const void *key,
-                      size_t key_length);
-
-// Begins to go over the keys from `from` on that are less than `to`, in order; with `backwards` other than 0 from the greatest of them on,
-// in the opposite order. Null: no bound.
-//
-// # Safety
-// As `strandline_put`, and so `from` and `to`; `iterator` leads to a place for a pointer.
-int strandline_iterate(StrandlineTransaction *transaction,
-                       const StrandlineMap *map,
-                       const void *from,
-                       size_t from_length,
-                       const void *to,
-                       size_t to_length,
-                       int backwards,
-                       StrandlineIterator **iterator);
-
-// The next key and its value, which stay as they are until the iterator is used again. `STRANDLINE_NOT_FOUND`: there is no further one.
-// After any other failure to read the iterator returns `STRANDLINE_PARAMETER`.
-//
-// # Safety
-// `iterator` has not ended; the others lead to places for what they are named after.
-int strandline_iterator_next(StrandlineIterator *iterator,
-                             const void **key,
-                             size_t *key_length,
-                             const void **value,
-                             size_t *value_length);
-
-// Ends an iterator; in its transaction or after it.
-//
-// # Safety
-// `iterator` is one that has begun, only once and on the same thread, or null.
-void strandline_iterator_end(StrandlineIterator *iterator);
-
-// Opens the objects `name`, in UTF-8, of which there are none at first. Not inside a transaction. A map or other objects have another name.
-//
-// # Safety
-// `database` is open; `name` is a string; `objects` leads to a place for a pointer.
-int strandline_objects_open(const StrandlineDatabase *database,
-                            const char *name,
-                            StrandlineObjects **objects);
-
-// Gives what `strandline_objects_open` gave back. What is stored stays.
-//
-// # Safety
-// `objects` were opened, and are closed once; or null.
-void strandline_objects_close(StrandlineObjects *objects);
-
-// The root, from which a program finds all else: the object that is always at the same offset. It is made of zeros if it is not there, and
-// becomes longer, by zeros, if it has less than `size` bytes; for that the transaction has to be one that writes.
-//
-// # Safety
-// `transaction` runs; `objects` are open; `offset` leads to a place for a number.
-int strandline_root(StrandlineTransaction *transaction,
-                    const StrandlineObjects *objects,
-                    uint64_t size,
-                    uint64_t *offset);
-
-// Makes an object of `size` zeros, 1 to 4,294,967,295. Its offset, a multiple of 2 to the 32nd, is never 0.
-//
-// # Safety
-// As `strandline_root`.
-int strandline_allocate(StrandlineTransaction *transaction,
-                        const StrandlineObjects *objects,
-                        uint64_t size,
-                        uint64_t *offset);
-
-// Copies `length` bytes at `offset` to `into`. An offset may lead into an object: `offset + offsetof(struct node, next)`.
-// `STRANDLINE_INVALID_ADDRESS`: there is no object, or it ends before.
-//
-// # Safety
-// As `strandline_root`; there is room for `length` bytes at `into`.
-int strandline_load(StrandlineTransaction *transaction,
-                    const StrandlineObjects *objects,
-                    uint64_t offset,
-                    void *into,
-                    size_t length);
-
-// Copies `length` bytes from `from` to `offset`, which may lead into an object.
-//
-// # Safety
-// As `strandline_root`; there are `length` bytes at `from`.
-int strandline_store(StrandlineTransaction *transaction,
-                     const StrandlineObjects *objects,
-                     uint64_t offset,
-                     const void *from,
-                     size_t length);
-
-// Frees the object at `offset`. `STRANDLINE_INVALID_FREE`: none begins there.
-//
-// # Safety
-// As `strandline_root`.
-int strandline_release(StrandlineTransaction *transaction,
-                       const StrandlineObjects *objects,
-                       uint64_t offset);
-
-// The size of the object that `offset` leads into.
-//
-// # Safety
-// As `strandline_root`; `size` leads to a place for a number.
-int strandline_size(StrandlineTransaction *transaction,
-                    const StrandlineObjects *objects,
-                    uint64_t offset,
-                    uint64_t *size);
-
-// The object behind the one that `offset` leads into, in no particular order; behind 0 the first. `STRANDLINE_NOT_FOUND`: there is none. So a
-// program finds what nothing leads to any more.
-//
-// # Safety
-// As `strandline_root`; `next` leads to a place for a number.
-int strandline_next(StrandlineTransaction *transaction,
-                    const StrandlineObjects *objects,
-                    uint64_t offset,
-                    uint64_t *next);
 
 // Gives memory back that a function of this library has filled for its caller. `free` of the C library does the same.
 //
@@ -573,7 +299,7 @@ int strandline_remove(StrandlineTransaction *transaction,
                       size_t key_length);
 
 // Begins to go over the keys from `from` on that are less than `to`, in order; with `backwards` other than 0 from the greatest of them on,
-// in the opposite order. Null: no bound.
+// in the opposite order. Null and a length of 0: no bound.
 //
 // # Safety
 // As `strandline_put`, and so `from` and `to`; `iterator` leads to a place for a pointer.
@@ -684,9 +410,13 @@ int strandline_next(StrandlineTransaction *transaction,
                     uint64_t offset,
                     uint64_t *next);
 
-// What went wrong in the last call on this thread; empty if nothing did. The text stays as it is until the next call on this
-// thread.
+// What went wrong in the last call on this thread, in at most 4095 bytes; empty if nothing did. The pointer is the same for all calls on
+// a thread, and valid until the thread ends; the text behind it changes with each call.
 const char *strandline_message(void);
+
+// What a code means, in a text that is never freed. Unlike `strandline_message` it needs no thread and has no details. Numbers above 0
+// are the program's own.
+const char *strandline_error_text(int code);
 
 // Runs `body` as one transaction: all that it writes is there when this returns, for everybody and after a power failure too, or
 // nothing is. Returns what the body returned, or what made the transaction fail.

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use strandline::{Database, Options};
+use strandline::Database;
 
 use crate::options::StrandlineOptions;
 use crate::status::{Stop, answer, in_body, parameter};
@@ -17,7 +17,7 @@ pub struct StrandlineDatabase {
     pub(crate) snapshots: AtomicUsize,
 }
 
-/// Opens a database by `open` and hands it to C.
+/// Opens a database and hands it to C.
 ///
 /// # Safety
 /// As [`strandline_open`].
@@ -25,15 +25,19 @@ unsafe fn open(
     path: *const c_char,
     options: *const StrandlineOptions,
     into: *mut *mut StrandlineDatabase,
-    open: impl FnOnce(&str, &Options) -> strandline::Result<Database>,
+    read_only: bool,
 ) -> c_int {
     answer(|| {
         // SAFETY: the caller promises a string, options or null, and a place.
         unsafe {
             let path = text(path, "a path")?;
-            let options = options.as_ref().copied().unwrap_or_default().options()?;
+            let given = options.as_ref().copied().unwrap_or_default();
+            let options = given.options()?;
             put(into, ptr::null_mut())?;
-            let database = open(path, &options)?;
+            let database = match read_only || given.read_only != 0 {
+                true => Database::open_read_only(path, &options)?,
+                false => Database::open_with(path, &options)?,
+            };
             put(
                 into,
                 Box::into_raw(Box::new(StrandlineDatabase { database, snapshots: AtomicUsize::new(0) })),
@@ -54,7 +58,7 @@ pub unsafe extern "C" fn strandline_open(
     database: *mut *mut StrandlineDatabase,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { open(path, options, database, |path, options| Database::open_with(path, options)) }
+    unsafe { open(path, options, database, false) }
 }
 
 /// Opens the database at `path` for reading only, beside any number of other readers and no writer.
@@ -68,7 +72,7 @@ pub unsafe extern "C" fn strandline_open_read_only(
     database: *mut *mut StrandlineDatabase,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { open(path, options, database, |path, options| Database::open_read_only(path, options)) }
+    unsafe { open(path, options, database, true) }
 }
 
 /// Makes everything durable and closes the database. While it has snapshots, and in a transaction's body, it stays open, and this is `STRANDLINE_PARAMETER`; after

@@ -1,7 +1,8 @@
 //! Strandline for C: databases of named, ordered maps of byte strings and of objects, transactions on them, snapshots, backups.
 //!
 //! `include/strandline.h` is made from this crate; `docs/c.md` introduces it, and `examples` has programs. Every function that
-//! can fail returns a code, [`StrandlineStatus`]; `strandline_message` says in words what went wrong on this thread.
+//! can fail returns a code, [`StrandlineStatus`]; `strandline_message` says in words what went wrong on this thread, and
+//! `strandline_error_text` what a code means.
 
 mod database;
 mod map;
@@ -16,7 +17,7 @@ pub use database::*;
 pub use map::*;
 pub use objects::*;
 pub use options::*;
-pub use status::{StrandlineStatus, strandline_message};
+pub use status::{StrandlineStatus, strandline_error_text, strandline_message};
 pub use transaction::*;
 
 use status::{Stop, parameter};
@@ -56,17 +57,39 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Stop> {
     text.to_str().map_err(|_| parameter(format!("{what} has to be UTF-8")))
 }
 
-/// The bytes at `bytes`.
+/// The bytes at `bytes`, of which there may be `most`.
+///
+/// # Errors
+/// Returns `STRANDLINE_PARAMETER` for more, before anything is read, and for bytes at null.
 ///
 /// # Safety
-/// `length` is 0, or `bytes` is null, or that many bytes there stay as they are for `'a`.
-unsafe fn slice<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Stop> {
+/// `length` is 0 or more than `most`, or `bytes` is null, or that many bytes there stay as they are for `'a`.
+unsafe fn slice<'a>(bytes: *const c_void, length: usize, what: &str, most: u64) -> Result<&'a [u8], Stop> {
     match length {
         0 => Ok(&[]),
-        _ if bytes.is_null() => Err(parameter(format!("{length} bytes are said to be at NULL"))),
+        _ if length as u64 > most => Err(parameter(format!("{what} has {length} bytes: at most {most} are possible"))),
+        _ if bytes.is_null() => Err(parameter(format!("{what} has {length} bytes at NULL"))),
         // SAFETY: the caller promises the bytes.
         _ => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), length) }),
     }
+}
+
+/// A key.
+///
+/// # Safety
+/// As [`slice`].
+unsafe fn key<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Stop> {
+    // SAFETY: the caller promises the bytes.
+    unsafe { slice(bytes, length, "the key", 4096) }
+}
+
+/// A value, or a part of an object.
+///
+/// # Safety
+/// As [`slice`].
+unsafe fn value<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Stop> {
+    // SAFETY: the caller promises the bytes.
+    unsafe { slice(bytes, length, "the value", u32::MAX.into()) }
 }
 
 /// A copy of `bytes` for C, which gives it back with `strandline_free`.

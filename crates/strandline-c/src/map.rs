@@ -11,7 +11,7 @@ use strandline::{Range, Table};
 use crate::database::StrandlineDatabase;
 use crate::status::{answer, not_found, parameter};
 use crate::transaction::{StrandlineTransaction, running};
-use crate::{for_c, put, reference, slice, text};
+use crate::{for_c, put, reference, text};
 
 /// A map of byte strings to byte strings, ordered by its keys' bytes; keys have up to 4096 bytes, values up to 4 GiB. For all
 /// threads, and all transactions of its database.
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn strandline_put(
         // SAFETY: as the caller promises.
         let (tx, map, key, value) = unsafe {
             let tx = running(transaction)?.writer()?;
-            (tx, reference(map, "a map")?, slice(key, key_length)?, slice(value, value_length)?)
+            (tx, reference(map, "a map")?, crate::key(key, key_length)?, crate::value(value, value_length)?)
         };
         map.table.insert(tx, key, value)?;
         Ok(())
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn strandline_get(
         let (running, map, key) = unsafe {
             put(value, ptr::null_mut())?;
             put(value_length, 0)?;
-            (running(transaction)?, reference(map, "a map")?, slice(key, key_length)?)
+            (running(transaction)?, reference(map, "a map")?, crate::key(key, key_length)?)
         };
         let found = map.table.read_with(running.view, key, |bytes| (for_c(bytes), bytes.len()))?;
         let (copy, length) = found.ok_or_else(|| not_found("there is no such key"))?;
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn strandline_remove(
     answer(|| {
         // SAFETY: as the caller promises.
         let (tx, map, key) =
-            unsafe { (running(transaction)?.writer()?, reference(map, "a map")?, slice(key, key_length)?) };
+            unsafe { (running(transaction)?.writer()?, reference(map, "a map")?, crate::key(key, key_length)?) };
         match map.table.remove(tx, key)? {
             Some(_) => Ok(()),
             None => Err(not_found("there is no such key")),
@@ -160,7 +160,7 @@ pub struct StrandlineIterator {
 }
 
 /// Begins to go over the keys from `from` on that are less than `to`, in order; with `backwards` other than 0 from the greatest of them on,
-/// in the opposite order. Null: no bound.
+/// in the opposite order. Null and a length of 0: no bound.
 ///
 /// # Safety
 /// As `strandline_put`, and so `from` and `to`; `iterator` leads to a place for a pointer.
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn strandline_iterate(
             put(iterator, ptr::null_mut())?;
             let running = running::<'static>(transaction)?;
             let edge = |at: *const c_void, length, bound: fn(&'static [u8]) -> Bound<&'static [u8]>| {
-                if at.is_null() { Ok(Bound::Unbounded) } else { slice(at, length).map(bound) }
+                if at.is_null() && length == 0 { Ok(Bound::Unbounded) } else { crate::key(at, length).map(bound) }
             };
             let bounds = (edge(from, from_length, Bound::Included)?, edge(to, to_length, Bound::Excluded)?);
             let range = reference(map, "a map")?.table.range::<[u8], _>(running.view, bounds)?;

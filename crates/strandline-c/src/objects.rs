@@ -14,7 +14,7 @@ use strandline::{Error, Table, Tx, View};
 use crate::database::StrandlineDatabase;
 use crate::status::{Stop, StrandlineStatus, answer, not_found, parameter};
 use crate::transaction::{StrandlineTransaction, running};
-use crate::{put, reference, slice, text};
+use crate::{put, reference, text, value};
 
 /// Objects of a database, by offset. For all threads, and all transactions of its database.
 pub struct StrandlineObjects {
@@ -288,8 +288,10 @@ pub unsafe extern "C" fn strandline_load(
         // SAFETY: as the caller promises. What C has not initialised yet becomes zeros first.
         unsafe {
             let (running, objects) = (running(transaction)?, reference(objects, "objects")?);
+            // Before anything is written where C may have less room than it says.
+            objects.check(running.view, offset, length as u64)?;
             if length == 0 {
-                return objects.check(running.view, offset, 0);
+                return Ok(());
             }
             reference(into.cast::<u8>(), "a place to read to")?;
             into.cast::<u8>().write_bytes(0, length);
@@ -314,7 +316,7 @@ pub unsafe extern "C" fn strandline_store(
         // SAFETY: as the caller promises.
         unsafe {
             let tx = running(transaction)?.writer()?;
-            reference(objects, "objects")?.write(tx, offset, slice(from, length)?)
+            reference(objects, "objects")?.write(tx, offset, value(from, length)?)
         }
     })
 }

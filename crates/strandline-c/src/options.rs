@@ -35,19 +35,24 @@ pub struct StrandlineOptions {
     pub address_space: u64,
     /// `STRANDLINE_SYNC`: the most bytes of log; 0: 64 MB.
     pub log_bytes: u64,
-    /// `STRANDLINE_SYNC`: bytes of memory for pages of the file; 0: 1 GB.
+    /// Bytes of memory for copies of the file's pages and for old versions, at least 4 MB; 0: half of what the machine or the container has, and at
+    /// most 1.3 GB.
     pub memory_bytes: u64,
     /// Bytes of memory for what snapshots need; 0: 256 MB.
     pub snapshot_bytes: u64,
     /// `STRANDLINE_SYNC`: how long a transaction of `strandline_write_later` may stay in memory, in microseconds; 0: 10,000.
     pub flush_interval_us: u64,
+    /// Not 0: `strandline_open` opens the database for reading only, as `strandline_open_read_only` does.
+    pub read_only: u32,
+    /// For later versions: zero.
+    pub reserved_flag: u32,
     /// For later versions: zeros.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 4],
 }
 
 impl StrandlineOptions {
     pub(crate) fn options(&self) -> Result<Options, Stop> {
-        if self.reserved != [0; 5] {
+        if (self.reserved_flag, self.reserved) != (0, [0; 4]) {
             return Err(parameter(
                 "the reserved options have to be 0: set all of StrandlineOptions to zeros first",
             ));

@@ -1,7 +1,7 @@
 //! How calls end: codes, and a message for each thread.
 
-use std::cell::{Cell, RefCell};
-use std::ffi::{CString, c_char, c_int};
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use strandline::{Error, ErrorKind};
@@ -181,8 +181,13 @@ pub(crate) fn not_found(what: &str) -> Stop {
     Stop::Status(STRANDLINE_NOT_FOUND, what.into())
 }
 
+/// Bytes of a message, with the zero at its end.
+const MESSAGE_BYTES: usize = 4096;
+
 thread_local! {
-    static MESSAGE: RefCell<CString> = RefCell::default();
+    /// The message of this thread's last call. It never moves, so that C may read it at any time. It has no destructor, so that calls in other
+    /// destructors of the thread have it, too.
+    static MESSAGE: [Cell<u8>; MESSAGE_BYTES] = const { [const { Cell::new(0) }; MESSAGE_BYTES] };
     /// Bodies of transactions that run in this thread, one in another.
     static BODIES: Cell<u32> = const { Cell::new(0) };
     /// Whether an operation has panicked since the last body began.
@@ -209,18 +214,20 @@ pub(crate) fn run_body(body: impl FnOnce() -> c_int) -> Result<(), Stop> {
 
 const INTERNAL: &str = "an internal error; please report it";
 
-/// Keeps the message for `strandline_message`; an empty one takes it away. There is none in a thread that ends, whose destructors may call.
+/// Keeps the message for `strandline_message`, as much of it as there is room for; an empty one takes it away.
 fn remember(message: &str) {
-    let _ = MESSAGE.try_with(|last| {
-        let mut last = last.borrow_mut();
-        if !(message.is_empty() && last.is_empty()) {
-            *last = CString::new(message.replace('\0', " ")).unwrap_or_default();
+    MESSAGE.with(|place| {
+        let mut kept = message.len().min(MESSAGE_BYTES - 1);
+        while !message.is_char_boundary(kept) {
+            kept -= 1;
         }
+        let bytes = message[..kept].bytes().map(|byte| if byte == 0 { b' ' } else { byte });
+        place.iter().zip(bytes.chain([0])).for_each(|(place, byte)| place.set(byte));
     });
 }
 
 fn has_message() -> bool {
-    MESSAGE.try_with(|last| !last.borrow().is_empty()).unwrap_or(false)
+    MESSAGE.with(|message| message[0].get() != 0)
 }
 
 /// Runs a call of the library: what C is told of how it ended. A panic must not run into C.
@@ -245,9 +252,72 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
     status as c_int
 }
 
-/// What went wrong in the last call on this thread; empty if nothing did. The text stays as it is until the next call on this
-/// thread.
+/// The text of each code; a test compares them with the header.
+const TEXTS: [(StrandlineStatus, &CStr); 46] = [
+    (STRANDLINE_OK, c"success"),
+    (STRANDLINE_NOT_FOUND, c"there is no such key, or no further one"),
+    (STRANDLINE_INTERNAL, c"an internal error; please report it"),
+    (STRANDLINE_IO, c"a system call failed"),
+    (STRANDLINE_PARAMETER, c"an argument is not valid"),
+    (STRANDLINE_NOT_A_POOL, c"the file is not a Strandline database"),
+    (STRANDLINE_NEWER_FORMAT, c"a newer Strandline wrote the file"),
+    (STRANDLINE_OLDER_FORMAT, c"the file has a format that is no longer read"),
+    (STRANDLINE_DAMAGED_HEADER, c"the header of the file is damaged"),
+    (STRANDLINE_SEVERAL_LINKS, c"the file has several hard links"),
+    (STRANDLINE_TRUNCATED, c"the file is shorter than its header says"),
+    (STRANDLINE_DAMAGED, c"the stored data is damaged"),
+    (STRANDLINE_IRREPARABLE, c"a repair would lose data"),
+    (STRANDLINE_MISSING, c"the file has no root"),
+    (STRANDLINE_WRONG_STRUCTURE, c"the file has a root of another kind"),
+    (STRANDLINE_INCOMPLETE, c"the creation of the root was interrupted"),
+    (STRANDLINE_LOCKED, c"the file is open already, in this process or in another"),
+    (STRANDLINE_WRONG_LAYOUT, c"the file belongs to another program"),
+    (STRANDLINE_WRONG_DOMAIN, c"the file was not closed under another domain: open it under that one first"),
+    (STRANDLINE_UNPROTECTED, c"the file was used without persistence and not closed"),
+    (STRANDLINE_NOT_PERSISTENT_MEMORY, c"the file is not on persistent memory"),
+    (STRANDLINE_LOG_FILE, c"the log file is missing or does not belong to the database"),
+    (STRANDLINE_UNSUPPORTED_INSTRUCTION, c"the processor lacks an instruction"),
+    (STRANDLINE_NO_PROTECTION_KEY, c"there is no memory protection key"),
+    (STRANDLINE_UNSUPPORTED, c"the operation is not possible in this domain"),
+    (STRANDLINE_OTHER_SCHEME, c"a scheme of the laboratory left the file"),
+    (STRANDLINE_FULL, c"the disk is full, or the database has its greatest size"),
+    (STRANDLINE_TRANSACTION_TOO_LARGE, c"the transaction is larger than its log"),
+    (STRANDLINE_OUTSIDE_LOCK_SET, c"a write outside the declared locks"),
+    (STRANDLINE_NO_FREE_LOG, c"all logs are in use"),
+    (STRANDLINE_TOO_MANY_SNAPSHOTS, c"there are as many snapshots as there can be"),
+    (STRANDLINE_SNAPSHOT_ENDED, c"the snapshot was ended: it needed more memory than snapshot_bytes"),
+    (STRANDLINE_NESTED, c"the thread has a transaction of this database open"),
+    (STRANDLINE_FORKED, c"the database was opened before a fork, in the other process"),
+    (STRANDLINE_INVALID_ADDRESS, c"there is no object at the offset, or it ends too early"),
+    (STRANDLINE_INVALID_FREE, c"there is no object to free at the offset"),
+    (STRANDLINE_DANGLING, c"a pointer in the file refers to freed memory"),
+    (STRANDLINE_ROOT_LAYOUT, c"the file is a store with a root of its own type"),
+    (STRANDLINE_NO_TABLE, c"there is no such map"),
+    (STRANDLINE_TABLE_TYPES, c"the table of that name has other types"),
+    (STRANDLINE_INTERRUPTED, c"the transaction cannot go on: return from its body"),
+    (STRANDLINE_READ_ONLY, c"a write where only reads are possible"),
+    (STRANDLINE_ABORTED, c"the transaction was rolled back"),
+    (STRANDLINE_POISONED, c"the database failed earlier: close it, repair the device, open it again"),
+    (STRANDLINE_CHECKSUM_FILE, c"the checksum file is damaged or does not belong to the database"),
+    (STRANDLINE_UNSUPPORTED_DOMAIN, c"this kind of machine or system does not have the domain"),
+];
+
+/// What went wrong in the last call on this thread, in at most 4095 bytes; empty if nothing did. The pointer is the same for all calls on
+/// a thread, and valid until the thread ends; the text behind it changes with each call.
 #[unsafe(no_mangle)]
 pub extern "C" fn strandline_message() -> *const c_char {
-    MESSAGE.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    MESSAGE.with(|message| message.as_ptr().cast())
+}
+
+/// What a code means, in a text that is never freed. Unlike `strandline_message` it needs no thread and has no details. Numbers above 0
+/// are the program's own.
+#[unsafe(no_mangle)]
+pub extern "C" fn strandline_error_text(code: c_int) -> *const c_char {
+    let known = TEXTS.iter().find(|(status, _)| *status as c_int == code);
+    let text = match known {
+        Some((_, text)) => text,
+        None if code > 0 => c"a code of the program's own",
+        None => c"an unknown code",
+    };
+    text.as_ptr()
 }

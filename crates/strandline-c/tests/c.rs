@@ -1,6 +1,7 @@
 //! The header is the one that the source gives. C programs compile against it as C and as C++ without a warning, do what they should, leave
 //! nothing behind under valgrind, and find what they had committed when they were killed.
 
+use std::ffi::CStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,11 +11,8 @@ const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 #[test]
 fn the_header_is_current() {
     let config = cbindgen::Config::from_file(Path::new(FOLDER).join("cbindgen.toml")).unwrap();
-    let mut builder = cbindgen::Builder::new().with_config(config);
-    // The source files alone: nothing else is exported, and no other tool is needed.
-    for file in ["status", "options", "database", "transaction", "map", "objects", "lib"] {
-        builder = builder.with_src(format!("{FOLDER}/src/{file}.rs"));
-    }
+    // The source alone, which leads to its modules: nothing else is exported, and no other tool is needed.
+    let builder = cbindgen::Builder::new().with_config(config).with_src(format!("{FOLDER}/src/lib.rs"));
     let mut made = Vec::new();
     builder.generate().unwrap().write(&mut made);
     let made = String::from_utf8(made).unwrap();
@@ -24,6 +22,54 @@ fn the_header_is_current() {
     }
     let stored = std::fs::read_to_string(header).unwrap_or_default();
     assert!(stored == made, "run the test with STRANDLINE_WRITE_HEADER=1 and commit include/strandline.h");
+}
+
+/// The header without its comments.
+fn declarations() -> String {
+    let header = std::fs::read_to_string(format!("{FOLDER}/include/strandline.h")).unwrap();
+    header.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_header_declares_each_function_once() {
+    let header = declarations();
+    let mut declared: Vec<&str> = header
+        .match_indices("strandline_")
+        .filter_map(|(at, _)| header[at..].split_once('(').map(|(name, _)| name))
+        .filter(|name| name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_'))
+        .collect();
+    declared.sort_unstable();
+    let all = declared.len();
+    declared.dedup();
+    assert_eq!(declared.len(), all);
+    // Those of the source.
+    let mut exported = Vec::new();
+    for file in std::fs::read_dir(format!("{FOLDER}/src")).unwrap() {
+        let source = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let functions = source.split("#[unsafe(no_mangle)]").skip(1);
+        exported.extend(functions.map(|function| {
+            let name = function.split_once("fn ").unwrap().1;
+            name.split_once('(').unwrap().0.to_owned()
+        }));
+    }
+    exported.sort_unstable();
+    assert_eq!(declared, exported);
+}
+
+#[test]
+fn every_status_has_a_text_of_its_own() {
+    let text = |code| unsafe { CStr::from_ptr(strandline_c::strandline_error_text(code)) }.to_str().unwrap();
+    let header = declarations();
+    let codes: Vec<i32> = header
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("STRANDLINE_")?.split_once(" = "))
+        .map(|(_, code)| code.trim_end_matches(',').parse().unwrap())
+        .collect();
+    let (unknown, own) = (text(i32::MIN), text(1));
+    let mut texts: Vec<&str> = codes.iter().map(|&code| text(code)).chain([unknown, own]).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    assert!(codes.len() > 40 && texts.len() == codes.len() + 2, "{codes:?} {texts:?}");
 }
 
 /// Whether there is such a program; otherwise says that the test is skipped.
@@ -177,6 +223,18 @@ fn every_function_does_what_the_header_says() {
         let file = program.with_extension("db");
         assert_eq!(run(&program, &["once", file.to_str().unwrap()]), "all is well\n");
     }
+}
+
+/// What the program writes to a closed descriptor must not reach a file of the database. With its output closed, its code is all that is known.
+#[test]
+fn standard_descriptors_may_be_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile_with_strandline("tests/c/everything.c", Language::C, folder.path()) else {
+        return;
+    };
+    let file = folder.path().join("file");
+    run(&program, &["closed", file.to_str().unwrap()]);
+    assert_eq!(run(&program, &["verify", file.to_str().unwrap()]), "found 2\n");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 /* All of strandline.h, as C and as C++: `everything once FILE` calls each function and looks at what it does; `everything work FILE`
- * commits until it is killed and says what it has committed; `everything verify FILE` looks whether all of that is there. */
+ * commits until it is killed and says what it has committed; `everything verify FILE` looks whether all of that is there; `everything
+ * closed FILE` closes the standard descriptors, commits and writes messages to them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "strandline.h"
 
@@ -226,6 +228,108 @@ static void walks(void) {
     strandline_map_close(large);
 }
 
+/* Lengths that nothing has are errors, and nothing there is read or written. */
+static int lengths(StrandlineTransaction *tx, void *argument) {
+    static const size_t wrong[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 2 + 1, (size_t)1 << 33};
+    uint64_t root, size;
+    void *value;
+    size_t length;
+    StrandlineIterator *it;
+    (void)argument;
+    EXPECT(strandline_root(tx, nodes, sizeof(struct list), &root), 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        size_t n = wrong[i];
+        for (int is_null = 0; is_null < 2; is_null++) {
+            const char *at = is_null ? NULL : "x";
+            char into = 'x';
+            EXPECT(strandline_put(tx, rows, at, n, "x", 1), STRANDLINE_PARAMETER);
+            EXPECT(strandline_put(tx, rows, "x", 1, at, n), STRANDLINE_PARAMETER);
+            EXPECT(strandline_get(tx, rows, at, n, &value, &length), STRANDLINE_PARAMETER);
+            EXPECT(strandline_remove(tx, rows, at, n), STRANDLINE_PARAMETER);
+            EXPECT(strandline_iterate(tx, rows, at, n, NULL, 0, 0, &it), STRANDLINE_PARAMETER);
+            EXPECT(strandline_iterate(tx, rows, NULL, 0, at, n, 0, &it), STRANDLINE_PARAMETER);
+            EXPECT(strandline_store(tx, nodes, root, at, n), STRANDLINE_PARAMETER);
+            EXPECT(strandline_load(tx, nodes, root, is_null ? NULL : &into, n), STRANDLINE_INVALID_ADDRESS);
+            EXPECT(into, 'x');
+        }
+        EXPECT(strandline_root(tx, nodes, n, &size), STRANDLINE_PARAMETER);
+        EXPECT(strandline_allocate(tx, nodes, n, &size), STRANDLINE_PARAMETER);
+    }
+    EXPECT(strandline_put(tx, rows, "x", 4097, "x", 1), STRANDLINE_PARAMETER);
+    EXPECT(strandline_put(tx, rows, "x", 1, NULL, 1), STRANDLINE_PARAMETER);
+    EXPECT(strandline_iterate(tx, rows, NULL, 1, NULL, 0, 0, &it), STRANDLINE_PARAMETER);
+    EXPECT(strandline_load(tx, nodes, root, NULL, 8), STRANDLINE_PARAMETER);
+    /* NULL and 0 are an empty string. */
+    EXPECT(strandline_put(tx, rows, NULL, 0, NULL, 0), 0);
+    EXPECT(strandline_get(tx, rows, NULL, 0, &value, &length), 0);
+    EXPECT(value != NULL && length == 0, 1);
+    strandline_free(value);
+    EXPECT(strandline_remove(tx, rows, NULL, 0), 0);
+    EXPECT(strandline_load(tx, nodes, root, NULL, 0), 0);
+    EXPECT(strandline_store(tx, nodes, root, NULL, 0), 0);
+    return 42;
+}
+
+/* The message is at one place, whatever calls follow, and is cut where it is too long for that. */
+static void messages(void) {
+    static char name[10000];
+    const char *message = strandline_message();
+    StrandlineMap *map;
+    memset(name, 'n', sizeof name - 1);
+    for (size_t i = 0; i + 2 < sizeof name; i += 2)
+        memcpy(name + i, "\xc3\xa9", 2);
+    name[sizeof name - 1] = 0;
+    EXPECT(strandline_map_open(db, name, &map), STRANDLINE_PARAMETER);
+    EXPECT(strlen(message) > 0, 1);
+    EXPECT(strandline_open(name, NULL, NULL), STRANDLINE_PARAMETER);
+    StrandlineDatabase *other;
+    EXPECT(strandline_open(name, NULL, &other), STRANDLINE_IO);
+    EXPECT(strlen(message) > 4000 && strlen(message) < 4096, 1);
+    EXPECT(strandline_open("/no/such/folder/file", NULL, &other), STRANDLINE_IO);
+    EXPECT(message == strandline_message(), 1);
+    EXPECT(strstr(message, "/no/such/folder") != NULL, 1);
+    EXPECT(strcmp(strandline_error_text(STRANDLINE_OK), "success"), 0);
+}
+
+/* How a database may be opened: each wrong option is an error that names it. */
+static void options(const char *path) {
+    StrandlineDatabase *other;
+    StrandlineOptions options;
+    memset(&options, 0, sizeof options);
+    options.address_space = 4095;
+    EXPECT(strandline_open(path, &options, &other), STRANDLINE_PARAMETER);
+    EXPECT(strstr(strandline_message(), "address_space") != NULL, 1);
+    options.address_space = 64 << 20;
+    options.memory_bytes = 16 << 20;
+    EXPECT(strandline_open(path, &options, &other), 0);
+    EXPECT(strandline_close(other), 0);
+    options.read_only = 1;
+    EXPECT(strandline_open(path, &options, &other), 0);
+    EXPECT(strandline_map_open(other, "none", &rows), STRANDLINE_NO_TABLE);
+    EXPECT(strandline_close(other), 0);
+    options.reserved_flag = 1;
+    EXPECT(strandline_open(path, &options, &other), STRANDLINE_PARAMETER);
+}
+
+static int closed(const char *path) {
+    static char message[1 << 16]; /* More than a header, and than a file's first pages. */
+    uint64_t n;
+    int sent = 0;
+    char *damage;
+    memset(message, 'm', sizeof message);
+    for (int descriptor = 0; descriptor < 3; descriptor++)
+        close(descriptor);
+    for (n = 1; n <= 2; n++) {
+        open_all(path, 0);
+        for (int descriptor = 0; descriptor < 3; descriptor++)
+            sent += write(descriptor, message, sizeof message) > 0;
+        EXPECT(strandline_write(db, step, &n), 0);
+        EXPECT(strandline_check(db, &damage), 0);
+        close_all();
+    }
+    return sent <= 6 ? 0 : 3; /* Whether it went anywhere does not matter. */
+}
+
 static int read_only(StrandlineTransaction *tx, void *argument) {
     (void)argument;
     return strandline_put(tx, rows, "a", 1, "gone", 4);
@@ -243,6 +347,8 @@ static void once(const char *path) {
     EXPECT(strstr(strandline_message(), "/no/such/folder") != NULL, 1);
     open_all(path, 0);
     walks();
+    messages();
+    EXPECT(strandline_write(db, lengths, NULL), 42);
     EXPECT(strandline_open(path, NULL, &other), STRANDLINE_LOCKED);
     EXPECT(strandline_write(db, step, &n), 0);
     EXPECT(strandline_snapshot_begin(db, &snapshot), 0);
@@ -281,6 +387,8 @@ static void once(const char *path) {
     EXPECT(found, 50);
     EXPECT(strandline_write(db, step, &n), STRANDLINE_READ_ONLY);
     close_all();
+    snprintf(copy, sizeof copy, "%s.options", path);
+    options(copy);
     puts("all is well");
 }
 
@@ -292,6 +400,8 @@ int main(int argc, char **argv) {
         once(argv[2]);
         return 0;
     }
+    if (strcmp(argv[1], "closed") == 0)
+        return closed(argv[2]);
     open_all(argv[2], 0);
     if (strcmp(argv[1], "work") == 0) {
         EXPECT(strandline_read(db, verify, &n), 0);
