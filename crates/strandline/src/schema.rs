@@ -215,11 +215,20 @@ fn is_called(known: &str, name: &str) -> bool {
     known.split_once('#').map_or(known, |(own, _)| own) == name
 }
 
-/// What became of the types of `old`: a line for each type or field that differs, as an error's message has it.
+/// What became of the types of `old`: a line for each type or field that differs, as an error's message has it. Of a type whose version in `old` is the
+/// newer one, that alone.
 pub(crate) fn differences(old: &Types, new: &Types) -> String {
     let mut lines = String::new();
     for now in new.all() {
         let Some(before) = old.get(&now.name).filter(|before| before.layout != now.layout) else { continue };
+        if before.version > now.version {
+            let _ = write!(
+                lines,
+                "\n  {}: a newer program wrote version {}, and this program has version {}: use the newer one",
+                now.name, before.version, now.version
+            );
+            continue;
+        }
         if before.version != now.version {
             let _ = write!(lines, "\n  {}: version {} became {}", now.name, before.version, now.version);
         }
@@ -338,6 +347,13 @@ mod tests {
              \n  Shape::_Circle: no longer there"
         );
         assert_eq!(differences(&now, &now), "");
+        let back = differences(&now, &before);
+        assert_eq!(
+            back,
+            "\n  Person: a newer program wrote version 2, and this program has version 1: use the newer one\
+             \n  Shape::_Circle: new\
+             \n  Shape::_Box: no longer there"
+        );
     }
 
     /// A layout has of what a pointer leads to the name alone.
