@@ -18,10 +18,16 @@ struct Routines {
     vfs_register: unsafe extern "C" fn(*mut ffi::sqlite3_vfs, c_int) -> c_int,
     _between: [*const c_void; LOG - 143],
     log: unsafe extern "C" fn(c_int, *const c_char, ...),
+    _behind: [*const c_void; URI_BOOLEAN - LOG - 1],
+    uri_boolean: unsafe extern "C" fn(*const c_char, *const c_char, c_int) -> c_int,
+    _uri_int64: *const c_void,
+    uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
 }
 
-/// Where `log` is.
+/// The index of `log`.
 const LOG: usize = 167;
+/// The index of `uri_boolean`.
+const URI_BOOLEAN: usize = 187;
 
 /// What SQLite calls when it loads the library, by the name of its file: registers the VFS `strandline`.
 ///
@@ -40,7 +46,13 @@ pub unsafe extern "C" fn sqlite3_strandlinesqlite_init(
 ) -> c_int {
     // SAFETY: every SQLite since 3.7 has these routines there, and they stay.
     let routines = unsafe { &*routines.cast::<Routines>() };
-    let sqlite = Sqlite { find: routines.vfs_find, register: routines.vfs_register, log: routines.log };
+    let sqlite = Sqlite {
+        find: routines.vfs_find,
+        register: routines.vfs_register,
+        uri_boolean: routines.uri_boolean,
+        uri_parameter: routines.uri_parameter,
+        log: routines.log,
+    };
     // SAFETY: the functions are SQLite's. The VFS is used by connections that know nothing of the one that has loaded it.
     match unsafe { register_in(sqlite) } {
         Ok(()) => ffi::SQLITE_OK_LOAD_PERMANENTLY,
@@ -89,7 +101,13 @@ pub fn register() -> strandline_core::Result<()> {
 
 /// The functions of the SQLite that is linked.
 pub(crate) fn linked() -> Sqlite {
-    Sqlite { find: ffi::sqlite3_vfs_find, register: ffi::sqlite3_vfs_register, log: ffi::sqlite3_log }
+    Sqlite {
+        find: ffi::sqlite3_vfs_find,
+        register: ffi::sqlite3_vfs_register,
+        uri_boolean: ffi::sqlite3_uri_boolean,
+        uri_parameter: ffi::sqlite3_uri_parameter,
+        log: ffi::sqlite3_log,
+    }
 }
 
 #[cfg(test)]
@@ -106,10 +124,18 @@ mod tests {
         ) -> c_int {
             // SAFETY: SQLite's own.
             let routines = unsafe { &*routines.cast::<Routines>() };
-            let found = [routines.vfs_find as usize, routines.vfs_register as usize, routines.log as usize];
-            let linked: [usize; 3] = [
+            let found = [
+                routines.vfs_find as usize,
+                routines.vfs_register as usize,
+                routines.uri_boolean as usize,
+                routines.uri_parameter as usize,
+                routines.log as usize,
+            ];
+            let linked: [usize; 5] = [
                 ffi::sqlite3_vfs_find as *const () as usize,
                 ffi::sqlite3_vfs_register as *const () as usize,
+                ffi::sqlite3_uri_boolean as *const () as usize,
+                ffi::sqlite3_uri_parameter as *const () as usize,
                 ffi::sqlite3_log as *const () as usize,
             ];
             if found == linked { ffi::SQLITE_OK } else { ffi::SQLITE_ERROR }

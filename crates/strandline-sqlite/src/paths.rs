@@ -1,7 +1,7 @@
 //! Databases by their paths: each is a pool of its own, in the file that SQLite names.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -54,20 +54,56 @@ pub(crate) fn full_name(name: &[u8]) -> Vec<u8> {
     whole.map_or_else(|_| name.to_vec(), |whole| whole.into_os_string().as_bytes().to_vec())
 }
 
+/// How a database is opened. Where the process has it open already, only `read_only` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct How {
+    pub create: bool,
+    pub read_only: bool,
+    /// [`Options::address_space`].
+    pub address_space: Option<u64>,
+    /// [`Options::memory`].
+    pub memory: Option<u64>,
+}
+
+impl How {
+    /// Reads the parameters of a URI: `boolean` and `text` return one by its name.
+    ///
+    /// # Errors
+    /// Returns [`Error::Parameter`] for a text that is no number of bytes.
+    pub fn new<'a>(
+        create: bool,
+        read_only: bool,
+        boolean: impl Fn(&CStr) -> bool,
+        text: impl Fn(&CStr) -> Option<&'a [u8]>,
+    ) -> Result<Self> {
+        let bytes = |name: &CStr| {
+            let Some(given) = text(name) else { return Ok(None) };
+            let number = std::str::from_utf8(given).ok().and_then(|given| given.parse().ok());
+            number.map(Some).ok_or_else(|| {
+                let (name, given) = (name.to_string_lossy(), String::from_utf8_lossy(given));
+                Error::Parameter(format!("{name}={given}: expected a number of bytes such as 67108864"))
+            })
+        };
+        let read_only = read_only || boolean(c"read_only") || boolean(c"immutable");
+        let (address_space, memory) = (bytes(c"address_space")?, bytes(c"memory")?);
+        Ok(Self { create: create && !read_only, read_only, address_space, memory })
+    }
+}
+
 impl Paths {
     /// The database at `name`, and its file's number in the pool.
-    pub fn database(&self, name: &[u8], create: bool, read_only: bool) -> Result<(Arc<Shared>, u64)> {
+    pub fn database(&self, name: &[u8], how: How) -> Result<(Arc<Shared>, u64)> {
         let mut open = locked(&self.open);
         if let Some(shared) = open.get(path(name)).and_then(Weak::upgrade) {
             let mut state = shared.state();
-            if !read_only && state.pool.as_ref().is_some_and(|pool| pool.read_only) {
-                write_too(&mut state, path(name))?;
+            if !how.read_only && state.pool.as_ref().is_some_and(|pool| pool.read_only) {
+                write_too(&mut state, path(name), how)?;
             }
             let number = state.number(DATABASE)?;
             drop(state);
             return Ok((shared, number));
         }
-        let (storage, pool) = open_at(path(name), create, read_only)?;
+        let (storage, pool) = open_at(path(name), how)?;
         let shared = Arc::new(Shared::new(Commit::Buffered, Some(storage), Some(pool)));
         let number = shared.state().number(DATABASE)?;
         open.insert(path(name).to_owned(), Arc::downgrade(&shared));
@@ -84,17 +120,18 @@ impl Paths {
 }
 
 /// Opens the pool at `path` once more, to be written, while connections have it that only read and none of them does so now.
-fn write_too(state: &mut State, path: &Path) -> Result<()> {
+fn write_too(state: &mut State, path: &Path, how: How) -> Result<()> {
     if !state.locks.values().all(Locks::is_free) {
         let by = Some("a connection of this process, which reads now".into());
         return Err(Error::Locked { path: path.into(), held: "reading", by });
     }
     // It can be open only once.
     (state.storage, state.pool) = (None, None);
-    let opened = open_at(path, false, false);
+    let how = How { create: false, ..how };
+    let opened = open_at(path, how);
     let (now, error) = match opened {
         Ok(opened) => (Ok(opened), None),
-        Err(error) => (open_at(path, false, true), Some(error)),
+        Err(error) => (open_at(path, How { read_only: true, ..how }), Some(error)),
     };
     if let Ok((storage, pool)) = now {
         (state.storage, state.pool) = (Some(storage), Some(pool));
@@ -103,8 +140,10 @@ fn write_too(state: &mut State, path: &Path) -> Result<()> {
 }
 
 /// A database's pool, and what keeps its file.
-fn open_at(path: &Path, create: bool, read_only: bool) -> Result<(Box<dyn Storage + Send>, Opened)> {
-    let mut options = Options { layout_name: "SQLite".into(), ..Options::default() };
+fn open_at(path: &Path, how: How) -> Result<(Box<dyn Storage + Send>, Opened)> {
+    let How { create, read_only, address_space, memory } = how;
+    let mut options =
+        Options { layout_name: "SQLite".into(), address_space, memory, ..Options::default() };
     // One connection writes at a time, and what it writes between two commits should fit its log: that is faster than to write it in
     // place. The rest is for those that do what is done to any pool.
     options.geometry.logs = 2;

@@ -112,6 +112,8 @@ impl State {
 pub(crate) struct Sqlite {
     pub(crate) find: unsafe extern "C" fn(*const c_char) -> *mut ffi::sqlite3_vfs,
     pub(crate) register: unsafe extern "C" fn(*mut ffi::sqlite3_vfs, c_int) -> c_int,
+    pub(crate) uri_boolean: unsafe extern "C" fn(*const c_char, *const c_char, c_int) -> c_int,
+    pub(crate) uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
     pub(crate) log: unsafe extern "C" fn(c_int, *const c_char, ...),
 }
 

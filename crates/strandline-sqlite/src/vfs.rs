@@ -8,12 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use rusqlite::ffi;
+use strandline_core::error::Error;
 
 use crate::Commit;
 use crate::files::PAGE_BYTES;
 use crate::locks::{Level, Locks};
 use crate::memory::Memory;
-use crate::paths::{full_name, is_there};
+use crate::paths::{How, full_name, is_there};
 use crate::shared::{App, Home, SQLITE, Shared, Sqlite, Stored, told};
 
 /// The longest name of a database, with SQLite's suffixes.
@@ -82,6 +83,9 @@ struct Open {
 enum Contents {
     /// In the pool.
     Pool(Stored),
+    /// A database whose pool another process has open, or this one for reading. SQLite reads it as an empty file until [`lock`] has opened it:
+    /// it calls its busy handler where that finds the pool locked still.
+    Busy(Vec<u8>, How),
     /// Sorters and statement journals, for one connection only; journals.
     Memory(Memory),
 }
@@ -159,9 +163,10 @@ unsafe extern "C" fn open(
     // SAFETY: SQLite gives `szOsFile` bytes for a `File`. Without methods it is not closed after a failure.
     unsafe { (*file).pMethods = ptr::null() };
     // SAFETY: SQLite calls with the VFS that was registered, and a C string or null.
-    let (app, name) = unsafe { (app(vfs), bytes(name)) };
+    let (app, c_name, name) = unsafe { (app(vfs), name, bytes(name)) };
     guard(ffi::SQLITE_CANTOPEN, || {
         let has = |flag: c_int| flags & flag != 0;
+        let mut is_read_only = false;
         if has(ffi::SQLITE_OPEN_WAL) {
             return Err(ffi::SQLITE_CANTOPEN);
         }
@@ -176,10 +181,17 @@ unsafe extern "C" fn open(
                 Contents::Pool(Stored::new(shared.clone(), file_in_pool(shared, name, flags)?, name))
             }
             (Home::Paths(paths), Some(name)) => {
-                let (create, read_only) = (has(ffi::SQLITE_OPEN_CREATE), has(ffi::SQLITE_OPEN_READONLY));
-                let opened = paths.database(name, create, read_only);
-                let (shared, number) = opened.map_err(|error| told(&error, ffi::SQLITE_CANTOPEN))?;
-                Contents::Pool(Stored::new(shared, number, name))
+                // SAFETY: the name is SQLite's, of a database, with the URI's parameters behind it.
+                let (how, is_locked) = unsafe { how(c_name, flags) }?;
+                is_read_only |= how.read_only;
+                match paths.database(name, how) {
+                    Ok((shared, number)) => Contents::Pool(Stored::new(shared, number, name)),
+                    Err(error @ Error::Locked { .. }) if is_locked => {
+                        told(&error, ffi::SQLITE_BUSY);
+                        Contents::Busy(name.to_vec(), how)
+                    }
+                    Err(error) => return Err(told(&error, ffi::SQLITE_CANTOPEN)),
+                }
             }
         };
         let delete_on_close = match name {
@@ -194,11 +206,34 @@ unsafe extern "C" fn open(
             (*file.cast::<File>()).open = Box::into_raw(open);
             (*file).pMethods = &METHODS;
             if !out_flags.is_null() {
-                *out_flags = flags;
+                *out_flags = match is_read_only {
+                    true => flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE) | ffi::SQLITE_OPEN_READONLY,
+                    false => flags,
+                };
             }
         }
         Ok(ffi::SQLITE_OK)
     })
+}
+
+/// How SQLite opens the database `name`, and whether it will lock it before it reads it.
+///
+/// # Safety
+/// `name` is one that SQLite gives to [`open`] for a database.
+unsafe fn how(name: *const c_char, flags: c_int) -> Result<(How, bool), c_int> {
+    let sqlite = SQLITE.get().ok_or(ffi::SQLITE_CANTOPEN)?;
+    let has = |flag: c_int| flags & flag != 0;
+    let is_database = has(ffi::SQLITE_OPEN_MAIN_DB);
+    // SAFETY: the functions are SQLite's, for the names of databases.
+    let boolean = |key: &CStr| is_database && unsafe { (sqlite.uri_boolean)(name, key.as_ptr(), 0) } != 0;
+    let text = |key: &CStr| match is_database {
+        // SAFETY: as above; the text lives as long as the name.
+        true => unsafe { bytes((sqlite.uri_parameter)(name, key.as_ptr())) },
+        false => None,
+    };
+    let how = How::new(has(ffi::SQLITE_OPEN_CREATE), has(ffi::SQLITE_OPEN_READONLY), boolean, text);
+    let how = how.map_err(|error| told(&error, ffi::SQLITE_CANTOPEN))?;
+    Ok((how, is_database && !boolean(c"immutable") && !boolean(c"nolock")))
 }
 
 /// The number of the file `name` in the one pool.
@@ -363,6 +398,7 @@ unsafe extern "C" fn read(
                 })?
             }
             Contents::Memory(memory) => memory.read(offset as usize, into),
+            Contents::Busy(..) => 0,
         };
         if read < into.len() { Err(ffi::SQLITE_IOERR_SHORT_READ) } else { Ok(ffi::SQLITE_OK) }
     })
@@ -390,6 +426,7 @@ unsafe extern "C" fn write(
             Contents::Memory(memory) => {
                 memory.write(offset as usize, from);
             }
+            Contents::Busy(..) => return Err(ffi::SQLITE_BUSY),
         }
         Ok(ffi::SQLITE_OK)
     })
@@ -408,6 +445,7 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: ffi::sqlite3_i
                 })?;
             }
             Contents::Memory(memory) => memory.bytes().truncate(size as usize),
+            Contents::Busy(..) => return Err(ffi::SQLITE_BUSY),
         }
         Ok(ffi::SQLITE_OK)
     })
@@ -420,7 +458,7 @@ unsafe extern "C" fn synchronize(file: *mut ffi::sqlite3_file, _: c_int) -> c_in
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_FSYNC, || match &mut open.contents {
         Contents::Pool(stored) => stored.commit_buffer(ffi::SQLITE_IOERR_FSYNC),
-        Contents::Memory(_) => Ok(ffi::SQLITE_OK),
+        Contents::Memory(_) | Contents::Busy(..) => Ok(ffi::SQLITE_OK),
     })
 }
 
@@ -436,6 +474,7 @@ unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, out: *mut ffi::sqli
                 })?
             }
             Contents::Memory(memory) => memory.bytes().len() as u64,
+            Contents::Busy(..) => 0,
         };
         // SAFETY: `out` is an integer's place.
         unsafe { *out = size as ffi::sqlite3_int64 };
@@ -449,7 +488,7 @@ fn with_locks<T>(open: &mut Open, none: T, body: impl FnOnce(&mut Locks, &mut Le
         Contents::Pool(Stored { shared, number, .. }) => {
             body(shared.state().locks.entry(*number).or_default(), &mut open.level)
         }
-        Contents::Memory(_) => none,
+        Contents::Memory(_) | Contents::Busy(..) => none,
     }
 }
 
@@ -457,6 +496,15 @@ unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
     // SAFETY: an open file.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_LOCK, || {
+        if let (Contents::Busy(name, how), Home::Paths(paths)) = (&open.contents, &open.app.home) {
+            let opened = paths.database(name, *how).map_err(|error| match error {
+                // Not told again: SQLite asks as often as its busy handler wants.
+                Error::Locked { .. } => ffi::SQLITE_BUSY,
+                error => told(&error, ffi::SQLITE_IOERR_LOCK),
+            });
+            let (shared, number) = opened?;
+            open.contents = Contents::Pool(Stored::new(shared, number, name));
+        }
         let has_it = with_locks(open, true, |locks, now| locks.raise(now, Level::of(level)));
         if has_it { Ok(ffi::SQLITE_OK) } else { Err(ffi::SQLITE_BUSY) }
     })
@@ -468,7 +516,7 @@ unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int
     guard(ffi::SQLITE_IOERR_UNLOCK, || {
         let committed = match &mut open.contents {
             Contents::Pool(stored) => stored.end(&open.app.journals, ffi::SQLITE_IOERR_UNLOCK),
-            Contents::Memory(_) => Ok(ffi::SQLITE_OK),
+            Contents::Memory(_) | Contents::Busy(..) => Ok(ffi::SQLITE_OK),
         };
         // SQLite takes it for unlocked either way.
         with_locks(open, (), |locks, now| locks.lower(now, Level::of(level)));

@@ -60,22 +60,26 @@ with db:
     db.execute("INSERT INTO file VALUES (?)", (large,))
 assert db.execute("SELECT bytes FROM file").fetchone() == (large,)
 
-# Another process has to wait until this one has closed the database.
+# Another process has to wait until this one has closed the database, as long as its timeout says.
 other = "import sqlite3, sys; sys.argv[1:] = [%r]\n" % sys.argv[1]
 other += "c = sqlite3.connect(':memory:'); c.enable_load_extension(True); c.load_extension(sys.argv[1])\n"
-other += "print(sqlite3.connect(%r, uri=True).execute('SELECT count(*) FROM account').fetchone()[0])\n" % OPEN
-ran = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True)
+other += "d = sqlite3.connect(%r, uri=True, timeout=TIMEOUT); print('open', flush=True)\n" % OPEN
+other += "print(d.execute('SELECT count(*) FROM account').fetchone()[0])\n"
+at_once, patient = other.replace("TIMEOUT", "0"), other.replace("TIMEOUT", "60")
+ran = subprocess.run([sys.executable, "-c", at_once], capture_output=True, text=True)
 assert ran.returncode != 0 and "locked" in ran.stderr, ran
+waiting = subprocess.Popen([sys.executable, "-c", patient], stdout=subprocess.PIPE, text=True)
+assert waiting.stdout.readline() == "open\n"
 db.close()
-ran = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True)
-assert ran.stdout == "20\n", ran
+assert waiting.communicate()[0] == "20\n" and waiting.returncode == 0
 
 # Readers only, as many as there are.
 readers = [connect(OPEN + "&mode=ro") for _ in range(2)]
 for reader in readers:
     assert reader.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-ran = subprocess.run([sys.executable, "-c", other.replace("strandline'", "strandline&mode=ro'")], capture_output=True, text=True)
-assert ran.stdout == "20\n", ran
+reader = at_once.replace("strandline'", "strandline&mode=ro'")
+ran = subprocess.run([sys.executable, "-c", reader], capture_output=True, text=True)
+assert ran.stdout == "open\n20\n", ran
 try:
     readers[0].execute("DELETE FROM account")
     raise AssertionError("a reader has written")
@@ -88,7 +92,7 @@ readers[0].rollback()
 reading = readers[1].execute("SELECT * FROM account")
 reading.fetchone()
 try:
-    connect(OPEN)
+    sqlite3.connect(OPEN, uri=True, timeout=0).execute("SELECT * FROM account")
     raise AssertionError("opened to be written while it is read")
 except sqlite3.OperationalError as error:
     assert "locked" in str(error), error
