@@ -49,6 +49,24 @@ enum What {
     Compact(Compact),
 }
 
+// How a pool is opened. No doc comment: it would become that of each command that takes this.
+#[derive(clap::Args, Clone, Copy, Debug)]
+struct Opening {
+    /// Bytes of memory for copies of pages and old versions (K, M, G allowed), at least 4M; by default half of what the machine or the container has, at
+    /// most 1.3 GB
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory: Option<u64>,
+    /// Bytes of address space to reserve (K, M, G, T allowed), a multiple of 4K; by default as many as the pool can come to have, as far as the system lets
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    address_space: Option<u64>,
+}
+
+impl Opening {
+    fn options(self) -> Options {
+        Options { memory: self.memory, address_space: self.address_space, ..Options::default() }
+    }
+}
+
 /// Create an empty pool in a new file, which grows as more is stored in it.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool create /mnt/pmem/orders.pool --domain flush")]
@@ -73,6 +91,8 @@ struct Create {
     /// Names what the program keeps in the pool
     #[arg(long, default_value = "")]
     layout_name: String,
+    #[command(flatten)]
+    opening: Opening,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -108,6 +128,8 @@ struct Check {
     /// With --repair: drop the transactions behind a damaged block of the log
     #[arg(long, requires = "repair")]
     cut_log: bool,
+    #[command(flatten)]
+    opening: Opening,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -134,6 +156,8 @@ struct Dump {
     /// Leave out the transactions behind a damaged block of the log, which nothing else can read
     #[arg(long, requires = "json")]
     cut_log: bool,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 /// Put the rows that `dump --json` has printed into a database, which is made if it is not there.
@@ -146,6 +170,8 @@ struct Load {
     path: PathBuf,
     /// The rows; `-`, or nothing, for standard input
     rows: Option<PathBuf>,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 /// Copy the tables of a database to a new one, packed and with new logs.
@@ -158,6 +184,8 @@ struct Copy {
     path: PathBuf,
     /// The new file
     to: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 /// Copy a pool that nobody writes to a new, cleanly closed one.
@@ -169,6 +197,8 @@ struct Backup {
     path: PathBuf,
     /// The new file
     to: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 /// Give a pool that was closed cleanly checksums of its pages, which checks and backups compare them with from then on.
@@ -202,6 +232,8 @@ struct ResizeLog {
 struct Recover {
     /// The pool's file
     path: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
 }
 
 /// Give the disk space of free chunks back to the file system.
@@ -213,6 +245,8 @@ struct Recover {
 struct Compact {
     /// The pool's file
     path: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -236,7 +270,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 layout_name: create.layout_name.clone(),
                 domain: create.domain.domain(0),
                 initial_size: create.initial_size,
-                ..Options::default()
+                ..create.opening.options()
             };
             Pool::create(&create.path, &options)?.close()?;
             show(&inspect(&create.path, strandline_schemes::ALL)?, create.json);
@@ -247,7 +281,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let Some(repaired) = repaired else { return Ok(Outcome::Finding) };
             let mut report = check(&arguments.path, strandline_schemes::ALL)?;
             let hanging = if report.damage.is_empty() {
-                check_described(&arguments.path, &mut report)?
+                check_described(arguments, &mut report)?
             } else {
                 Hanging::default()
             };
@@ -255,7 +289,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         What::Dump(dump) if dump.json => {
             let mut out = BufWriter::new(std::io::stdout().lock());
-            let mut options = options_of(&dump.path)?;
+            let mut options = options_of(&dump.path, dump.opening)?;
             options.sync.cut_damaged_log = dump.cut_log;
             let damage = match &dump.table {
                 Some(table) => {
@@ -272,12 +306,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         What::Dump(dump) => {
             show_dump(&check(&dump.path, strandline_schemes::ALL)?);
-            show_types(&dump.path)?;
+            show_types(&dump.path, dump.opening)?;
         }
         What::Copy(copy) => {
             let (tables, rows) = make_new(&copy.to, |to| {
-                let db = database(&copy.path, &options_of(&copy.path)?)?;
-                let to = Database::<SingleWriter>::open_with(to, &Options::default())?;
+                let db = database(&copy.path, &options_of(&copy.path, copy.opening)?)?;
+                let to = Database::<SingleWriter>::open_with(to, &copy.opening.options())?;
                 let copied = rows::copy(&db, &to)?;
                 to.close()?;
                 Ok(copied)
@@ -288,16 +322,16 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let load_into = |path: &Path| match &load.rows {
                 Some(file) if file.as_os_str() != "-" => {
                     let opened = File::open(file).map_err(Failure::io(format!("open {}", file.display())))?;
-                    rows::load(path, &options_of(path)?, BufReader::new(opened))
+                    rows::load(path, &options_of(path, load.opening)?, BufReader::new(opened))
                 }
-                _ => rows::load(path, &options_of(path)?, std::io::stdin().lock()),
+                _ => rows::load(path, &options_of(path, load.opening)?, std::io::stdin().lock()),
             };
             let (tables, rows) =
                 if load.path.exists() { load_into(&load.path)? } else { make_new(&load.path, load_into)? };
             say!("{rows} rows of {tables} tables");
         }
         What::Backup(arguments) => {
-            let pool = open(&arguments.path)?;
+            let pool = open(&arguments.path, arguments.opening)?;
             let report = pool.backup(&arguments.to)?;
             pool.close()?;
             say!("{} bytes and {} log blocks copied", report.heap_bytes, report.log_blocks);
@@ -312,13 +346,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             say!("the log has {blocks} blocks of {BLOCK_BYTES} bytes");
         }
         What::Recover(arguments) => {
-            let pool = open(&arguments.path)?;
+            let pool = open(&arguments.path, arguments.opening)?;
             let replayed = pool.recovery().replayed();
             pool.close()?;
             say!("{replayed} transactions replayed; the pool is closed");
         }
         What::Compact(arguments) => {
-            let pool = open(&arguments.path)?;
+            let pool = open(&arguments.path, arguments.opening)?;
             let before = pool.usage()?;
             let report = pool.compact()?;
             let after = pool.usage()?;
@@ -361,9 +395,9 @@ fn make_new<T>(to: &Path, make: impl FnOnce(&Path) -> Result<T, Failure>) -> Res
 }
 
 /// How a database is opened to be written: as a new one, if there is none.
-fn options_of(path: &Path) -> Result<Options, Failure> {
+fn options_of(path: &Path, opening: Opening) -> Result<Options, Failure> {
     if !path.exists() {
-        return Ok(Options::default());
+        return Ok(opening.options());
     }
     let info = inspect_files(path, strandline_schemes::ALL)?;
     let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
@@ -372,7 +406,7 @@ fn options_of(path: &Path) -> Result<Options, Failure> {
         layout_name: info.header.layout_name,
         domain,
         assume_persistent: true,
-        ..Options::default()
+        ..opening.options()
     })
 }
 
@@ -425,8 +459,9 @@ struct Hanging {
 }
 
 /// Looks over what hangs from the root, by what the pool says of its types, and adds what is damaged to `report`.
-fn check_described(path: &Path, report: &mut CheckReport) -> Result<Hanging, Failure> {
-    let Some(store) = read_described(path, &options_of(path)?)? else { return Ok(Hanging::default()) };
+fn check_described(arguments: &Check, report: &mut CheckReport) -> Result<Hanging, Failure> {
+    let options = options_of(&arguments.path, arguments.opening)?;
+    let Some(store) = read_described(&arguments.path, &options)? else { return Ok(Hanging::default()) };
     match store.check() {
         Ok(damage) if damage.is_empty() => Ok(Hanging { lost: Some(store.lost_memory()?), unchecked: None }),
         Ok(damage) => {
@@ -439,11 +474,12 @@ fn check_described(path: &Path, report: &mut CheckReport) -> Result<Hanging, Fai
 }
 
 /// Prints the tables of a database, or the types of another root.
-fn show_types(path: &Path) -> Result<(), Failure> {
-    let Some(store) = read_described(path, &options_of(path)?)? else { return Ok(()) };
+fn show_types(path: &Path, opening: Opening) -> Result<(), Failure> {
+    let options = options_of(path, opening)?;
+    let Some(store) = read_described(path, &options)? else { return Ok(()) };
     let Ok(Schema { root, types }) = store.schema() else { return Ok(()) };
     if root == Tables::NAME {
-        for table in database(path, &options_of(path)?)?.list()? {
+        for table in database(path, &options)?.list()? {
             say!("{} {:?}: {} -> {}", table.kind, table.name, table.key, table.value);
         }
         return Ok(());
@@ -467,7 +503,7 @@ fn show_types(path: &Path) -> Result<(), Failure> {
 }
 
 /// Opens a pool under the domain that wrote it.
-fn open(path: &Path) -> Result<Pool<Concurrency>, Failure> {
+fn open(path: &Path, opening: Opening) -> Result<Pool<Concurrency>, Failure> {
     let info = inspect(path, strandline_schemes::ALL)?;
     // One that is cleanly closed opens under any domain; this one makes no log file beside it, but does not keep checksums.
     let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
@@ -477,7 +513,7 @@ fn open(path: &Path) -> Result<Pool<Concurrency>, Failure> {
         layout_name: info.header.layout_name,
         domain,
         assume_persistent: true,
-        ..Options::default()
+        ..opening.options()
     };
     Ok(laboratory(Concurrency::Stm).open(path, &options)?)
 }

@@ -509,3 +509,35 @@ fn pointers_in_rows_are_followed() {
     let copy = folder.path().join("copy").display().to_string();
     assert!(ends(&["copy", &path, &copy], 2).contains("holds pointers"));
 }
+
+/// Every command that opens a pool with options takes them, and refuses what the pool cannot have.
+#[test]
+fn memory_and_address_space_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (pool, rows) = (path("pool"), path("rows"));
+    std::fs::write(&rows, "").unwrap();
+    let words = create(folder.path(), "sync");
+    ends(&["load", &pool, &rows], 0);
+    let new = ["a", "b", "c", "d"].map(path);
+    let commands: [&[&str]; 9] = [
+        &["create", &new[0]],
+        &["check", &pool],
+        &["dump", &pool],
+        &["dump", &pool, "--json"],
+        &["load", &pool, &rows],
+        &["copy", &pool, &new[1]],
+        &["backup", &words, &new[2]],
+        &["recover", &words],
+        &["compact", &words],
+    ];
+    for command in commands {
+        let told = ends(&[command, &["--memory", "1M"]].concat(), 2);
+        assert!(told.contains("memory must be at least"), "{told}");
+        let told = ends(&[command, &["--address-space", "4095"]].concat(), 2);
+        assert!(told.contains("address_space must be a multiple of 4096"), "{told}");
+        let told = ends(&[command, &["--memory", "much"]].concat(), 2);
+        assert!(told.contains("256M"), "{told}");
+        ends(&[command, &["--memory", "16M", "--address-space", "256M"]].concat(), 0);
+    }
+}
