@@ -152,6 +152,8 @@ pub enum Error {
         path: String,
         /// What is wrong with it.
         problem: String,
+        /// What to do about it.
+        advice: String,
     },
     /// The file of checksums beside a pool is damaged, another's, or would become wrong.
     ChecksumFile {
@@ -268,7 +270,7 @@ impl fmt::Display for Error {
             ),
             Self::SeveralLinks { path, links } => write!(
                 f,
-                "the pool {} has {links} hard links; its log is found by its name, so that it must have one name only: remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`)",
+                "the pool {} has {links} hard links; its log is found by its name, so that it must have one name only: remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`, and a restore one that ends in `.replaced`: run `strandline pool restore` again)",
                 path.display()
             ),
             Self::Truncated { path, expected, found } => write!(
@@ -318,10 +320,7 @@ impl fmt::Display for Error {
                 "{} is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system",
                 the_pool(path)
             ),
-            Self::LogFile { path, problem } => write!(
-                f,
-                "the log file {path} {problem}; a pool and its log belong together: put the pool's own log back beside it"
-            ),
+            Self::LogFile { path, problem, advice } => write!(f, "the log file {path} {problem}; {advice}"),
             Self::ChecksumFile { path, problem } => write!(
                 f,
                 "the checksum file {} {problem}; the pool can do without it: delete it, and `strandline pool checksum` makes another from what the pool holds",
@@ -522,7 +521,8 @@ mod tests {
             (
                 Error::SeveralLinks { path: path(), links: 2 },
                 "the pool /a/bank.pool has 2 hard links; its log is found by its name, so that it must have one name only: \
-                 remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`)",
+                 remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`, and a restore one \
+                 that ends in `.replaced`: run `strandline pool restore` again)",
             ),
             (
                 Error::Truncated { path: path(), expected: 8192, found: 4096 },
@@ -580,9 +580,12 @@ mod tests {
                  file system",
             ),
             (
-                Error::LogFile { path: "/a/bank.pool.log".into(), problem: "is missing".into() },
-                "the log file /a/bank.pool.log is missing; a pool and its log belong together: put the pool's own log back \
-                 beside it",
+                Error::LogFile {
+                    path: "/a/bank.pool.log".into(),
+                    problem: "is missing".into(),
+                    advice: "put it back".into(),
+                },
+                "the log file /a/bank.pool.log is missing; put it back",
             ),
             (
                 Error::ChecksumFile {

@@ -229,7 +229,7 @@ fn a_log_file_is_the_pools_own_and_whole() {
     let header = read_log_header(&*pool.device, path).unwrap();
     assert_eq!((header.identity, header.ring), (IDENTITY, 4));
     let problem = |device: &dyn Device| match read_log_header(device, path) {
-        Err(Error::LogFile { path, problem }) => {
+        Err(Error::LogFile { path, problem, .. }) => {
             assert_eq!(path, "pool.log");
             problem
         }

@@ -16,8 +16,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::checksums;
-use super::new_file::{NewFile, cannot, remove_leavings};
-use super::open::{OpenFiles, OpenLog, log_path, resolve};
+use super::new_file::{NewFile, cannot, remove_leavings_of_pool};
+use super::open::{OpenFiles, OpenLog, check_name, log_path, resolve};
 use super::options::Options;
 use super::pool::{Pool, Use};
 use super::recovery::Recovery;
@@ -70,14 +70,14 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     source.view.memory.check_poison()?;
     let to = resolve(to).map_err(cannot("create the backup", to))?;
     let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
+    check_name(&to)?;
     // A log that lies there already would be taken for the backup's.
     if to.exists() || log_path(&to).exists() {
         return Err(exists());
     }
     // What a backup that was killed has left.
     checksums::remove(&to)?;
-    remove_leavings(&to);
-    remove_leavings(&log_path(&to));
+    remove_leavings_of_pool(&to);
     let like = source.file.metadata().map_err(|e| Error::io("look at the pool", e))?;
     let heap = NewFile::create(&to, Some(&like))?;
     let (heap_bytes, log_blocks, replayed) = match source.kind {

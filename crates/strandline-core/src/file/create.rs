@@ -22,8 +22,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::checksums;
-use super::new_file::{ATTEMPTS, NewFile, cannot, remove_leavings, remove_locked};
-use super::open::{self, OpenFiles, OpenLog, log_path, resolve};
+use super::new_file::{ATTEMPTS, NewFile, cannot, remove_leavings_of_pool, remove_locked};
+use super::open::{self, OpenFiles, OpenLog, check_name, log_path, resolve};
 use super::options::Options;
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -40,6 +40,10 @@ use crate::sync::{FileDevice, LogIdentity, SyncParameters};
 pub(super) fn random() -> Result<u64> {
     system::random().map(u64::from_ne_bytes).map_err(|e| Error::io("draw a random number", e))
 }
+
+/// What a pool without a name is called in messages, and in the names of its temporary files: always the same, so that the next pool without a
+/// name finds what a killed process left.
+const UNNAMED: &str = "strandline-unnamed-pool";
 
 /// A pool's files under temporary names, complete and durable.
 pub(super) struct NewPool {
@@ -59,17 +63,34 @@ impl NewPool {
         options.check()?;
         let header = Header::new(&options.layout_name, options.geometry)?;
         let path = resolve(path).map_err(cannot("create the pool", path))?;
+        check_name(&path)?;
         if path.exists() {
             return Err(exists(&path));
         }
-        let is_sync = options.domain == Domain::Sync;
-        remove_leavings(&path);
-        if is_sync {
-            remove_leavings(&log_path(&path));
+        remove_leavings_of_pool(&path);
+        if options.domain == Domain::Sync {
             // Before anything large is written in vain.
             remove_orphan(&path)?;
         }
         let heap = NewFile::create(&path, None)?;
+        Self::over(path, header, heap, options)
+    }
+
+    /// Makes the files of a pool that will have no name; `folder` is where they would be.
+    ///
+    /// # Errors
+    /// As [`Pool::create`](super::Pool::create).
+    pub fn create_unnamed(folder: &Path, options: &Options) -> Result<Self> {
+        options.check()?;
+        let header = Header::new(&options.layout_name, options.geometry)?;
+        let path = folder.join(UNNAMED);
+        remove_leavings_of_pool(&path);
+        let heap = NewFile::create_unnamed(&path)?;
+        Self::over(path, header, heap, options)
+    }
+
+    fn over(path: PathBuf, header: Header, heap: NewFile, options: &Options) -> Result<Self> {
+        let is_sync = options.domain == Domain::Sync;
         fill(heap.file(), &header, options.initial_size)?;
         let log =
             is_sync.then(|| new_log(heap.file(), &header, &log_path(&path), options.sync, 0)).transpose()?;
@@ -206,10 +227,10 @@ fn remove_orphan(pool: &Path) -> Result<()> {
     if sync::was_used(&device, &header).map_err(cannot("read", &name))? {
         return Err(Error::LogFile {
             path: name.display().to_string(),
-            problem: format!(
-                "holds transactions of a pool, but there is no pool {}; if that was deleted on purpose, delete its log as well",
-                pool.display()
-            ),
+            problem: format!("holds transactions of a pool, but there is no pool {}", pool.display()),
+            advice:
+                "put the pool back beside its log; if the pool was deleted on purpose, delete its log as well"
+                    .into(),
         });
     }
     remove_locked(&log, &name).map_err(cannot("remove the unused log", &name))

@@ -5,13 +5,17 @@
 //! already. Whoever can lock a file under such a temporary name has found what a killed process left, and may
 //! remove it. So nothing is ever removed by a name under which another process works.
 
-use std::ffi::OsString;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use super::checksums::checksums_path;
 use super::lock;
+use super::open::{MOST_NAME_BYTES, log_path};
 use crate::error::{Error, Result};
 use crate::memory::{Process, flush, system};
 
@@ -72,13 +76,33 @@ fn in_place(file: File) -> io::Result<File> {
     Ok(file)
 }
 
+/// What stands for `name` in its temporary names: the name, or, if that leaves no room for the rest, its beginning and a hash of all of it.
+fn stem(name: &OsStr) -> Cow<'_, OsStr> {
+    const HASH_CHARACTERS: usize = 16;
+    let bytes = name.as_encoded_bytes();
+    let most = MOST_NAME_BYTES - 2 - RANDOM_CHARACTERS - SUFFIX.len();
+    if bytes.len() <= most {
+        return Cow::Borrowed(name);
+    }
+    // FNV-1a. Two names with one hash would have each other's leavings removed, which are nobody's.
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let kept = most - 1 - HASH_CHARACTERS;
+    // Not amid a character, which some file systems refuse.
+    let kept = (kept - 3..=kept).rev().find(|&at| bytes[at] & 0xc0 != 0x80).unwrap_or(kept);
+    let mut stem = OsStr::from_bytes(&bytes[..kept]).to_owned();
+    stem.push(format!("~{hash:016x}"));
+    Cow::Owned(stem)
+}
+
 /// The temporary name of a file that will be `name`: an absolute one, for it has to be found wherever the process works by then.
 fn temporary_name(name: &Path) -> io::Result<PathBuf> {
     const CHARACTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let own_name = name.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut number = u64::from_ne_bytes(system::random()?);
     let mut temporary = OsString::from(".");
-    temporary.push(own_name);
+    temporary.push(stem(own_name));
     temporary.push(".");
     for _ in 0..RANDOM_CHARACTERS {
         let character = char::from(CHARACTERS[(number % 62) as usize]);
@@ -122,7 +146,12 @@ impl NewFile {
             let temporary = temporary_name(name).map_err(cannot("create", name))?;
             let file = match create_like(&temporary, like).and_then(in_place) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                made => made.map_err(cannot("create", name))?,
+                Err(error) => {
+                    // It was made where its owner could not be changed.
+                    let _ = std::fs::remove_file(&temporary);
+                    return Err(cannot("create", name)(error));
+                }
+                Ok(file) => file,
             };
             let process = Process::current();
             let new = Self { file, temporary, name: name.to_owned(), is_published: false, process };
@@ -133,6 +162,55 @@ impl NewFile {
             }
         }
         Err(cannot("create", name)(io::ErrorKind::AlreadyExists.into()))
+    }
+
+    /// As [`NewFile::create`], with the permissions and the owner of `like` if this process may give them; otherwise for this process's user
+    /// alone.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn create_copy(name: &Path, like: &Metadata) -> Result<Self> {
+        let new = match Self::create(name, Some(like)) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                let private = Self::create(name, None)?;
+                private.file.set_permissions(Permissions::from_mode(0o600)).map(|()| private)
+            }
+            Err(error) => return Err(error),
+            // Its owner can write it, whatever the original's could do.
+            Ok(new) => {
+                let mode = like.mode() & 0o7777 | 0o600;
+                new.file.set_permissions(Permissions::from_mode(mode)).map(|()| new)
+            }
+        };
+        new.map_err(cannot("create", name))
+    }
+
+    /// An empty file that never gets a name. `name` stands for it in messages, and in its temporary name where the file system has no files
+    /// without one.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn create_unnamed(name: &Path) -> Result<Self> {
+        if let Ok(file) = system::create_unnamed(folder_of(name)) {
+            let (temporary, name) = (name.to_owned(), name.to_owned());
+            return Ok(Self { file, temporary, name, is_published: true, process: Process::current() });
+        }
+        let mut new = Self::create(name, None)?;
+        std::fs::remove_file(&new.temporary).map_err(cannot("create", name))?;
+        new.is_published = true;
+        Ok(new)
+    }
+
+    /// Gives the file its name, durably, in the place of what has that name already.
+    ///
+    /// # Errors
+    /// It cannot be given.
+    pub fn replace(mut self) -> Result<File> {
+        self.process.check()?;
+        std::fs::rename(&self.temporary, &self.name).map_err(cannot("name", &self.name))?;
+        self.is_published = true;
+        synchronize_folder(&self.name).map_err(cannot("name", &self.name))?;
+        self.file.try_clone().map_err(cannot("keep open", &self.name))
     }
 
     /// The file; a duplicate of it holds its lock, too.
@@ -171,20 +249,31 @@ pub fn rename_new(from: &Path, to: &Path) -> Result<bool> {
 
 /// Removes the temporary files that killed processes left when they were making `name`. What cannot be removed stays.
 pub(super) fn remove_leavings(name: &Path) {
-    let Some(own_name) = name.file_name().map(|name| name.as_encoded_bytes()) else { return };
-    let Ok(entries) = std::fs::read_dir(folder_of(name)) else { return };
+    remove_leavings_of(folder_of(name), &[name]);
+}
+
+/// Removes the temporary files that killed processes left when they were making the files of the pool at `path`.
+pub(super) fn remove_leavings_of_pool(path: &Path) {
+    remove_leavings_of(folder_of(path), &[path, &log_path(path), &checksums_path(path)]);
+}
+
+fn remove_leavings_of(folder: &Path, names: &[&Path]) {
+    let stems: Vec<_> = names.iter().filter_map(|name| name.file_name()).map(stem).collect();
+    let is_temporary = |found: &[u8]| {
+        stems.iter().any(|stem| {
+            let random = found
+                .strip_prefix(b".")
+                .and_then(|rest| rest.strip_prefix(stem.as_encoded_bytes()))
+                .and_then(|rest| rest.strip_prefix(b"."))
+                .and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
+            random.is_some_and(|random| {
+                random.len() == RANDOM_CHARACTERS && random.iter().all(u8::is_ascii_alphanumeric)
+            })
+        })
+    };
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        let found = entry.file_name();
-        let random = found
-            .as_encoded_bytes()
-            .strip_prefix(b".")
-            .and_then(|rest| rest.strip_prefix(own_name))
-            .and_then(|rest| rest.strip_prefix(b"."))
-            .and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
-        let is_temporary = random.is_some_and(|random| {
-            random.len() == RANDOM_CHARACTERS && random.iter().all(u8::is_ascii_alphanumeric)
-        });
-        if is_temporary
+        if is_temporary(entry.file_name().as_encoded_bytes())
             && entry.file_type().is_ok_and(|kind| kind.is_file())
             && let Ok(file) = system::open_to_read(&entry.path())
             && lock::try_lock(&file, false).unwrap_or(false)
@@ -233,6 +322,38 @@ mod tests {
         let mut expected = others.to_vec();
         expected.sort_unstable();
         assert_eq!(left, expected);
+    }
+
+    /// So long that no temporary name has room for all of it.
+    #[test]
+    fn long_names_have_temporary_names_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        for length in 236..=255 {
+            for letter in ["x", "ä", "€"] {
+                let name = letter.repeat(length / letter.len());
+                let path = folder.path().join(&name);
+                let new = NewFile::create(&path, None).unwrap();
+                let temporary =
+                    new.path().file_name().unwrap().to_str().expect("whole characters").to_owned();
+                assert!(temporary.len() <= 255);
+                assert!(new.publish().unwrap().is_none() && path.exists());
+                std::fs::remove_file(&path).unwrap();
+                std::fs::write(folder.path().join(&temporary), b"left").unwrap();
+                // Another name that begins like it.
+                remove_leavings(&folder.path().join(format!("{}y", &name[..name.len() - letter.len()])));
+                assert_eq!(names(folder.path()), [temporary]);
+                remove_leavings(&path);
+                assert!(names(folder.path()).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_name_is_found_by_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let new = NewFile::create_unnamed(&folder.path().join("unnamed")).unwrap();
+        assert!(names(folder.path()).is_empty());
+        new.file().set_len(10).unwrap();
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::checksums;
 use super::create;
 use super::lock::lock;
 use super::new_file::{
-    ATTEMPTS, cannot, folder_of, is_at, remove_leavings, remove_locked, synchronize_folder,
+    ATTEMPTS, cannot, folder_of, is_at, remove_leavings, remove_leavings_of_pool, remove_locked, synchronize_folder,
 };
 use super::options::Options;
 use crate::Domain;
@@ -50,6 +50,11 @@ use crate::sync::{FileDevice, LogIdentity, OwnLog, SyncParameters};
 pub fn log_path(path: &Path) -> PathBuf {
     with_suffix(path, ".log")
 }
+
+/// What is appended to the name of a pool for the names of its log and its checksums.
+const SUFFIXES: [&str; 2] = [".log", ".sums"];
+/// The longest name of a file.
+pub(super) const MOST_NAME_BYTES: usize = 255;
 
 /// `suffix` appended to the name of `path`.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -121,6 +126,7 @@ impl OpenFiles {
         if !read_only {
             // Whoever gave the files their names may have been killed before these were durable.
             synchronize_folder(&path).map_err(cannot("make durable the name of", &path))?;
+            remove_leavings_of_pool(&path);
         }
         Self::of_heap(path.clone(), heap, options, schemes, read_only).map_err(|error| error.in_pool(&path))
     }
@@ -170,6 +176,7 @@ impl OpenFiles {
                 (false, _) => Err(Error::LogFile {
                     path: name.display().to_string(),
                     problem: format!("of the pool {} is missing", self.path.display()),
+                    advice: advice(&self.path, false),
                 }),
                 (true, true) => Ok(None),
                 (true, false) => self.make_log(&name, had_log()?, options.sync).map(Some),
@@ -247,7 +254,11 @@ impl OpenFiles {
         } else {
             format!("is the log of another pool than {heap}")
         };
-        Err(Error::LogFile { path: name.display().to_string(), problem })
+        Err(Error::LogFile {
+            path: name.display().to_string(),
+            problem,
+            advice: advice(&self.path, is_clean),
+        })
     }
 
     /// Makes the log of a cleanly closed pool. `remade`: it had one.
@@ -260,6 +271,47 @@ impl OpenFiles {
             Some(_) => Err(cannot("name the log file", name)(ErrorKind::AlreadyExists.into())),
         }
     }
+}
+
+/// What to do where the log beside a pool is missing or not its own.
+fn advice(pool: &Path, is_clean: bool) -> String {
+    let pool = pool.display();
+    if is_clean {
+        format!(
+            "the pool was closed cleanly, like each backup, and needs no log: if it is meant to replace the pool that this log was of, remove \
+             the log, or use `strandline pool restore BACKUP {pool}`, which does so; otherwise put the pool of this log back"
+        )
+    } else {
+        format!(
+            "the pool was not closed and needs its own log: put that back beside it, or restore a backup with \
+             `strandline pool restore BACKUP {pool}`"
+        )
+    }
+}
+
+/// Refuses the name of a new pool beside which its log and checksums could not be, or that would be the log or the checksums of another pool.
+///
+/// # Errors
+/// Returns [`Error::Parameter`] if the name ends in `.log` or `.sums`, or is too long.
+pub fn check_name(path: impl AsRef<Path>) -> Result<()> {
+    let Some(name) = path.as_ref().file_name() else { return Ok(()) };
+    let bytes = name.as_encoded_bytes();
+    if let Some(suffix) = SUFFIXES.into_iter().find(|suffix| bytes.ends_with(suffix.as_bytes())) {
+        return Err(Error::Parameter(format!(
+            "a pool cannot be named {}: a file whose name ends in {suffix} is the log or the checksums of another pool; choose a name \
+             that ends neither in .log nor in .sums",
+            path.as_ref().display()
+        )));
+    }
+    let most = MOST_NAME_BYTES - SUFFIXES.map(str::len).into_iter().max().unwrap_or(0);
+    if bytes.len() > most {
+        return Err(Error::Parameter(format!(
+            "the name of the pool {} has {} bytes: a pool's name has at most {most}, so that its log and its checksums can have theirs",
+            path.as_ref().display(),
+            bytes.len()
+        )));
+    }
+    Ok(())
 }
 
 /// The file at `path`, locked, if there is one.

@@ -128,11 +128,11 @@ impl<C: Control<Native>> Setup<C> {
         options: &Options,
         init: impl FnOnce(&Pool<C>) -> Result<T>,
     ) -> Result<(Pool<C>, T)> {
-        let new = NewPool::create(&folder.as_ref().join(format!("pool-{}", random()?)), options)?;
+        let new = NewPool::create_unnamed(folder.as_ref(), options)?;
         let pool = Pool::open_files(new.open()?, options, self, Use::Creation)?;
+        pool.persistent.expect_no_name();
         let made = init(&pool)?;
         pool.end_creation()?;
-        pool.persistent.expect_no_name();
         Ok((pool, made))
     }
 
@@ -734,6 +734,9 @@ impl<C: Control<Native>> Pool<C> {
         memory.fence(Step::MarkState);
         synchronize()?;
         // No log of a closed pool is replayed.
+        if compacted {
+            shrink::release_logs(&view)?;
+        }
         let bytes = shrink::lower_stored(&view, compacted);
         synchronize()?;
         shrink::cut(&self.file, bytes, self.persistent.poison())

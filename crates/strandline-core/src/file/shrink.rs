@@ -14,8 +14,9 @@
 
 use crate::error::{Error, Result};
 use crate::heap;
-use crate::layout::{PAGE_BYTES, View};
+use crate::layout::{Layout, PAGE_BYTES, View};
 use crate::memory::{AlignedBuffer, Device, DeviceFile, Memory, Native, Poison, Step, flush};
+use crate::scheme;
 use crate::sync::SharedLog;
 
 /// Chunks that the pool is to keep: all that it has, or, where `compacted`, as far as there is anything in them.
@@ -59,6 +60,31 @@ pub(super) fn lower_stored(view: &View<Native>, compacted: bool) -> u64 {
         memory.fence(Step::MarkState);
     }
     view.layout.end_of(chunks).offset()
+}
+
+/// Releases the space of the threads' logs to the file system, in a domain in which stores reach the file; the pool is marked as closed, so that
+/// nothing in them is needed. The next worker that needs one takes space for it again.
+///
+/// # Errors
+/// The directory of logs is damaged.
+pub(super) fn release_logs(view: &View<Native>) -> Result<()> {
+    let memory = &view.memory;
+    let logs = scheme::logs(view)?;
+    for index in 0..view.layout.geometry.logs {
+        let log = view.layout.log(index);
+        if !logs.contains(&log) {
+            continue;
+        }
+        if memory.punch(log, view.layout.geometry.log_bytes).is_err() {
+            // The file system has no holes, or failed: the space stays.
+            break;
+        }
+        let entry = Layout::LOG_DIRECTORY.word(index);
+        memory.store(entry, 0);
+        memory.write_back(entry, Step::MarkState);
+        memory.fence(Step::MarkState);
+    }
+    Ok(())
 }
 
 /// Forgets the checksums of what lies behind `bytes` bytes, which is about to be cut off.

@@ -164,7 +164,15 @@ pub struct LogHeader {
 /// # Errors
 /// [`Error::LogFile`] says what is wrong; the device fails.
 pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
-    let wrong = |problem: String| Error::LogFile { path: path.display().to_string(), problem };
+    let wrong = |problem: String| {
+        Error::LogFile {
+        path: path.display().to_string(),
+        problem,
+        advice: "put the pool's own log back beside the pool; or try `strandline pool check --repair`, or restore a backup with \
+                 `strandline pool restore`"
+            .into(),
+    }
+    };
     let log = DeviceFile::Log;
     let size = device.size(log).map_err(cannot("look at", log))?;
     if size < BLOCK_BYTES {

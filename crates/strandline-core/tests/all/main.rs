@@ -12,6 +12,7 @@ mod panics;
 mod plain;
 mod pool_file;
 mod readers;
+mod restore;
 mod reuse;
 mod savepoints;
 mod snapshots;

@@ -337,7 +337,7 @@ fn a_sync_pool_is_two_files_that_belong_together() {
     set(&unused, 7);
     unused.close().unwrap();
     std::fs::copy(strandline_core::file::log_path(&other), &log).unwrap();
-    let Error::LogFile { path: shown, problem } = refused(&path, &sync_options()) else {
+    let Error::LogFile { path: shown, problem, .. } = refused(&path, &sync_options()) else {
         panic!("another pool's log")
     };
     assert!(shown.ends_with("pool.log") && problem.ends_with(path.to_str().unwrap()), "{shown} {problem}");

@@ -1,0 +1,227 @@
+//! A cleanly closed copy of a pool that no process writes. Its files are only read, so that they may be in a place where nothing can be written;
+//! what their logs hold is replayed in the copy.
+
+use std::collections::HashSet;
+use std::fs::{File, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::backup::BackupReport;
+use super::checksums;
+use super::new_file::{NewFile, cannot, remove_leavings_of_pool};
+use super::open::{OpenFiles, OpenLog, check_name, decode_state, log_path, read_header, read_word, resolve};
+use super::options::Options;
+use super::pool::{Pool, Use};
+use crate::Domain;
+use crate::engine::{Setup, Stm};
+use crate::error::{Error, Result, compare_moved};
+use crate::layout::{Layout, PAGE_BYTES};
+use crate::memory::{AlignedBuffer, Device, DeviceFile, flush};
+use crate::scheme::Schemes;
+use crate::sync::{FileDevice, Verifier};
+
+/// Bytes copied at a time.
+const PIECE: usize = 1 << 20;
+
+/// A copy under temporary names, complete and durable.
+pub(super) struct ClosedCopy {
+    pub heap: NewFile,
+    pub checksums: Option<NewFile>,
+    pub report: BackupReport,
+}
+
+/// Copies the pool at `path`, which no process has open for writing, to a new file at `to`: a pool of its own, cleanly closed. Its files are
+/// only read.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (path, options) = path_and_options();
+/// use strandline_core::file::backup_files;
+///
+/// Pool::create(&path, &options)?.close()?;
+/// let copy = path.with_extension("copy");
+/// backup_files(&path, &copy, Default::default())?;
+/// Pool::open(&copy, &options)?;
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`Pool::open_read_only`]; there is something at `to`; a page is not what its checksum says; input or output fails. No file is left then.
+#[inline]
+pub fn backup_files(path: impl AsRef<Path>, to: impl AsRef<Path>, schemes: Schemes) -> Result<BackupReport> {
+    let to = to.as_ref();
+    let to = resolve(to).map_err(cannot("create the backup", to))?;
+    let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
+    check_name(&to)?;
+    // A log that is there already would be taken for the backup's.
+    if to.exists() || log_path(&to).exists() {
+        return Err(exists());
+    }
+    let ClosedCopy { heap, checksums, report } = make(path.as_ref(), &to, None, schemes)?;
+    // What a backup that was killed has left.
+    checksums::remove(&to)?;
+    if let Some(checksums) = checksums {
+        checksums::publish(checksums, &to)?;
+    }
+    match heap.publish()? {
+        None => Ok(report),
+        Some(_) => Err(exists()),
+    }
+}
+
+/// Copies the pool at `from` to files that will be those of the pool at `to`, with the owner and permissions of `like`, or of the original.
+pub(super) fn make(from: &Path, to: &Path, like: Option<&Metadata>, schemes: Schemes) -> Result<ClosedCopy> {
+    remove_leavings_of_pool(to);
+    let from = resolve(from).map_err(cannot("open the pool", from))?;
+    let (mut files, options) = open(&from, schemes)?;
+    let is_clean = read_word(&files.heap, Layout::STATE.offset())? == 0;
+    if is_clean {
+        // Nothing in it is needed.
+        files.log = None;
+    }
+    let own = files.heap.metadata().map_err(cannot("look at", &from))?;
+    let like = like.unwrap_or(&own);
+    let setup = || Setup { control: Stm, schemes };
+    let original = Pool::open_files(duplicate(&files)?, &options, setup(), Use::Reading)?;
+    // In other domains recovery would leave them wrong.
+    let sums = match options.domain == Domain::Sync || is_clean {
+        true => checksums::find_own(&from, &files.heap, &files.header, true)?,
+        false => None,
+    };
+
+    let heap = NewFile::create_copy(to, like)?;
+    let heap_bytes = copy_heap(&files, &original, sums.as_ref(), &heap)?;
+    let new_sums = match &sums {
+        Some(sums) => Some(checksums::copy(&checksums::device(&files.heap, sums)?, to, heap.file())?),
+        None => None,
+    };
+    let log = match &files.log {
+        Some(log) => {
+            let new = NewFile::create_copy(&log_path(to), like)?;
+            copy_file(&log.file, &log_path(&from), &new)?;
+            Some((new, log.identity, log.ring_blocks))
+        }
+        None => None,
+    };
+
+    let keep = |file: &NewFile| file.file().try_clone().map_err(cannot("keep open", file.path()));
+    let copied = OpenFiles {
+        path: heap.path().to_owned(),
+        heap: keep(&heap)?,
+        header: files.header.clone(),
+        log: match &log {
+            Some((log, identity, ring_blocks)) => {
+                let (identity, ring_blocks) = (*identity, *ring_blocks);
+                Some(OpenLog { file: keep(log)?, identity, ring_blocks, remade: false })
+            }
+            None => None,
+        },
+        checksums: new_sums.as_ref().filter(|_| !is_clean).map(keep).transpose()?,
+    };
+    let pool =
+        Pool::open_files(copied, &options, setup(), if is_clean { Use::Reading } else { Use::Writing })?;
+    let (there, here) = (original.usage()?, pool.usage()?);
+    let replayed = (original.recovery().replayed(), pool.recovery().replayed());
+    let log_blocks = pool.recovery().sync.map_or(0, |sync| sync.blocks);
+    pool.close()?;
+    compare_moved(|| "transactions in the pool's log".into(), replayed.0, replayed.1)?;
+    compare_moved(|| "objects of the pool".into(), there.objects, here.objects)?;
+    let bytes = (there.allocated_bytes, here.allocated_bytes);
+    compare_moved(|| "bytes in the objects of the pool".into(), bytes.0, bytes.1)?;
+    flush::file(heap.file()).map_err(cannot("flush", heap.path()))?;
+    let report = BackupReport { heap_bytes, log_blocks, replayed: replayed.0 };
+    Ok(ClosedCopy { heap, checksums: new_sums, report })
+}
+
+/// Opens the files of the pool for reading, under the domain that wrote it, and locks them.
+fn open(path: &Path, schemes: Schemes) -> Result<(OpenFiles, Options)> {
+    let heap = File::open(path).map_err(cannot("open the pool", path))?;
+    let header = read_header(&heap, path)?;
+    let domain = match read_word(&heap, Layout::STATE.offset())? {
+        // Any would do, and this one needs no log.
+        0 => Domain::Process,
+        state => decode_state(state, schemes).map_err(|error| error.in_pool(path))?.0,
+    };
+    let options = Options {
+        domain,
+        layout_name: header.layout_name,
+        assume_persistent: true,
+        lock_bits: 10,
+        ..Options::default()
+    };
+    Ok((OpenFiles::open(path, &options, schemes, true)?, options))
+}
+
+/// The same open files once more, with the same locks.
+fn duplicate(files: &OpenFiles) -> Result<OpenFiles> {
+    let keep = |file: &File| file.try_clone().map_err(cannot("keep open", &files.path));
+    Ok(OpenFiles {
+        path: files.path.clone(),
+        heap: keep(&files.heap)?,
+        header: files.header.clone(),
+        log: match &files.log {
+            Some(log) => Some(OpenLog { file: keep(&log.file)?, ..*log }),
+            None => None,
+        },
+        checksums: None,
+    })
+}
+
+/// Copies the heap, and compares its pages with their checksums; bytes copied.
+fn copy_heap(files: &OpenFiles, original: &Pool, sums: Option<&File>, to: &NewFile) -> Result<u64> {
+    let read = |e| Error::io("read the pool's checksums for its copy", e);
+    let device = match sums {
+        Some(sums) => checksums::device(&files.heap, sums)?,
+        None => return copy_file(&files.heap, &files.path, to),
+    };
+    // Those that recovery will write.
+    let left_out = match original.shared_log() {
+        Some(log) => log.logged_pages(&original.native_view()?)?,
+        None => HashSet::new(),
+    };
+    let pool = files.header.uuid.as_bytes();
+    let mut verifier = Verifier::new(&device, pool, &Layout::new(files.header.geometry)?).map_err(read)?;
+    copy_checked(&device, &files.path, to, |page, contents| {
+        if left_out.contains(&page) || !verifier.is_damaged(page, contents).map_err(read)? {
+            return Ok(());
+        }
+        Err(Error::Damaged(format!(
+            "the page at {:#x} is not what was written there, so that no copy is made; `strandline pool check` lists all such pages",
+            page * PAGE_BYTES
+        ))
+        .in_pool(&files.path))
+    })
+}
+
+fn copy_file(from: &File, name: &Path, to: &NewFile) -> Result<u64> {
+    let keep = || from.try_clone().map_err(cannot("keep open", name));
+    copy_checked(&FileDevice::buffered(keep()?, keep()?), name, to, |_, _| Ok(()))
+}
+
+/// Copies a file, which the device has as its heap, and flushes the copy. Zeros become holes. `check` gets each page.
+fn copy_checked(
+    from: &FileDevice,
+    name: &Path,
+    to: &NewFile,
+    mut check: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<u64> {
+    let (write, new) = (cannot("write", to.path()), to.file());
+    let size = from.size(DeviceFile::Heap).map_err(cannot("look at", name))?;
+    new.set_len(size).map_err(&write)?;
+    let mut piece = AlignedBuffer::new(PIECE);
+    let mut copied = 0;
+    for at in (0..size).step_by(PIECE) {
+        let piece = &mut piece[..PIECE.min((size - at) as usize)];
+        from.read(DeviceFile::Heap, at, piece).map_err(cannot("read", name))?;
+        for (page, contents) in (at / PAGE_BYTES..).zip(piece.chunks_exact(PAGE_BYTES as usize)) {
+            check(page, contents)?;
+        }
+        if piece.iter().any(|&byte| byte != 0) {
+            new.write_all_at(piece, at).map_err(&write)?;
+            copied += piece.len() as u64;
+        }
+    }
+    flush::file(new).map_err(&write)?;
+    Ok(copied)
+}
