@@ -2,10 +2,7 @@
 //! acknowledged survives, and a full disk is an error that passes. Mounting takes root; where a file system is not available
 //! the test says so and leaves it out.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 use strandline_core::file::log_path;
 use strandline_core::layout::Geometry;
@@ -13,88 +10,9 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::sync::SyncParameters;
 use strandline_core::{Domain, Error, Options, Pool, Read, Runner, Transaction};
 
+use super::mounted::{Mounted, succeeds};
+
 const PAGES: u64 = 256;
-
-/// A mounted file system, unmounted when it is dropped.
-struct Mounted {
-    at: PathBuf,
-    /// Has the mount point and the image.
-    _folder: tempfile::TempDir,
-    /// The file system that an overlay writes to.
-    _upper: Option<Box<Mounted>>,
-}
-
-fn succeeds(program: &str, arguments: &[&str]) -> bool {
-    let mut command = Command::new(program);
-    let status = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
-}
-
-impl Mounted {
-    fn new(kind: &str, bytes: u64) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let (image, at) = (folder.path().join("image"), folder.path().join("mounted"));
-        std::fs::create_dir(&at).unwrap();
-        let (image_name, at_name) = (image.to_str().unwrap(), at.to_str().unwrap());
-        let upper = if kind == "overlay" { Some(Box::new(Self::new("ext4", bytes)?)) } else { None };
-        let mounted = if let Some(upper) = &upper {
-            let folders = ["lowerdir", "upperdir", "workdir"].map(|name| {
-                let folder = upper.at.join(name);
-                std::fs::create_dir(&folder).unwrap();
-                format!("{name}={}", folder.display())
-            });
-            succeeds("mount", &["-t", "overlay", "-o", &folders.join(","), "overlay", at_name])
-        } else if kind == "tmpfs" {
-            succeeds("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs", at_name])
-        } else {
-            File::create(&image).unwrap().set_len(bytes).unwrap();
-            let made = match kind {
-                // As on disks that are larger.
-                "ext4" => succeeds("mkfs.ext4", &["-b", "4096", image_name]),
-                _ => succeeds(&format!("mkfs.{kind}"), &[image_name]),
-            };
-            made && succeeds("mount", &["-t", kind, "-o", "loop", image_name, at_name])
-        };
-        if !mounted {
-            println!("left out: {kind} cannot be made and mounted here");
-            return None;
-        }
-        Some(Self { at, _folder: folder, _upper: upper })
-    }
-
-    /// Takes all the space that is left.
-    fn fill(&self) {
-        let mut file = File::create(self.at.join("filler")).unwrap();
-        // Smaller and smaller pieces.
-        for piece in [1 << 20, 1 << 16, 1 << 12, 512] {
-            let piece = vec![0x55; piece];
-            while file.write_all(&piece).is_ok() {
-                if piece.len() > 1 << 16 {
-                    continue;
-                }
-                if file.sync_data().is_err() {
-                    break;
-                }
-            }
-        }
-        // What was promised may be refused when it is written.
-        let _ = file.sync_data();
-    }
-
-    fn make_room(&self) {
-        std::fs::remove_file(self.at.join("filler")).unwrap();
-        assert!(succeeds("sync", &["-f", self.at.to_str().unwrap()]));
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let name = self.at.to_str().unwrap();
-        if !succeeds("umount", &[name]) {
-            succeeds("umount", &["-l", name]);
-        }
-    }
-}
 
 fn options(domain: Domain) -> Options {
     Options {
@@ -198,8 +116,8 @@ enum Made {
 }
 
 /// `lacks`: of these copies parts that are in use lack space, and the pool opens for writing all the same.
-fn explore(kind: &str, bytes: u64, copies: &[Made], lacks: &[Made]) {
-    let Some(mounted) = Mounted::new(kind, bytes) else { return };
+fn explore(kind: &str, copies: &[Made], lacks: &[Made]) {
+    let Some(mounted) = Mounted::new(kind) else { return };
     let original = mounted.at.join("pool");
     let block = create(&original);
     let mut pools = Vec::new();
@@ -239,32 +157,52 @@ const SHARED_HEAP: Made = Made::Copied(["--reflink=always", "--sparse=never"]);
 
 #[test]
 fn ext4() {
-    explore("ext4", 48 << 20, &[WHOLE, HOLES, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
+    explore("ext4", &[WHOLE, HOLES, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
 }
 
 /// Like the file system that it writes to.
 #[test]
 fn overlay() {
-    explore("overlay", 48 << 20, &[WHOLE, HOLES, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
+    explore("overlay", &[WHOLE, HOLES, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
 }
 
 #[test]
 fn tmpfs() {
     // A hole cannot even be read where it is full.
-    explore("tmpfs", 32 << 20, &[WHOLE], &[]);
+    explore("tmpfs", &[WHOLE], &[]);
 }
 
 #[test]
 fn xfs() {
-    explore(
-        "xfs",
-        320 << 20,
-        &[WHOLE, HOLES, HOLES_IN_HEAP, SHARED, SHARED_HEAP],
-        &[HOLES_IN_HEAP, SHARED_HEAP],
-    );
+    explore("xfs", &[WHOLE, HOLES, HOLES_IN_HEAP, SHARED, SHARED_HEAP], &[HOLES_IN_HEAP, SHARED_HEAP]);
 }
 
 #[test]
 fn btrfs() {
-    explore("btrfs", 128 << 20, &[], &[]);
+    explore("btrfs", &[], &[]);
+}
+
+#[test]
+fn ext3() {
+    explore("ext3", &[WHOLE], &[]);
+}
+
+#[test]
+fn ext4_with_sectors_of_4_kb() {
+    explore("ext4-4k", &[WHOLE, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
+}
+
+#[test]
+fn ext4_with_large_clusters() {
+    explore("ext4-bigalloc", &[WHOLE], &[]);
+}
+
+#[test]
+fn ext4_with_a_journal_of_data() {
+    explore("ext4-journal", &[WHOLE, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
+}
+
+#[test]
+fn bindfs() {
+    explore("bindfs", &[WHOLE], &[]);
 }

@@ -3,6 +3,8 @@
 
 mod compile_fail;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod file_systems;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod files;
 mod fork;
 mod full;
@@ -10,4 +12,6 @@ mod full;
 mod full_disks;
 mod limits;
 mod migration;
+#[cfg(target_os = "linux")]
+mod mounted;
 mod stray_write;

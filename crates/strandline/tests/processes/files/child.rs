@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use strandline::{HashMap, OrderedMap, Persist, Ptr, Store, Tx, Vector, View};
+use strandline_core::file::{OldFiles, restore};
 use strandline_core::layout::Geometry;
 use strandline_core::scheme::Schemes;
 use strandline_core::sync::SyncParameters;
@@ -418,6 +419,10 @@ impl State {
             "backup" => {
                 self.store()?.backup(words[1])?;
             }
+            "restore" => {
+                let old_files = if words.contains(&"replace") { OldFiles::Remove } else { OldFiles::Keep };
+                patiently(|| (), || restore(words[1], words[2], old_files, Schemes::default()))?;
+            }
             "resize" => patiently(|| (), || strandline_core::file::resize_log(words[1], number(2)))?,
             "repair" => {
                 let report =
@@ -500,6 +505,11 @@ impl Process {
             }
         }
         all
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
     }
 
     /// Tells it that there is no more to do, and waits for its end; the rest of what it says.

@@ -8,7 +8,7 @@ use strandline_core::file::log_path;
 use super::child::{Counts, Process};
 use super::trace::{Stop, Traced, changes_files};
 use super::{
-    Bounds, Failures, How, cases, holds, leaves_nothing, names, pool_in, quick_folder, random,
+    Bounds, Failures, How, cases, holds, leaves_nothing, look, names, pool_in, quick_folder, random,
     repaired_or_repairable,
 };
 
@@ -178,6 +178,75 @@ fn kills_at_each_system_call_of_a_repair() {
         repaired_or_repairable(&pool_in(folder), domain, &whole, is_done)
     };
     at_each_call("kills of a repair", true, prepare, script, judge);
+}
+
+/// The old pool is there, or the new one, or opening says that the restore has to be run again; which then ends as if it had not been cut
+/// short.
+#[test]
+fn kills_at_each_system_call_of_a_restore() {
+    for (last, how) in [("close", ""), ("kill", ""), ("close", " replace"), ("kill", " replace")] {
+        let prepare = |folder: &Path, domain: Domain| {
+            let path = pool_in(folder).display().to_string();
+            let script = format!(
+                "domain {}; create {path}; update 1 2; backup backup; update 1 3; {last}",
+                domain.name()
+            );
+            let marks = Process::run(folder, &script);
+            assert!(!marks.iter().any(|mark| mark.starts_with("error")), "{marks:?}");
+        };
+        let script = move |folder: &Path, domain: Domain| {
+            format!("begin; domain {}; restore backup {}{how}", domain.name(), pool_in(folder).display())
+        };
+        let judge = |folder: &Path, domain: Domain, lives: &[Vec<String>]| {
+            let count = |found: &Counts| found.get(&1).copied().unwrap_or(0);
+            let pool = pool_in(folder);
+            let is_done = lives[0].iter().any(|mark| mark.starts_with("done restore"));
+            // In a copy, since opening recovers the old pool.
+            let copy = quick_folder();
+            for name in names(folder) {
+                std::fs::copy(folder.join(&name), copy.path().join(&name)).unwrap();
+            }
+            let has_two_names = std::os::unix::fs::MetadataExt::nlink(&std::fs::metadata(&pool).unwrap()) > 1;
+            match look(&pool_in(copy.path()), domain, How::Open)? {
+                Ok(found) if count(&found) == 2 || !is_done && count(&found) == 5 => {}
+                Ok(found) => return Err(format!("it holds {found:?}")),
+                Err(error) if !is_done && error.to_string().contains("strandline pool restore") => {}
+                Err(error) => return Err(format!("the error does not say what to do: {error}")),
+            }
+            if has_two_names {
+                let error = look(&pool, domain, How::Open)?.err().map(|error| error.to_string());
+                if !error.is_some_and(|error| error.contains("strandline pool restore")) {
+                    return Err("a file with two names opens, or does not say what to do".into());
+                }
+            }
+            let again = Process::run(folder, &script(folder, domain));
+            let kept = folder.join("pool.replaced");
+            match again.iter().find(|mark| mark.starts_with("error")) {
+                // The new pool had its place already.
+                Some(error) if error.contains("earlier restore") && how.is_empty() => {}
+                Some(error) => return Err(format!("the next restore: {error}")),
+                None => {}
+            }
+            let found = look(&pool, domain, How::Open)?.map_err(|error| format!("after all: {error}"))?;
+            if count(&found) != 2 {
+                return Err(format!("after all it holds {found:?}"));
+            }
+            if how.is_empty() {
+                let found =
+                    look(&kept, domain, How::Open)?.map_err(|error| format!("the old pool: {error}"))?;
+                if count(&found) != 5 {
+                    return Err(format!("the old pool holds {found:?}"));
+                }
+            }
+            let expected =
+                ["backup", "pool", "pool.log", "pool.replaced", "pool.replaced.log"].map(String::from);
+            match names(folder).iter().find(|name| !expected.contains(name)) {
+                Some(_) => Err(format!("files are left over: {:?}", names(folder))),
+                None => Ok(()),
+            }
+        };
+        at_each_call(&format!("kills of a restore, {last}{how}"), true, prepare, script, judge);
+    }
 }
 
 /// Up to three processes, one after the other, each killed somewhere.

@@ -22,19 +22,20 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use child::{Counts, Root, contents, make, options, patiently};
+use child::{Counts, make, patiently};
+pub use child::{Process, Root, contents, options};
 use strandline::Store;
 use strandline_core::layout::Layout;
 use strandline_core::scheme::Schemes;
 use strandline_core::{Domain, Error};
 
 /// How many cases a test runs.
-fn cases(usual: usize) -> usize {
+pub fn cases(usual: usize) -> usize {
     std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }
 
 /// Numbers that depend on `STRANDLINE_SEED` and on the test's name alone.
-fn random(test: &str) -> fastrand::Rng {
+pub fn random(test: &str) -> fastrand::Rng {
     let seed = std::env::var("STRANDLINE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     println!("{test}: STRANDLINE_SEED={seed}");
@@ -56,18 +57,18 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// What went wrong in many cases: how often each kind of error, and the first of each.
-struct Failures {
+pub struct Failures {
     test: String,
     cases: usize,
     wrong: BTreeMap<String, (usize, String)>,
 }
 
 impl Failures {
-    fn new(test: &str) -> Self {
+    pub fn new(test: &str) -> Self {
         Self { test: test.into(), cases: 0, wrong: BTreeMap::new() }
     }
 
-    fn case<T>(&mut self, what: impl Display, result: Result<T, String>) {
+    pub fn case<T>(&mut self, what: impl Display, result: Result<T, String>) {
         self.cases += 1;
         if let Err(error) = result {
             // Of one kind are errors that differ in numbers and paths.
@@ -82,7 +83,7 @@ impl Failures {
 
     /// # Panics
     /// Something went wrong.
-    fn end(self) {
+    pub fn end(self) {
         let wrong: usize = self.wrong.values().map(|(count, _)| count).sum();
         println!("{}: {} cases, {wrong} wrong", self.test, self.cases);
         let kinds: Vec<_> =
@@ -93,9 +94,9 @@ impl Failures {
 
 /// What a pool must hold: of each process's transactions at least and at most so many.
 #[derive(Clone, Debug, Default)]
-struct Bounds {
+pub struct Bounds {
     /// Some process has had it open.
-    made: bool,
+    pub made: bool,
     least: Counts,
     most: Counts,
     /// Its last process closed it.
@@ -104,7 +105,7 @@ struct Bounds {
 
 impl Bounds {
     /// Takes a mark of one process in account. It runs transactions one after the other.
-    fn hear(&mut self, mark: &str) {
+    pub fn hear(&mut self, mark: &str) {
         let told = child::counts(mark);
         if mark.starts_with("opened") {
             (self.made, self.closed) = (true, false);
@@ -129,7 +130,7 @@ impl Bounds {
     }
 
     /// Whether these contents are right.
-    fn admit(&self, found: &Counts) -> Result<(), String> {
+    pub fn admit(&self, found: &Counts) -> Result<(), String> {
         for (key, &least) in &self.least {
             if found.get(key).copied().unwrap_or(0) < least {
                 return Err(format!("LOST: {found:?}, and {:?} were acknowledged", self.least));
@@ -146,7 +147,7 @@ impl Bounds {
 
 /// How a pool is opened.
 #[derive(Clone, Copy, Debug)]
-enum How {
+pub enum How {
     Open,
     OpenOrCreate,
 }
@@ -196,14 +197,14 @@ fn look(path: &Path, domain: Domain, how: How) -> Result<Result<Counts, Error>, 
 }
 
 /// The pool at `path` opens, and holds what it must.
-fn holds(path: &Path, domain: Domain, how: How, bounds: &Bounds) -> Result<Counts, String> {
+pub fn holds(path: &Path, domain: Domain, how: How, bounds: &Bounds) -> Result<Counts, String> {
     let found = look(path, domain, how)?.map_err(|error| format!("{how:?}: {error}"))?;
     bounds.admit(&found)?;
     Ok(found)
 }
 
 /// A new pool in the place of this one leaves no other file in the folder.
-fn leaves_nothing(path: &Path, domain: Domain) -> Result<(), String> {
+pub fn leaves_nothing(path: &Path, domain: Domain) -> Result<(), String> {
     let log = strandline_core::file::log_path(path);
     for name in [path, &log] {
         let _ = std::fs::remove_file(name);
@@ -237,6 +238,6 @@ fn repaired_or_repairable(path: &Path, domain: Domain, bounds: &Bounds, is_done:
 }
 
 /// `pool` in the folder.
-fn pool_in(folder: &Path) -> PathBuf {
+pub fn pool_in(folder: &Path) -> PathBuf {
     folder.join("pool")
 }
