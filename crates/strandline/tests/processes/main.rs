@@ -13,5 +13,9 @@ mod full_disks;
 mod limits;
 mod migration;
 #[cfg(target_os = "linux")]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "the tests with traced processes are left out")
+)]
 mod mounted;
 mod stray_write;
