@@ -17,7 +17,7 @@ use crate::Domain;
 use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result, compare_moved};
 use crate::layout::{Layout, PAGE_BYTES};
-use crate::memory::{AlignedBuffer, Device, DeviceFile, flush};
+use crate::memory::{AlignedBuffer, Device, DeviceFile, flush, system};
 use crate::scheme::Schemes;
 use crate::sync::{FileDevice, Verifier};
 
@@ -136,7 +136,7 @@ pub(super) fn make(from: &Path, to: &Path, like: Option<&Metadata>, schemes: Sch
 
 /// Opens the files of the pool for reading, under the domain that wrote it, and locks them.
 fn open(path: &Path, schemes: Schemes) -> Result<(OpenFiles, Options)> {
-    let heap = File::open(path).map_err(cannot("open the pool", path))?;
+    let heap = system::open_to_read(path).map_err(cannot("open the pool", path))?;
     let header = read_header(&heap, path)?;
     let domain = match read_word(&heap, Layout::STATE.offset())? {
         // Any would do, and this one needs no log.

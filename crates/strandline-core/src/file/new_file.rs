@@ -259,8 +259,8 @@ pub(super) fn remove_leavings_of_pool(path: &Path) {
 
 fn remove_leavings_of(folder: &Path, names: &[&Path]) {
     for path in temporaries(folder, names) {
-        if let Ok(file) = File::open(&path)
-            && try_lock(&file)
+        if let Ok(file) = system::open_to_read(&path)
+            && lock::try_lock(&file, false).unwrap_or(false)
         {
             let _ = remove_locked(&file, &path);
         }

@@ -114,7 +114,7 @@ pub fn allocate(file: &File, at: u64, bytes: u64) -> io::Result<()> {
 
 /// A file in `folder` that never has a name; an error where the file system has none.
 pub fn create_unnamed(folder: &Path) -> io::Result<File> {
-    File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder)
+    super::open(OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE), folder)
 }
 
 /// Gives the disk space of the `bytes` bytes of `file` at `at` back; they read as zeros, and the file is as long as before.
