@@ -481,7 +481,8 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
     #[cold]
     fn fail(&mut self, error: Error) -> Abort {
         // Whatever the operation made of the failure, the pool has failed.
-        let error = self.view.memory.check_poison().err().unwrap_or(error);
+        let memory = &self.view.memory;
+        let error = memory.check_poison().err().unwrap_or_else(|| memory.in_pool(error));
         self.error.get_or_insert(error);
         self.doom(Abort::Failed)
     }

@@ -52,6 +52,8 @@ pub struct BackupReport {
 pub(super) struct Source<'p> {
     pub view: View<Native>,
     pub header: &'p Header,
+    /// The pool's file, for errors.
+    pub path: &'p Path,
     /// Whose owner and permissions the copy gets.
     pub file: &'p File,
     pub kind: Kind<'p>,
@@ -72,13 +74,15 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
     check_name(&to)?;
     // A log that lies there already would be taken for the backup's.
-    if to.exists() || log_path(&to).exists() {
-        return Err(exists());
+    for name in [to.clone(), log_path(&to)] {
+        if name.try_exists().map_err(cannot("look for", &name))? {
+            return Err(exists());
+        }
     }
     // What a backup that was killed has left.
     checksums::remove(&to)?;
     remove_leavings_of_pool(&to);
-    let like = source.file.metadata().map_err(|e| Error::io("look at the pool", e))?;
+    let like = source.file.metadata().map_err(cannot("look at the pool", source.path))?;
     let heap = NewFile::create(&to, Some(&like))?;
     let (heap_bytes, log_blocks, replayed) = match source.kind {
         Kind::Sync(device, shared_log) => {
@@ -95,7 +99,7 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
             (heap_bytes, log_blocks, recovery.replayed())
         }
         Kind::Mapped(concurrency) => {
-            let (heap_bytes, there) = copy_memory(&source.view, concurrency, heap.file())?;
+            let (heap_bytes, there) = copy_memory(&source.view, concurrency, &heap)?;
             let (recovery, copied) = settle(source, &heap, None, None)?;
             compare_moved(|| "objects of the pool".into(), there.objects, copied.objects)?;
             let bytes = (there.allocated_bytes, copied.allocated_bytes);
@@ -131,14 +135,14 @@ fn copy_files(
     let (view, pool) = (&source.view, source.header.uuid.as_bytes());
     let (to, log_name) = (heap.path(), log.path());
     let (heap, log) = (heap.file(), log.file());
-    let read = |e| Error::io("read the pool's checksums for its backup", e);
+    let read = cannot("read for a backup the checksums of", source.path);
     shared_log.hold_checkpoints(view, || {
-        let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", to))?;
+        let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", source.path))?;
         heap.set_len(size).map_err(cannot("size", to))?;
         let mut piece = AlignedBuffer::new(PIECE);
         let mut copied = 0;
         let mut verifier = match device.has_checksums() {
-            true => Some(Verifier::new(device, pool, &view.layout).map_err(read)?),
+            true => Some(Verifier::new(device, pool, &view.layout).map_err(&read)?),
             false => None,
         };
         for part in used_parts(view, size) {
@@ -146,10 +150,10 @@ fn copy_files(
                 let piece = &mut piece[..PIECE.min((part.end - at) as usize)];
                 device
                     .read(DeviceFile::Heap, at, piece)
-                    .map_err(|e| Error::io("read the pool for its backup", e))?;
+                    .map_err(cannot("read for a backup", source.path))?;
                 if let Some(verifier) = &mut verifier {
                     for (page, contents) in (at / PAGE_BYTES..).zip(piece.chunks_exact(PAGE_BYTES as usize)) {
-                        if verifier.is_damaged(page, contents).map_err(read)? {
+                        if verifier.is_damaged(page, contents).map_err(&read)? {
                             return Err(Error::Damaged(format!(
                                 "the page at {:#x} is not what was written there, so that no backup is made; `strandline pool check` lists all such pages",
                                 page * PAGE_BYTES
@@ -165,13 +169,13 @@ fn copy_files(
             }
         }
         let checksums = verifier.map(|_| checksums::copy(device, name, source.file)).transpose()?;
-        let size = device.size(DeviceFile::Log).map_err(cannot("read the size of", log_name))?;
+        let size = device.size(DeviceFile::Log).map_err(cannot("read the size of the log of", source.path))?;
         log.set_len(size).map_err(cannot("size", log_name))?;
         let mut block = AlignedBuffer::new(BLOCK_BYTES as usize);
         let mut copy_block = |at: u64| {
             device
                 .read(DeviceFile::Log, at, &mut block)
-                .map_err(|e| Error::io("read the log for a backup", e))?;
+                .map_err(cannot("read for a backup the log of", source.path))?;
             log.write_all_at(&block, at).map_err(cannot("write", log_name))
         };
         copy_block(0)?;
@@ -181,7 +185,7 @@ fn copy_files(
             copy_block(shared_log.block_offset(view, number))?;
         }
         // The file may have grown since its copy; what is new in it stands in the log alone.
-        let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", to))?;
+        let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", source.path))?;
         heap.set_len(size).map_err(cannot("size", to))?;
         flush::file(heap).map_err(cannot("flush", to))?;
         flush::file(log).map_err(cannot("flush", log_name))?;
@@ -192,14 +196,15 @@ fn copy_files(
 /// Copies what is at home in memory, as of a time at which all of it is committed. Returns the bytes copied, and the heap's usage at that
 /// time.
 #[inline]
-fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Result<(u64, HeapUsage)> {
+fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> Result<(u64, HeapUsage)> {
     let memory = &view.memory;
     let token = match concurrency {
         Concurrency::Stm => SharedLayout::SERIAL,
         Concurrency::SingleWriter => SharedLayout::WRITER,
         Concurrency::Locks => return Err(Error::Unsupported("a backup of an open pool with locks".into())),
     };
-    let write = |source| Error::io("write the backup", source);
+    let write = cannot("write", to.path());
+    let to = to.file();
     biased::lock(memory, token, None);
     // Nobody leases a log, so that the scheme stays what it is.
     memory.lock(SharedLayout::LEASES);
@@ -215,7 +220,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &File) -> Resu
                 }
             }
             // Whoever has seen a word that a commit has stored home sees its TxID too, which it took before.
-            let copied = copy_words(view, clock, to).map_err(write);
+            let copied = copy_words(view, clock, to).map_err(&write);
             match copied.and_then(|bytes| Ok((bytes, heap::usage(view)?))) {
                 // A commit ran meanwhile: the copy mixes two states.
                 _ if memory.load(SharedLayout::CLOCK) != clock => {}

@@ -73,7 +73,8 @@ impl<C: Control<Native>> Pool<C> {
     /// The file cannot be looked at. [`Error::Forked`].
     pub fn space(&self) -> Result<SpaceUsage> {
         self.check_process()?;
-        let files = SpaceUsage::of_files(&self.file, self.path())?;
+        let files =
+            SpaceUsage::of_files(&self.file, self.path()).map_err(|error| error.in_pool(self.path()))?;
         let Some(log) = self.shared_log() else { return Ok(files) };
         let (memory_bytes, bound) = log.private_bytes(&self.native_view()?.memory);
         Ok(SpaceUsage { memory_bytes, memory_bound: Some(bound), ..files })
@@ -117,7 +118,7 @@ impl<C: Control<Native>> Pool<C> {
         let end = in_file.div_ceil(self.layout().geometry.chunk_bytes).min(self.layout().chunk_count);
         let mut next = Some(0);
         while let Some(from) = next.filter(|&from| from < end) {
-            let part = worker.compact(from)?;
+            let part = worker.compact(from).map_err(|error| error.in_pool(self.path()))?;
             report.punched_bytes += part.punched_bytes;
             report.kept_bytes += part.kept_bytes;
             next = part.next;

@@ -258,7 +258,7 @@ impl<C: Control<Native>> Pool<C> {
             }
             None => None,
         };
-        let poison = Arc::<Poison>::default();
+        let poison = Arc::new(Poison::of(&path));
         let mapping = match options.domain {
             _ if read_only => MappingKind::Private,
             Domain::Flush | Domain::FlushOnFail if !options.assume_persistent => {
@@ -465,7 +465,7 @@ impl<C: Control<Native>> Pool<C> {
     /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs; [`Pool::wait_for_worker`] waits then.
     /// Returns [`Error::Nested`] inside a transaction of this pool. [`Error::Forked`].
     pub fn worker(&self) -> Result<Worker<Native, C>> {
-        self.lease(&BPPM, Worker::lease)
+        self.lease(&BPPM, Worker::lease).map_err(|error| error.in_pool(&self.path))
     }
 
     fn lease(
@@ -608,7 +608,9 @@ impl<C: Control<Native>> Pool<C> {
     pub fn checkpoint(&self) -> Result<()> {
         self.check_outside()?;
         match &self.sync {
-            Some(sync) if !self.read_only => sync.log.checkpoint(&self.native_view()?).map(drop),
+            Some(sync) if !self.read_only => {
+                sync.log.checkpoint(&self.native_view()?).map(drop).map_err(|error| error.in_pool(&self.path))
+            }
             _ => Ok(()),
         }
     }
@@ -646,7 +648,8 @@ impl<C: Control<Native>> Pool<C> {
         let view = self.native_view()?;
         // A copy in which chunks are held would keep them so.
         let _no_compaction = self.compacting();
-        backup::backup(&Source { view, header: &self.header, file: &self.file, kind }, to.as_ref())
+        let source = Source { view, header: &self.header, path: &self.path, file: &self.file, kind };
+        backup::backup(&source, to.as_ref())
     }
 
     /// How full the heap is, at one moment: it reads a snapshot, or where none can be had a transaction. In a pool of the laboratory's it is exact
@@ -679,7 +682,7 @@ impl<C: Control<Native>> Pool<C> {
     /// A worker still exists, or the device failed; the pool is recovered when it is next opened. [`Error::Nested`]: a worker of it runs a
     /// transaction on this thread, and the pool is dropped as it is. [`Error::Forked`]: the parent's pool stays as it is.
     pub fn close(mut self) -> Result<()> {
-        self.close_once()
+        self.close_once().map_err(|error| error.in_pool(&self.path))
     }
 
     fn stop_helper<M: Memory>(&self, memory: &M) {

@@ -19,7 +19,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::device::{Device, DeviceFile};
@@ -53,7 +53,11 @@ pub fn folder(path: &Path) -> io::Result<()> {
 
 /// Why nothing that an open pool acknowledges could be believed any more, if that is so.
 #[derive(Debug, Default)]
-pub struct Poison(OnceLock<Cause>);
+pub struct Poison {
+    /// The pool's file; empty where it is not known.
+    path: PathBuf,
+    cause: OnceLock<Cause>,
+}
 
 #[derive(Debug)]
 struct Cause {
@@ -63,13 +67,24 @@ struct Cause {
 }
 
 impl Poison {
+    /// Of the pool at `path`, whose file had no failure yet.
+    pub(crate) fn of(path: &Path) -> Self {
+        Self { path: path.to_owned(), cause: OnceLock::new() }
+    }
+
+    /// `error`, which names the pool's file, where that is known.
+    #[cold]
+    pub(crate) fn in_pool(&self, error: Error) -> Error {
+        if self.path.as_os_str().is_empty() { error } else { error.in_pool(&self.path) }
+    }
+
     /// Fails from the first failure on.
     ///
     /// # Errors
     /// [`Error::Poisoned`], with the cause.
     #[inline(always)]
     pub fn check(&self) -> Result<()> {
-        match self.0.get() {
+        match self.cause.get() {
             None => Ok(()),
             Some(cause) => Err(poisoned(cause)),
         }
@@ -80,7 +95,7 @@ impl Poison {
     pub fn set(&self, what: &str, error: &io::Error) {
         let is_gone = error.raw_os_error() == Some(libc::ESTALE);
         let why = if is_gone { FILE_GONE.to_owned() } else { format!("{what}: {error}") };
-        self.0.get_or_init(|| Cause { why, number: error.raw_os_error().unwrap_or(libc::EIO) });
+        self.cause.get_or_init(|| Cause { why, number: error.raw_os_error().unwrap_or(libc::EIO) });
     }
 
     /// Runs `step`, which writes to or flushes a file of the pool, unless something failed before; poisons if it fails.
@@ -88,7 +103,7 @@ impl Poison {
     /// # Errors
     /// Those of `step`, or the error of the first failure.
     pub fn guard<T>(&self, what: &str, step: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        if let Some(cause) = self.0.get() {
+        if let Some(cause) = self.cause.get() {
             return Err(system::error(cause.number));
         }
         step().inspect_err(|error| self.set(what, error))
@@ -213,7 +228,7 @@ impl<P: Deref<Target: Device>> Device for Guarded<P> {
 impl<P> Guarded<P> {
     /// Runs `step`, whose failure is an ordinary error.
     fn unless_failed<T>(&self, step: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        match self.poison.0.get() {
+        match self.poison.cause.get() {
             None => step(),
             Some(cause) => Err(system::error(cause.number)),
         }

@@ -44,7 +44,7 @@ pub(crate) use running::Outside;
 pub use step::{Event, Step};
 pub use write_back::WriteBackInstruction;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Operations on persistence that a thread has issued so far.
 ///
@@ -326,6 +326,11 @@ pub trait Memory {
 
     /// Poisons the pool, where its memory keeps that it is: because `what` failed with `error`.
     fn set_poison(&self, _what: &str, _error: &std::io::Error) {}
+
+    /// `error`, which names the pool's file, where the memory is one's.
+    fn in_pool(&self, error: Error) -> Error {
+        error
+    }
 
     /// Fails if the file that stores go to was deleted or cut short by somebody else; then every later transaction fails as
     /// well. To be asked when persisting in bulk.
@@ -646,6 +651,9 @@ impl<M: Memory> Memory for &M {
     }
     fn set_poison(&self, what: &str, error: &std::io::Error) {
         (**self).set_poison(what, error);
+    }
+    fn in_pool(&self, error: Error) -> Error {
+        (**self).in_pool(error)
     }
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         (**self).make_space(at, bytes)

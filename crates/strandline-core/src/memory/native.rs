@@ -619,7 +619,7 @@ impl Memory for Native {
     }
 
     fn check_file(&self) -> Result<()> {
-        self.persistent.mapping.check_file()
+        self.persistent.mapping.check_file().map_err(|error| self.in_pool(error))
     }
 
     #[inline(always)]
@@ -629,6 +629,10 @@ impl Memory for Native {
 
     fn set_poison(&self, what: &str, error: &std::io::Error) {
         self.persistent.mapping.poison().set(what, error);
+    }
+
+    fn in_pool(&self, error: Error) -> Error {
+        self.persistent.mapping.poison().in_pool(error)
     }
 
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
