@@ -38,7 +38,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES, SharedLayout, View};
 use crate::log::{Journal, Record, Write, merge};
-use crate::memory::{Memory, PersistentAddress, Step, system};
+use crate::memory::{Memory, PersistentAddress, Step};
 use crate::scheme::check_transaction;
 
 use super::SyncParameters;
@@ -291,7 +291,7 @@ impl SharedLog {
         memory.store(self.newest_slot(), found.index);
         self.write_slot(view, device, next, found.report.watermark).map_err(|error| match error {
             Error::Poisoned(what) => {
-                Error::io(format!("end the recovery of the pool ({what})"), system::error(libc::EIO))
+                Error::io(format!("end the recovery of the pool ({what})"), self.cause(memory))
             }
             other => other,
         })?;

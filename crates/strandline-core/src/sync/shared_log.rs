@@ -325,6 +325,14 @@ impl SharedLog {
         }
     }
 
+    /// The system's error behind the first failure.
+    pub(super) fn cause<M: Memory>(&self, memory: &M) -> std::io::Error {
+        match (memory.load(self.poison_word()) >> 8) as i32 {
+            0 => system::error(libc::EIO),
+            number => system::error(number),
+        }
+    }
+
     /// Poisons the pool and wakes all who wait for anything.
     #[cold]
     pub(super) fn poison<M: Memory>(&self, memory: &M, what: Failure, error: &std::io::Error) -> Error {
