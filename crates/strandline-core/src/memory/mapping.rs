@@ -130,7 +130,7 @@ impl Mapping {
     /// would be a bus error.
     fn cover_holes(&mut self) -> std::io::Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| !self.is_shared) else { return Ok(()) };
-        if !system::reading_holes_takes_space(file)? {
+        if !system::reading_holes_takes_space(file).unwrap_or(true) {
             return Ok(());
         }
         for hole in system::holes(file, self.extent())? {

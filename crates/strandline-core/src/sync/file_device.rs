@@ -153,7 +153,7 @@ fn write_synchronously(file: &File, mut offset: u64, mut from: &[u8]) -> io::Res
                 from = &from[written..];
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if system::is_unsupported(&error) => return Ok(false),
+            Err(error) if system::is_refused(&error) => return Ok(false),
             Err(error) => return Err(error),
         }
     }
@@ -235,7 +235,9 @@ impl FileDevice {
                     continue;
                 }
                 match allocate(file, part.start, part.end - part.start) {
-                    Err(error) if system::reading_holes_takes_space(file)? || !system::can_allocate(file) => {
+                    Err(error)
+                        if system::reading_holes_takes_space(file).unwrap_or(true) || !system::can_allocate(file) =>
+                    {
                         return Err(error);
                     }
                     taken => is_lacking |= taken.is_err(),

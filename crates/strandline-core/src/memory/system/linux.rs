@@ -5,12 +5,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use super::{c_string, machine_memory, map, offset, succeeded};
+use super::{c_string, is_refused, machine_memory, map, offset, succeeded};
 
 /// The same, and only if stores then reach persistent memory itself.
 pub fn map_synchronous(file: &File, bytes: usize) -> io::Result<*mut c_void> {
@@ -66,7 +66,7 @@ pub unsafe fn clear_in_children(base: *mut c_void, bytes: usize) -> io::Result<(
 /// The range is a mapping of the caller's, of that file.
 pub unsafe fn synchronize(base: *mut c_void, bytes: usize, _: &File) -> io::Result<()> {
     // SAFETY: the call changes no memory; the range is the caller's promise.
-    succeeded(unsafe { libc::msync(base, bytes, libc::MS_SYNC) })
+    super::uninterrupted(|| succeeded(unsafe { libc::msync(base, bytes, libc::MS_SYNC) }))
 }
 
 /// Sleeps while `word` holds `value`, until somebody wakes who waits at it, until a signal, or for no reason at all; for `most` at
@@ -107,9 +107,14 @@ pub fn process_barrier() -> bool {
 
 /// Takes disk space for the `bytes` bytes of `file` at `at`, and makes it as long as that if it is shorter.
 pub fn allocate(file: &File, at: u64, bytes: u64) -> io::Result<()> {
+    change_space(file, 0, at, bytes)
+}
+
+/// Calls `fallocate`, again where a signal interrupts it.
+fn change_space(file: &File, mode: c_int, at: u64, bytes: u64) -> io::Result<()> {
     let (at, bytes) = (offset(at)?, offset(bytes)?);
     // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed.
-    succeeded(unsafe { libc::fallocate(file.as_raw_fd(), 0, at, bytes) })
+    super::uninterrupted(|| succeeded(unsafe { libc::fallocate(file.as_raw_fd(), mode, at, bytes) }))
 }
 
 /// A file in `folder` that never has a name; an error where the file system has none.
@@ -119,10 +124,7 @@ pub fn create_unnamed(folder: &Path) -> io::Result<File> {
 
 /// Gives the disk space of the `bytes` bytes of `file` at `at` back; they read as zeros, and the file is as long as before.
 pub fn punch(file: &File, at: u64, bytes: u64) -> io::Result<()> {
-    let (at, bytes) = (offset(at)?, offset(bytes)?);
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed.
-    succeeded(unsafe { libc::fallocate(file.as_raw_fd(), mode, at, bytes) })
+    change_space(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, at, bytes)
 }
 
 /// One call's worth of what a file system says of a file's extents (`struct fiemap`).
@@ -175,7 +177,7 @@ pub fn lacking_space(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
         // that is open, for `file` is borrowed.
         let asked = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) };
         match succeeded(asked) {
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL | libc::EPERM)) => {
                 return Err(super::error(libc::EOPNOTSUPP));
             }
             asked => asked?,
@@ -203,9 +205,7 @@ pub fn lacking_space(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
 
 /// Gives the `bytes` bytes of `file` at `at` disk space of their own where they share it with other files.
 pub fn unshare(file: &File, at: u64, bytes: u64) -> io::Result<()> {
-    let (at, bytes) = (offset(at)?, offset(bytes)?);
-    // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed.
-    match succeeded(unsafe { libc::fallocate(file.as_raw_fd(), FALLOC_FL_UNSHARE_RANGE, at, bytes) }) {
+    match change_space(file, FALLOC_FL_UNSHARE_RANGE, at, bytes) {
         // It is what file systems without shared extents say, too.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(super::error(libc::EOPNOTSUPP)),
         done => done,
@@ -299,7 +299,7 @@ pub fn write_durable(file: &File, at: u64, from: &[u8]) -> io::Result<usize> {
 /// How many names `file` has, and how many bytes.
 ///
 /// It asks for nothing else: a file system that has been asked for a file's times must keep them exactly at the next write, which
-/// costs more than the question.
+/// costs more than the question. Only where `statx` is missing or forbidden it does.
 pub fn links_and_bytes(file: &File) -> io::Result<(u32, u64)> {
     let wanted = libc::STATX_NLINK | libc::STATX_SIZE;
     // SAFETY: a structure of numbers, for which zeros are values.
@@ -308,8 +308,13 @@ pub fn links_and_bytes(file: &File) -> io::Result<(u32, u64)> {
     // SAFETY: the name is an empty string, which with the flag means the descriptor's file, and `about` can be written for the
     // whole call.
     let asked = unsafe { libc::statx(file.as_raw_fd(), name, libc::AT_EMPTY_PATH, wanted, &mut about) };
-    succeeded(asked)?;
-    Ok((about.stx_nlink, about.stx_size))
+    match succeeded(asked) {
+        Err(error) if is_refused(&error) => {
+            let about = file.metadata()?;
+            Ok((u32::try_from(about.nlink()).unwrap_or(u32::MAX), about.len()))
+        }
+        asked => asked.map(|()| (about.stx_nlink, about.stx_size)),
+    }
 }
 
 /// Gives the file that is named `from` the name `to`, unless something has that name already.
@@ -320,8 +325,8 @@ pub fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     let renamed =
         unsafe { libc::syscall(libc::SYS_renameat2, here, old.as_ptr(), here, new.as_ptr(), flags) };
     match succeeded(renamed) {
-        // The system, or the file system, does not know the flag.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
+        // The system, or the file system, does not know the flag, or a filter forbids the call.
+        Err(error) if is_refused(&error) || error.raw_os_error() == Some(libc::EINVAL) => {
             super::link_and_remove(from, to)
         }
         renamed => renamed,

@@ -48,7 +48,7 @@ pub unsafe fn clear_in_children(_: *mut c_void, _: usize) -> io::Result<()> {
 /// The range is a mapping of the caller's, of that file.
 pub unsafe fn synchronize(base: *mut c_void, bytes: usize, file: &File) -> io::Result<()> {
     // SAFETY: the call changes no memory; the range is the caller's promise.
-    succeeded(unsafe { libc::msync(base, bytes, libc::MS_SYNC) })?;
+    super::uninterrupted(|| succeeded(unsafe { libc::msync(base, bytes, libc::MS_SYNC) }))?;
     // It leaves the drive's own cache as it is; this does not (`F_FULLFSYNC`).
     file.sync_all()
 }

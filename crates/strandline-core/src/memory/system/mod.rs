@@ -94,6 +94,10 @@ pub fn holes(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
             break;
         }
         at = seek(file, start, libc::SEEK_DATA)?.map_or(bytes, |end| end.min(bytes));
+        if at == start {
+            // It knows one of the two only.
+            break;
+        }
         holes.push(start..at);
     }
     Ok(holes)
@@ -114,6 +118,22 @@ fn seek(file: &File, at: u64, whence: c_int) -> io::Result<Option<u64>> {
             }
             error => Err(error),
         },
+    }
+}
+
+/// Whether a filter of system calls may have refused the call: such filters answer `EPERM` or `ENOSYS` for calls that they do not know. It
+/// is for calls that another one stands in for, and that one is refused too where permission is what is missing.
+pub fn is_refused(error: &io::Error) -> bool {
+    is_unsupported(error) || error.raw_os_error() == Some(libc::EPERM)
+}
+
+/// Runs `call` again as long as signals interrupt it.
+fn uninterrupted<T>(call: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
     }
 }
 
