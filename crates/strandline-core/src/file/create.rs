@@ -218,7 +218,7 @@ pub(super) fn new_log(
 fn remove_orphan(pool: &Path) -> Result<()> {
     let name = log_path(pool);
     let Some(log) = open::find(&name, false)? else { return Ok(()) };
-    if pool.exists() {
+    if pool.try_exists().map_err(cannot("look for", pool))? {
         return Err(exists(pool));
     }
     let keep = || log.try_clone().map_err(cannot("keep open", &name));

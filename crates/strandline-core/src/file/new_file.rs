@@ -62,11 +62,17 @@ pub(super) fn create_like(path: &Path, like: Option<&Metadata>) -> io::Result<Fi
     let Some(like) = like else { return system::open(&options, path) };
     // For its owner alone until it is whose it is to be.
     let file = system::open(options.mode(0o600), path)?;
-    let made = file.metadata()?;
-    if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
-        fchown(&file, Some(like.uid()), Some(like.gid()))?;
+    let own = || {
+        let made = file.metadata()?;
+        if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
+            fchown(&file, Some(like.uid()), Some(like.gid()))?;
+        }
+        file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))
+    };
+    if let Err(error) = own() {
+        let _ = std::fs::remove_file(path);
+        return Err(error);
     }
-    file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
     Ok(file)
 }
 
@@ -146,12 +152,7 @@ impl NewFile {
             let temporary = temporary_name(name).map_err(cannot("create", name))?;
             let file = match create_like(&temporary, like).and_then(in_place) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                Err(error) => {
-                    // It was made where its owner could not be changed.
-                    let _ = std::fs::remove_file(&temporary);
-                    return Err(cannot("create", name)(error));
-                }
-                Ok(file) => file,
+                made => made.map_err(cannot("create", name))?,
             };
             let process = Process::current();
             let new = Self { file, temporary, name: name.to_owned(), is_published: false, process };

@@ -207,7 +207,8 @@ impl OpenFiles {
         let (path, heap) = (&self.path, &self.heap);
         if options.domain != Domain::Sync {
             let name = checksums::checksums_path(path);
-            return if name.exists() {
+            // Where nobody can tell, they would become wrong unseen.
+            return if name.try_exists().map_err(cannot("look for", &name))? {
                 Err(checksums::wrong(&name, "is kept by the Sync domain only, and would be wrong afterwards"))
             } else {
                 Ok(None)
