@@ -23,6 +23,8 @@ const FAVOURED_AFTER: u64 = if cfg!(loom) { 1 } else { 256 };
 /// Naps, each twice as long as the one before and [`LONGEST_NAP`] or a little more together, before the bias of one that is always inside
 /// is ended.
 const NAPS: u32 = if cfg!(loom) { 1 } else { (LONGEST_NAP / NAP).ilog2() + 1 };
+/// How often the barrier is tried before the process ends, with a nap of about a millisecond between.
+const BARRIER_ATTEMPTS: u32 = 64;
 
 // The words of a latch are of one line, and so are the favourite's own and what else it stores to.
 /// Where the favourite says that it is inside; 0: there is none.
@@ -134,7 +136,16 @@ fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress
     }
     memory.store(favourite(at), 0);
     if naps < NAPS || !has_ended(memory, present) {
-        if !memory.process_barrier() {
+        // The system may be out of memory for a moment.
+        let tries = || {
+            (0..BARRIER_ATTEMPTS).any(|attempt| {
+                if attempt > 0 {
+                    memory.wait_briefly(times(at), memory.load(times(at)), NAP << NAPS);
+                }
+                memory.process_barrier()
+            })
+        };
+        if !tries() {
             // Nobody could be let in any more. What is committed is in the pool.
             eprintln!("strandline: the system refuses membarrier, which it did not before");
             std::process::abort();
