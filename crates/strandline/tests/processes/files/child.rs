@@ -11,9 +11,10 @@ use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use strandline::{HashMap, OrderedMap, Persist, Ptr, Store, Tx, Vector, View};
+use strandline::{Control, HashMap, OrderedMap, Persist, Ptr, SingleWriter, Store, Tx, Vector, View};
 use strandline_core::file::{OldFiles, restore};
 use strandline_core::layout::Geometry;
+use strandline_core::memory::Native;
 use strandline_core::scheme::Schemes;
 use strandline_core::sync::SyncParameters;
 use strandline_core::{Domain, Error, Options, Result};
@@ -69,7 +70,9 @@ pub fn options(domain: Domain) -> Options {
         staging_blocks: 2,
         ..SyncParameters::default()
     };
-    Options { geometry, domain, sync, lock_bits: 10, initial_size: Some(0), ..Options::default() }
+    let assume_persistent = domain == Domain::Flush;
+    let (lock_bits, initial_size) = (10, Some(0));
+    Options { geometry, domain, sync, lock_bits, initial_size, assume_persistent, ..Options::default() }
 }
 
 /// With a heap that grows several times, and either a log that grows, checkpoints all the time and memory of which pages are given back, or a
@@ -123,7 +126,7 @@ fn blob(number: u64, key: u64) -> Vec<u8> {
 }
 
 /// What a transaction of process `key` does; how many it has done with it.
-fn change<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64> {
+fn change<'p, C: Control>(tx: &Tx<'p, C>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64> {
     let number = root.update(tx, |root| {
         root.count += 1;
         root.count
@@ -175,12 +178,32 @@ fn change_pile<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64, adds: bool) -
 }
 
 /// Runs so many transactions of process `key`, each of which it says is done when it is.
-fn update(store: &Store<Root>, key: u64, count: u64) -> Result<()> {
+fn update<C>(store: &Store<Root<'static>, C>, key: u64, count: u64) -> Result<()>
+where
+    C: Control<Memory = Native>,
+{
     for _ in 0..count {
         let done = store.update(|tx, root| change(tx, root, key))?;
         mark(&format!("ack {key}={done}"));
     }
     Ok(())
+}
+
+/// Two threads run transactions, of which the second has the next key. Where the system refuses it the first one runs all.
+fn update_together<C>(store: &Store<Root<'static>, C>, key: u64, count: u64) -> Result<()>
+where
+    C: Control<Memory = Native>,
+    Store<Root<'static>, C>: Sync,
+{
+    std::thread::scope(|threads| {
+        let other = move || update(store, key + 1, count);
+        let other = std::thread::Builder::new().spawn_scoped(threads, other);
+        let own = update(store, key, count);
+        match other {
+            Ok(other) => own.and(other.join().expect("it does not panic")),
+            Err(_) => own.and_then(|()| update(store, key + 1, count)),
+        }
+    })
 }
 
 /// One transaction that no log holds.
@@ -200,7 +223,7 @@ fn update_pile(store: &Store<Root>, key: u64, count: Option<u64>) -> Result<()> 
 }
 
 /// Two threads run transactions, one of them large ones as well; beside them a third compacts, and a fourth reads snapshots.
-fn work(store: &Store<Root>, key: u64, count: u64) -> Result<()> {
+fn work(store: &Store<Root<'static>>, key: u64, count: u64) -> Result<()> {
     let ended = AtomicU64::new(0);
     let goes_on = || ended.load(Ordering::Relaxed) < 2;
     let ends = |result: Result<()>| {
@@ -302,20 +325,21 @@ fn read<'p>(tx: &View<'p>, root: Ptr<'p, Root<'p>>) -> Result<(Counts, Option<St
 /// # Errors
 /// What a transaction had done is there in part only; memory is leaked; something is damaged; the library's own.
 pub fn contents(store: &Store<Root>) -> Result<Counts, String> {
-    let read = store.view(read);
-    match store.lost_memory() {
-        Ok(lost) if lost.blocks == 0 => {}
-        lost => return Err(format!("memory is leaked: {lost:?}")),
+    try_contents(store).map_err(|error| format!("reading: {error}"))?
+}
+
+/// Like [`contents`], but keeps the library's errors apart from what is wrong with the contents.
+fn try_contents(store: &Store<Root>) -> Result<Result<Counts, String>> {
+    let (keys, wrong) = store.view(read)?;
+    let lost = store.lost_memory()?;
+    if lost.blocks > 0 {
+        return Ok(Err(format!("memory is leaked: {lost:?}")));
     }
-    match store.check() {
-        Ok(damage) if damage.is_empty() => {}
-        damage => return Err(format!("check: {damage:?}")),
+    let damage = store.check()?;
+    if !damage.is_empty() {
+        return Ok(Err(format!("check: {damage:?}")));
     }
-    match read {
-        Ok((keys, None)) => Ok(keys),
-        Ok((_, Some(wrong))) => Err(wrong),
-        Err(error) => Err(format!("reading: {error}")),
-    }
+    Ok(wrong.map_or(Ok(keys), Err))
 }
 
 /// Runs `open` again while the pool is locked: by another process, or for a moment by a fork of this one that has not become
@@ -340,23 +364,33 @@ fn mark(text: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
+/// What a command that needs a pool returns where none is open.
+pub const NO_POOL: &str = "no pool is open";
+
+/// The transactions that a store holds, as a mark lists them.
+fn held(store: &Store<Root>) -> Result<String> {
+    let held = try_contents(store)?.map_err(Error::Damaged)?;
+    let held: Vec<String> = held.iter().map(|(key, count)| format!("{key}={count}")).collect();
+    Ok(held.join(" "))
+}
+
 #[derive(Default)]
 struct State {
     domain: Option<Domain>,
     /// What its options are instead of the usual ones.
     roomy: Option<Options>,
+    /// Whether a mark with the kind and the number of an error precedes the mark with its text.
+    tells_kinds: bool,
     store: Option<Store<Root<'static>>>,
 }
 
 impl State {
     fn store(&self) -> Result<&Store<Root<'static>>> {
-        self.store.as_ref().ok_or_else(|| Error::Parameter("no pool is open".into()))
+        self.store.as_ref().ok_or_else(|| Error::Parameter(NO_POOL.into()))
     }
 
     fn opened(&mut self, store: Store<Root<'static>>) -> Result<()> {
-        let held = contents(&store).map_err(Error::Damaged)?;
-        let held: Vec<String> = held.iter().map(|(key, count)| format!("{key}={count}")).collect();
-        mark(&format!("opened {}", held.join(" ")));
+        mark(&format!("opened {}", held(&store)?));
         self.store = Some(store);
         Ok(())
     }
@@ -375,7 +409,11 @@ impl State {
                     std::hint::spin_loop();
                 }
             }
-            "domain" => self.domain = Some(if words[1] == "sync" { Domain::Sync } else { Domain::Process }),
+            "domain" => {
+                let domains = [Domain::Sync, Domain::Process, Domain::Flush];
+                self.domain = domains.into_iter().find(|domain| domain.name() == words[1]);
+            }
+            "kinds" => self.tells_kinds = true,
             "roomy" => {
                 self.roomy = Some(roomy(domain, words.contains(&"rare"), words.contains(&"checksums")));
             }
@@ -402,11 +440,7 @@ impl State {
             "compact" => drop(self.store()?.compact()?),
             // By two threads, of which the second has the next key.
             "together" => {
-                let (store, key, count) = (self.store()?, number(1), number(2));
-                std::thread::scope(|threads| {
-                    let other = threads.spawn(move || update(store, key + 1, count));
-                    update(store, key, count).and(other.join().expect("it does not panic"))
-                })?;
+                update_together(self.store()?, number(1), number(2))?;
             }
             // Of which a power failure may take some.
             "later" => {
@@ -416,6 +450,20 @@ impl State {
                 }
             }
             "checkpoint" => self.store()?.checkpoint()?,
+            // By another handle, of which one transaction writes at a time, and whose pages are mapped ahead.
+            "single" => {
+                let options = Options { map_ahead: true, ..options };
+                let store = Store::<Root, SingleWriter>::open(words[1], &options)?;
+                update_together(&store, number(2), number(3))?;
+                store.close()?;
+            }
+            "snapshot" => read_snapshot(self.store()?)?,
+            // By another handle, which only reads.
+            "look" => {
+                let store = Store::<Root>::open_read_only(words[1], &options)?;
+                mark(&format!("holds {}", held(&store)?));
+                store.close()?;
+            }
             "backup" => {
                 self.store()?.backup(words[1])?;
             }
@@ -431,13 +479,18 @@ impl State {
             }
             "close" => match self.store.take() {
                 Some(store) => store.close()?,
-                None => return Err(Error::Parameter("no pool is open".into())),
+                None => return Err(Error::Parameter(NO_POOL.into())),
             },
             "kill" => nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap(),
             other => panic!("no command {other}"),
         }
         Ok(())
     }
+}
+
+/// The system's number of what caused an error, if it has one.
+fn number_of(error: &Error) -> Option<i32> {
+    std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?.raw_os_error()
 }
 
 /// Runs in the other process, and returns at once in the test.
@@ -451,7 +504,12 @@ fn child() {
         let line = line.unwrap();
         match state.run(&line) {
             Ok(()) => mark(&format!("done {line}")),
-            Err(error) => mark(&format!("error {line}: {error}")),
+            Err(error) => {
+                if state.tells_kinds {
+                    mark(&format!("kind {:?} {}", error.kind(), number_of(&error).unwrap_or(0)));
+                }
+                mark(&format!("error {line}: {error}"));
+            }
         }
     }
 }

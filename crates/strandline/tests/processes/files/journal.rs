@@ -329,7 +329,7 @@ impl Recorder {
     }
 
     fn descriptor(&self, descriptor: u64) -> String {
-        format!("/proc/{}/fd/{}", self.traced.id(), descriptor as i32)
+        self.traced.descriptor(descriptor)
     }
 
     /// The folder's file behind a descriptor.

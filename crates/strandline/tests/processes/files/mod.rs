@@ -10,6 +10,7 @@
 //! comes first is the system's to say.
 
 mod child;
+mod errnos;
 mod image;
 mod journal;
 mod kills;

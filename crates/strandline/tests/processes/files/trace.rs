@@ -47,6 +47,8 @@ pub struct Traced {
     /// The errors that calls which run are going to return.
     failing: HashMap<Pid, i32>,
     ended: bool,
+    /// What it returned; `None`: it runs, or a signal ended it.
+    status: Option<i32>,
 }
 
 /// Whether `number` changes files, or is a mark: such calls run one at a time, so that their order is known.
@@ -145,6 +147,7 @@ impl Traced {
             running: HashMap::new(),
             failing: HashMap::new(),
             ended: false,
+            status: None,
         }
     }
 
@@ -196,6 +199,11 @@ impl Traced {
                     let _ = ptrace::syscall(thread, (!is_new).then_some(signal));
                 }
                 WaitStatus::Exited(thread, _) | WaitStatus::Signaled(thread, ..) => {
+                    if let WaitStatus::Exited(thread, status) = status
+                        && thread == self.main()
+                    {
+                        self.status = Some(status);
+                    }
                     self.threads.remove(&thread);
                     self.running.remove(&thread);
                     self.alone = self.alone.filter(|&alone| alone != thread);
@@ -266,6 +274,16 @@ impl Traced {
         is_mark.then(|| {
             String::from_utf8_lossy(&self.read(call.arguments[1], call.arguments[2])).trim_end().into()
         })
+    }
+
+    /// What it has returned; `None`: it has not ended, or a signal has ended it.
+    pub fn status(&self) -> Option<i32> {
+        self.status
+    }
+
+    /// The path at which this process finds the file behind a descriptor of that one.
+    pub fn descriptor(&self, descriptor: u64) -> String {
+        format!("/proc/{}/fd/{}", self.id(), descriptor as i32)
     }
 
     /// Its identity, for paths in `/proc`.
