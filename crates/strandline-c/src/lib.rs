@@ -67,7 +67,9 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Stop> {
 unsafe fn slice<'a>(bytes: *const c_void, length: usize, what: &str, most: u64) -> Result<&'a [u8], Stop> {
     match length {
         0 => Ok(&[]),
-        _ if length as u64 > most => Err(parameter(format!("{what} has {length} bytes: at most {most} are possible"))),
+        _ if length as u64 > most => {
+            Err(parameter(format!("{what} has {length} bytes: at most {most} are possible")))
+        }
         _ if bytes.is_null() => Err(parameter(format!("{what} has {length} bytes at NULL"))),
         // SAFETY: the caller promises the bytes.
         _ => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), length) }),

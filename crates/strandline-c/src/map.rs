@@ -138,8 +138,9 @@ pub unsafe extern "C" fn strandline_remove(
 ) -> c_int {
     answer(|| {
         // SAFETY: as the caller promises.
-        let (tx, map, key) =
-            unsafe { (running(transaction)?.writer()?, reference(map, "a map")?, crate::key(key, key_length)?) };
+        let (tx, map, key) = unsafe {
+            (running(transaction)?.writer()?, reference(map, "a map")?, crate::key(key, key_length)?)
+        };
         match map.table.remove(tx, key)? {
             Some(_) => Ok(()),
             None => Err(not_found("there is no such key")),
@@ -182,7 +183,11 @@ pub unsafe extern "C" fn strandline_iterate(
             put(iterator, ptr::null_mut())?;
             let running = running::<'static>(transaction)?;
             let edge = |at: *const c_void, length, bound: fn(&'static [u8]) -> Bound<&'static [u8]>| {
-                if at.is_null() && length == 0 { Ok(Bound::Unbounded) } else { crate::key(at, length).map(bound) }
+                if at.is_null() && length == 0 {
+                    Ok(Bound::Unbounded)
+                } else {
+                    crate::key(at, length).map(bound)
+                }
             };
             let bounds = (edge(from, from_length, Bound::Included)?, edge(to, to_length, Bound::Excluded)?);
             let range = reference(map, "a map")?.table.range::<[u8], _>(running.view, bounds)?;

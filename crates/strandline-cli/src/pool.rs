@@ -402,12 +402,7 @@ fn options_of(path: &Path, opening: Opening) -> Result<Options, Failure> {
     let info = inspect_files(path, strandline_schemes::ALL)?;
     let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
     let domain = used.map_or(Domain::Sync, |name| name.domain(0));
-    Ok(Options {
-        layout_name: info.header.layout_name,
-        domain,
-        assume_persistent: true,
-        ..opening.options()
-    })
+    Ok(Options { layout_name: info.header.layout_name, domain, assume_persistent: true, ..opening.options() })
 }
 
 /// What a pool without a root that describes itself is opened with: one of a scheme of the laboratory, or with words for roots.

@@ -142,8 +142,7 @@ fn write_too(state: &mut State, path: &Path, how: How) -> Result<()> {
 /// A database's pool, and what keeps its file.
 fn open_at(path: &Path, how: How) -> Result<(Box<dyn Storage + Send>, Opened)> {
     let How { create, read_only, address_space, memory } = how;
-    let mut options =
-        Options { layout_name: "SQLite".into(), address_space, memory, ..Options::default() };
+    let mut options = Options { layout_name: "SQLite".into(), address_space, memory, ..Options::default() };
     // One connection writes at a time, and what it writes between two commits should fit its log: that is faster than to write it in
     // place. The rest is for those that do what is done to any pool.
     options.geometry.logs = 2;

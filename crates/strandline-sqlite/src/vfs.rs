@@ -207,7 +207,10 @@ unsafe extern "C" fn open(
             (*file).pMethods = &METHODS;
             if !out_flags.is_null() {
                 *out_flags = match is_read_only {
-                    true => flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE) | ffi::SQLITE_OPEN_READONLY,
+                    true => {
+                        flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE)
+                            | ffi::SQLITE_OPEN_READONLY
+                    }
                     false => flags,
                 };
             }

@@ -114,14 +114,17 @@ fn a_database_that_was_busy_has_its_own_page_size() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let database = open(&path, "").unwrap();
-    database.execute_batch("PRAGMA page_size = 16384; PRAGMA auto_vacuum = FULL; CREATE TABLE t (v)").unwrap();
+    database
+        .execute_batch("PRAGMA page_size = 16384; PRAGMA auto_vacuum = FULL; CREATE TABLE t (v)")
+        .unwrap();
     drop(database);
     let mut other = other_process(&path);
     let database = open_busy(&path, "");
     assert!(is_busy(database.execute("INSERT INTO t VALUES (zeroblob(100000))", [])));
     close(&mut other);
     database.execute("INSERT INTO t VALUES (zeroblob(100000))", []).unwrap();
-    let pragma = |name: &str| database.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).unwrap();
+    let pragma =
+        |name: &str| database.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!((pragma("page_size"), pragma("auto_vacuum"), count(&database).unwrap()), (16384, 1, 2));
 }
 

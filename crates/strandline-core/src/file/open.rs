@@ -27,8 +27,8 @@ use super::checksums;
 use super::create;
 use super::lock::lock;
 use super::new_file::{
-    ATTEMPTS, cannot, folder_of, is_at, remove_leavings, remove_leavings_of_pool, remove_locked, second_names,
-    synchronize_folder,
+    ATTEMPTS, cannot, folder_of, is_at, remove_leavings, remove_leavings_of_pool, remove_locked,
+    second_names, synchronize_folder,
 };
 use super::options::Options;
 use crate::Domain;

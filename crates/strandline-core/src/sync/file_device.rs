@@ -236,7 +236,8 @@ impl FileDevice {
                 }
                 match allocate(file, part.start, part.end - part.start) {
                     Err(error)
-                        if system::reading_holes_takes_space(file).unwrap_or(true) || !system::can_allocate(file) =>
+                        if system::reading_holes_takes_space(file).unwrap_or(true)
+                            || !system::can_allocate(file) =>
                     {
                         return Err(error);
                     }

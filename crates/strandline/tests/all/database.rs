@@ -177,7 +177,10 @@ fn values_of_an_earlier_version_become_those_of_the_present_one() {
     // Who had it open, and who is of the earlier version, cannot go on.
     assert!(matches!(db.read(|tx| old.get(tx, &1)), Err(Error::NoTable(_))));
     let older = db.table::<u64, Person>("people").map(drop).unwrap_err().to_string();
-    assert!(older.contains("Person: a newer program wrote version 2, and this program has version 1"), "{older}");
+    assert!(
+        older.contains("Person: a newer program wrote version 2, and this program has version 1"),
+        "{older}"
+    );
     assert!(!older.contains("#[persist"), "{older}");
     assert_eq!(db.check().unwrap(), [""; 0]);
     assert_eq!(db.lost_memory().unwrap().blocks, 0);
