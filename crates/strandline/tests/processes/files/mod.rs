@@ -1,7 +1,7 @@
 //! Pools as files: what power failures, kills, races between processes and links do to them.
 //!
 //! The processes are this program again, told line by line what to do with a pool ([`child`]). [`trace`] stops one at its system calls,
-//! to hold it or kill it there; [`journal`] records all that it does to the files of a folder, in order; [`image`] makes of that what
+//! to hold it or kill it there; [`errnos`] answers them with errors; [`journal`] records all that it does to the files of a folder, in order; [`image`] makes of that what
 //! a power failure may leave, and what is left when a write or a flush fails. Each process says on its standard error what it has been promised, and whatever happens, the pool must
 //! open and hold that, and nothing of a transaction without the rest of it.
 //!
