@@ -14,8 +14,9 @@ use clap::ValueEnum;
 use serde_json::json;
 use strandline_core::error::compare_moved;
 use strandline_core::file::{
-    CheckReport, LogFile, Options, Pool, PoolInfo, RepairReport, check, checksums_path, inspect,
-    inspect_files, log_path, make_checksums, rename_new, repair, repair_and_cut_log, resize_log,
+    CheckReport, LogFile, OldFiles, Options, Pool, PoolInfo, RepairReport, backup_files, check, check_name,
+    checksums_path, inspect, inspect_files, log_path, make_checksums, rename_new, repair, repair_and_cut_log,
+    resize_log, restore,
 };
 use strandline_core::layout::Geometry;
 use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
@@ -43,6 +44,7 @@ enum What {
     Load(Load),
     Copy(Copy),
     Backup(Backup),
+    Restore(Restore),
     Checksum(Checksum),
     ResizeLog(ResizeLog),
     Recover(Recover),
@@ -188,17 +190,32 @@ struct Copy {
     opening: Opening,
 }
 
-/// Copy a pool that nobody writes to a new, cleanly closed one.
+/// Copy a pool that no program writes to a new, cleanly closed one; changes nothing of it.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool backup orders.pool orders-2026-11-21.pool\n\n\
-    A program copies its own pool while transactions run: Pool::backup.")]
+    The pool is only read, and may be in a place where nothing can be written: what its log holds is replayed in the\n\
+    copy. A program copies its own pool while transactions run: Pool::backup.")]
 struct Backup {
     /// The pool's file
     path: PathBuf,
     /// The new file
     to: PathBuf,
-    #[command(flatten)]
-    opening: Opening,
+}
+
+/// Put a copy of a backup in the place of a pool that no program has open.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool restore orders-2026-11-21.pool orders.pool\n\n\
+    The backup is checked first, and stays as it is. The files of the old pool get other names, .replaced appended\n\
+    to the pool's, unless --replace removes them. If the command is killed, the old pool or the new one is there, or\n\
+    opening it fails until the command was run again.")]
+struct Restore {
+    /// The backup's file
+    backup: PathBuf,
+    /// The pool's file, which need not exist
+    pool: PathBuf,
+    /// Remove the old pool's files
+    #[arg(long)]
+    replace: bool,
 }
 
 /// Give a pool that was closed cleanly checksums of its pages, which checks and backups compare them with from then on.
@@ -331,10 +348,28 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             say!("{rows} rows of {tables} tables");
         }
         What::Backup(arguments) => {
-            let pool = open(&arguments.path, arguments.opening)?;
-            let report = pool.backup(&arguments.to)?;
-            pool.close()?;
+            let report = backup_files(&arguments.path, &arguments.to, strandline_schemes::ALL)?;
             say!("{} bytes and {} log blocks copied", report.heap_bytes, report.log_blocks);
+        }
+        What::Restore(Restore { backup, pool, replace }) => {
+            let report = check(backup, strandline_schemes::ALL)?;
+            if let Some(damage) = report.damage.first() {
+                let name = backup.display();
+                return Err(Error::Damaged(format!(
+                    "{damage}; it is the backup {name}, and the pool stays as it is"
+                ))
+                .into());
+            }
+            let old_files = if *replace { OldFiles::Remove } else { OldFiles::Keep };
+            let report = restore(backup, pool, old_files, strandline_schemes::ALL)?;
+            for kept in &report.kept {
+                say!("kept  {}", kept.display());
+            }
+            say!(
+                "{} bytes restored, {} transactions replayed",
+                report.copied.heap_bytes,
+                report.copied.replayed
+            );
         }
         What::Checksum(arguments) => {
             make_checksums(&arguments.path)?;
@@ -352,9 +387,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             say!("{replayed} transactions replayed; the pool is closed");
         }
         What::Compact(arguments) => {
+            // Opening and closing the pool changes what it takes, too.
+            let disk_bytes =
+                || inspect_files(&arguments.path, strandline_schemes::ALL).map(|info| info.space.disk_bytes);
+            let disk_bytes_before = disk_bytes()?;
             let pool = open(&arguments.path, arguments.opening)?;
             let before = pool.usage()?;
-            let report = pool.compact()?;
+            pool.compact()?;
             let after = pool.usage()?;
             pool.close()?;
             compare_moved(|| "objects of the pool".into(), before.objects, after.objects)?;
@@ -368,7 +407,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 }
                 _ => {}
             }
-            let (before, after) = (report.disk_bytes_before, report.disk_bytes);
+            let (before, after) = (disk_bytes_before, disk_bytes()?);
             if arguments.json {
                 say!("{:#}", json!({"schema": SCHEMA, "disk_bytes_before": before, "disk_bytes": after}));
             } else {
@@ -383,15 +422,37 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 /// when it is complete. Its log stays behind, without which a pool that was closed opens.
 fn make_new<T>(to: &Path, make: impl FnOnce(&Path) -> Result<T, Failure>) -> Result<T, Failure> {
     let exists = || Failure::Usage(format!("there is something at {} already", to.display()));
+    check_name(to)?;
     if to.exists() || log_path(to).exists() {
         return Err(exists());
     }
     let beside = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = tempfile::Builder::new().prefix(".strandline-").tempdir_in(beside);
-    let folder = folder.map_err(Failure::io(format!("make a temporary folder in {}", beside.display())))?;
+    let cannot = || format!("make a temporary folder in {}", beside.display());
+    // As much of the name as a name has room for.
+    let name: String = to.file_name().unwrap_or_default().to_string_lossy().chars().take(50).collect();
+    let prefix = format!(".strandline-{name}-");
+    remove_abandoned_folders(beside, &prefix);
+    let folder =
+        tempfile::Builder::new().prefix(&prefix).tempdir_in(beside).map_err(Failure::io(cannot()))?;
+    // While it is locked it is in use.
+    let lock = File::open(folder.path()).map_err(Failure::io(cannot()))?;
+    lock.try_lock().map_err(|error| Failure::io(cannot())(error.into()))?;
     let partial = folder.path().join("partial");
     let made = make(&partial)?;
     if rename_new(&partial, to)? { Ok(made) } else { Err(exists()) }
+}
+
+/// Removes the temporary folders in which killed processes were making a database of this name.
+fn remove_abandoned_folders(beside: &Path, prefix: &str) {
+    let Ok(entries) = std::fs::read_dir(beside) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().to_string_lossy().strip_prefix(prefix).is_some_and(|random| random.len() == 6)
+            && let Ok(folder) = File::open(entry.path())
+            && folder.try_lock().is_ok()
+        {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// How a database is opened to be written: as a new one, if there is none.
