@@ -51,7 +51,7 @@ enum What {
     Compact(Compact),
 }
 
-// How a pool is opened. No doc comment: it would become that of each command that takes this.
+// How a pool is opened. A doc comment would become that of each command that takes this.
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct Opening {
     /// Bytes of memory for copies of pages and old versions (K, M, G allowed), at least 4M; by default half of what the machine or the container has, at

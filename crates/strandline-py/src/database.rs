@@ -38,6 +38,8 @@ fn usage(text: &str) -> PyErr {
 struct Inner {
     /// None once it is closed.
     db: Mutex<Option<Arc<Db>>>,
+    /// Each operation under way has a share, also one whose caller a signal has taken away; `close` waits for them.
+    operations: Arc<()>,
     /// Each write takes one. A thread in the block of a transaction takes no other: it would wait for itself. It does not read outside the
     /// transaction either, nor wait for a flush or a checkpoint, which wait for a large transaction. The database cannot tell, since the
     /// transaction runs on a worker thread.
@@ -67,6 +69,7 @@ impl Inner {
     ) -> PyResult<T> {
         self.demand_no_writing()?;
         let _turn = self.turns.take(py, None)?;
+        let _operation = self.operations.clone();
         let db = self.db()?;
         py.detach(|| work(&db)).map_err(of_database)
     }
@@ -81,6 +84,7 @@ impl Inner {
             return self.work(py, work);
         }
         self.demand_no_writing()?;
+        let _operation = self.operations.clone();
         let db = self.db()?;
         py.detach(|| work(&db)).map_err(of_database)
     }
@@ -92,8 +96,21 @@ impl Inner {
         work: impl FnOnce(&Db) -> strandline::Result<T> + Send + 'static,
     ) -> PyResult<T> {
         self.demand_no_writing()?;
+        let operation = self.operations.clone();
         let db = self.db()?;
-        patience::wait_for(py, || {}, move || work(&db))?.map_err(of_database)
+        let work = move || {
+            let done = work(&db);
+            drop(db);
+            drop(operation);
+            done
+        };
+        patience::wait_for(py, || {}, work)?.map_err(of_database)
+    }
+
+    /// Begins a snapshot.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Line> {
+        self.demand_no_writing()?;
+        workers::snapshot(py, self.operations.clone(), self.db()?)
     }
 }
 
@@ -208,8 +225,7 @@ impl Database {
 
     /// The database as it is now, for as long as the snapshot is open: its tables are `snapshot[table]`. Writers go on meanwhile.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        self.0.demand_no_writing()?;
-        let line = workers::snapshot(py, self.0.db()?)?;
+        let line = self.0.snapshot(py)?;
         Ok(Snapshot { line: Mutex::new(Some(line)), inner: self.0.clone() })
     }
 
@@ -233,13 +249,19 @@ impl Database {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.0.demand_no_writing()?;
         let under_way = || {
-            usage("transactions or snapshots of the database are under way: end them, and iterators over it, first")
+            usage(
+                "transactions or snapshots of the database are under way: end them, and iterators over it, first",
+            )
         };
         if self.0.turns.has_block() {
             return Err(under_way());
         }
-        // Waits for single writes, and for a transaction that is being rolled back.
+        // Waits for a transaction that is being rolled back.
         let turn = self.0.turns.take(py, None)?;
+        while Arc::strong_count(&self.0.operations) > 1 {
+            py.detach(|| std::thread::sleep(patience::PAUSE));
+            py.check_signals()?;
+        }
         let Some(db) = self.0.db.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
         match Arc::try_unwrap(db) {
             Ok(db) => {
@@ -269,7 +291,11 @@ impl Database {
 
 impl Database {
     fn over(db: Db) -> Self {
-        Self(Arc::new(Inner { db: Mutex::new(Some(Arc::new(db))), turns: Arc::default() }))
+        Self(Arc::new(Inner {
+            db: Mutex::new(Some(Arc::new(db))),
+            operations: Arc::default(),
+            turns: Arc::default(),
+        }))
     }
 }
 
@@ -333,10 +359,7 @@ impl Table {
         let to = bound(stop)?.map_or(End::Unbounded, End::Excluded);
         // All rows are of one state.
         let table = match &self.place {
-            Place::Itself => {
-                self.inner.demand_no_writing()?;
-                self.at(Place::Snapshot(workers::snapshot(py, self.inner.db()?)?))
-            }
+            Place::Itself => self.at(Place::Snapshot(self.inner.snapshot(py)?)),
             place => self.at(place.clone()),
         };
         let range = Range { table: Some(table), from, to, backwards, fetched: VecDeque::new() };

@@ -26,6 +26,8 @@ struct Task {
 
 enum Request {
     Do(Task),
+    /// The snapshot has begun.
+    Begun,
     /// The end: whether what was written is to stay.
     End(bool),
 }
@@ -52,11 +54,7 @@ impl Line {
     ///
     /// # Errors
     /// The transaction or snapshot is over.
-    pub fn ask(
-        &self,
-        table: &Arc<dyn Erased>,
-        operation: Operation,
-    ) -> Result<Receiver<Result<Answer>>> {
+    pub fn ask(&self, table: &Arc<dyn Erased>, operation: Operation) -> Result<Receiver<Result<Answer>>> {
         let (answer, answered) = channel();
         let task = Task { table: table.clone(), operation, answer };
         self.to.send(Request::Do(task)).map_err(|_| gone())?;
@@ -84,8 +82,7 @@ impl Transaction {
         let turn = Arc::new(turn);
         let (to, requests) = channel();
         let (end, ended) = channel();
-        let mut work =
-            Work { requests, done: Vec::new(), pending: None, commits: false, turn: turn.clone() };
+        let mut work = Work { requests, done: Vec::new(), pending: None, commits: false, turn: turn.clone() };
         let run = move || {
             let outcome = match later {
                 false => db.write(|tx| work.run(tx)).map(|()| None),
@@ -152,6 +149,7 @@ impl Work {
                 None if self.commits => return Ok(()),
                 None => match self.requests.recv() {
                     Ok(Request::Do(task)) => task,
+                    Ok(Request::Begun) => continue,
                     Ok(Request::End(true)) => {
                         self.commits = true;
                         return Ok(());
@@ -177,14 +175,17 @@ impl Work {
     }
 }
 
-/// Begins a snapshot on a worker thread; it ends when its line is dropped.
+/// Begins a snapshot on a worker thread; it ends when its line is dropped. The worker has `operation` until it has begun, or has ended without that.
 ///
 /// # Errors
 /// As [`Database::snapshot`]; the system has no thread left; a signal's exception.
-pub fn snapshot(py: Python<'_>, db: Arc<Database<Control>>) -> PyResult<Line> {
+pub fn snapshot(py: Python<'_>, operation: Arc<()>, db: Arc<Database<Control>>) -> PyResult<Line> {
     let (to, requests) = channel();
     let (begun, has_begun) = channel();
     let run = move || {
+        // Dropped last, and the database before it.
+        let mut operation = Some(operation);
+        let db = db;
         let mut snapshot = match db.snapshot() {
             Ok(snapshot) => snapshot,
             Err(error) => return drop(begun.send(Err(error))),
@@ -192,13 +193,18 @@ pub fn snapshot(py: Python<'_>, db: Arc<Database<Control>>) -> PyResult<Line> {
         let _ = begun.send(Ok(()));
         drop(begun);
         let tx = snapshot.read();
-        while let Ok(Request::Do(task)) = requests.recv() {
-            let _ = task.answer.send(task.table.read(&tx, &task.operation));
+        while let Ok(request) = requests.recv() {
+            match request {
+                Request::Do(task) => drop(task.answer.send(task.table.read(&tx, &task.operation))),
+                Request::Begun => operation = None,
+                Request::End(_) => break,
+            }
         }
     };
     let thread = std::thread::Builder::new().name("strandline".into()).spawn(run)?;
     // A signal leaves the thread to itself: it ends when the snapshot has begun.
     let begun = patience::receive(py, has_begun)?.unwrap_or_else(|| Err(gone()));
+    let _ = to.send(Request::Begun);
     let line = Line { to, _thread: Some(Arc::new(Joined(Some(thread)))) };
     begun.map(|()| line).map_err(of_database)
 }

@@ -546,6 +546,11 @@ unsafe extern "C" fn file_control(
     // SAFETY: an open file.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR, || {
+        if operation == ffi::SQLITE_FCNTL_PRAGMA && !matches!(open.contents, Contents::Memory(_)) {
+            // SQLite would take a write-ahead log without shared memory where a connection has the file for itself.
+            // SAFETY: that is what SQLite passes for this operation.
+            return unsafe { refuse_wal(argument.cast()) }.map(|()| ffi::SQLITE_OK);
+        }
         let Contents::Pool(stored) = &mut open.contents else { return Err(ffi::SQLITE_NOTFOUND) };
         match operation {
             // Where connections keep their locks nothing is unlocked.
@@ -568,9 +573,6 @@ unsafe extern "C" fn file_control(
                 }
             }
             ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => stored.batch = None,
-            // SQLite would take a write-ahead log without shared memory where a connection has the file for itself.
-            // SAFETY: that is what SQLite passes for this operation.
-            ffi::SQLITE_FCNTL_PRAGMA => unsafe { refuse_wal(argument.cast()) }?,
             _ => return Err(ffi::SQLITE_NOTFOUND),
         }
         Ok(ffi::SQLITE_OK)

@@ -78,7 +78,7 @@ fn the_busy_handler_waits_for_another_process() {
     let path = folder.path().join("db");
     for (parameters, writes) in [("", true), ("", false), ("&mode=ro", false), ("&read_only=1", false)] {
         let mut other = other_process(&path);
-        let database = open_busy(&path, parameters);
+        let mut database = open_busy(&path, parameters);
         *OTHER.lock().unwrap() = Some(other);
         database
             .busy_handler(Some(|_| {
