@@ -70,6 +70,7 @@ const CALLS: &[(i64, &str, &[i32])] = &[
     (SYS_fstatfs, "fstatfs", &[EOVERFLOW]),
     (SYS_ioctl, "ioctl", &[ENOTTY]),
     (SYS_lseek, "lseek", &[ENXIO, EOVERFLOW, ESPIPE]),
+    (SYS_sysinfo, "sysinfo", &[EFAULT]),
     (SYS_getdents64, "getdents64", &[ENOTDIR]),
     (SYS_readlink, "readlink", &[ELOOP, ENAMETOOLONG, ENOTDIR]),
     (SYS_getcwd, "getcwd", &[ERANGE, ENAMETOOLONG]),
