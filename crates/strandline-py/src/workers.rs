@@ -196,7 +196,7 @@ pub fn snapshot(py: Python<'_>, operation: Arc<()>, db: Arc<Database<Control>>) 
         while let Ok(request) = requests.recv() {
             match request {
                 Request::Do(task) => drop(task.answer.send(task.table.read(&tx, &task.operation))),
-                Request::Begun => operation = None,
+                Request::Begun => drop(operation.take()),
                 Request::End(_) => break,
             }
         }
