@@ -58,7 +58,11 @@ fn the_header_declares_each_function_once() {
 
 #[test]
 fn every_status_has_a_text_of_its_own() {
-    let text = |code| unsafe { CStr::from_ptr(strandline_c::strandline_error_text(code)) }.to_str().unwrap();
+    let text = |code| {
+        // SAFETY: it is a text that is never freed.
+        let text = unsafe { CStr::from_ptr(strandline_c::strandline_error_text(code)) };
+        text.to_str().unwrap()
+    };
     let header = declarations();
     let codes: Vec<i32> = header
         .lines()
