@@ -187,7 +187,7 @@ fn copy_heap(files: &OpenFiles, original: &Pool, sums: Option<&File>, to: &NewFi
             return Ok(());
         }
         Err(Error::Damaged(format!(
-            "the page at {:#x} is not what was written there, so that no backup is made; `strandline pool check` lists all such pages",
+            "the page at {:#x} is not what was written there, so that no copy is made; `strandline pool check` lists all such pages",
             page * PAGE_BYTES
         ))
         .in_pool(&files.path))

@@ -259,24 +259,6 @@ pub(super) fn remove_leavings_of_pool(path: &Path) {
 }
 
 fn remove_leavings_of(folder: &Path, names: &[&Path]) {
-    for path in temporaries(folder, names) {
-        if let Ok(file) = system::open_to_read(&path)
-            && lock::try_lock(&file, false).unwrap_or(false)
-        {
-            let _ = remove_locked(&file, &path);
-        }
-    }
-}
-
-/// Temporary names of `file` that a killed process left when it gave the file the name `name` where the file system renames by linking: the
-/// file has both names then. The caller has locked it.
-pub(super) fn second_names(file: &File, name: &Path) -> Vec<PathBuf> {
-    let names = temporaries(folder_of(name), &[name]);
-    names.into_iter().filter(|path| is_at(file, path).unwrap_or(false)).collect()
-}
-
-/// The files in `folder` that have temporary names of files that will have these names.
-fn temporaries(folder: &Path, names: &[&Path]) -> Vec<PathBuf> {
     let stems: Vec<_> = names.iter().filter_map(|name| name.file_name()).map(stem).collect();
     let is_temporary = |found: &[u8]| {
         stems.iter().any(|stem| {
@@ -290,12 +272,16 @@ fn temporaries(folder: &Path, names: &[&Path]) -> Vec<PathBuf> {
             })
         })
     };
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let found = entries.flatten().filter(|entry| {
-        is_temporary(entry.file_name().as_encoded_bytes())
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        if is_temporary(entry.file_name().as_encoded_bytes())
             && entry.file_type().is_ok_and(|kind| kind.is_file())
-    });
-    found.map(|entry| entry.path()).collect()
+            && let Ok(file) = system::open_to_read(&entry.path())
+            && lock::try_lock(&file, false).unwrap_or(false)
+        {
+            let _ = remove_locked(&file, &entry.path());
+        }
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use super::create;
 use super::lock::lock;
 use super::new_file::{
     ATTEMPTS, cannot, folder_of, is_at, remove_leavings, remove_leavings_of_pool, remove_locked,
-    second_names, synchronize_folder,
+    synchronize_folder,
 };
 use super::options::Options;
 use crate::Domain;
@@ -139,16 +139,7 @@ impl OpenFiles {
         schemes: Schemes,
         read_only: bool,
     ) -> Result<Self> {
-        let mut links = heap.metadata().map_err(cannot("look at the pool", &path))?.nlink();
-        if links > 1 {
-            let left = second_names(&heap, &path);
-            if !read_only {
-                left.iter()
-                    .try_for_each(std::fs::remove_file)
-                    .map_err(cannot("remove the temporary name of", &path))?;
-            }
-            links = links.saturating_sub(left.len() as u64);
-        }
+        let links = heap.metadata().map_err(cannot("look at the pool", &path))?.nlink();
         if links > 1 {
             return Err(Error::SeveralLinks { path, links });
         }

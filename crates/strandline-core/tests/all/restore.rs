@@ -306,23 +306,6 @@ fn opening_removes_what_killed_processes_left() {
     assert_eq!(names(folder.path()), ["pool"], "so does a creation, in any domain");
 }
 
-/// Where the file system renames by linking and removing, a kill between the two leaves the pool with its temporary name as well.
-#[test]
-fn a_pool_that_still_has_its_temporary_name_opens() {
-    let folder = TempDir::new().unwrap();
-    let (path, temporary) = (folder.path().join("pool"), folder.path().join(".pool.abcdefgh.new"));
-    create(&path, Domain::Process, 1, false);
-    std::fs::hard_link(&path, &temporary).unwrap();
-    drop(Pool::open_read_only(&path, &options(Domain::Process)).unwrap());
-    assert!(temporary.exists());
-    assert_eq!(value(&path, Domain::Process), 1);
-    assert_eq!(names(folder.path()), ["pool"]);
-    std::fs::hard_link(&path, &temporary).unwrap();
-    std::fs::hard_link(&path, folder.path().join("other")).unwrap();
-    let refused = Pool::open(&path, &options(Domain::Process)).err().unwrap();
-    assert!(matches!(refused, Error::SeveralLinks { links: 2, .. }), "{refused}");
-}
-
 /// Neither opening nor closing a pool in order to compact it may leave it larger.
 #[test]
 fn a_compaction_never_makes_a_pool_larger() {

@@ -327,7 +327,7 @@ pub fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     match succeeded(renamed) {
         // The system, or the file system, does not know the flag, or a filter forbids the call.
         Err(error) if is_refused(&error) || error.raw_os_error() == Some(libc::EINVAL) => {
-            super::link_and_remove(from, to)
+            super::rename_under_lock(from, to)
         }
         renamed => renamed,
     }

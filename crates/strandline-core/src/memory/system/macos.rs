@@ -130,7 +130,7 @@ pub fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     let (old, new) = (c_string(from)?, c_string(to)?);
     // SAFETY: both strings end in zeros and live for the whole call, which reads them.
     match succeeded(unsafe { libc::renamex_np(old.as_ptr(), new.as_ptr(), libc::RENAME_EXCL) }) {
-        Err(error) if is_unsupported(&error) => super::link_and_remove(from, to),
+        Err(error) if is_unsupported(&error) => super::rename_under_lock(from, to),
         renamed => renamed,
     }
 }

@@ -5,12 +5,13 @@
 //! [`is_unsupported`] knows, or is left undone where that is a matter of speed or memory alone.
 
 use std::ffi::{CString, c_int, c_long, c_void};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -225,18 +226,34 @@ fn machine_memory() -> u64 {
     u64::try_from(pages).map_or(u64::MAX, |pages| pages.saturating_mul(page_bytes()))
 }
 
-/// Renames by a link, which does not replace anything either.
-fn link_and_remove(from: &Path, to: &Path) -> io::Result<()> {
-    std::fs::hard_link(from, to)?;
-    // It has its name; that it has another as well is no reason to say that it has not.
-    let _ = std::fs::remove_file(from);
-    Ok(())
+/// Gives the file that is named `from` the name `to`, unless something has that name already, where the file system cannot do this in one
+/// step (FUSE, NFS). A lock of the folder keeps other processes that do the same out meanwhile.
+///
+/// A hard link would be one step, but a file that is open and loses its first name keeps a hidden one on such file systems, and may be
+/// cached apart under each name.
+fn rename_under_lock(from: &Path, to: &Path) -> io::Result<()> {
+    const TRIES: usize = 1000;
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = open_to_read(folder)?;
+    for _ in 0..TRIES {
+        match folder.try_lock() {
+            Ok(()) => {
+                return match std::fs::symlink_metadata(to) {
+                    Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::rename(from, to),
+                    Err(error) => Err(error),
+                };
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Err(io::Error::other("another process keeps the folder locked"))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Duration;
 
     use super::*;
 
@@ -331,7 +348,7 @@ mod tests {
     fn a_name_that_something_has_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let [from, to, free] = ["from", "to", "free"].map(|name| folder.path().join(name));
-        for rename in [rename_without_replacing, link_and_remove] {
+        for rename in [rename_without_replacing, rename_under_lock] {
             std::fs::write(&from, "from").unwrap();
             std::fs::write(&to, "to").unwrap();
             assert_eq!(rename(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
