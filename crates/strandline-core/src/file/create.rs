@@ -29,7 +29,7 @@ use crate::Domain;
 use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES};
-use crate::memory::{allocate, flush, system};
+use crate::memory::{extend, flush, system};
 use crate::sync;
 use crate::sync::{FileDevice, LogIdentity, SyncParameters};
 
@@ -176,10 +176,14 @@ fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
         (layout.data.offset(), layout.chunk_table.word(chunks).offset().next_multiple_of(PAGE_BYTES));
     let first = if is_whole { end } else { layout.logs.offset() };
     let parts = [0..first, data..table, layout.chunks.offset()..end];
-    for part in parts {
-        allocate(file, part.start, part.end - part.start)
-            .map_err(|e| Error::io(format!("allocate the first {end} bytes of the pool"), e))?;
-    }
+    let take = || match system::can_allocate(file) {
+        true => {
+            parts.into_iter().try_for_each(|part| system::allocate(file, part.start, part.end - part.start))
+        }
+        // Zeros are written, and no holes are left.
+        false => extend(file, end),
+    };
+    take().map_err(|e| Error::io(format!("allocate the first {end} bytes of the pool"), e))?;
     let write = || {
         file.write_all_at(&header.encode(), 0)?;
         file.write_all_at(&layout.geometry.size.to_le_bytes(), Layout::SIZE.offset())?;

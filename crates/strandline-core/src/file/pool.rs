@@ -13,7 +13,7 @@ use super::helper::Helper;
 use super::leases::IdleWorkers;
 use super::open::{OpenFiles, OpenLog, read_word};
 use super::options::Options;
-use super::recovery::{Recovery, check_length, take_space, take_space_in_use};
+use super::recovery::{Recovery, check_length, no_space_for_holes, take_space, take_space_in_use};
 use super::shrink;
 use super::ticket::{Flusher, Ticket};
 use crate::Domain;
@@ -23,7 +23,7 @@ use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
 use crate::layout::{Layout, PoolState, SharedLayout, View};
 use crate::memory::{
-    Device, Guarded, Mapping, MappingKind, Memory, Native, Outside, Poison, Space, Step, system,
+    Device, Guarded, Mapping, MappingKind, Memory, Native, Outside, Poison, Space, Step, fill_holes, system,
 };
 use crate::scheme::{self, BPPM, RecoveryStep, SchemeKind};
 use crate::sync::DeviceCounters;
@@ -259,6 +259,9 @@ impl<C: Control<Native>> Pool<C> {
             None => None,
         };
         let poison = Arc::new(Poison::of(&path));
+        if !read_only {
+            fill_holes(&file).map_err(no_space_for_holes)?;
+        }
         let mapping = match options.domain {
             _ if read_only => MappingKind::Private,
             Domain::Flush | Domain::FlushOnFail if !options.assume_persistent => {

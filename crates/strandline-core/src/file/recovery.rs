@@ -96,24 +96,26 @@ fn parts_in_use(view: &View<Native>) -> Vec<Range<u64>> {
     parts
 }
 
+/// The error where a file has holes for which the disk has no room.
+pub(super) fn no_space_for_holes(error: std::io::Error) -> Error {
+    Error::io(
+        "find disk space for the pool, whose file has holes or shares space with a copy; open it for reading, or make room",
+        error,
+    )
+}
+
 /// Sees to it that what is in use of the pool's file has disk space of its own, as far as the disk has room; once the logs are replayed.
 ///
 /// # Errors
 /// In a domain in which stores reach the file the disk has no room: a store would be a bus error.
 pub(super) fn take_space_in_use(view: &View<Native>, device: Option<&FileDevice>) -> Result<()> {
-    let failed = |error| {
-        Error::io(
-            "find disk space for the pool, whose file has holes or shares space with a copy; open it for reading, or make room",
-            error,
-        )
-    };
     let parts = parts_in_use(view);
     if let Some(device) = device {
-        return device.take_space_for_heap(&parts).map_err(failed);
+        return device.take_space_for_heap(&parts).map_err(no_space_for_holes);
     }
     let make =
         |part: Range<u64>| view.memory.make_space(PersistentAddress::new(part.start), part.end - part.start);
-    parts.into_iter().try_for_each(make).map_err(failed)
+    parts.into_iter().try_for_each(make).map_err(no_space_for_holes)
 }
 
 /// Checks, once the logs are replayed, that the file at `path` has all that the heap should have.

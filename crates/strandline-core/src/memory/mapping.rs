@@ -416,46 +416,42 @@ impl Mapping {
     }
 }
 
-/// Takes disk space of its own for a part of a file, which becomes longer if it ends before: for its holes, and for what it shares with
-/// other files. What the part holds stays, and what is new reads as zeros. Nobody stores to the part meanwhile.
+/// Takes disk space of its own for a part that a file has already: for its holes, and for what it shares with other files. Where the file
+/// system cannot allocate (ext3, FUSE, ramfs, NFS before version 4.2) it does nothing, since the files of a pool have no holes there: they are made without,
+/// and [`fill_holes`] fills those of copies. To write zeros here would race with stores and checkpoints.
 ///
 /// # Errors
 /// The disk is full, or the file system fails.
 pub fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
-    match system::allocate(file, offset, bytes) {
-        Err(error) if system::is_unsupported(&error) => return write_zeros(file, offset..offset + bytes),
-        done => done?,
+    for take in [system::allocate, system::unshare] {
+        match take(file, offset, bytes) {
+            Err(error) if system::is_unsupported(&error) => {}
+            done => done?,
+        }
     }
-    match system::unshare(file, offset, bytes) {
-        Err(error) if system::is_unsupported(&error) => Ok(()),
-        done => done,
-    }
+    Ok(())
 }
 
-/// Writes zeros to those pages of a part of a file that read as zeros. This takes disk space where the file system cannot allocate (ext3, FUSE, ramfs,
-/// NFS before version 4.2).
-fn write_zeros(file: &File, part: Range<u64>) -> std::io::Result<()> {
-    const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
-    let length = file.metadata()?.len();
-    let mut page = ZEROS;
-    let mut at = part.start;
-    while at < part.end {
-        let bytes = ((at / PAGE_BYTES + 1) * PAGE_BYTES).min(part.end) - at;
-        let page = &mut page[..bytes as usize];
-        let is_new = at >= length;
-        if !is_new {
-            // The end of the file may be in the page.
-            let known = bytes.min(length - at) as usize;
-            file.read_exact_at(&mut page[..known], at)?;
-            page[known..].fill(0);
-        }
-        if is_new || page.iter().all(|&byte| byte == 0) {
-            file.write_all_at(&ZEROS[..bytes as usize], at)?;
-        }
-        at += bytes;
+/// Writes zeros to the holes of a file that is not in use yet, where the file system cannot allocate. Elsewhere it does nothing.
+///
+/// # Errors
+/// The disk is full, or the file system fails; the contents of the file are as they were.
+pub fn fill_holes(file: &File) -> std::io::Result<()> {
+    let holes = system::holes(file, file.metadata()?.len())?;
+    if holes.is_empty() || system::can_allocate(file) {
+        return Ok(());
     }
-    // The end may be in a page that has other contents.
-    if length.max(part.end) > file.metadata()?.len() { file.set_len(part.end) } else { Ok(()) }
+    holes.into_iter().try_for_each(|hole| write_zeros(file, hole))
+}
+
+/// Writes zeros to a part of a file that has no other contents; the file becomes longer if the part ends behind it.
+fn write_zeros(file: &File, part: Range<u64>) -> std::io::Result<()> {
+    let zeros = vec![0; 1 << 20];
+    for at in part.clone().step_by(zeros.len()) {
+        let now = (part.end - at).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..now as usize], at)?;
+    }
+    Ok(())
 }
 
 /// The ranges of the first `bytes` bytes of `file` that have no disk space of their own, as far as the file system tells.
@@ -475,7 +471,11 @@ pub fn extend(file: &File, bytes: u64) -> std::io::Result<()> {
     if length >= bytes {
         return Ok(());
     }
-    allocate(file, length, bytes - length).inspect_err(|_| {
+    match system::allocate(file, length, bytes - length) {
+        Err(error) if system::is_unsupported(&error) => {}
+        done => return done,
+    }
+    write_zeros(file, length..bytes).inspect_err(|_| {
         // What was taken is of use to others. It does not matter if it stays.
         let _ = file.set_len(length);
     })

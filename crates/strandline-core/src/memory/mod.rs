@@ -37,7 +37,7 @@ pub use flush::{Guarded, Poison};
 #[cfg(feature = "worlds")]
 pub use hosted::{Hosted, Operation, Window, World};
 pub use mapping::{Mapping, MappingKind};
-pub(crate) use mapping::{allocate, extend, lacking_space};
+pub(crate) use mapping::{allocate, extend, fill_holes, lacking_space};
 pub use native::Native;
 pub(crate) use process::Process;
 pub(crate) use running::Outside;

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::layout::PAGE_BYTES;
 use crate::memory::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
 use crate::memory::threads::{panic_error, start_scoped};
-use crate::memory::{allocate, extend, flush, lacking_space, system};
+use crate::memory::{allocate, extend, fill_holes, flush, lacking_space, system};
 
 /// The heap file and the log file of a pool.
 ///
@@ -211,6 +211,7 @@ impl FileDevice {
     /// The disk is full.
     pub fn take_space_for_log(&self) -> io::Result<()> {
         for file in [Some(&self.log), self.checksums.as_ref()].into_iter().flatten() {
+            fill_holes(&file.buffered)?;
             let bytes = file.buffered.metadata()?.len();
             for part in lacking_space(&file.buffered, bytes)? {
                 allocate(&file.buffered, part.start, part.end - part.start)?;
@@ -223,8 +224,7 @@ impl FileDevice {
     /// taken when a transaction changes it ([`Device::needs_space`]), before that is acknowledged.
     ///
     /// # Errors
-    /// The file cannot be looked at; the disk is full, on a file system where reading a hole takes space, or one that cannot allocate
-    /// beside checkpoints.
+    /// The file cannot be looked at; the disk is full, on a file system where reading a hole takes space.
     pub fn take_space_for_heap(&self, used: &[Range<u64>]) -> io::Result<()> {
         let file = &self.heap.buffered;
         let mut is_lacking = false;
@@ -235,10 +235,7 @@ impl FileDevice {
                     continue;
                 }
                 match allocate(file, part.start, part.end - part.start) {
-                    Err(error)
-                        if system::reading_holes_takes_space(file).unwrap_or(true)
-                            || !system::can_allocate(file) =>
-                    {
+                    Err(error) if system::reading_holes_takes_space(file).unwrap_or(true) => {
                         return Err(error);
                     }
                     taken => is_lacking |= taken.is_err(),

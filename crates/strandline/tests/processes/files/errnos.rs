@@ -75,6 +75,7 @@ const CALLS: &[(i64, &str, &[i32])] = &[
     (SYS_readlink, "readlink", &[ELOOP, ENAMETOOLONG, ENOTDIR]),
     (SYS_getcwd, "getcwd", &[ERANGE, ENAMETOOLONG]),
     (SYS_renameat2, "renameat2", &[EXDEV, ENOTDIR, EISDIR, EMLINK, ELOOP, ENAMETOOLONG]),
+    (SYS_rename, "rename", &[EXDEV, ENOTDIR, EISDIR, EMLINK, ELOOP, ENAMETOOLONG]),
     (SYS_linkat, "linkat", &[EXDEV, EMLINK, ELOOP]),
     (SYS_link, "link", &[EXDEV, EMLINK, ELOOP]),
     (SYS_unlink, "unlink", &[EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR]),
