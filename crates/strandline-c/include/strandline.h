@@ -127,6 +127,9 @@ typedef enum {
   STRANDLINE_CHECKSUM_FILE = -51,
   // This kind of machine or system does not have the domain.
   STRANDLINE_UNSUPPORTED_DOMAIN = -52,
+  // Inside a transaction of one database another one would have been waited for, whose users wait for this transaction: begin them
+  // in the same order everywhere, or run the outermost one again.
+  STRANDLINE_DEADLOCK = -53,
 } StrandlineStatus;
 
 // An open database. Any number of threads may use it at a time.

@@ -104,6 +104,9 @@ pub enum StrandlineStatus {
     STRANDLINE_CHECKSUM_FILE = -51,
     /// This kind of machine or system does not have the domain.
     STRANDLINE_UNSUPPORTED_DOMAIN = -52,
+    /// Inside a transaction of one database another one would have been waited for, whose users wait for this transaction: begin them
+    /// in the same order everywhere, or run the outermost one again.
+    STRANDLINE_DEADLOCK = -53,
 }
 
 use StrandlineStatus::*;
@@ -143,6 +146,7 @@ fn status_of(kind: ErrorKind) -> StrandlineStatus {
         ErrorKind::TooManySnapshots => STRANDLINE_TOO_MANY_SNAPSHOTS,
         ErrorKind::SnapshotEnded => STRANDLINE_SNAPSHOT_ENDED,
         ErrorKind::Nested => STRANDLINE_NESTED,
+        ErrorKind::Deadlock => STRANDLINE_DEADLOCK,
         ErrorKind::Forked => STRANDLINE_FORKED,
         ErrorKind::InvalidAddress => STRANDLINE_INVALID_ADDRESS,
         ErrorKind::InvalidFree => STRANDLINE_INVALID_FREE,

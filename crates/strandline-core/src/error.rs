@@ -200,6 +200,14 @@ pub enum Error {
     },
     /// A transaction within a transaction of the same pool, by the same thread.
     Nested,
+    /// Inside a transaction of one pool something of another pool would have been waited for, and would not have come, or not soon: other threads
+    /// that use the other pool wait for the transaction. The transaction may return this error and run again.
+    Deadlock {
+        /// The pool of the transaction that others wait for.
+        held: PathBuf,
+        /// The other pool.
+        awaited: PathBuf,
+    },
     /// The pool was opened by the process that this one was forked from.
     Forked,
     /// An address that no allocation or root has.
@@ -370,6 +378,13 @@ impl fmt::Display for Error {
             ),
             Self::Nested => f.write_str(
                 "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the closure has returned, or hand the closure's transaction on to what is to be a part of it",
+            ),
+            Self::Deadlock { held, awaited } => write!(
+                f,
+                "deadlock: inside a transaction of {} this thread waits for {}, and threads that use that one wait for the transaction; begin \
+                 transactions of several pools in the same order everywhere, or run the outermost one again",
+                held.display(),
+                awaited.display()
             ),
             Self::Forked => f.write_str(
                 "the pool was opened by the process that this one was forked from, and only that one can use it; open it after the fork, in the process that is to use it",
@@ -647,6 +662,11 @@ mod tests {
                 Error::Nested,
                 "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the \
                  closure has returned, or hand the closure's transaction on to what is to be a part of it",
+            ),
+            (
+                Error::Deadlock { held: path(), awaited: PathBuf::from("/a/shop.pool") },
+                "deadlock: inside a transaction of /a/bank.pool this thread waits for /a/shop.pool, and threads that use that one wait for \
+                 the transaction; begin transactions of several pools in the same order everywhere, or run the outermost one again",
             ),
             (
                 Error::Forked,

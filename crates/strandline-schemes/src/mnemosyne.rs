@@ -25,6 +25,7 @@
 use crate::execution_area::ExecutionArea;
 use crate::write_ahead::EachTransaction;
 use crate::write_ahead::{SORT, TRUNCATION_FENCE};
+use strandline_core::Result;
 use strandline_core::layout::{Layout, SharedLayout, View, pack, unpack};
 use strandline_core::log::{LogFull, RECORD_BLOCKS, Record, ThreadLog};
 use strandline_core::memory::latch::load_in_order;
@@ -197,7 +198,12 @@ impl Checkpoint for Helper {
         }
     }
 
-    fn release_log<M: Memory>(view: &View<M>, log: &ThreadLog, concurrency: Concurrency, _: &mut Statistics) {
+    fn release_log<M: Memory>(
+        view: &View<M>,
+        log: &ThreadLog,
+        concurrency: Concurrency,
+        _: &mut Statistics,
+    ) -> Result<()> {
         let memory = &view.memory;
         let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
         while !covered() {
@@ -207,6 +213,7 @@ impl Checkpoint for Helper {
             }
             memory.unlock(SharedLayout::BULK);
         }
+        Ok(())
     }
 
     fn drain<M: Memory>(view: &View<M>) {
@@ -243,7 +250,8 @@ pub(crate) fn last_home<M: Memory>(view: &View<M>, concurrency: Concurrency) -> 
     match concurrency {
         Concurrency::Stm | Concurrency::Locks => {
             let last = view.memory.load(SharedLayout::CLOCK);
-            wait_for_commits(view, last, Step::HelperWait);
+            // No transaction under this scheme is a large one, for whose end it could wait.
+            let _ = wait_for_commits(view, last, Step::HelperWait);
             last
         }
         Concurrency::SingleWriter => view.memory.load(SharedLayout::HOME),

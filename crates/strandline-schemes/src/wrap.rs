@@ -32,6 +32,7 @@
 use crate::execution_area::ExecutionArea;
 use crate::mnemosyne::HELPER_WAIT;
 use crate::mnemosyne::last_home;
+use strandline_core::Result;
 use strandline_core::layout::{SharedLayout, View};
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::Step;
@@ -176,7 +177,7 @@ impl Checkpoint for Copy {
         log: &ThreadLog,
         concurrency: Concurrency,
         statistics: &mut Statistics,
-    ) {
+    ) -> Result<()> {
         let memory = &view.memory;
         let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
         while !covered() {
@@ -187,6 +188,7 @@ impl Checkpoint for Copy {
             }
             memory.unlock(SharedLayout::BULK);
         }
+        Ok(())
     }
 
     fn drain<M: Memory>(view: &View<M>) {

@@ -26,6 +26,7 @@
 //! Recovery: `recovery.rs`.
 
 use crate::execution_area::ExecutionArea;
+use strandline_core::Result;
 use strandline_core::layout::View;
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
@@ -175,7 +176,9 @@ impl Checkpoint for EachTransaction {
         memory.fence(Step::TruncationFence);
     }
 
-    fn release_log<M: Memory>(_: &View<M>, _: &ThreadLog, _: Concurrency, _: &mut Statistics) {}
+    fn release_log<M: Memory>(_: &View<M>, _: &ThreadLog, _: Concurrency, _: &mut Statistics) -> Result<()> {
+        Ok(())
+    }
 
     fn drain<M: Memory>(_: &View<M>) {}
 }

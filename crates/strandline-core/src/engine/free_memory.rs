@@ -156,7 +156,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if !memory.omitted(Step::FreeDurable) {
             match self.shared_log {
                 Some(log) => log.checkpoint_both(view)?,
-                None => scheme::persist_everything(view),
+                None => scheme::persist_everything(view)?,
             }
         }
         let chunk_bytes = view.layout.geometry.chunk_bytes;

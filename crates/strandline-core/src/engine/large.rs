@@ -5,7 +5,8 @@
 //! A transaction that finds the log too small, though it has it to itself, ends, and its closure runs again as a *large* one:
 //!
 //! 1. It keeps everybody else from running: with the serial token it takes every lock (STM), or it has the writer's lock and makes
-//!    the sequence odd (single writer). Whatever has committed is made durable at home: bulk persistence, or under `Sync` a
+//!    the sequence odd (single writer). While it waits for locks, transactions that only read run: they take none, and read what is locked at a
+//!    snapshot. Whatever has committed is made durable at home: bulk persistence, or under `Sync` a
 //!    checkpoint. So the logs say nothing that matters while it runs.
 //! 2. It publishes `in_commit` and takes its TxID T. A snapshot that begins from now on waits until it has ended; one that exists
 //!    gets the versions of lines before they change, as from any commit.
@@ -97,26 +98,45 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// The attempt that begins is to be a large one: takes what has to be taken before the serial token or the writer's lock.
+    ///
+    /// # Errors
+    /// Returns [`Error::Deadlock`], and nothing is taken then.
     #[cold]
-    pub(super) fn prepare_large(&mut self) {
+    pub(super) fn prepare_large(&mut self) -> Result<()> {
         // Whoever has the lock of bulk persistence may wait for the queue, and not the other way round.
         self.leave_queue();
+        match self.shared_log {
+            Some(_) => Ok(()),
+            None => self.view.memory.lock_unless_deadlocked(SharedLayout::BULK),
+        }
+    }
+
+    /// Releases what [`Engine::prepare_large`] took, if the token or the lock could not be had.
+    #[cold]
+    pub(super) fn give_up_large(&mut self) {
         if self.shared_log.is_none() {
-            self.view.memory.lock(SharedLayout::BULK);
+            self.view.memory.unlock(SharedLayout::BULK);
         }
     }
 
     /// The attempt that begins, which has the serial token or the writer's lock, is to be a large one.
     ///
     /// # Errors
-    /// The device failed. The token is given back then.
+    /// The device failed; [`Error::Deadlock`]. The token is given back then.
     #[cold]
     pub(super) fn begin_large(&mut self) -> Result<()> {
-        self.keep_others_out();
+        if let Err(error) = self.keep_others_out() {
+            self.view.memory.event(Event::Abort);
+            // The versions that its locks had are not known any more: a newer one makes readers look again.
+            self.release_owned_locks(self.view.memory.load(SharedLayout::CLOCK));
+            self.give_up_large();
+            self.release_token();
+            return Err(error);
+        }
         let begun = match self.shared_log {
             Some(log) => log.begin_alone(&self.view),
             None => {
-                let persisted = self.view.memory.check_file().map(|()| persist_in_bulk(&self.view));
+                let persisted = self.view.memory.check_file().and_then(|()| persist_in_bulk(&self.view));
                 self.view.memory.unlock(SharedLayout::BULK);
                 persisted
             }
@@ -146,15 +166,19 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Nobody else runs a transaction when this returns, or reads home otherwise than at a snapshot.
-    fn keep_others_out(&self) {
+    ///
+    /// # Errors
+    /// Returns [`Error::Deadlock`]; locks may be held then.
+    fn keep_others_out(&self) -> Result<()> {
         let memory = &self.view.memory;
         match self.concurrency() {
-            Concurrency::Stm => self.take_all_locks(),
+            Concurrency::Stm => self.take_all_locks()?,
             Concurrency::SingleWriter => {
                 memory.store(SharedLayout::SEQUENCE, memory.load(SharedLayout::SEQUENCE) + 1);
             }
             Concurrency::Locks => {}
         }
+        Ok(())
     }
 
     /// Ends that; what it may have changed has version `version`.
@@ -396,18 +420,19 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Waits until others have released their locks, and takes every one.
-    fn take_all_locks(&self) {
+    fn take_all_locks(&self) -> Result<()> {
         let memory = &self.view.memory;
         for word in self.view.shared.locks() {
             loop {
                 let now = memory.load(word);
                 if super::stm::is_locked(now) {
-                    latch::wait_while(memory, word, now);
+                    latch::wait_while_unless_deadlocked(memory, word, now)?;
                 } else if memory.compare_exchange(word, now, super::stm::locked_by(self.slot_index)).is_ok() {
                     break;
                 }
             }
         }
+        Ok(())
     }
 
     fn release_all_locks(&self, version: u64) {

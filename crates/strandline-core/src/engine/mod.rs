@@ -203,7 +203,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Begins an attempt, the first being number 0. It is not compiled into every closure's.
     ///
     /// # Errors
-    /// It is to be a large transaction, and the device failed.
+    /// It is to be a large transaction, and the device failed; [`Error::Deadlock`].
     #[inline(never)]
     pub fn begin(&mut self, attempt: u32, read_only: bool) -> Result<(), Abort> {
         // Here and not below: a call in the midst would have registers saved by each transaction.
@@ -258,15 +258,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             self.release_token();
             return Err(self.fail(error));
         }
-        if self.wants_large {
-            self.prepare_large();
-        } else if !self.read_only && !self.holds_lock {
-            self.wait_for_room();
-        }
-        match self.concurrency() {
-            Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER || self.wants_large),
-            Concurrency::SingleWriter => self.begin_single_writer(attempt),
-            Concurrency::Locks => self.begin_locks(),
+        if let Err(error) = self.take_turn(attempt) {
+            self.release_token();
+            return Err(self.fail(error));
         }
         if self.read_only && attempt > 0 {
             self.look_back(attempt);
@@ -275,10 +269,32 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.wants_large { self.begin_large().map_err(|error| self.fail(error)) } else { Ok(()) }
     }
 
+    /// Takes what an attempt has to hold when it begins, or waits for those that keep it from beginning.
+    fn take_turn(&mut self, attempt: u32) -> Result<(), Error> {
+        if self.wants_large {
+            self.prepare_large()?;
+        } else if !self.read_only && !self.holds_lock {
+            self.wait_for_room()?;
+        }
+        let begun = match self.concurrency() {
+            Concurrency::Stm => self.begin_stm(attempt >= SERIAL_AFTER || self.wants_large),
+            Concurrency::SingleWriter => self.begin_single_writer(attempt),
+            Concurrency::Locks => {
+                self.begin_locks();
+                Ok(())
+            }
+        };
+        if begun.is_err() && self.wants_large {
+            self.give_up_large();
+        }
+        begun
+    }
+
     /// Waits until the shared log, if there is one, has room for a transaction like the last one.
-    fn wait_for_room(&self) {
-        if let Some(log) = self.shared_log {
-            log.wait_for_room(&self.view, self.last_records);
+    fn wait_for_room(&self) -> Result<(), Error> {
+        match self.shared_log {
+            Some(log) => log.wait_for_room(&self.view, self.last_records),
+            None => Ok(()),
         }
     }
 
@@ -599,13 +615,17 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Waits before the next attempt, `attempt` of which met conflicts.
-    pub fn back_off(&mut self, attempt: u32) {
+    ///
+    /// # Errors
+    /// Returns [`Error::Deadlock`] if what is in the way waits for this thread. Nothing is held then.
+    pub fn back_off(&mut self, attempt: u32) -> Result<(), Error> {
         match self.concurrency() {
-            Concurrency::Stm => self.give_way(attempt),
+            Concurrency::Stm => return self.give_way(attempt),
             Concurrency::SingleWriter => self.pause_at_random(attempt),
             // The next attempt waits for its locks.
             Concurrency::Locks => {}
         }
+        Ok(())
     }
 
     /// Waits a random while that grows with the number of attempts.
@@ -658,6 +678,28 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return;
         }
         self.view.memory.store_each(self.writes.words());
+    }
+}
+
+/// Whether the worker whose slot is at `line` holds what other transactions wait for, outside of a commit; `load` loads a volatile word of its pool.
+pub(crate) fn holds_rights(
+    load: &dyn Fn(VolatileAddress) -> u64,
+    shared: SharedLayout,
+    concurrency: Concurrency,
+    line: VolatileAddress,
+) -> bool {
+    let Some(index) = shared.slot_at(line) else { return true };
+    match concurrency {
+        Concurrency::Stm => {
+            let has_latch = |latch, owner| load(latch) != 0 && load(owner) == index + 1;
+            has_latch(SharedLayout::SERIAL, SharedLayout::SERIAL_OWNER)
+                || has_latch(SharedLayout::QUEUE, SharedLayout::QUEUE_OWNER)
+                || shared.locks().any(|word| stm::is_locked_by(load(word), index))
+        }
+        Concurrency::SingleWriter => {
+            biased::is_held_by(load, SharedLayout::WRITER, shared.slot(index).present())
+        }
+        Concurrency::Locks => true,
     }
 }
 

@@ -5,6 +5,7 @@
 //! odd only while home is being stored, never during a flush; after some failures they take the writer's
 //! lock.
 
+use crate::error::Result;
 use crate::layout::{SharedLayout, Slot};
 use crate::memory::{Memory, PersistentAddress, Step, biased, latch};
 use crate::scheme::SchemeObject;
@@ -61,15 +62,19 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    pub(super) fn begin_single_writer(&mut self, attempt: u32) {
+    /// Begins, with the writer's lock unless this is a reader.
+    ///
+    /// # Errors
+    /// Returns [`Error::Deadlock`](crate::Error::Deadlock).
+    pub(super) fn begin_single_writer(&mut self, attempt: u32) -> Result<()> {
         let memory = &self.view.memory;
         if !self.holds_lock && (!self.read_only || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER) {
-            biased::lock(memory, SharedLayout::WRITER, Some(self.slot.present()));
+            biased::lock(memory, SharedLayout::WRITER, Some(self.slot.present()))?;
             self.holds_lock = true;
         }
         if self.scheme.in_place() {
             // Nobody else is there to be seen.
-            return;
+            return Ok(());
         }
         if !self.holds_lock {
             self.writes.fill_filter();
@@ -78,11 +83,12 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 if sequence & 1 == 0 {
                     break sequence;
                 }
-                latch::wait_while(memory, SharedLayout::SEQUENCE, sequence);
+                latch::wait_while_unless_deadlocked(memory, SharedLayout::SEQUENCE, sequence)?;
             };
         }
         // Which TxID a word was written under is not known here: the newest that can be seen.
         self.newest_seen = memory.load(SharedLayout::CLOCK);
+        Ok(())
     }
 
     /// Words that this transaction has not written, if no writer has stored home since it began.

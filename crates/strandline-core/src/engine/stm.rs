@@ -8,9 +8,10 @@
 //!
 //! A transaction that meets a conflict ends, waits until the lock that it met is released, and runs again. After a second
 //! conflict it waits for its turn among those to which the same happens, so that at most one of them is under way beside those
-//! that meet none. After some attempts it takes a token that keeps others from beginning: those that run end, and it goes
-//! through.
+//! that meet none. After some attempts it takes a token that keeps others that may write from beginning: those that run end, and it goes
+//! through. Transactions that only read begin nevertheless: they take no locks, and read at a snapshot what is locked.
 
+use crate::error::Result;
 use crate::layout::SharedLayout;
 use crate::memory::{Event, Memory, PersistentAddress, VolatileAddress, latch};
 use crate::scheme::SchemeObject;
@@ -20,6 +21,9 @@ use crate::transaction::{Abort, Concurrency};
 
 /// Pauses that a transaction waits for a lock before it gives way.
 const LOCK_PATIENCE: u32 = 64;
+
+/// Naps for which a transaction inside one of another pool waits for a lock at least: enough to notice that it is never released.
+const NESTED_NAPS: u32 = 32;
 
 const LOCKED: u64 = 1;
 
@@ -43,6 +47,11 @@ pub(super) fn is_locked(lock: u64) -> bool {
     lock & LOCKED != 0
 }
 
+/// Whether the worker of slot `slot` has the lock with this word.
+pub(super) fn is_locked_by(lock: u64, slot: u64) -> bool {
+    is_locked(lock) && owner(lock) == slot
+}
+
 /// A lock word of owner `slot`, who holds it otherwise.
 pub(super) fn locked_by(slot: u64) -> u64 {
     locked(slot, u32::MAX)
@@ -54,11 +63,12 @@ fn owner(lock: u64) -> u64 {
 }
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
-    /// Begins, if no transaction has the serial token or is to wait for it.
+    /// Begins, if no transaction has the serial token, or this one only reads.
     #[inline(always)]
     pub(super) fn begin_stm_at_once(&mut self) -> bool {
         let memory = &self.view.memory;
-        if self.holds_lock || memory.load(SharedLayout::SERIAL) != 0 {
+        // A reader takes no locks, so that it is in no writer's way.
+        if self.holds_lock || (!self.read_only && memory.load(SharedLayout::SERIAL) != 0) {
             return false;
         }
         self.horizon = memory.load(SharedLayout::CLOCK) + 1;
@@ -66,22 +76,36 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         true
     }
 
-    pub(super) fn begin_stm(&mut self, serial: bool) {
-        let memory = &self.view.memory;
+    /// Begins, with the serial token if `serial`.
+    ///
+    /// # Errors
+    /// Returns [`Error::Deadlock`](crate::Error::Deadlock); the queue may be held then.
+    pub(super) fn begin_stm(&mut self, serial: bool) -> Result<()> {
         if !self.holds_lock {
             if serial {
                 // In this order always: who has the queue waits for the token.
-                if !self.is_queued {
-                    memory.lock(SharedLayout::QUEUE);
-                    self.is_queued = true;
-                }
-                memory.lock(SharedLayout::SERIAL);
+                self.enter_queue()?;
+                let memory = &self.view.memory;
+                memory.lock_unless_deadlocked(SharedLayout::SERIAL)?;
+                memory.note_owner(SharedLayout::SERIAL_OWNER, self.slot_index + 1);
                 self.holds_lock = true;
-            } else if memory.load(SharedLayout::SERIAL) != 0 {
-                latch::wait_until_free(memory, SharedLayout::SERIAL);
+            } else if !self.read_only && self.view.memory.load(SharedLayout::SERIAL) != 0 {
+                latch::wait_until_free_unless_deadlocked(&self.view.memory, SharedLayout::SERIAL)?;
             }
         }
-        self.horizon = memory.load(SharedLayout::CLOCK) + 1;
+        self.horizon = self.view.memory.load(SharedLayout::CLOCK) + 1;
+        Ok(())
+    }
+
+    /// Waits for its turn among the transactions that have met conflicts.
+    fn enter_queue(&mut self) -> Result<()> {
+        if !self.is_queued {
+            let memory = &self.view.memory;
+            memory.lock_unless_deadlocked(SharedLayout::QUEUE)?;
+            memory.note_owner(SharedLayout::QUEUE_OWNER, self.slot_index + 1);
+            self.is_queued = true;
+        }
+        Ok(())
     }
 
     /// Gives the serial token or the writer's lock back, if this worker holds it.
@@ -250,16 +274,26 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// After an attempt that met a conflict, `attempts` of them by now: waits until what was in its way is gone. From the second
     /// time on, transactions in conflict run one after another; those that meet none are not kept from running beside them.
-    pub(super) fn give_way(&mut self, attempts: u32) {
+    ///
+    /// # Errors
+    /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if whoever holds the lock waits for this thread. The token is given back then.
+    pub(super) fn give_way(&mut self, attempts: u32) -> Result<()> {
+        let waited = self.wait_for_way(attempts);
+        if waited.is_err() {
+            self.release_token();
+        }
+        waited
+    }
+
+    fn wait_for_way(&mut self, attempts: u32) -> Result<()> {
+        if attempts > 1 {
+            self.enter_queue()?;
+        }
+        let Some((at, lock)) = self.obstacle.take() else { return Ok(()) };
         let memory = &self.view.memory;
-        if attempts > 1 && !self.is_queued {
-            memory.lock(SharedLayout::QUEUE);
-            self.is_queued = true;
-        }
-        if let Some((at, lock)) = self.obstacle.take() {
-            // Whoever holds it may give it back and take it again meanwhile: then this one's turn must come otherwise.
-            latch::wait_a_little(memory, at, lock, attempts - 1);
-        }
+        // Whoever holds it may give it back and take it again meanwhile: then this one's turn must come otherwise.
+        let naps = if memory.is_nested() { (attempts - 1).max(NESTED_NAPS) } else { attempts - 1 };
+        latch::wait_a_little_unless_deadlocked(memory, at, lock, naps).map(drop)
     }
 
     /// Lets the next of those that have met conflicts go on, if this is one of them.

@@ -84,7 +84,7 @@ pub(super) struct Ended;
 /// Registers a snapshot of the present, and waits until everything in it has stored home.
 ///
 /// # Errors
-/// There are as many snapshots as can be, or no room for versions.
+/// There are as many snapshots as can be, or no room for versions; [`Error::Deadlock`].
 pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
     let (memory, versions) = (&view.memory, view.shared.versions());
     if !versions.any() {
@@ -106,7 +106,10 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         let time = early.unwrap_or_else(|| memory.load(SharedLayout::CLOCK));
         let registration = Registration { word, time };
         if memory.compare_exchange(word, EVERYTHING, time + FIRST_TIME).is_ok() {
-            wait_for_commits(view, time, Step::SnapshotWait);
+            if let Err(error) = wait_for_commits(view, time, Step::SnapshotWait) {
+                end(view, registration);
+                return Err(error);
+            }
             return Ok(registration);
         }
         // It was the oldest when there was no room: none of its versions were kept.

@@ -319,7 +319,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
                     attempt += 1;
                     // Who only reads looks back from now on, and meets none of those that it would give way to.
                     if !read_only || attempt >= SERIAL_AFTER || !self.engine.can_look_back() {
-                        self.engine.back_off(attempt);
+                        self.engine.back_off(attempt)?;
                     }
                 }
                 Abort::LogFull => self.engine.make_room()?,

@@ -69,6 +69,8 @@ pub enum ErrorKind {
     SnapshotEnded,
     /// [`Error::Nested`].
     Nested,
+    /// [`Error::Deadlock`].
+    Deadlock,
     /// [`Error::Forked`].
     Forked,
     /// [`Error::InvalidAddress`].
@@ -135,6 +137,7 @@ impl Error {
             Self::TooManySnapshots(_) => ErrorKind::TooManySnapshots,
             Self::SnapshotEnded { .. } => ErrorKind::SnapshotEnded,
             Self::Nested => ErrorKind::Nested,
+            Self::Deadlock { .. } => ErrorKind::Deadlock,
             Self::Forked => ErrorKind::Forked,
             Self::InvalidAddress(_) => ErrorKind::InvalidAddress,
             Self::InvalidFree(_) => ErrorKind::InvalidFree,

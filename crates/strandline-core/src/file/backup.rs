@@ -205,7 +205,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> R
     };
     let write = cannot("write", to.path());
     let to = to.file();
-    biased::lock(memory, token, None);
+    biased::lock(memory, token, None)?;
     // Nobody leases a log, so that the scheme stays what it is.
     memory.lock(SharedLayout::LEASES);
     let is_redo = PoolState::decode(memory.load(Layout::STATE)).scheme == BPPM.code;

@@ -11,7 +11,7 @@ use super::pool::Pool;
 use crate::engine::Control;
 use crate::error::{Error, Result};
 use crate::heap;
-use crate::memory::Native;
+use crate::memory::{Memory, Native};
 use crate::transaction::Runner;
 
 /// What a pool takes of disk and memory.
@@ -99,12 +99,19 @@ impl<C: Control<Native>> Pool<C> {
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::NoFreeLog`]: it takes a worker; the file system cannot have holes, or fails; [`Error::Poisoned`];
-    /// [`Error::Nested`]: it is called inside a transaction of the pool; [`Error::Forked`]; [`Error::Damaged`]: chunks that it held are not
+    /// [`Error::Nested`]: it is called inside a transaction of the pool; [`Error::Parameter`]: inside one of another pool; [`Error::Forked`]; [`Error::Damaged`]: chunks that it held are not
     /// free again.
     pub fn compact(&self) -> Result<CompactReport> {
         self.check_outside()?;
         if self.is_read_only() {
             return Err(Error::ReadOnly);
+        }
+        if self.native_view()?.memory.is_nested() {
+            return Err(Error::Parameter(
+                "a compaction runs transactions that may have to wait, while it holds memory that others wait for: call it outside of \
+                 transactions of other pools"
+                    .into(),
+            ));
         }
         // Whoever holds chunks does so alone.
         let mut compacted = self.compacting();

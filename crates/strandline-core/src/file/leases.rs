@@ -146,7 +146,7 @@ impl<C: Control<Native>> Pool<C> {
             other => return other,
         }
         let memory = self.native_view()?.memory;
-        latch::wait_for(&memory, SharedLayout::RETURNS, || match lease() {
+        latch::wait_for_worker(&memory, SharedLayout::RETURNS, || match lease() {
             Err(Error::NoFreeLog(_)) => Ok(None),
             other => other.map(Some),
         })

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::address_space::AddressSpace;
@@ -17,11 +17,12 @@ use super::recovery::{Recovery, check_length, no_space_for_holes, take_space, ta
 use super::shrink;
 use super::ticket::{Flusher, Ticket};
 use crate::Domain;
-use crate::engine::{Control, Setup, Snapshot, SnapshotUsage, Stm, Worker};
+use crate::engine::{Control, Setup, Snapshot, SnapshotUsage, Stm, Worker, holds_rights};
 use crate::error::{Error, Result};
 use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
 use crate::layout::{Layout, PoolState, SharedLayout, View};
+use crate::memory::deadlock::{self, Awaited, Wait};
 use crate::memory::{
     Device, Guarded, Mapping, MappingKind, Memory, Native, Outside, Poison, Space, Step, fill_holes, system,
 };
@@ -328,6 +329,10 @@ impl<C: Control<Native>> Pool<C> {
             // Until recovery has succeeded there is nothing to close.
             closed: true,
         };
+        let concurrency = pool.concurrency();
+        let holds: deadlock::Holds =
+            Box::new(move |load, line| holds_rights(load, shared, concurrency, line));
+        deadlock::register(&pool.volatile, pool.path(), layout.geometry.logs, holds);
         if !read_only && pool.sync.is_none() {
             take_space(&pool.native_view()?)?;
         }
@@ -411,6 +416,26 @@ impl<C: Control<Native>> Pool<C> {
     /// Keeps other compactions out.
     pub(super) fn compacting(&self) -> MutexGuard<'_, bool> {
         self.compaction.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Pool::compacting`], unless the compaction that runs waits for the calling thread.
+    ///
+    /// # Errors
+    /// Returns [`Error::Deadlock`] then.
+    fn compacting_unless_deadlocked(&self) -> Result<MutexGuard<'_, bool>> {
+        let memory = self.native_view()?.memory;
+        if !memory.is_nested() {
+            return Ok(self.compacting());
+        }
+        let wait = Wait::of(&memory, Awaited::Rights);
+        loop {
+            match self.compaction.try_lock() {
+                Ok(compacting) => return Ok(compacting),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+            wait.poll()?;
+        }
     }
 
     /// Fails in a forked child of the process that opened the pool.
@@ -650,7 +675,7 @@ impl<C: Control<Native>> Pool<C> {
         };
         let view = self.native_view()?;
         // A copy in which chunks are held would keep them so.
-        let _no_compaction = self.compacting();
+        let _no_compaction = self.compacting_unless_deadlocked()?;
         let source = Source { view, header: &self.header, path: &self.path, file: &self.file, kind };
         backup::backup(&source, to.as_ref())
     }

@@ -357,8 +357,10 @@ impl SharedLayout {
     pub const CLOCK: VolatileAddress = Self::at_line(0);
     /// How many snapshots there are. Whoever commits has the line already.
     pub const SNAPSHOTS: VolatileAddress = Self::CLOCK.word(1);
-    /// Held by a transaction that has failed too often; others wait at their beginning.
+    /// Held by a transaction that has failed too often, or that is a large one; others that may write wait at their beginning.
     pub const SERIAL: VolatileAddress = Self::at_line(1);
+    /// One more than the slot of the worker that took it last.
+    pub(crate) const SERIAL_OWNER: VolatileAddress = Self::SERIAL.word(4);
     /// Single-writer mode: odd while home is being stored.
     pub const SEQUENCE: VolatileAddress = Self::at_line(2);
     /// Single-writer mode: the writer's lock, which is [biased](crate::memory::biased).
@@ -382,6 +384,8 @@ impl SharedLayout {
     pub(crate) const HOLDING: VolatileAddress = Self::RETURNS.word(5);
     /// Transactions that found no free chunk but held ones. No compaction holds further chunks while there are such.
     pub(crate) const WANTING: VolatileAddress = Self::RETURNS.word(6);
+    /// One more than the slot of the worker that took [`SharedLayout::QUEUE`] last.
+    pub(crate) const QUEUE_OWNER: VolatileAddress = Self::RETURNS.word(7);
     const LOCKS: VolatileAddress = Self::at_line(10);
     const SLOT_LINES: u64 = 2;
     const SET_LOCK_WORDS: u64 = 4;
@@ -487,6 +491,13 @@ impl SharedLayout {
     #[inline(always)]
     pub fn slot(&self, index: u64) -> Slot {
         Slot(self.slots.byte(index * Self::SLOT_LINES * LINE_BYTES))
+    }
+
+    /// The number of the log whose first words are at `line`, if there is one.
+    pub(crate) fn slot_at(&self, line: VolatileAddress) -> Option<u64> {
+        let bytes = line.offset().checked_sub(self.slots.offset())?;
+        let index = bytes / (Self::SLOT_LINES * LINE_BYTES);
+        (index < self.slot_count).then_some(index)
     }
 
     /// The words of those that only read and lease no log: nobody looks at them.

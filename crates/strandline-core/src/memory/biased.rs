@@ -12,6 +12,7 @@
 
 use super::latch::{self, LONGEST_NAP, NAP, PATIENCE};
 use super::{Memory, VolatileAddress};
+use crate::error::Result;
 
 /// The favourite is inside.
 const PRESENT: u64 = 1;
@@ -68,15 +69,18 @@ pub fn unlock_at_once(store_own: impl Fn(u64)) {
 
 /// Takes the latch at `at`, the first of four words, waiting for it; `own` is a word that nobody else stores to, of one who may become the
 /// favourite, and for no other latch.
+///
+/// # Errors
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock), without the latch, if its holder waits for the calling thread.
 #[inline(always)]
-pub fn lock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) {
+pub fn lock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) -> Result<()> {
     if !memory.has_process_barrier() {
-        return memory.lock(at);
+        return memory.lock_unless_deadlocked(at);
     }
     if own.is_some_and(|own| lock_at_once(memory, at, own, |value| memory.store(own, value))) {
-        return;
+        return Ok(());
     }
-    lock_latch(memory, at, own);
+    lock_latch(memory, at, own)
 }
 
 /// Releases the latch at `at`, which was taken with the same `own`.
@@ -88,6 +92,13 @@ pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
     }
 }
 
+/// Whether whoever has the word `own`, read by `load`, has the latch at `at`. Exact while that thread does nothing; where there is no favourite,
+/// somebody else may have it.
+pub fn is_held_by(load: impl Fn(VolatileAddress) -> u64, at: VolatileAddress, own: VolatileAddress) -> bool {
+    // On systems without favourites the last one is not noted.
+    load(own) == PRESENT || (load(at) != 0 && [0, own.offset()].contains(&load(last(at))))
+}
+
 /// The favourite is away for longer than others wait without looking: who waits for that looks now.
 pub fn step_aside<M: Memory>(memory: &M, at: VolatileAddress) {
     if memory.has_process_barrier() && memory.load(at) != 0 {
@@ -97,13 +108,21 @@ pub fn step_aside<M: Memory>(memory: &M, at: VolatileAddress) {
 
 /// Only who has the latch itself changes who is the favourite.
 #[inline(never)]
-fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) {
-    memory.lock(at);
+fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) -> Result<()> {
+    memory.lock_unless_deadlocked(at)?;
     let has_napped = match memory.load(favourite(at)) {
         0 => false,
-        present => end_bias(memory, at, VolatileAddress::new(present)),
+        present => match end_bias(memory, at, VolatileAddress::new(present)) {
+            Ok(has_napped) => has_napped,
+            Err(error) => {
+                // The favourite is inside, and remains it: it may go on as if nobody had come.
+                memory.store(favourite(at), present);
+                memory.unlock(at);
+                return Err(error);
+            }
+        },
     };
-    let Some(own) = own else { return };
+    let Some(own) = own else { return Ok(()) };
     // It has waited for longer than it takes to end its own bias, and will be left alone as long by one that comes again and again. Where a
     // third has waited long, that one is next.
     let times_before = if has_napped && !latch::is_awaited(memory, at) {
@@ -121,12 +140,16 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
         memory.store(favourite(at), own.offset());
         memory.unlock(at);
     }
+    Ok(())
 }
 
 /// Waits until the favourite, whose own word is `present`, is not inside, and never will be again by being the favourite. Whether it was
 /// there at first, and left alone for a while.
+///
+/// # Errors
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the favourite waits for the calling thread.
 #[cold]
-fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress) -> bool {
+fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress) -> Result<bool> {
     // One that comes again and again keeps what it has in its core's cache for a while.
     let mut naps = 0;
     while naps < NAPS && !is_away(memory, present) {
@@ -150,9 +173,9 @@ fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress
             eprintln!("strandline: the system refuses membarrier, which it did not before");
             std::process::abort();
         }
-        latch::wait_while(memory, present, PRESENT);
+        latch::wait_while_unless_deadlocked(memory, present, PRESENT)?;
     }
-    naps > 0
+    Ok(naps > 0)
 }
 
 /// Whether the favourite soon says that it has seen that it is none.
@@ -200,7 +223,7 @@ mod tests {
             2,
             3,
             Some(3),
-            |words, number| lock(words, LATCH, own(number)),
+            |words, number| lock(words, LATCH, own(number)).unwrap(),
             |words, number| unlock(words, LATCH, own(number)),
         );
     }
@@ -211,7 +234,7 @@ mod tests {
             3,
             2,
             Some(2),
-            |words, number| lock(words, LATCH, own(number)),
+            |words, number| lock(words, LATCH, own(number)).unwrap(),
             |words, number| unlock(words, LATCH, own(number)),
         );
     }
@@ -239,7 +262,7 @@ mod tests {
 
     /// Adds one, in two steps.
     fn count(memory: &Native, own: Option<VolatileAddress>) {
-        lock(memory, LATCH, own);
+        lock(memory, LATCH, own).unwrap();
         memory.store(COUNT, memory.load(COUNT) + 1);
         unlock(memory, LATCH, own);
     }
@@ -258,7 +281,7 @@ mod tests {
         assert_eq!(favourite(), 0);
         count(&memory, Some(own(0)));
         assert_eq!(favourite(), own(0).offset());
-        lock(&memory, LATCH, Some(own(0)));
+        lock(&memory, LATCH, Some(own(0))).unwrap();
         assert_eq!((memory.load(LATCH), memory.load(own(0))), (0, PRESENT), "it has it without the latch");
         unlock(&memory, LATCH, Some(own(0)));
         // One that cannot become it, and one that has to begin anew.
@@ -281,12 +304,12 @@ mod tests {
         for _ in 0..FAVOURED_AFTER {
             count(&memory, Some(own(0)));
         }
-        lock(&memory, LATCH, Some(own(0)));
+        lock(&memory, LATCH, Some(own(0))).unwrap();
         std::thread::scope(|threads| {
             let second = threads.spawn({
                 let memory = memory.fork();
                 move || {
-                    lock(&memory, LATCH, Some(own(1)));
+                    lock(&memory, LATCH, Some(own(1))).unwrap();
                     let found = memory.load(favourite(LATCH));
                     unlock(&memory, LATCH, Some(own(1)));
                     found

@@ -6,7 +6,11 @@
 //! overdue. Then the next release reserves the latch for those that wait, and wakes one (Drepper's futex mutex, with the
 //! eventual fairness of WebKit's locks). A release wakes nobody else.
 
+use std::convert::Infallible;
+
+use super::deadlock::{Awaited, Wait};
 use super::{Memory, VolatileAddress};
+use crate::error::Result;
 
 /// Looks at a taken latch before sleeping.
 pub(super) const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
@@ -42,13 +46,38 @@ pub fn try_lock<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
     memory.load(at) == 0 && memory.compare_exchange(at, 0, TAKEN).is_ok()
 }
 
+/// Takes the latch at `at`, which is held while other threads' transactions run, unless its holder waits for the calling thread.
+///
+/// # Errors
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) then, without the latch.
+#[inline]
+pub fn lock_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddress) -> Result<()> {
+    if try_lock(memory, at) { Ok(()) } else { lock_polling(memory, at) }
+}
+
+#[cold]
+fn lock_polling<M: Memory>(memory: &M, at: VolatileAddress) -> Result<()> {
+    let wait = Wait::of(memory, Awaited::Rights);
+    lock_napping(memory, at, || wait.poll())
+}
+
 #[cold]
 fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
+    let Ok(()) = lock_napping::<_, Infallible>(memory, at, || Ok(()));
+}
+
+/// Takes the latch, and calls `poll` between naps. Whoever gives up leaves no trace but marks, which those who come later set too.
+#[inline]
+fn lock_napping<M: Memory, E>(
+    memory: &M,
+    at: VolatileAddress,
+    mut poll: impl FnMut() -> Result<(), E>,
+) -> Result<(), E> {
     let mut free = 0;
     for _ in 0..PATIENCE {
         free = if memory.load(at) == 0 { free + 1 } else { 0 };
         if free >= FREE_LOOKS && try_lock(memory, at) {
-            return;
+            return Ok(());
         }
         memory.pause();
     }
@@ -58,7 +87,7 @@ fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
         if seen & TAKEN == 0 && (seen == 0 || mark != 0) {
             // Others may be overdue too: whoever is leaves it marked.
             if memory.compare_exchange(at, seen, TAKEN | mark & AWAITED).is_ok() {
-                return;
+                return Ok(());
             }
         } else if seen | mark != seen && seen & TAKEN != 0 {
             // If somebody was quicker there is something else to see.
@@ -70,6 +99,7 @@ fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
             if napped >= LONGEST_NAP {
                 mark = AWAITED | OVERDUE;
             }
+            poll()?;
         }
     }
 }
@@ -103,12 +133,15 @@ pub(super) fn is_awaited<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
 }
 
 /// Waits until the latch at `at` is free, without taking it.
+///
+/// # Errors
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if its holder waits for the calling thread.
 #[cold]
-pub fn wait_until_free<M: Memory>(memory: &M, at: VolatileAddress) {
+pub fn wait_until_free_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddress) -> Result<()> {
     loop {
         match memory.load(at) {
-            0 => return,
-            taken => wait_while(memory, at, taken),
+            0 => return Ok(()),
+            taken => wait_while_unless_deadlocked(memory, at, taken)?,
         }
     }
 }
@@ -120,33 +153,75 @@ pub fn wait_while<M: Memory>(memory: &M, at: VolatileAddress, value: u64) {
     while !wait_a_little(memory, at, value, u32::MAX) {}
 }
 
+/// As [`wait_while`], unless the thread that is to change the word waits for the calling one.
+///
+/// # Errors
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) then.
+#[cold]
+pub fn wait_while_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddress, value: u64) -> Result<()> {
+    while !wait_a_little_unless_deadlocked(memory, at, value, u32::MAX)? {}
+    Ok(())
+}
+
+/// As [`wait_a_little`], unless the thread that is to change the word waits for the calling one.
+///
+/// # Errors
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) then.
+#[cold]
+pub fn wait_a_little_unless_deadlocked<M: Memory>(
+    memory: &M,
+    at: VolatileAddress,
+    value: u64,
+    naps: u32,
+) -> Result<bool> {
+    let wait = Wait::of(memory, Awaited::Rights);
+    wait_napping(memory, at, value, naps, || wait.poll())
+}
+
 /// The same, with so many naps at most; whether the word has changed. It may have changed and have the same value again.
 #[cold]
 pub fn wait_a_little<M: Memory>(memory: &M, at: VolatileAddress, value: u64, naps: u32) -> bool {
+    let Ok(has_changed) = wait_napping::<_, Infallible>(memory, at, value, naps, || Ok(()));
+    has_changed
+}
+
+#[inline]
+fn wait_napping<M: Memory, E>(
+    memory: &M,
+    at: VolatileAddress,
+    value: u64,
+    naps: u32,
+    mut poll: impl FnMut() -> Result<(), E>,
+) -> Result<bool, E> {
     for _ in 0..4 * PATIENCE {
         if memory.load(at) != value {
-            return true;
+            return Ok(true);
         }
         memory.pause();
     }
     let mut nap = NAP;
     for _ in 0..naps {
         if memory.load(at) != value {
-            return true;
+            return Ok(true);
         }
         memory.wait_briefly(at, value, nap);
         nap = (2 * nap).min(LONGEST_NAP);
+        poll()?;
     }
-    memory.load(at) != value
+    Ok(memory.load(at) != value)
 }
 
-/// Runs `attempt` until it finds something, again after each [`notify`] at `at`. That word counts notifications while somebody
+/// Runs `attempt` until it finds a worker, again after each [`notify`] at `at`. That word counts notifications while somebody
 /// waits; the next one counts those who do.
-pub fn wait_for<M: Memory, T, E>(
+///
+/// # Errors
+/// Those of `attempt`; [`Error::Deadlock`](crate::Error::Deadlock) if the workers are those of transactions that wait for the calling thread.
+pub fn wait_for_worker<M: Memory, T>(
     memory: &M,
     at: VolatileAddress,
-    mut attempt: impl FnMut() -> Result<Option<T>, E>,
-) -> Result<T, E> {
+    mut attempt: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let wait = Wait::of(memory, Awaited::Worker);
     let waiting = at.word(1);
     // From here on, either a notifier sees that somebody waits, or the attempt sees what it put there: both add to this
     // word, one after the other.
@@ -154,7 +229,11 @@ pub fn wait_for<M: Memory, T, E>(
     let result = loop {
         let seen = memory.load(at);
         match attempt() {
-            Ok(None) => memory.wait(at, seen),
+            Ok(None) => {
+                if let Err(error) = wait.sleep(at, seen) {
+                    break Err(error);
+                }
+            }
             Ok(Some(found)) => break Ok(found),
             Err(error) => break Err(error),
         }
@@ -167,7 +246,7 @@ pub fn wait_for<M: Memory, T, E>(
     result
 }
 
-/// Something was put where those that [`wait_for`] it at `at` find it; `wake_one` wakes one that waits on that word.
+/// Something was put where those that [wait for](wait_for_worker) it at `at` find it; `wake_one` wakes one that waits on that word.
 ///
 /// One is enough: whoever is woken looks, and if somebody else was faster, that one will notify in turn.
 pub fn notify<M: Memory>(memory: &M, at: VolatileAddress, wake_one: impl FnOnce()) {

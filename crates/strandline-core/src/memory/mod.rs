@@ -11,6 +11,7 @@ pub mod biased;
 #[cfg(feature = "worlds")]
 pub mod coroutines;
 mod data;
+pub mod deadlock;
 pub mod device;
 pub mod flush;
 #[cfg(feature = "worlds")]
@@ -44,6 +45,7 @@ pub(crate) use running::Outside;
 pub use step::{Event, Step};
 pub use write_back::WriteBackInstruction;
 
+use self::deadlock::Awaited;
 use crate::error::{Error, Result};
 
 /// Operations on persistence that a thread has issued so far.
@@ -130,6 +132,25 @@ pub trait Memory {
     fn is_forked(&self) -> bool {
         false
     }
+    /// Whether the calling thread runs a transaction on another memory than this. Only natively it may.
+    #[inline(always)]
+    fn is_nested(&self) -> bool {
+        false
+    }
+    /// The calling thread waits for `awaited` of this memory's pool, and looks between two naps whether that can end.
+    ///
+    /// # Errors
+    /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if it cannot, because the thread runs a transaction of another pool that others wait for.
+    #[inline(always)]
+    fn poll_wait(&self, _awaited: Awaited) -> Result<()> {
+        Ok(())
+    }
+    /// The calling thread no longer waits.
+    #[inline(always)]
+    fn end_wait(&self) {}
+    /// Stores to the word at `at`, natively, which worker has taken a latch: for [`Memory::poll_wait`] alone.
+    #[inline(always)]
+    fn note_owner(&self, _at: VolatileAddress, _owner: u64) {}
     /// Something that others may wait for was put where it is found: wakes one of those that wait at `at` for that to
     /// happen. Where threads are coroutines they look again after a pause.
     fn notify(&self, _at: VolatileAddress) {}
@@ -431,6 +452,19 @@ pub trait Memory {
         self.event(Event::Lock(at));
     }
 
+    /// As [`Memory::lock`], unless that would wait for ever.
+    ///
+    /// # Errors
+    /// As [`Memory::poll_wait`]. The lock is not taken then.
+    fn lock_unless_deadlocked(&self, at: VolatileAddress) -> Result<()>
+    where
+        Self: Sized,
+    {
+        latch::lock_unless_deadlocked(self, at)?;
+        self.event(Event::Lock(at));
+        Ok(())
+    }
+
     /// Takes the lock word at `at` if it is free.
     fn try_lock(&self, at: VolatileAddress) -> bool
     where
@@ -470,6 +504,22 @@ impl<M: Memory> Memory for &M {
     #[inline(always)]
     fn is_forked(&self) -> bool {
         (**self).is_forked()
+    }
+    #[inline(always)]
+    fn is_nested(&self) -> bool {
+        (**self).is_nested()
+    }
+    #[inline(always)]
+    fn poll_wait(&self, awaited: Awaited) -> Result<()> {
+        (**self).poll_wait(awaited)
+    }
+    #[inline(always)]
+    fn end_wait(&self) {
+        (**self).end_wait();
+    }
+    #[inline(always)]
+    fn note_owner(&self, at: VolatileAddress, owner: u64) {
+        (**self).note_owner(at, owner);
     }
     fn notify(&self, at: VolatileAddress) {
         (**self).notify(at);

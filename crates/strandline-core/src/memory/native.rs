@@ -1,17 +1,19 @@
 //! Native memory: mapped words at full speed.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use super::data::{Data, DataWords, load_words};
+use super::deadlock::Awaited;
 use super::process::Process;
 use super::protection::ProtectionKey;
 use super::write_back::{self, WriteBackInstruction};
 use super::{
     Address, Counters, Event, LINE_BYTES, LINE_WORDS, Mapping, Memory, PersistentAddress, Space, Step,
-    VolatileAddress, WORD_BYTES, latch, running, system,
+    VolatileAddress, WORD_BYTES, deadlock, latch, running, system,
 };
 use crate::Domain;
 use crate::error::{Error, Result};
@@ -251,8 +253,14 @@ impl Native {
 
     /// What tells this pool from others: where its volatile words are.
     #[inline(always)]
-    fn pool(&self) -> u64 {
-        self.volatile.base as u64
+    fn pool(&self) -> Range<u64> {
+        running::words_of(&self.volatile.mapping)
+    }
+
+    /// What tells this worker from others: where its own line is.
+    #[inline(always)]
+    fn worker(&self) -> u64 {
+        self.volatile.own as u64
     }
 
     #[inline(always)]
@@ -301,17 +309,41 @@ impl Memory for Native {
     fn begin_transaction(&self) -> Result<()> {
         self.process.check()?;
         self.persistent.mapping.check_poison()?;
-        if running::begin(self.pool()) { Ok(()) } else { Err(Error::Nested) }
+        if running::begin(self.worker(), || self.pool()) { Ok(()) } else { Err(Error::Nested) }
     }
 
     #[inline(always)]
     fn end_transaction(&self) {
-        running::end(self.pool());
+        running::end(self.worker());
     }
 
     #[inline(always)]
     fn is_forked(&self) -> bool {
         !self.process.is_current()
+    }
+
+    #[inline]
+    fn is_nested(&self) -> bool {
+        running::is_nested(&self.pool())
+    }
+
+    #[inline]
+    fn poll_wait(&self, awaited: Awaited) -> Result<()> {
+        if !self.is_nested() {
+            return Ok(());
+        }
+        let pool = self.pool();
+        deadlock::poll(pool.start, awaited, &running::running_elsewhere(&pool))
+    }
+
+    #[inline]
+    fn end_wait(&self) {
+        deadlock::end();
+    }
+
+    #[inline]
+    fn note_owner(&self, at: VolatileAddress, owner: u64) {
+        self.store(at, owner);
     }
 
     fn notify(&self, at: VolatileAddress) {

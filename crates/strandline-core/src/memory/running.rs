@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 
 use super::Mapping;
 use super::process::Process;
@@ -15,14 +16,17 @@ use crate::error::{Error, Result};
 /// The guard of a pool's methods against calls from inside the pool's own transactions.
 #[derive(Clone, Copy)]
 pub(crate) struct Outside {
-    pool: u64,
+    /// The addresses of the pool's volatile words.
+    first: u64,
+    end: u64,
     process: Process,
 }
 
 impl Outside {
     /// The guard of the pool with this volatile memory.
     pub fn of(volatile: &Mapping) -> Self {
-        Self { pool: volatile.base() as u64, process: volatile.process() }
+        let Range { start: first, end } = words_of(volatile);
+        Self { first, end, process: volatile.process() }
     }
 
     /// Checks that the calling thread may wait for transactions of the pool.
@@ -33,39 +37,46 @@ impl Outside {
     #[inline(always)]
     pub fn check(&self) -> Result<()> {
         self.process.check()?;
-        if is_running(self.pool) { Err(Error::Nested) } else { Ok(()) }
+        if is_running(&(self.first..self.end)) { Err(Error::Nested) } else { Ok(()) }
     }
+}
+
+/// The addresses of a pool's volatile words.
+pub(super) fn words_of(volatile: &Mapping) -> Range<u64> {
+    let first = volatile.base() as u64;
+    first..first + volatile.reserved()
 }
 
 /// [`ONLY`] where there are several.
 const SEVERAL: u64 = u64::MAX;
 
 thread_local! {
-    /// The pool on which this thread runs a transaction; 0: none.
+    /// The worker of which this thread runs a transaction, by the address of a word among the volatile words of its pool; 0: none.
     static ONLY: Cell<u64> = const { Cell::new(0) };
-    /// The pools, where there are several; else empty and without memory, so that there is nothing to drop, and a
+    /// The workers, where there are several; else empty and without memory, so that there is nothing to drop, and a
     /// transaction may run while the thread's other variables are dropped.
     static ALL: ManuallyDrop<RefCell<Vec<u64>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
-/// The thread begins a transaction on `pool`, which is neither 0 nor [`SEVERAL`]; `false`: it runs one there already.
+/// The thread begins a transaction of `worker`, which is neither 0 nor [`SEVERAL`], on the pool with these volatile words; `false`: it runs one
+/// there already.
 #[inline(always)]
-pub(super) fn begin(pool: u64) -> bool {
+pub(super) fn begin(worker: u64, words: impl Fn() -> Range<u64>) -> bool {
     // One access to the thread's variable, which may be a call.
     let has_begun = ONLY.with(|only| {
         let none = only.get() == 0;
         if none {
-            only.set(pool);
+            only.set(worker);
         }
         none
     });
-    has_begun || begin_another(pool)
+    has_begun || begin_another(worker, &words())
 }
 
 #[cold]
 #[inline(never)]
-fn begin_another(pool: u64) -> bool {
-    if is_running(pool) {
+fn begin_another(worker: u64, words: &Range<u64>) -> bool {
+    if is_running(words) {
         return false;
     }
     ALL.with(|all| {
@@ -73,32 +84,32 @@ fn begin_another(pool: u64) -> bool {
         if ONLY.get() != SEVERAL {
             all.push(ONLY.replace(SEVERAL));
         }
-        all.push(pool);
+        all.push(worker);
     });
     true
 }
 
-/// The thread's transaction on `pool` has ended; not necessarily the last that began, where threads run coroutines.
+/// The thread's transaction of `worker` has ended; not necessarily the last that began, where threads run coroutines.
 #[inline(always)]
-pub(super) fn end(pool: u64) {
+pub(super) fn end(worker: u64) {
     let has_ended = ONLY.with(|only| {
-        let it = only.get() == pool;
+        let it = only.get() == worker;
         if it {
             only.set(0);
         }
         it
     });
     if !has_ended {
-        end_one(pool);
+        end_one(worker);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn end_one(pool: u64) {
+fn end_one(worker: u64) {
     ALL.with(|all| {
         let all = &mut *all.borrow_mut();
-        all.retain(|&running| running != pool);
+        all.retain(|&running| running != worker);
         if let [last] = all[..] {
             ONLY.set(last);
             *all = Vec::new();
@@ -106,11 +117,30 @@ fn end_one(pool: u64) {
     });
 }
 
-/// Whether the thread runs a transaction on `pool`.
+/// Whether the thread runs a transaction on the pool with these volatile words.
 #[inline(always)]
-fn is_running(pool: u64) -> bool {
+fn is_running(words: &Range<u64>) -> bool {
     let only = ONLY.get();
-    only == pool || (only == SEVERAL && ALL.with(|all| all.borrow().contains(&pool)))
+    words.contains(&only)
+        || (only == SEVERAL && ALL.with(|all| all.borrow().iter().any(|worker| words.contains(worker))))
+}
+
+/// Whether the thread runs a transaction on another pool than that with these volatile words.
+#[inline]
+pub(super) fn is_nested(words: &Range<u64>) -> bool {
+    match ONLY.get() {
+        0 => false,
+        // At most one of them is of this pool.
+        SEVERAL => true,
+        only => !words.contains(&only),
+    }
+}
+
+/// The workers of other pools than that with these volatile words of which the thread runs transactions.
+pub(super) fn running_elsewhere(words: &Range<u64>) -> Vec<u64> {
+    let only = ONLY.get();
+    let all = if only == SEVERAL { ALL.with(|all| all.borrow().clone()) } else { vec![only] };
+    all.into_iter().filter(|worker| *worker != 0 && !words.contains(worker)).collect()
 }
 
 #[cfg(test)]
@@ -119,10 +149,20 @@ mod tests {
 
     #[test]
     fn several_pools_in_any_order() {
+        // The words of pool p are 10 p up to 10 p + 10, and its worker's is 10 p + 5.
+        let words = |pool: u64| 10 * pool..10 * pool + 10;
+        let begin = |pool: u64| begin(10 * pool + 5, || words(pool));
+        let end = |pool: u64| end(10 * pool + 5);
+        let is_running = |pool: u64| is_running(&words(pool));
         for order in [[1, 2, 3], [3, 2, 1], [2, 3, 1], [2, 1, 3]] {
+            assert!(!is_nested(&words(1)));
             assert!([1, 2, 3].map(begin).iter().all(|&begun| begun));
             assert!([1, 2, 3].map(begin).iter().all(|&begun| !begun));
-            assert!(std::thread::spawn(|| [1, 2, 3].iter().all(|&pool| !is_running(pool))).join().unwrap());
+            assert!([1, 2, 3, 4].iter().all(|&pool| is_nested(&words(pool))));
+            assert_eq!((running_elsewhere(&words(2)), running_elsewhere(&words(4)).len()), (vec![15, 35], 3));
+            assert!(
+                std::thread::spawn(move || [1, 2, 3].iter().all(|&pool| !is_running(pool))).join().unwrap()
+            );
             for (ended, &pool) in order.iter().enumerate() {
                 end(pool);
                 for (place, &other) in order.iter().enumerate() {

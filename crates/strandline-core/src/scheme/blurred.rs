@@ -39,6 +39,7 @@ use super::line_set::LineSet;
 use super::recovery::Reading;
 use super::redo::{Checkpoint, Logging, REDO_STEPS, Redo, leave_records};
 use super::{Durability, Mode, Of, SchemeDescriptor};
+use crate::error::Result;
 use crate::layout::{Layout, SharedLayout, View, pack, unpack};
 use crate::log::{RECORD_BYTES, Record, ThreadLog, home_address};
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Space, Step, latch};
@@ -147,33 +148,43 @@ impl Checkpoint for BulkPersistence {
     #[inline(always)]
     fn stored_home<M: Memory>(_: &View<M>, _: &ThreadLog, _: &WriteSet, _: Concurrency) {}
 
-    fn release_log<M: Memory>(view: &View<M>, log: &ThreadLog, _: Concurrency, statistics: &mut Statistics) {
+    fn release_log<M: Memory>(
+        view: &View<M>,
+        log: &ThreadLog,
+        _: Concurrency,
+        statistics: &mut Statistics,
+    ) -> Result<()> {
         let memory = &view.memory;
         let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
         if covered() {
-            return;
+            return Ok(());
         }
-        memory.lock(SharedLayout::BULK);
+        memory.lock_unless_deadlocked(SharedLayout::BULK)?;
         // Whoever held it may have persisted this log's transactions too.
+        let mut persisted = Ok(());
         if !covered() {
-            persist_in_bulk(view);
+            persisted = persist_in_bulk(view);
             statistics.bulk_persists += 1;
         }
         memory.unlock(SharedLayout::BULK);
+        persisted
     }
 
     fn drain<M: Memory>(view: &View<M>) {
-        view.memory.lock(SharedLayout::BULK);
-        persist_in_bulk(view);
-        view.memory.unlock(SharedLayout::BULK);
+        // Where no transaction runs there is nothing to wait for.
+        let _ = persist_everything(view);
     }
 }
 
 /// Waits until every commit with a TxID at or below `last` has stored home.
-pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) {
+///
+/// # Errors
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if one of them is a large transaction that waits for the calling thread, inside a transaction of
+/// another pool.
+pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) -> Result<()> {
     let memory = &view.memory;
     if memory.omitted(step) {
-        return;
+        return Ok(());
     }
     for slot in view.shared.slots() {
         loop {
@@ -181,32 +192,41 @@ pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) {
             if state == 0 || state > last + 2 {
                 break;
             }
-            latch::wait_while(memory, slot.commit_state(), state);
+            latch::wait_while_unless_deadlocked(memory, slot.commit_state(), state)?;
         }
     }
+    Ok(())
 }
 
 /// Persists all transactions so far in bulk and moves the watermark up; the caller holds
 /// [`SharedLayout::BULK`]. Commits go on meanwhile.
-pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) {
+///
+/// # Errors
+/// As [`wait_for_commits`].
+pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) -> Result<()> {
     let memory = &view.memory;
     let old = memory.load(SharedLayout::PUBLISHED_WATERMARK);
     let watermark = memory.load(SharedLayout::CLOCK);
     if watermark == old {
-        return;
+        return Ok(());
     }
-    wait_for_commits(view, watermark, Step::BulkWait);
+    wait_for_commits(view, watermark, Step::BulkWait)?;
     if !memory.write_back_all(Step::BulkDataWriteBack) {
         write_back_home(view, old, watermark, memory.emulates_latency());
     }
     move_watermark(view, watermark);
+    Ok(())
 }
 
 /// Persists all transactions so far in bulk, while others run: what their logs have need not be replayed any more.
-pub fn persist_everything<M: Memory>(view: &View<M>) {
-    view.memory.lock(SharedLayout::BULK);
-    persist_in_bulk(view);
+///
+/// # Errors
+/// As [`wait_for_commits`].
+pub fn persist_everything<M: Memory>(view: &View<M>) -> Result<()> {
+    view.memory.lock_unless_deadlocked(SharedLayout::BULK)?;
+    let persisted = persist_in_bulk(view);
     view.memory.unlock(SharedLayout::BULK);
+    persisted
 }
 
 /// Persists all transactions up to `watermark`, which have all stored home, line by line, and moves the watermark

@@ -83,12 +83,15 @@ pub trait Checkpoint {
     /// The running transaction has stored home and holds its locks still.
     fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, writes: &WriteSet, concurrency: Concurrency);
     /// Makes every transaction of this full log one that may be overwritten.
+    ///
+    /// # Errors
+    /// Returns [`Error::Deadlock`] if that waits for a transaction that waits for the calling thread.
     fn release_log<M: Memory>(
         view: &View<M>,
         log: &ThreadLog,
         concurrency: Concurrency,
         statistics: &mut Statistics,
-    );
+    ) -> Result<()>;
     /// Brings everything home durably; no worker exists.
     fn drain<M: Memory>(view: &View<M>);
     /// The helper's work, until `stop` says so.
@@ -225,7 +228,7 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         if began_empty {
             return Err(Error::TransactionTooLarge { records: self.log.records() });
         }
-        C::release_log(view, &self.log, concurrency, statistics);
+        C::release_log(view, &self.log, concurrency, statistics)?;
         self.log.restart(&view.memory);
         if L::PAST_CACHE {
             self.log.evict(&view.memory);

@@ -21,7 +21,7 @@
 use crate::error::Result;
 use crate::layout::{PAGE_BYTES, View};
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
-use crate::memory::latch::{lock, unlock};
+use crate::memory::latch::{self, lock, unlock};
 use crate::memory::{Memory, Space, Step, VolatileAddress};
 
 use super::block::{self, BLOCK_BYTES, Lives};
@@ -317,7 +317,7 @@ impl SharedLog {
         body: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
         let memory = &view.memory;
-        lock(memory, self.checkpointing());
+        latch::lock_unless_deadlocked(memory, self.checkpointing())?;
         self.poisoning(memory, "a checkpoint", body, || self.let_checkpoints(memory))
     }
 

@@ -48,8 +48,9 @@ use super::SyncParameters;
 use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
 use super::pages::BITMAPS;
 use super::runs::pack;
+use crate::memory::deadlock::{Awaited, Wait};
 use crate::memory::device::Device;
-use crate::memory::latch::{load_in_order, lock, unlock};
+use crate::memory::latch::{self, load_in_order, lock, unlock};
 use crate::memory::threads::panic_error;
 
 /// Blocks that reservations leave free, for a mark.
@@ -379,24 +380,31 @@ impl SharedLog {
 
     /// Waits, if room is short, until there is some for a transaction of `records` records: before it takes what others would
     /// wait for meanwhile. The room is not kept for it.
+    ///
+    /// # Errors
+    /// Returns [`Error::Deadlock`] if a large transaction that waits for the calling thread keeps the log full.
     #[inline]
-    pub(crate) fn wait_for_room<M: Memory>(&self, view: &View<M>, records: u64) {
+    pub(crate) fn wait_for_room<M: Memory>(&self, view: &View<M>, records: u64) -> Result<()> {
         let memory = &view.memory;
         let ring = self.ring_blocks(memory);
         let blocks = Self::blocks_for(records).min(ring.min(self.staging) - SPARE_BLOCKS);
         if memory.load(self.claimed()) + blocks + SPARE_BLOCKS > memory.load(self.start()) + ring
             || self.is_too_dirty(memory)
         {
-            self.wait_for_blocks(view, blocks);
+            return self.wait_for_blocks(view, blocks);
         }
+        Ok(())
     }
 
     #[cold]
-    fn wait_for_blocks<M: Memory>(&self, view: &View<M>, blocks: u64) {
-        // What fails says so again when the transaction commits.
-        if self.reserve(view, blocks).is_ok() {
-            self.give_back(&view.memory, blocks);
+    fn wait_for_blocks<M: Memory>(&self, view: &View<M>, blocks: u64) -> Result<()> {
+        match self.reserve(view, blocks) {
+            Ok(()) => self.give_back(&view.memory, blocks),
+            Err(error @ Error::Deadlock { .. }) => return Err(error),
+            // What else fails does so again when the transaction commits.
+            Err(_) => {}
         }
+        Ok(())
     }
 
     fn is_too_dirty<M: Memory>(&self, memory: &M) -> bool {
@@ -429,7 +437,7 @@ impl SharedLog {
         if memory.load(self.queue()) == 0 && matches!(self.try_reserve(memory, blocks), Room::Reserved) {
             return Ok(());
         }
-        lock(memory, self.queue());
+        latch::lock_unless_deadlocked(memory, self.queue())?;
         let wait = || self.wait_and_reserve(view, blocks);
         self.poisoning(memory, "waiting for room in the log", wait, || unlock(memory, self.queue()))
     }
@@ -437,6 +445,7 @@ impl SharedLog {
     /// Waits until there is room. The caller is the first in the queue.
     fn wait_and_reserve<M: Memory>(&self, view: &View<M>, blocks: u64) -> Result<()> {
         let memory = &view.memory;
+        let wait = Wait::of(memory, Awaited::Rights);
         loop {
             let changes = memory.load(self.room());
             self.check_poison(memory)?;
@@ -457,7 +466,7 @@ impl SharedLog {
                     }
                 }
             }
-            memory.wait(self.room(), changes);
+            wait.sleep(self.room(), changes)?;
         }
     }
 
