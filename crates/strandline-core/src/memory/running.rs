@@ -153,7 +153,7 @@ mod tests {
         let words = |pool: u64| 10 * pool..10 * pool + 10;
         let begin = |pool: u64| begin(10 * pool + 5, || words(pool));
         let end = |pool: u64| end(10 * pool + 5);
-        let is_running = |pool: u64| is_running(&words(pool));
+        let is_running = move |pool: u64| is_running(&words(pool));
         for order in [[1, 2, 3], [3, 2, 1], [2, 3, 1], [2, 1, 3]] {
             assert!(!is_nested(&words(1)));
             assert!([1, 2, 3].map(begin).iter().all(|&begun| begun));
