@@ -268,7 +268,41 @@ fn without_threads_everything_is_done_by_the_caller() {
     in_process("without_threads_everything_is_done_by_the_caller", |folder| {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+        // Its thread for checkpoints runs already; that for tickets does not.
+        let early = Pool::create(folder.join("early"), &options(Domain::Sync)).unwrap();
+        for file in std::fs::read_dir(folder).unwrap() {
+            // A copy has its source's owner. Only root can change it, and only root has to.
+            let _ = std::os::unix::fs::chown(file.unwrap().path(), Some(65534), Some(65534));
+        }
         forbid_threads();
+        let use_all = |pool: Pool, copy: &std::path::Path| {
+            let mut worker = pool.worker().unwrap();
+            let block = worker.run(|tx| tx.alloc(4 << 20)).unwrap();
+            worker.run(|tx| (0..1 << 19).try_for_each(|word| tx.write(block.word(word), word))).unwrap();
+            let (_, transaction) = worker.run_later(|tx| tx.write(tx.root(0), 7)).unwrap();
+            let ticket = pool.ticket(transaction).unwrap();
+            ticket.wait().unwrap();
+            let mut snapshot = pool.snapshot().unwrap();
+            worker.run(|tx| tx.free(block)).unwrap();
+            assert_eq!(snapshot.read(|tx| tx.read(block.word(77_777))).unwrap(), 77_777);
+            drop((snapshot, worker));
+            pool.checkpoint().unwrap();
+            assert!(pool.compact().unwrap().punched_bytes > 1 << 20);
+            pool.backup(copy).unwrap();
+            pool.close().unwrap();
+            let copy = Pool::open(copy, &options(Domain::Sync)).unwrap();
+            assert_eq!(copy.worker().unwrap().view(|tx| tx.read(tx.root(0))).unwrap(), 7);
+            copy.close().unwrap();
+        };
+        use_all(early, &folder.join("early copy"));
+        use_all(
+            Pool::create(folder.join("late"), &options(Domain::Sync)).unwrap(),
+            &folder.join("late copy"),
+        );
+        use_all(
+            Pool::create(folder.join("mapped"), &options(Domain::Process)).unwrap(),
+            &folder.join("mapped copy"),
+        );
         for checksums in [false, true] {
             let sync = strandline_core::sync::SyncParameters {
                 ring_blocks: 32,
