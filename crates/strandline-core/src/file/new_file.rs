@@ -22,7 +22,7 @@ use crate::memory::{Process, flush, system};
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
 /// How often something is tried that only another process can keep from succeeding, by naming or removing files at the same time.
-pub(super) const ATTEMPTS: usize = 1000;
+pub(super) const ATTEMPTS: usize = 100;
 
 pub(super) fn cannot(what: &str, path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::io(format!("{what} {}", path.display()), source)
@@ -47,6 +47,11 @@ pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     };
     let file = file.metadata()?;
     Ok((file.dev(), file.ino()) == (found.dev(), found.ino()))
+}
+
+/// Why an open file is not what is found at `path`.
+pub(super) fn elsewhere(path: &Path) -> io::Error {
+    std::fs::metadata(path).err().unwrap_or_else(|| system::error(libc::ESTALE))
 }
 
 /// Removes the file at `path`, if it is `file`, which the caller has locked: nobody else works with it then.
@@ -148,6 +153,7 @@ impl NewFile {
         if name.file_name().is_none() {
             return Err(Error::Parameter(format!("{} is not the name of a file", name.display())));
         }
+        let mut why = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..ATTEMPTS {
             let temporary = temporary_name(name).map_err(cannot("create", name))?;
             let file = match create_like(&temporary, like).and_then(in_place) {
@@ -161,8 +167,9 @@ impl NewFile {
             if is_locked && is_at(&new.file, &new.temporary).map_err(cannot("create", name))? {
                 return Ok(new);
             }
+            why = elsewhere(&new.temporary);
         }
-        Err(cannot("create", name)(io::ErrorKind::AlreadyExists.into()))
+        Err(cannot("create", name)(why))
     }
 
     /// As [`NewFile::create`], with the permissions and the owner of `like` if this process may give them; otherwise for this process's user

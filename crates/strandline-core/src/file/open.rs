@@ -27,7 +27,7 @@ use super::checksums;
 use super::create;
 use super::lock::lock;
 use super::new_file::{
-    ATTEMPTS, cannot, folder_of, is_at, remove_leavings, remove_leavings_of_pool, remove_locked,
+    ATTEMPTS, cannot, elsewhere, folder_of, is_at, remove_leavings, remove_leavings_of_pool, remove_locked,
     synchronize_folder,
 };
 use super::options::Options;
@@ -333,7 +333,7 @@ pub(super) fn find(path: &Path, read_only: bool) -> Result<Option<File>> {
             return Ok(Some(file));
         }
     }
-    Err(cannot("open", path)(io::Error::other("another file gets its name all the time")))
+    Err(cannot("open", path)(elsewhere(path)))
 }
 
 /// The file at `path`, locked.

@@ -6,7 +6,7 @@
 //! A thread registers here when it waits for something of one pool inside a transaction of another, and only then: other threads pay
 //! nothing. What it holds is read from the volatile words of the pools whose transactions it runs, so that a transaction that only reads counts as
 //! holding nothing. Threads and pools form a graph: a waiter waits for a pool, and for every other waiter that holds rights of that pool.
-//! Each waiter looks for a cycle through itself after each nap. The youngest waiter of a cycle that has lasted for [`LOOKS`] of its naps gets
+//! Each waiter looks for a cycle through itself after each nap. The youngest waiter of a cycle that has lasted for some of its naps gets
 //! [`Error::Deadlock`]; the others go on waiting, now for its rollback.
 //!
 //! The graph does not know which of a pool's rights a thread waits for. So two threads that nest two pools in opposite orders may meet the

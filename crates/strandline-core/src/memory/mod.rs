@@ -123,7 +123,7 @@ pub trait Memory {
     /// world's affair: natively the operating system's thread, whichever view it uses; elsewhere the view's thread.
     ///
     /// # Errors
-    /// [`Error::Nested`](crate::Error::Nested): it runs one on it already; [`Error::Forked`](crate::Error::Forked).
+    /// [`Error::Nested`]: it runs one on it already; [`Error::Forked`].
     fn begin_transaction(&self) -> Result<()>;
     /// The calling thread's transaction on this memory has ended, well or not.
     fn end_transaction(&self);
@@ -140,7 +140,7 @@ pub trait Memory {
     /// The calling thread waits for `awaited` of this memory's pool, and looks between two naps whether that can end.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if it cannot, because the thread runs a transaction of another pool that others wait for.
+    /// Returns [`Error::Deadlock`] if it cannot, because the thread runs a transaction of another pool that others wait for.
     #[inline(always)]
     fn poll_wait(&self, _awaited: Awaited) -> Result<()> {
         Ok(())
@@ -339,7 +339,7 @@ pub trait Memory {
     /// Fails from the first failed flush of one of the pool's files on: [`flush`].
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    /// [`Error::Poisoned`].
     #[inline(always)]
     fn check_poison(&self) -> Result<()> {
         self.device().map_or(Ok(()), Device::check)
@@ -357,7 +357,7 @@ pub trait Memory {
     /// well. To be asked when persisting in bulk.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    /// [`Error::Poisoned`].
     fn check_file(&self) -> Result<()> {
         Ok(())
     }

@@ -30,7 +30,7 @@ pub struct SyncParameters {
     pub dirty_pages: u64,
     /// 4 KB pages of the heap that may be copies in this process's memory. Clean pages beyond that are released to the system after each
     /// checkpoint, and read from the heap file when they are next needed. `None`: three quarters of
-    /// [`Options::memory`](crate::Options::memory).
+    /// `Options::memory`.
     pub memory_pages: Option<u64>,
     /// 4 KB blocks of memory, beyond what the largest transaction takes, in which blocks wait to be written.
     pub staging_blocks: u64,
@@ -79,7 +79,7 @@ impl SyncParameters {
         Ok(())
     }
 
-    /// The parameters of a pool that may take `memory` bytes ([`Options::memory`](crate::Options::memory)): the bound of page copies follows from
+    /// The parameters of a pool that may take `memory` bytes (`Options::memory`): the bound of page copies follows from
     /// it, and checkpoints run early enough.
     pub(crate) fn within(self, memory: u64) -> Self {
         let pages = memory / PAGE_BYTES;
