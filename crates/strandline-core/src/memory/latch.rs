@@ -66,7 +66,7 @@ fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
     let Ok(()) = lock_napping::<_, Infallible>(memory, at, || Ok(()));
 }
 
-/// Takes the latch, and calls `poll` between naps. Whoever gives up leaves no trace but marks, which those who come later set too.
+/// Takes the latch, and calls `poll` between naps. Gives up if that fails, unless the latch is free by then.
 #[inline]
 fn lock_napping<M: Memory, E>(
     memory: &M,
@@ -99,7 +99,21 @@ fn lock_napping<M: Memory, E>(
             if napped >= LONGEST_NAP {
                 mark = AWAITED | OVERDUE;
             }
-            poll()?;
+            if let Err(error) = poll() {
+                return if take_or_unmark(memory, at) { Ok(()) } else { Err(error) };
+            }
+        }
+    }
+}
+
+/// Takes the latch if it is free; otherwise takes the marks of those that wait away, and others set theirs again after their naps. The next release
+/// would reserve the latch for one that has gone: to those that only look whether it is free it would be held for ever.
+#[cold]
+fn take_or_unmark<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
+    loop {
+        let seen = memory.load(at);
+        if memory.compare_exchange(at, seen, TAKEN).is_ok() {
+            return seen & TAKEN == 0;
         }
     }
 }
