@@ -112,6 +112,10 @@ pub fn allocate(file: &File, at: u64, bytes: u64) -> io::Result<()> {
 
 /// Calls `fallocate`, again where a signal interrupts it.
 fn change_space(file: &File, mode: c_int, at: u64, bytes: u64) -> io::Result<()> {
+    // What a FUSE file system promises it may refuse later, as fuse2fs does. Written zeros are certain.
+    if file_system(file).is_ok_and(|kind| kind == FUSE) {
+        return Err(super::error(libc::EOPNOTSUPP));
+    }
     let (at, bytes) = (offset(at)?, offset(bytes)?);
     // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed.
     super::uninterrupted(|| succeeded(unsafe { libc::fallocate(file.as_raw_fd(), mode, at, bytes) }))
@@ -158,6 +162,7 @@ const FS_NOCOW_FL: libc::c_int = 0x0080_0000;
 const FALLOC_FL_UNSHARE_RANGE: c_int = 0x40;
 const BTRFS: u32 = 0x9123_683e;
 const TMPFS: u32 = 0x0102_1994;
+const FUSE: u32 = 0x6573_5546;
 /// File systems that write to another place when they overwrite: ZFS, bcachefs, NILFS.
 const COPYING: [u32; 3] = [0x2fc1_2fc1, 0xca45_1a4e, 0x3434];
 
