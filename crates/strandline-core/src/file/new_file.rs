@@ -163,8 +163,11 @@ impl NewFile {
             let process = Process::current();
             let new = Self { file, temporary, name: name.to_owned(), is_published: false, process };
             // Somebody who looks for what killed processes left may have been quicker.
-            let is_locked = lock::try_lock(&new.file, false).map_err(lock::cannot_lock(name))?;
-            if is_locked && is_at(&new.file, &new.temporary).map_err(cannot("create", name))? {
+            if !lock::try_lock(&new.file, false).map_err(lock::cannot_lock(name))? {
+                why = system::error(libc::EWOULDBLOCK);
+                continue;
+            }
+            if is_at(&new.file, &new.temporary).map_err(cannot("create", name))? {
                 return Ok(new);
             }
             why = elsewhere(&new.temporary);
