@@ -257,7 +257,7 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
 }
 
 /// The text of each code; a test compares them with the header.
-const TEXTS: [(StrandlineStatus, &CStr); 46] = [
+const TEXTS: [(StrandlineStatus, &CStr); 47] = [
     (STRANDLINE_OK, c"success"),
     (STRANDLINE_NOT_FOUND, c"there is no such key, or no further one"),
     (STRANDLINE_INTERNAL, c"an internal error; please report it"),
@@ -291,6 +291,10 @@ const TEXTS: [(StrandlineStatus, &CStr); 46] = [
     (STRANDLINE_TOO_MANY_SNAPSHOTS, c"there are as many snapshots as there can be"),
     (STRANDLINE_SNAPSHOT_ENDED, c"the snapshot was ended: it needed more memory than snapshot_bytes"),
     (STRANDLINE_NESTED, c"the thread has a transaction of this database open"),
+    (
+        STRANDLINE_DEADLOCK,
+        c"a transaction of another database would wait for this one: begin them in the same order",
+    ),
     (STRANDLINE_FORKED, c"the database was opened before a fork, in the other process"),
     (STRANDLINE_INVALID_ADDRESS, c"there is no object at the offset, or it ends too early"),
     (STRANDLINE_INVALID_FREE, c"there is no object to free at the offset"),
