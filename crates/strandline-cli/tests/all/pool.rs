@@ -208,7 +208,7 @@ fn a_pool_with_checksums_notices_what_others_have_changed() {
     assert!(found.contains("are not what was written there"), "{found}");
     let backup = folder.path().join("backup").display().to_string();
     let refused = ends(&["backup", &path, &backup], 1);
-    assert!(refused.contains("no backup is made"), "{refused}");
+    assert!(refused.contains("no copy is made"), "{refused}");
     damage(&path, block.offset(), &[7]);
     ends(&["backup", &path, &backup], 0);
     assert!(ends(&["check", &backup], 0).contains("no damage found"));
