@@ -152,7 +152,7 @@ pub enum Error {
         path: String,
         /// What is wrong with it.
         problem: String,
-        /// What to do about it.
+        /// The advice that the message ends with, without a full stop.
         advice: String,
     },
     /// The file of checksums beside a pool is damaged, another's, or would become wrong.

@@ -681,7 +681,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 }
 
-/// Whether the worker whose slot is at `line` holds what other transactions wait for, outside of a commit; `load` loads a volatile word of its pool.
+/// Returns whether the worker with the slot at `line` holds a lock for which other transactions wait. `load` loads a volatile word of its pool. The
+/// locks of a running commit do not count.
 pub(crate) fn holds_rights(
     load: &dyn Fn(VolatileAddress) -> u64,
     shared: SharedLayout,

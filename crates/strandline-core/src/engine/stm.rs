@@ -47,7 +47,7 @@ pub(super) fn is_locked(lock: u64) -> bool {
     lock & LOCKED != 0
 }
 
-/// Whether the worker of slot `slot` has the lock with this word.
+/// Returns whether the worker with slot `slot` holds the lock whose word is `word`.
 pub(super) fn is_locked_by(lock: u64, slot: u64) -> bool {
     is_locked(lock) && owner(lock) == slot
 }
@@ -276,7 +276,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// time on, transactions in conflict run one after another; those that meet none are not kept from running beside them.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if whoever holds the lock waits for this thread. The token is given back then.
+    /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the holder of the lock waits for this thread. The serial token is released then.
     pub(super) fn give_way(&mut self, attempts: u32) -> Result<()> {
         let waited = self.wait_for_way(attempts);
         if waited.is_err() {
@@ -291,7 +291,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
         let Some((at, lock)) = self.obstacle.take() else { return Ok(()) };
         let memory = &self.view.memory;
-        // Whoever holds it may give it back and take it again meanwhile: then this one's turn must come otherwise.
+        // The holder may release the lock and take it again between two loads, so that this thread does not see it free.
         let naps = if memory.is_nested() { (attempts - 1).max(NESTED_NAPS) } else { attempts - 1 };
         latch::wait_a_little_unless_deadlocked(memory, at, lock, naps).map(drop)
     }

@@ -42,7 +42,6 @@ pub struct Wait<'m, M: Memory> {
 
 impl<'m, M: Memory> Wait<'m, M> {
     /// A wait that begins.
-    #[inline]
     pub fn of(memory: &'m M, awaited: Awaited) -> Self {
         Self { memory, awaited }
     }
@@ -51,7 +50,6 @@ impl<'m, M: Memory> Wait<'m, M> {
     ///
     /// # Errors
     /// Returns [`Error::Deadlock`] if it cannot.
-    #[inline]
     pub fn poll(&self) -> Result<()> {
         self.memory.poll_wait(self.awaited)
     }
@@ -71,7 +69,6 @@ impl<'m, M: Memory> Wait<'m, M> {
 }
 
 impl<M: Memory> Drop for Wait<'_, M> {
-    #[inline]
     fn drop(&mut self) {
         self.memory.end_wait();
     }
@@ -259,7 +256,6 @@ pub(super) fn poll(pool: u64, awaited: Awaited, elsewhere: &[u64]) -> Result<()>
 }
 
 /// The calling thread waits no more.
-#[inline]
 pub(super) fn end() {
     if WAITER.get() != 0 {
         end_registered();

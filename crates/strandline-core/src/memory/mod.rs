@@ -133,7 +133,6 @@ pub trait Memory {
         false
     }
     /// Whether the calling thread runs a transaction on another memory than this. Only natively it may.
-    #[inline(always)]
     fn is_nested(&self) -> bool {
         false
     }
@@ -141,15 +140,12 @@ pub trait Memory {
     ///
     /// # Errors
     /// Returns [`Error::Deadlock`] if it cannot, because the thread runs a transaction of another pool that others wait for.
-    #[inline(always)]
     fn poll_wait(&self, _awaited: Awaited) -> Result<()> {
         Ok(())
     }
     /// The calling thread no longer waits.
-    #[inline(always)]
     fn end_wait(&self) {}
     /// Stores to the word at `at`, natively, which worker has taken a latch: for [`Memory::poll_wait`] alone.
-    #[inline(always)]
     fn note_owner(&self, _at: VolatileAddress, _owner: u64) {}
     /// Something that others may wait for was put where it is found: wakes one of those that wait at `at` for that to
     /// happen. Where threads are coroutines they look again after a pause.
@@ -505,19 +501,15 @@ impl<M: Memory> Memory for &M {
     fn is_forked(&self) -> bool {
         (**self).is_forked()
     }
-    #[inline(always)]
     fn is_nested(&self) -> bool {
         (**self).is_nested()
     }
-    #[inline(always)]
     fn poll_wait(&self, awaited: Awaited) -> Result<()> {
         (**self).poll_wait(awaited)
     }
-    #[inline(always)]
     fn end_wait(&self) {
         (**self).end_wait();
     }
-    #[inline(always)]
     fn note_owner(&self, at: VolatileAddress, owner: u64) {
         (**self).note_owner(at, owner);
     }

@@ -322,12 +322,10 @@ impl Memory for Native {
         !self.process.is_current()
     }
 
-    #[inline]
     fn is_nested(&self) -> bool {
         running::is_nested(&self.pool())
     }
 
-    #[inline]
     fn poll_wait(&self, awaited: Awaited) -> Result<()> {
         if !self.is_nested() {
             return Ok(());
@@ -336,12 +334,10 @@ impl Memory for Native {
         deadlock::poll(pool.start, awaited, &running::running_elsewhere(&pool))
     }
 
-    #[inline]
     fn end_wait(&self) {
         deadlock::end();
     }
 
-    #[inline]
     fn note_owner(&self, at: VolatileAddress, owner: u64) {
         self.store(at, owner);
     }

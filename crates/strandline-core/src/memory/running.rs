@@ -126,7 +126,6 @@ fn is_running(words: &Range<u64>) -> bool {
 }
 
 /// Whether the thread runs a transaction on another pool than that with these volatile words.
-#[inline]
 pub(super) fn is_nested(words: &Range<u64>) -> bool {
     match ONLY.get() {
         0 => false,
