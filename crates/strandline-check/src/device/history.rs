@@ -141,6 +141,7 @@ impl History {
             Box::new(|memory: &Hosted| {
                 *outcome.borrow_mut() = body(memory);
                 finished.set(true);
+                pool.log.request_checkpoint(memory);
             }),
             Box::new(|memory: &Hosted| {
                 let _ = checkpoint(pool, memory, journal, &mut rng, || finished.get());
@@ -337,6 +338,12 @@ impl History {
         let (finished, checkpoints) = (Cell::new(0), Cell::new((0, 0)));
         let problem = RefCell::new(None);
         let seen = RefCell::new(Vec::new());
+        let log = self.pool.log;
+        // The thread that takes checkpoints may sleep.
+        let finish = &|memory: &Hosted| {
+            finished.set(finished.get() + 1);
+            log.request_checkpoint(memory);
+        };
         let fail = |what: &str, error: &Error| {
             *problem.borrow_mut() = Some(format!("{what} fails: {error}"));
         };
@@ -344,7 +351,7 @@ impl History {
         for _ in 0..threads {
             let mut rng = self.rng.fork();
             let (pool, next_value, workload) = (&self.pool, &self.next_value, self.workload);
-            let (finished, fail, seen) = (&finished, &fail, &seen);
+            let (fail, seen) = (&fail, &seen);
             bodies.push(Box::new(move |memory: &Hosted| {
                 match pool.worker(memory) {
                     Ok(mut worker) => {
@@ -372,7 +379,7 @@ impl History {
                     }
                     Err(error) => fail("a lease", &error),
                 }
-                finished.set(finished.get() + 1);
+                finish(memory);
             }));
         }
         let (mut rng, pool, journal) = (self.rng.fork(), &self.pool, &self.journal);
@@ -398,7 +405,7 @@ impl History {
                     Err(Error::Poisoned(_) | Error::Io { .. }) if faulty => {}
                     Err(error) => fail("a compaction", &error),
                 }
-                finished.set(finished.get() + 1);
+                finish(memory);
             }));
         }
         if looks {
@@ -414,7 +421,7 @@ impl History {
                         }
                     }
                 }
-                finished.set(finished.get() + 1);
+                finish(memory);
             }));
         }
         interleave(&world, bodies, self.rng.fork());
@@ -434,6 +441,7 @@ impl History {
 
 /// Runs threads, interleaved at random.
 fn interleave(world: &Rc<DeviceWorld>, bodies: Vec<Thread<'_>>, mut rng: Rng) {
+    world.forget_sleepers();
     let mut switches = 0;
     let hosted: Rc<dyn World> = world.clone();
     run(&hosted, bodies, |running| {
@@ -455,7 +463,8 @@ fn compact(pool: &Pool, memory: &Hosted, rng: &mut Rng, finished: impl Fn() -> b
     Ok(())
 }
 
-/// Takes checkpoints and enlarges the ring until `finished`, both on request and at random. Returns how often each happened.
+/// Takes checkpoints and enlarges the ring until `finished`: on request only, as a pool's thread does, or when they are useful and at random. Returns
+/// how often each happened.
 fn checkpoint(
     pool: &Pool,
     memory: &Hosted,
@@ -465,8 +474,14 @@ fn checkpoint(
 ) -> Result<(u64, u64), Error> {
     let view = pool.view(memory);
     let (mut taken, mut enlarged) = (0, 0);
+    let waits = rng.bool();
     while !finished() {
-        if pool.log.checkpoint_wanted(&view) || rng.u8(..16) == 0 {
+        let is_due = if waits {
+            pool.log.wait_for_request(&view)
+        } else {
+            pool.log.checkpoint_wanted(&view) || rng.u8(..16) == 0
+        };
+        if is_due {
             let report = pool.log.checkpoint(&view)?;
             journal.note(|| format!("checkpoint: {report:?}"));
             taken += 1;

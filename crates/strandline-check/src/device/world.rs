@@ -40,6 +40,9 @@ pub(super) const THREADS: usize = 3;
 /// look at snapshots.
 const MAIN: usize = THREADS;
 
+/// Where a thread sleeps that somebody has woken.
+const AWAKE: u64 = u64::MAX;
+
 /// The transaction with this TxID, and the words, by address, that it stored home.
 pub(super) type Committed = (u64, Vec<(u64, u64)>);
 
@@ -61,6 +64,10 @@ pub(super) struct DeviceWorld {
     acknowledged: Cell<u64>,
     /// The thread that compacts, if one does.
     compactor: Cell<Option<usize>>,
+    /// By thread, which volatile word it sleeps at.
+    asleep: RefCell<Vec<Option<u64>>>,
+    /// The thread that has called last sleeps on.
+    postponed: Cell<bool>,
     journal: Journal,
 }
 
@@ -68,6 +75,11 @@ impl DeviceWorld {
     /// Names the thread that compacts.
     pub fn set_compactor(&self, thread: usize) {
         self.compactor.set(Some(thread));
+    }
+
+    /// Ends the sleep of threads that are no more.
+    pub fn forget_sleepers(&self) {
+        self.asleep.borrow_mut().fill(None);
     }
 
     /// Returns the words of the holes that were punched since the last call, as zeros. They may still have their old values until
@@ -153,6 +165,32 @@ impl World for DeviceWorld {
     }
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         self.recorder.load_range(thread, space, offset, into);
+    }
+    /// As a futex does, and without the wakes for no reason that would hide those that are missing.
+    fn wait(&self, thread: usize, offset: u64, value: u64) {
+        self.recorder.perform(thread, Operation::Pause);
+        let asleep = &mut self.asleep.borrow_mut()[thread];
+        match asleep {
+            None if self.recorder.perform(thread, Operation::Load(Space::Volatile, offset)) == value => {
+                *asleep = Some(offset);
+                self.postponed.set(true);
+            }
+            None => {}
+            Some(AWAKE) => *asleep = None,
+            Some(_) => self.postponed.set(true),
+        }
+    }
+    fn wait_briefly(&self, thread: usize, _: u64, _: u64, _: u64) -> bool {
+        self.recorder.perform(thread, Operation::Pause);
+        true
+    }
+    fn wake(&self, _: usize, offset: u64) {
+        for word in self.asleep.borrow_mut().iter_mut().filter(|word| **word == Some(offset)) {
+            *word = Some(AWAKE);
+        }
+    }
+    fn postponed(&self, _: usize) -> bool {
+        self.postponed.take()
     }
     fn give_back(&self, thread: usize, offset: u64, bytes: u64) {
         // What the file shows now, whatever was stored here since: a page that was not clean loses stores.
@@ -262,6 +300,8 @@ impl Pool {
             history: RefCell::default(),
             acknowledged: Cell::new(0),
             compactor: Cell::new(None),
+            asleep: RefCell::new(vec![None; THREADS + 3]),
+            postponed: Cell::new(false),
             journal: self.journal.clone(),
         })
     }

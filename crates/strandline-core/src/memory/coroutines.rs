@@ -9,6 +9,18 @@ use super::{Hosted, World};
 /// What one thread does, given its view.
 pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
 
+/// Coroutines that have not returned. In a panic they stay as they are: to unwind them would run what catches panics and what cleans up, over a world in
+/// which something has gone wrong.
+struct Unfinished(Vec<Option<Coroutine<(), (), ()>>>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::mem::forget(std::mem::take(&mut self.0));
+        }
+    }
+}
+
 /// Runs `threads` as coroutines over `world` until all have returned. `choose` picks, among the numbers
 /// of the threads that still run, the position of the one to run until its next switch.
 ///
@@ -34,22 +46,22 @@ pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
 /// ```
 ///
 /// # Panics
-/// A thread that panics makes `run` panic.
+/// A thread that panics makes `run` panic, and so does `choose`; what the other threads hold is leaked.
 pub fn run(world: &Rc<dyn World>, threads: Vec<Thread<'_>>, mut choose: impl FnMut(&[usize]) -> usize) {
-    let mut coroutines: Vec<Option<Coroutine<(), (), ()>>> = Vec::new();
+    let mut coroutines = Unfinished(Vec::new());
     for (thread, body) in threads.into_iter().enumerate() {
-        // SAFETY: only the lifetime changes. Every coroutine is dropped before `run` returns or unwinds,
-        // and with it the closure and all that it borrows.
+        // SAFETY: only the lifetime changes. Every coroutine is dropped before `run` returns, and with it the closure
+        // and all that it borrows; if `run` unwinds it never runs again.
         let body: Thread<'static> = unsafe { std::mem::transmute::<Thread<'_>, Thread<'static>>(body) };
         let world = world.clone();
-        coroutines.push(Some(Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+        coroutines.0.push(Some(Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
             Hosted::lend(world, thread, &|| yielder.suspend(()), body);
         })));
     }
-    let mut running: Vec<usize> = (0..coroutines.len()).collect();
+    let mut running: Vec<usize> = (0..coroutines.0.len()).collect();
     while !running.is_empty() {
         let position = choose(&running);
-        let slot = &mut coroutines[running[position]];
+        let slot = &mut coroutines.0[running[position]];
         let finished = match slot.as_mut().map(|coroutine| coroutine.resume(())) {
             Some(CoroutineResult::Yield(())) => false,
             Some(CoroutineResult::Return(())) | None => true,

@@ -128,6 +128,8 @@ pub enum Step {
     RecoveryZeroEarly,
     /// `Sync`: a commit reserves room in the ring (a wait).
     SyncRoom,
+    /// `Sync`: whoever has kept checkpoints from running tells those that wait for room (a wake).
+    SyncRoomAnnounced,
     /// `Sync`: a flush of the log makes it durable.
     SyncLogFlush,
     /// `Sync`: who returns what was read waits until it is durable (a wait).
@@ -268,13 +270,14 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 26] = [
+    pub const SYNC: [Self; 27] = [
         Self::SyncMarkBeforePages,
         Self::SyncMarkOwnWrite,
         Self::SyncMark,
         Self::FreeDurable,
         Self::FreePunchFlush,
         Self::SyncRoom,
+        Self::SyncRoomAnnounced,
         Self::SyncLogFlush,
         Self::SyncReadWait,
         Self::SyncGate,

@@ -39,7 +39,7 @@ impl SharedLog {
     /// [`Error::Poisoned`](crate::Error::Poisoned); then it keeps nobody from anything.
     pub(crate) fn begin_alone<M: Memory>(&self, view: &View<M>) -> Result<()> {
         let memory = &view.memory;
-        lock(memory, self.checkpointing());
+        self.keep_checkpoints(memory);
         let has_begun = Cell::new(false);
         let begin = || {
             memory.store(self.wanted(), 0);

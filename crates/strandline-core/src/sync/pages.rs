@@ -20,7 +20,6 @@ use crate::memory::{Memory, PersistentAddress, Space, Step, VolatileAddress};
 
 use super::shared_log::{Failure, SharedLog};
 use crate::error::Result;
-use crate::memory::latch::{lock, unlock};
 
 /// The number of the bitmap of private pages; those of the dirty ones are 0 and 1.
 const PRIVATE: u64 = 2;
@@ -228,7 +227,7 @@ impl SharedLog {
     pub(crate) fn give_back_unused<M: Memory>(&self, view: &View<M>, at: PersistentAddress, bytes: u64) {
         let memory = &view.memory;
         // A checkpoint gives back as well.
-        lock(memory, self.checkpointing());
+        self.keep_checkpoints(memory);
         let mut forgotten = 0;
         for (index, mask) in bits_of(at, bytes) {
             let word = self.bitmap(PRIVATE, index);
@@ -245,6 +244,6 @@ impl SharedLog {
         }
         memory.fetch_add(self.private_count(), forgotten.wrapping_neg());
         memory.give_back(at, bytes);
-        unlock(memory, self.checkpointing());
+        self.let_checkpoints(memory);
     }
 }

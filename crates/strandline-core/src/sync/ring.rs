@@ -232,7 +232,8 @@ impl SharedLog {
 
     /// Asks for a checkpoint unless one is asked for or running: whoever still needs one after it asks again.
     pub(super) fn ask_for_checkpoint<M: Memory>(&self, memory: &M) {
-        if memory.load(self.wanted()) != CHECKPOINT && memory.load(self.checkpointing()) == 0 {
+        if memory.load(self.wanted()) != CHECKPOINT && latch::load_in_order(memory, self.checkpointing()) == 0
+        {
             self.request_checkpoint(memory);
         }
     }
@@ -297,6 +298,17 @@ impl SharedLog {
         device.write(DeviceFile::Heap, size - PAGE_BYTES, &page)
     }
 
+    /// The latch that is held while a checkpoint runs. It is released by [`SharedLog::let_checkpoints`] alone: somebody may wait for that who has not
+    /// asked for a checkpoint because one seemed to run.
+    fn checkpointing(&self) -> VolatileAddress {
+        self.line(12)
+    }
+
+    /// Waits for a checkpoint that runs, and lets no other begin until [`SharedLog::let_checkpoints`].
+    pub(super) fn keep_checkpoints<M: Memory>(&self, memory: &M) {
+        lock(memory, self.checkpointing());
+    }
+
     /// Runs `body` while no checkpoint runs: neither the heap file nor the blocks from S on change, other than by
     /// commits that append, nor where they lie.
     ///
@@ -328,7 +340,9 @@ impl SharedLog {
         }
         unlock(memory, self.checkpointing());
         // After the unlock: a transaction that found no room while a checkpoint ran has not asked for another.
-        self.announce_room(memory);
+        if !memory.omitted(Step::SyncRoomAnnounced) {
+            self.announce_room(memory);
+        }
     }
 
     // ---- without a thread for checkpoints ----

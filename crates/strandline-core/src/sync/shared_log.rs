@@ -271,10 +271,6 @@ impl SharedLog {
     pub(super) fn wanted(&self) -> VolatileAddress {
         self.line(11)
     }
-    /// Held while a checkpoint runs.
-    pub(super) fn checkpointing(&self) -> VolatileAddress {
-        self.line(12)
-    }
     /// The newest slot's generation.
     pub(super) fn generation(&self) -> VolatileAddress {
         self.line(13)
