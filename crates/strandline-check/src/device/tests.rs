@@ -92,9 +92,14 @@ fn every_omitted_step_is_found() {
 }
 
 fn small_pool(ring_blocks: u64, concurrency: Concurrency) -> Pool {
+    growing_pool(ring_blocks, ring_blocks, concurrency)
+}
+
+/// A pool whose ring can become larger.
+fn growing_pool(initial_ring_blocks: u64, ring_blocks: u64, concurrency: Concurrency) -> Pool {
     let parameters = SyncParameters {
         ring_blocks,
-        initial_ring_blocks: ring_blocks,
+        initial_ring_blocks,
         dirty_pages: 100,
         staging_blocks: 1,
         ..SyncParameters::default()
@@ -218,6 +223,35 @@ fn damaged_slots_and_read_errors_are_errors() {
         match slot {
             0 => assert!(recovered.is_ok(), "the other slot serves: {recovered:?}"),
             _ => assert!(matches!(recovered, Err(Error::Damaged(_))), "{recovered:?}"),
+        }
+    }
+}
+
+#[test]
+fn after_the_ring_became_larger_a_damaged_slot_hides_nothing() {
+    for transactions in 1..12 {
+        for slot in 0..2 {
+            let pool = growing_pool(4, 8, Concurrency::Stm);
+            let world = opened(&pool);
+            let (view, memory) = (pool.main(&world), Hosted::new(world.clone(), 0));
+            let mut worker = pool.worker(&memory).unwrap();
+            let at = cell(&pool.layout, 0);
+            for value in 1..=transactions {
+                worker.run(|tx| tx.write(at, value)).unwrap();
+                if pool.log.checkpoint_wanted(&view) || value == transactions {
+                    pool.log.checkpoint(&view).unwrap();
+                }
+            }
+            assert!(pool.log.enlarge_ring(&view, 8).unwrap());
+            drop(worker);
+            let offset = Layout::CHECKPOINT_SLOTS.offset() + 4096 * slot + 16;
+            pool.device.write(DeviceFile::Heap, offset, &[0xa5; 8]).unwrap();
+            let again = pool.open(1);
+            match pool.recover_read_only(&again) {
+                Ok(_) => assert_eq!(again.contents()[(at.offset() / 8) as usize], transactions),
+                Err(Error::Damaged(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::memory::latch::{self, lock, unlock};
 use crate::memory::{Memory, Space, Step, VolatileAddress};
 
 use super::block::{self, BLOCK_BYTES, Lives};
-use super::checkpoint::Haste;
+use super::checkpoint::{CheckpointReport, Haste};
 use super::shared_log::{Failure, SPARE_BLOCKS, SharedLog};
 
 /// What is asked for: a checkpoint, or only that the heap file grows.
@@ -142,6 +142,8 @@ impl SharedLog {
             }
             memory.store(self.extended_word(), blocks);
         }
+        // A slot with an older S would, if the newer one were damaged later, look for blocks at places where they no longer are.
+        self.run_checkpoint_both(view)?;
         self.close_gate(view);
         let done = self.enlarge_gated(view, device, blocks);
         self.open_gate(memory);
@@ -178,7 +180,8 @@ impl SharedLog {
                 return Ok(false);
             }
             let taken = self.take_dirty_pages(memory);
-            self.write_taken(view, taken, Haste::Hurried)?;
+            let CheckpointReport { start, watermark, .. } = self.write_taken(view, taken, Haste::Hurried)?;
+            self.write_slot(view, device, start, watermark)?;
         }
         let life = memory.load(self.life());
         // Recovery, which knows a header's life from the one before it, has ended: nobody asks for that any more.
