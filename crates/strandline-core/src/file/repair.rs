@@ -105,7 +105,8 @@ fn repair_as(path: &Path, schemes: Schemes, cuts_log: bool) -> Result<RepairRepo
         }
     }
     let done = mend_copy(path, &file, &copy, schemes, cuts_log).and_then(|(repaired, was_clean)| {
-        // Locked before it is in the pool's place: whoever opens it there before its log is would make another one.
+        // The new pool is locked before it takes the old one's place. A program that opened it there while its log is still
+        // to be moved would make a log of its own.
         let _new = open_locked(&copy, false)?;
         let kept = replace(path, &copy, &kept, was_clean)?;
         Ok(RepairReport { repaired, kept })

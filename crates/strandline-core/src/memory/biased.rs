@@ -92,10 +92,10 @@ pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
     }
 }
 
-/// Whether whoever has the word `own`, read by `load`, has the latch at `at`. Exact while that thread does nothing; where there is no favourite,
-/// somebody else may have it.
+/// Whether the thread whose word is `own` holds the latch at `at`; `load` reads the words. The answer is exact while that thread does nothing. Where
+/// there is no favourite, another thread may be the holder.
 pub fn is_held_by(load: impl Fn(VolatileAddress) -> u64, at: VolatileAddress, own: VolatileAddress) -> bool {
-    // On systems without favourites the last one is not noted.
+    // Systems without favourites do not note the last holder.
     load(own) == PRESENT || (load(at) != 0 && [0, own.offset()].contains(&load(last(at))))
 }
 
@@ -115,7 +115,7 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
         present => match end_bias(memory, at, VolatileAddress::new(present)) {
             Ok(has_napped) => has_napped,
             Err(error) => {
-                // The favourite is inside, and remains it: it may go on as if nobody had come.
+                // The favourite holds the latch and stays the favourite: it goes on as if no other thread had asked.
                 memory.store(favourite(at), present);
                 memory.unlock(at);
                 return Err(error);
@@ -147,7 +147,7 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
 /// there at first, and left alone for a while.
 ///
 /// # Errors
-/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the favourite waits for the calling thread.
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the favourite, while it holds the latch, waits for the calling thread.
 #[cold]
 fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress) -> Result<bool> {
     // One that comes again and again keeps what it has in its core's cache for a while.

@@ -9,8 +9,8 @@ use super::{Hosted, World};
 /// What one thread does, given its view.
 pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
 
-/// Coroutines that have not returned. In a panic they stay as they are: to unwind them would run what catches panics and what cleans up, over a world in
-/// which something has gone wrong.
+/// Coroutines that have not returned. In a panic they are leaked: unwinding them would run their handlers of panics and their destructors, which
+/// perform operations of a world that nobody schedules any more.
 struct Unfinished(Vec<Option<Coroutine<(), (), ()>>>);
 
 impl Drop for Unfinished {

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 /// Looks of the youngest waiter at the same cycle before it gives up: some milliseconds.
 const LOOKS: u32 = 8;
 
-/// What of a pool a thread waits for.
+/// The part of a pool that a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The end of transactions that hold locks.
@@ -76,7 +76,7 @@ impl<M: Memory> Drop for Wait<'_, M> {
 
 /// Loads a volatile word of a pool.
 type Load<'l> = &'l dyn Fn(VolatileAddress) -> u64;
-/// Whether the worker whose words are at this line holds what others wait for.
+/// Whether the worker with this line holds rights that other threads wait for.
 pub type Holds = Box<dyn Fn(Load<'_>, VolatileAddress) -> bool + Send>;
 
 /// An open pool.
@@ -238,7 +238,7 @@ pub(super) fn poll(pool: u64, awaited: Awaited, elsewhere: &[u64]) -> Result<()>
         });
     }
     let (ids, holder) = match state.cycle(id) {
-        // What holds this pool's rights is what the last of the cycle waits for.
+        // The pool that the last waiter of the cycle waits for is the one whose transaction holds rights of this pool.
         Some(cycle) => (cycle.iter().map(|waiter| waiter.id).collect(), cycle.last().map_or(0, |it| it.pool)),
         None => (Vec::new(), 0),
     };

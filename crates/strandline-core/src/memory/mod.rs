@@ -132,7 +132,7 @@ pub trait Memory {
     fn is_forked(&self) -> bool {
         false
     }
-    /// Whether the calling thread runs a transaction on another memory than this. Only natively it may.
+    /// Whether the calling thread runs a transaction of another pool. In worlds other than native memory no thread does.
     fn is_nested(&self) -> bool {
         false
     }

@@ -257,7 +257,7 @@ impl Native {
         running::words_of(&self.volatile.mapping)
     }
 
-    /// What tells this worker from others: where its own line is.
+    /// The address of this worker's own line, by which it is known.
     #[inline(always)]
     fn worker(&self) -> u64 {
         self.volatile.own as u64

@@ -117,7 +117,7 @@ fn end_one(worker: u64) {
     });
 }
 
-/// Whether the thread runs a transaction on the pool with these volatile words.
+/// Whether the calling thread runs a transaction of the pool whose volatile words these are.
 #[inline(always)]
 fn is_running(words: &Range<u64>) -> bool {
     let only = ONLY.get();
@@ -125,7 +125,7 @@ fn is_running(words: &Range<u64>) -> bool {
         || (only == SEVERAL && ALL.with(|all| all.borrow().iter().any(|worker| words.contains(worker))))
 }
 
-/// Whether the thread runs a transaction on another pool than that with these volatile words.
+/// Whether the calling thread runs a transaction of any pool but the one whose volatile words these are.
 pub(super) fn is_nested(words: &Range<u64>) -> bool {
     match ONLY.get() {
         0 => false,

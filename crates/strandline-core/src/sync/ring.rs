@@ -142,7 +142,7 @@ impl SharedLog {
             }
             memory.store(self.extended_word(), blocks);
         }
-        // A slot with an older S would, if the newer one were damaged later, look for blocks at places where they no longer are.
+        // Should the newer slot be damaged later, recovery would begin at the older slot's S, whose blocks are at other places in the larger ring.
         self.run_checkpoint_both(view)?;
         self.close_gate(view);
         let done = self.enlarge_gated(view, device, blocks);
@@ -301,8 +301,8 @@ impl SharedLog {
         device.write(DeviceFile::Heap, size - PAGE_BYTES, &page)
     }
 
-    /// The latch that is held while a checkpoint runs. It is released by [`SharedLog::let_checkpoints`] alone: somebody may wait for that who has not
-    /// asked for a checkpoint because one seemed to run.
+    /// The latch that is held while a checkpoint runs. Only [`SharedLog::let_checkpoints`] releases it, since that wakes the transaction that waits for
+    /// room: it has not asked for a checkpoint if it saw the latch taken.
     fn checkpointing(&self) -> VolatileAddress {
         self.line(12)
     }
