@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/strandline/tests/all/attacks.rs"]
+#[path = "../../store/strandline/tests/all/attacks.rs"]
 #[allow(dead_code, reason = "one attack for each target")]
 mod attacks;
 

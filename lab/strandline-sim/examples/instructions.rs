@@ -1,0 +1,335 @@
+//! Counts what native code executes between two accesses, by valgrind, on the programs that the machine runs.
+//!
+//! ```console
+//! $ cargo run --release -p strandline-sim --features calibration --example instructions > lab/strandline-sim/data/instructions.toml
+//! $ cargo run --release -p strandline-sim --features calibration --example instructions transactions
+//! ```
+//!
+//! The first makes the table that the machine reads: instructions, loads and stores of an operation of each workload's plain
+//! program, compiled as a C programmer's compiler makes it (`strandline-workloads/src/lean.rs`): alone, inlined, an access one
+//! instruction, blocks from lists. It is the program without transactions as well as the one whose critical sections hardware makes
+//! atomic. An operation is what critical sections of 16 have more than those of one; TPC-C and TATP have but one. The second counts
+//! transactions in software, under six schemes: its medians are `Instructions::TRANSACTIONS`.
+//!
+//! The program runs itself under valgrind with two numbers of transactions, so that what comes before them cancels out, and
+//! the same transactions on the simulated machine, which counts their accesses. An access is one instruction itself.
+
+use std::process::Command;
+
+use strandline_core::Domain;
+use strandline_core::memory::WriteBackInstruction;
+use strandline_sim::run::{PoolSizes, Prepared, Run};
+use strandline_workloads::{ALL, Parameter, Place, PoolSetting, SchemeName, Selection, Sizes, TpccScale};
+
+/// Workloads under transactions in software, with how many transactions each; the native program runs once with as many and
+/// once with three times as many.
+const WORKLOADS: [(&str, u64); 5] =
+    [("sps", 1000), ("hash", 1000), ("rbtree", 1000), ("bplustree", 1000), ("tatp-update-location", 1000)];
+/// Of those without a helper, whose instructions would be counted as well.
+const SCHEMES: [&str; 6] = ["np", "base", "mne-sync", "bppm", "bppm+single-writer", "dct-eager-sync"];
+/// Plain programs: with how many transactions of one operation, and the sizes of values.
+const PLAIN: [(&str, u64, &[u64]); 20] = [
+    ("sps", 2000, &[8, 512, 4096]),
+    ("hash", 2000, &[8, 512, 4096]),
+    ("rbtree", 2000, &[8, 512, 4096]),
+    ("bplustree", 2000, &[8, 512, 4096]),
+    ("kvstore", 2000, &[8, 512]),
+    ("btree", 2000, &[8, 512, 4096]),
+    ("set", 2000, &[8]),
+    ("multiset", 2000, &[8]),
+    ("queue", 2000, &[8, 512, 4096]),
+    ("sdg", 2000, &[8, 512, 4096]),
+    ("tpcc-new-order", 200, &[8]),
+    ("tpcc-new-order-arrays", 200, &[8]),
+    ("tatp-update-location", 2000, &[8]),
+    ("tatp-update-location-arrays", 2000, &[8]),
+    ("sqlite", 200, &[8]),
+    ("bplustree-sorted", 2000, &[8]),
+    ("bplustree-sorted-words", 2000, &[8]),
+    ("bplustree-sorted-11", 2000, &[8]),
+    ("btree-sorted", 2000, &[8]),
+    ("sqlite-pages", 200, &[8]),
+];
+/// Operations of a long transaction.
+const OPERATIONS: u64 = 16;
+const TUNABLES: &str =
+    "glibc.cpu.x86_rep_stosb_threshold=1000000000:glibc.cpu.x86_rep_movsb_threshold=1000000000";
+/// Does nothing but copy: its two largest values tell what a further word of a range takes of those that have not two.
+const COPIES: &str = "sps";
+const SEED: u64 = 1;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] => plain_programs(),
+        ["transactions"] => transactions_in_software(),
+        [workload, scheme, bytes, operations, transactions] => {
+            let scheme = if scheme == "plain" { None } else { Some(scheme.parse()?) };
+            native(workload, scheme, (bytes.parse()?, operations.parse()?), transactions.parse()?)
+        }
+        _ => Err("takes nothing, or `transactions`".into()),
+    }
+}
+
+/// Sizes of which everything is there and fits a cache of 1 MB or so.
+fn sizes(value_bytes: u64, operations: u64) -> Sizes {
+    let tpcc = TpccScale { warehouses: 1, districts: 10, customers: 300, items: 10_000, kept_orders: 3000 };
+    match value_bytes {
+        8 => Sizes {
+            array_words: 1 << 14,
+            buckets: 1 << 13,
+            hash_keys: 1 << 14,
+            rbtree_keys: 1 << 15,
+            bplustree_keys: 1 << 15,
+            queue_entries: 1 << 12,
+            vertices: 1 << 12,
+            edges: 1 << 14,
+            subscribers: 1 << 13,
+            tpcc,
+            operations,
+            ..Sizes::default()
+        },
+        _ => Sizes { operations, ..Sizes::atom(value_bytes) },
+    }
+}
+
+/// Transactions of one thread on a pool of this machine's memory; without a scheme by a plain program.
+fn native(
+    workload: &str,
+    scheme: Option<SchemeName>,
+    (value_bytes, operations): (u64, u64),
+    transactions: u64,
+) -> Outcome<()> {
+    let place = Place::in_memory()?;
+    let small = scheme.is_some() && value_bytes == 8;
+    let sizes = if small { Sizes::small() } else { sizes(value_bytes, operations) };
+    let selection = Selection::new(ALL.of_name(workload)?, &sizes)?;
+    let setting = PoolSetting {
+        logs: 1,
+        log_bytes: PoolSizes::default().log_bytes,
+        domain: Domain::Flush,
+        // Valgrind knows no other.
+        instruction: Some(WriteBackInstruction::Clflush),
+        concurrency: scheme.map_or_else(Default::default, |scheme| scheme.concurrency),
+    };
+    let prepared = strandline_workloads::Prepared::new(&place.folder().join("pool"), &selection, setting)?;
+    let mut client = match scheme {
+        Some(scheme) => selection.client(prepared.pool(), scheme, 0, SEED)?,
+        None => selection.plain_client(prepared.pool(), SEED)?,
+    };
+    (0..transactions).try_for_each(|_| client.transaction())?;
+    Ok(())
+}
+
+/// What a run takes.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    instructions: f64,
+    loads: f64,
+    stores: f64,
+}
+
+impl Counts {
+    /// What is more here than in `other`, in equal parts.
+    fn more_than(self, other: Self, parts: f64) -> Self {
+        Self {
+            instructions: (self.instructions - other.instructions) / parts,
+            loads: (self.loads - other.loads) / parts,
+            stores: (self.stores - other.stores) / parts,
+        }
+    }
+}
+
+/// What runs: workload, scheme, the size of its values, operations in a transaction.
+type Native<'p> = (&'p str, &'p str, u64, u64);
+
+/// Those of a native run, by valgrind.
+fn valgrind((workload, scheme, value_bytes, operations): Native<'_>, transactions: u64) -> Outcome<Counts> {
+    let output = Command::new("valgrind")
+        // It takes `rep stosb` and `rep movsb` for an instruction per byte: the C library is to do without.
+        .env("GLIBC_TUNABLES", TUNABLES)
+        .args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .args([workload, scheme])
+        .args([value_bytes, operations, transactions].map(|number| number.to_string()))
+        .output()
+        .map_err(|error| format!("cannot run valgrind: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let nothing = || format!("valgrind counted nothing:\n{text}");
+    if !output.status.success() {
+        return Err(nothing().into());
+    }
+    // "I refs: 1,234" and "D refs: 1,234 (1,000 rd + 234 wr)".
+    let line = |kind: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once("refs:"));
+        lines.find(|(before, _)| before.trim_end().ends_with(kind)).map(|(_, after)| after)
+    };
+    let numbers = |text: &str| -> Vec<f64> {
+        let digits = text.replace(',', "");
+        digits.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+    };
+    let instructions = numbers(line(" I").ok_or_else(nothing)?);
+    let data = numbers(line(" D").ok_or_else(nothing)?);
+    match (&instructions[..], &data[..]) {
+        ([instructions], [_, loads, stores]) => {
+            Ok(Counts { instructions: *instructions, loads: *loads, stores: *stores })
+        }
+        _ => Err(nothing().into()),
+    }
+}
+
+/// What a transaction takes natively.
+fn per_transaction(program: Native<'_>, transactions: u64) -> Outcome<Counts> {
+    let (less, more) = (valgrind(program, transactions)?, valgrind(program, 3 * transactions)?);
+    Ok(more.more_than(less, (2 * transactions) as f64))
+}
+
+/// What a transaction does on the machine.
+#[derive(Clone, Copy, Debug)]
+struct Accesses {
+    /// A range counted once.
+    operations: f64,
+    /// A range counted word by word.
+    words: f64,
+    loads: f64,
+    stores: f64,
+}
+
+impl Accesses {
+    /// As [`Counts::more_than`].
+    fn more_than(self, other: Self, parts: f64) -> Self {
+        Self {
+            operations: (self.operations - other.operations) / parts,
+            words: (self.words - other.words) / parts,
+            loads: (self.loads - other.loads) / parts,
+            stores: (self.stores - other.stores) / parts,
+        }
+    }
+}
+
+fn accesses(workload: &str, scheme: &str, sizes: &Sizes, transactions: u64) -> Outcome<Accesses> {
+    let machine = strandline_sim::file::load("opteron", &[""; 0])?;
+    let prepared = Prepared::new(ALL.of_name(workload)?, sizes, PoolSizes::default(), 1)?;
+    let none = strandline_sim::scheme::find("none").ok_or("no plain hardware")?;
+    let (scheme, each) = (scheme.parse()?, 2 * transactions);
+    let run =
+        Run { scheme, threads: 1, transactions: each, warm_up: transactions, idle_percent: 0, seed: SEED };
+    let statistics = prepared.run(&machine, none, &run, Vec::new())?.outcome.statistics;
+    let sum = |of: fn(&strandline_sim::statistics::CoreStatistics) -> u64| {
+        statistics.cores.iter().map(of).sum::<u64>() as f64 / each as f64
+    };
+    Ok(Accesses {
+        operations: sum(|core| core.operations),
+        words: statistics.accesses as f64 / each as f64 + sum(|core| core.fences),
+        loads: sum(|core| core.loads + core.atomics),
+        stores: sum(|core| core.stores + core.atomics),
+    })
+}
+
+/// Prints the table.
+fn plain_programs() -> Outcome<()> {
+    let mut counted = Vec::new();
+    for (workload, transactions, values) in PLAIN {
+        let has_operations = ALL.of_name(workload)?.takes.contains(&Parameter::Operations);
+        for &value_bytes in values {
+            let count = |operations, transactions| -> Outcome<(Counts, Accesses)> {
+                let native = per_transaction((workload, "plain", value_bytes, operations), transactions)?;
+                let sizes = sizes(value_bytes, operations);
+                Ok((native, accesses(workload, "volatile", &sizes, transactions)?))
+            };
+            let (one, of_one) = count(1, transactions)?;
+            let (native, accesses) = if has_operations {
+                let (many, of_many) = count(OPERATIONS, transactions / 4)?;
+                let parts = (OPERATIONS - 1) as f64;
+                (many.more_than(one, parts), of_many.more_than(of_one, parts))
+            } else {
+                (one, of_one)
+            };
+            eprintln!(
+                "{workload} of {value_bytes} bytes: {:.0} instructions ({:.0}), {:.1} accesses of {:.1} words",
+                native.instructions, one.instructions, accesses.operations, accesses.words
+            );
+            counted.push((workload, value_bytes, native, accesses));
+        }
+    }
+    println!(
+        "# Made by examples/instructions.rs; src/instructions.rs says what the figures are. Instructions and accesses of an operation\n\
+         # are those of which the others are made: access = (instructions - words - word (words - accesses)) / accesses."
+    );
+    // The words that a value has more, and nothing else, make the difference.
+    let word_of = |workload: &str| {
+        let of = counted.iter().filter(|(other, value_bytes, ..)| *other == workload && *value_bytes > 8);
+        match of.collect::<Vec<_>>()[..] {
+            [.., (_, _, small, few), (_, _, large, many)] => {
+                Some((large.instructions - small.instructions) / (many.words - few.words) - 1.0)
+            }
+            _ => None,
+        }
+    };
+    for (workload, value_bytes, native, accesses) in &counted {
+        let word = word_of(workload).or_else(|| word_of(COPIES)).ok_or("nothing that copies")?;
+        let Accesses { operations, words, loads, stores } = accesses;
+        let access = (native.instructions - words - word * (words - operations)) / operations;
+        println!(
+            "\n# {:.1} instructions, {:.1} loads, {:.1} stores; {operations:.1} accesses, {words:.1} words\n\
+             [[plain]]\nworkload = {workload:?}\nvalue_bytes = {value_bytes}\naccess = {access:.2}\nword = {word:.2}\n\
+             private_loads = {:.2}\nprivate_stores = {:.2}",
+            native.instructions,
+            native.loads,
+            native.stores,
+            (native.loads - loads).max(0.0) / operations,
+            (native.stores - stores).max(0.0) / operations,
+        );
+    }
+    Ok(())
+}
+
+/// What a word more takes of a transaction that copies: sps with entries of 512 and of 4096 bytes, and nothing else, make the difference.
+fn further_word(scheme: &str) -> Outcome<f64> {
+    const TRANSACTIONS: u64 = 300;
+    let count = |value_bytes| -> Outcome<(f64, f64)> {
+        let native = per_transaction((COPIES, scheme, value_bytes, 1), TRANSACTIONS)?.instructions;
+        Ok((native, accesses(COPIES, scheme, &sizes(value_bytes, 1), TRANSACTIONS)?.words))
+    };
+    let ((small, few), (large, many)) = (count(512)?, count(4096)?);
+    Ok((large - small) / (many - few) - 1.0)
+}
+
+/// The lower quartile, the median and the upper quartile.
+fn quartiles(mut all: Vec<f64>) -> [f64; 3] {
+    all.sort_by(f64::total_cmp);
+    [0.25, 0.5, 0.75].map(|share| all[((all.len() - 1) as f64 * share).round() as usize])
+}
+
+fn transactions_in_software() -> Outcome<()> {
+    println!("{:20} {:>8}", "scheme", "word");
+    let mut each = Vec::new();
+    for scheme in SCHEMES {
+        let word = further_word(scheme)?;
+        println!("{scheme:20} {word:8.1}");
+        each.push(word);
+    }
+    let [lower, word, upper] = quartiles(each);
+    println!("a further word of a range: median {word:.1}, quartiles {lower:.1} and {upper:.1}\n");
+    println!(
+        "{:22} {:20} {:>16} {:>14} {:>14} {:>8}",
+        "workload", "scheme", "instructions/tx", "accesses/tx", "words/tx", "access"
+    );
+    let mut all = Vec::new();
+    for (workload, transactions) in WORKLOADS {
+        for scheme in SCHEMES {
+            let native = per_transaction((workload, scheme, 8, 1), transactions)?.instructions;
+            let Accesses { operations, words, .. } =
+                accesses(workload, scheme, &Sizes::small(), transactions)?;
+            let access = (native - words - word * (words - operations)) / operations;
+            println!("{workload:22} {scheme:20} {native:16.0} {operations:14.1} {words:14.1} {access:8.1}");
+            all.push(access);
+        }
+    }
+    let [lower, access, upper] = quartiles(all);
+    println!("\nan access: median {access:.1}, quartiles {lower:.1} and {upper:.1}");
+    Ok(())
+}
