@@ -1,13 +1,19 @@
-//! Files are made durable in one place, `memory/flush.rs`, and no result of a flush is dropped: the system reports a lost write-back once.
+//! Files are made durable in one place, `memory/flush.rs`, and no result of a flush is dropped: the system reports a lost write-back once. They are
+//! opened in one place, too, `memory/system`: on a descriptor to which no message is written.
 
 use std::fs;
 use std::path::Path;
 
 use super::sources::sources;
 
-/// Calls that make a file durable, and the files that may contain them: those that define wrappers, and those that call these with a
+/// Calls that make a file durable or open it, and the files that may contain them: those that define wrappers, and those that call these with a
 /// guard around them.
-const PRIMITIVES: [(&[&str], &[&str]); 4] = [
+const PRIMITIVES: [(&[&str], &[&str]); 5] = [
+    (
+        &[" File::open(", "(File::open(", "File::options(", "options.open(", "true).open(", "false).open("],
+        // The system's own files, and an example's.
+        &["memory/system/mod.rs", "memory/system/linux.rs", "memory/system/macos.rs", "example.rs"],
+    ),
     (&["sync_all(", "sync_data("], &["memory/flush.rs", "memory/system/linux.rs", "memory/system/macos.rs"]),
     (
         &["libc::msync", "libc::fsync", "libc::fdatasync", "libc::syncfs", "libc::sync_file_range"],
@@ -46,7 +52,7 @@ fn wrong(name: &str, text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     for (calls, _) in PRIMITIVES.iter().filter(|(_, files)| !files.contains(&name)) {
         for call in calls.iter().filter(|call| code.contains(**call)) {
-            wrong.push(format!("{name} calls {call}..): use memory/flush.rs"));
+            wrong.push(format!("{name} calls {call}..): use memory/flush.rs or memory/system"));
         }
     }
     // Results are dropped in the statement that has them.
@@ -61,7 +67,7 @@ fn wrong(name: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn files_are_flushed_in_one_place_and_no_result_is_dropped() {
+fn files_are_opened_and_flushed_in_one_place_and_no_result_is_dropped() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut paths = Vec::new();
     sources(&src, &mut paths);
@@ -73,9 +79,9 @@ fn files_are_flushed_in_one_place_and_no_result_is_dropped() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// The crates above the engine flush no file of a pool at all.
+/// The crates above the engine open and flush no file of a pool at all.
 #[test]
-fn nothing_above_the_engine_flushes_files() {
+fn nothing_above_the_engine_opens_or_flushes_files() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for name in ["strandline", "strandline-c", "strandline-sqlite"] {
         let mut paths = Vec::new();
@@ -93,6 +99,10 @@ fn each_kind_is_seen() {
     for (text, is_wrong) in [
         ("file.sync_all()?;", true),
         ("// file.sync_all()?;", false),
+        ("let file = File::open(path)?;", true),
+        ("let file = OpenOptions::new().read(true).open(path)?;", true),
+        ("let file = system::open(OpenOptions::new().read(true), path)?;", false),
+        ("let heap = NewFile::create(&path, None)?;", false),
         ("let _ = memory.grow(bytes, bytes);", true),
         ("if x { device.flush(DeviceFile::Heap).ok(); }", true),
         ("flush::file(&file).unwrap_or(());", true),
