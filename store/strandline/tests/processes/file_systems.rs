@@ -41,8 +41,11 @@ fn lives(folder: &Path, domain: Domain, most: usize, random: &mut fastrand::Rng)
         {
             return Err(format!("life {life}: {wrong}"));
         }
-        // A life that has not said what it opened may have run a transaction of each thread.
-        holds(&path, domain, How::OpenOrCreate, &bounds).map_err(|error| format!("life {life}: {error}"))?;
+        // The next life makes the pool, and not this test, whose pools are too small for the work.
+        if !bounds.made && !path.exists() {
+            continue;
+        }
+        holds(&path, domain, How::Open, &bounds).map_err(|error| format!("life {life}: {error}"))?;
         bounds.made = true;
     }
     leaves_nothing(&path, domain)?;

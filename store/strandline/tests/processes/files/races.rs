@@ -255,6 +255,37 @@ fn opening_beside_a_repair_both_held() {
     failures.end();
 }
 
+/// Whoever opens the pool while a repair is held near its end, where the new pool takes the old one's place, waits for it, or keeps what it
+/// has done.
+#[test]
+fn opening_beside_a_repair_that_is_held_at_each_of_its_last_system_calls() {
+    use std::os::unix::fs::FileExt;
+    let mut failures = Failures::new("opening beside a repair that is held");
+    let mut at = |held: Hold| {
+        let folder = quick_folder();
+        let path = pool_in(folder.path());
+        let script = format!("domain sync; create {}; update 9 3; close", path.display());
+        let mut bounds = Bounds::default();
+        Process::run(folder.path(), &script).iter().for_each(|mark| bounds.hear(mark));
+        std::fs::File::options().write(true).open(&path).unwrap().write_all_at(b"????", 0).unwrap();
+        let scripts = [format!("repair {}", path.display()), turn(&path, Domain::Sync, 1)];
+        let (said, [calls, _]) = hold(folder.path(), &scripts, [held, Hold::Never]);
+        if let Some(said) = said {
+            let acknowledged = said.iter().flatten().filter(|mark| mark.starts_with("ack"));
+            bounds.least.extend(acknowledged.flat_map(|mark| super::child::counts(mark)));
+            bounds.most.clone_from(&bounds.least);
+            let result = super::repaired_or_repairable(&path, Domain::Sync, &bounds, false);
+            failures.case(format!("{held:?} of {calls}"), result);
+        }
+        calls
+    };
+    let calls = at(Hold::Never);
+    for call in calls.saturating_sub(40).max(1)..=calls {
+        at(Hold::Call(call));
+    }
+    failures.end();
+}
+
 /// Two pools, two processes, one place for their backups: one of them wins, and the backup is its pool.
 #[test]
 fn races_of_backups_to_one_target() {
