@@ -476,8 +476,8 @@ pub(super) mod tests {
             let others = (0..threads).map(|_| {
                 let words = words.clone();
                 thread::spawn(move || {
-                    let lease = || Ok::<_, ()>(words.compare_exchange(LEASED, 0, 1).ok());
-                    wait_for(&*words, LATCH, lease).unwrap();
+                    let lease = || Ok(words.compare_exchange(LEASED, 0, 1).ok());
+                    wait_for_worker(&*words, LATCH, lease).unwrap();
                     give_back(&words);
                 })
             });
