@@ -148,13 +148,18 @@ fn open_at(path: &Path, how: How) -> Result<(Box<dyn Storage + Send>, Opened)> {
     options.geometry.logs = 2;
     options.geometry.log_bytes = 16 << 20;
     options.sync.initial_ring_blocks = 8192;
-    let is_absent =
-        |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::NotFound);
+    let is = |error: &Error, kind| matches!(error, Error::Io { source, .. } if source.kind() == kind);
     let pool = match read_only {
         true => Pool::open_read_only(path, &options)?,
         false => match Pool::open(path, &options) {
-            Err(error) if create && is_absent(&error) => Pool::create(path, &options)?,
-            done => done?,
+            Err(error) if create && is(&error, ErrorKind::NotFound) => match Pool::create(path, &options) {
+                // Another process was faster.
+                Err(error) if is(&error, ErrorKind::AlreadyExists) && path.exists() => {
+                    Pool::open(path, &options)?
+                }
+                created => created?,
+            },
+            opened => opened?,
         },
     };
     let mut worker = pool.worker()?;

@@ -69,6 +69,20 @@ fn close(child: &mut Child) {
     assert!(child.wait().unwrap().success());
 }
 
+#[test]
+fn processes_that_create_a_database_at_once_all_have_it() {
+    for round in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        let start = || program("child").env(PATH, &path).stdin(Stdio::null()).spawn().unwrap();
+        let children: Vec<Child> = (0..3).map(|_| start()).collect();
+        for mut child in children {
+            assert!(child.wait().unwrap().success(), "round {round}");
+        }
+        assert_eq!(count(&open(&path, "").unwrap()), Ok(3), "round {round}");
+    }
+}
+
 /// Whom the busy handler tells to close the database, when SQLite first calls it.
 static OTHER: Mutex<Option<Child>> = Mutex::new(None);
 

@@ -459,6 +459,27 @@ pub(super) mod tests {
         guards(3, 1, Some(2), |words, _| lock(words, LATCH), |words, _| unlock(words, LATCH));
     }
 
+    /// The latch is free when one has gone that gave up as the holder left.
+    #[test]
+    fn one_that_gives_up_when_it_is_overdue_reserves_nothing() {
+        loom::model(|| {
+            let words = Words::new(true);
+            lock(&*words, LATCH);
+            let other = thread::spawn({
+                let words = words.clone();
+                move || {
+                    let _ = words.compare_exchange(LATCH, TAKEN, TAKEN | AWAITED | OVERDUE);
+                    if take_or_unmark(&*words, LATCH) {
+                        unlock(&*words, LATCH);
+                    }
+                }
+            });
+            unlock(&*words, LATCH);
+            other.join().unwrap();
+            assert_eq!(words.load(LATCH), 0);
+        });
+    }
+
     /// Threads each lease what is leased at first, when it has been given back, and give it back in turn: all get it.
     fn hands_on(threads: usize, preemptions: Option<usize>) {
         let mut model = loom::model::Builder::new();

@@ -51,14 +51,21 @@ pub async fn work(mut log: Log, mut machine: Machine, steps: u64, mut say: impl 
     // What a crash took from the state machine, as openraft applies it again.
     let applied = machine.applied_state().await.unwrap().0.map_or(0, |last| last.index + 1);
     machine.apply(log.try_get_log_entries(applied..next).await.unwrap()).await.unwrap();
+    let mut kinds = Vec::new();
     for _ in 0..steps {
+        // Each as often as the others.
+        if kinds.is_empty() {
+            kinds.extend(0..40);
+            fastrand::shuffle(&mut kinds);
+        }
+        let kind = kinds.pop().expect("there are some");
         let count = 1 + fastrand::u64(..8);
         log.blocking_append((next..next + count).map(entry)).await.unwrap();
         next += count;
         say("log", next - 1);
         log.save_committed(Some(log_id(next - 1))).await.unwrap();
         machine.apply((next - count..next).map(entry)).await.unwrap();
-        match fastrand::u32(..40) {
+        match kind {
             0..5 => {
                 term += 1;
                 log.save_vote(&Vote::new(term, 0)).await.unwrap();
