@@ -55,8 +55,10 @@ pub fn backup_files(path: impl AsRef<Path>, to: impl AsRef<Path>, schemes: Schem
     let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
     check_name(&to)?;
     // A log that is there already would be taken for the backup's.
-    if to.exists() || log_path(&to).exists() {
-        return Err(exists());
+    for name in [to.clone(), log_path(&to)] {
+        if name.try_exists().map_err(cannot("look for", &name))? {
+            return Err(exists());
+        }
     }
     let ClosedCopy { heap, checksums, report } = make(path.as_ref(), &to, None, schemes)?;
     // What a backup that was killed has left.

@@ -5,6 +5,7 @@ mod backup;
 mod beside;
 mod damage;
 mod database;
+mod deadlocks;
 mod described;
 mod durability;
 mod iteration;
