@@ -106,68 +106,33 @@
 // The derives name this crate from outside, and its own tests use them.
 extern crate self as strandline;
 
-mod bytes;
-mod check;
-mod convert;
-mod cursor;
+mod collections;
 mod database;
 mod described;
-mod drain;
-mod dynamic;
-mod dynamic_store;
-mod entry;
 #[cfg(feature = "example")]
 #[doc(hidden)]
 pub mod example;
-mod export;
-mod hash_map;
-mod key;
-mod layers;
-mod migrate;
-#[cfg(feature = "observed")]
-mod observed;
-mod ordered_map;
-mod persist;
-mod pointer;
-mod queue;
-mod range;
-mod root;
-mod savepoint;
-mod schema;
-#[cfg(feature = "serde")]
-mod serde;
-mod shape;
-mod snapshot;
 mod store;
-mod table;
-mod tables;
-mod transaction;
-mod values;
-mod vector;
+mod value;
 
-pub use bytes::{Bytes, Text};
-pub use check::{Checker, LostMemory};
-pub use cursor::Cursor;
+pub use collections::cursor::Cursor;
+pub use collections::drain::ExtractIf;
+pub use collections::entry::{Entry, Map};
+pub use collections::hash_map::{HashMap, HashMapIter};
+pub use collections::ordered_map::OrderedMap;
+pub use collections::queue::{Iter as QueueIter, Queue};
+pub use collections::range::Range;
+pub use collections::vector::{Iter as VectorIter, Vector};
+pub use database::dynamic_store::DynamicStore;
+pub use database::export::Loaded;
+pub use database::table::{MultimapTable, QueueTable, Table, Value, ValueRef, Values};
+pub use database::tables::{TableDescription, TableKind, Tables};
 pub use database::{Database, DatabaseSnapshot};
 pub use described::Shown;
-pub use drain::ExtractIf;
-pub use dynamic::Dynamic;
-pub use dynamic_store::DynamicStore;
-pub use entry::{Entry, Map};
-pub use export::Loaded;
-pub use hash_map::{HashMap, HashMapIter};
-pub use key::{Key, KeyBytes, KeyRef, Prefix};
-pub use ordered_map::OrderedMap;
-pub use persist::{Fixed, Invalid, Persist, Readable, Root, Stored};
-pub use pointer::Ptr;
-pub use queue::{Iter as QueueIter, Queue};
-pub use range::Range;
-pub use root::Migrations;
-pub use savepoint::Savepoint;
-pub use schema::{FieldDescription, Schema, TypeDescription, Types, VariantDescription, stored_words};
-#[cfg(feature = "serde")]
-pub use serde::Serde;
-pub use snapshot::Snapshot;
+pub use described::dynamic::Dynamic;
+pub use store::root::Migrations;
+pub use store::savepoint::Savepoint;
+pub use store::snapshot::Snapshot;
 pub use store::{Later, Session, Store};
 pub use strandline_core::Domain;
 pub use strandline_core::engine::{SingleWriter, SnapshotUsage, Stm};
@@ -179,10 +144,15 @@ pub use strandline_core::memory::WriteBackInstruction;
 pub use strandline_core::sync::SyncParameters;
 pub use strandline_core::transaction::Statistics;
 pub use strandline_derive::{Key, Persist};
-pub use table::{MultimapTable, QueueTable, Table, Value, ValueRef, Values};
-pub use tables::{TableDescription, TableKind, Tables};
-pub use transaction::{Control, Tx, View};
-pub use vector::{Iter as VectorIter, Vector};
+pub use value::bytes::{Bytes, Text};
+pub use value::check::{Checker, LostMemory};
+pub use value::key::{Key, KeyBytes, KeyRef, Prefix};
+pub use value::persist::{Fixed, Invalid, Persist, Readable, Root, Stored};
+pub use value::pointer::Ptr;
+pub use value::schema::{FieldDescription, Schema, TypeDescription, Types, VariantDescription, stored_words};
+#[cfg(feature = "serde")]
+pub use value::serde::Serde;
+pub use value::transaction::{Control, Tx, View};
 
 /// What the derives name.
 #[doc(hidden)]
@@ -195,9 +165,9 @@ pub mod layout {
 #[doc(hidden)]
 pub mod hosted {
     #[cfg(feature = "observed")]
-    pub use crate::observed::{Observed, Observer, observe, pool};
-    pub use crate::root::{initialise, with_root};
-    pub use crate::transaction::Over;
+    pub use crate::store::observed::{Observed, Observer, observe, pool};
+    pub use crate::store::root::{initialise, with_root};
+    pub use crate::value::transaction::Over;
 }
 
 /// The examples of the guide, compiled and run.

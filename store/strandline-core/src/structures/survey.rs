@@ -1,4 +1,4 @@
-//! What a structure that is looked over for damage needs of whoever looks: see `typed/check.rs`.
+//! What a structure that is looked over for damage needs of whoever looks: see `value/check.rs` of `strandline`.
 
 use crate::error::Result;
 use crate::memory::PersistentAddress;

@@ -1,22 +1,25 @@
 //! Walking over values whose types only the pool's description is known of.
 //!
-//! It is the walk of `check.rs`, over the same blocks by the same rules; here is what the program's types say there: how pointers and
+//! It is the walk of `value/check.rs`, over the same blocks by the same rules; here is what the program's types say there: how pointers and
 //! collections are tagged, and what is in them.
+
+pub(crate) mod dynamic;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::check::{Checker, Look, Name};
-use super::dynamic::{Codec, Dynamic};
-use super::entry::has_none;
-use super::pointer::no_value;
-use super::schema::Types;
-use super::shape::{Part, Shape, Target, Values};
-use super::tables::{self, TableDescription, TableKind};
-use super::vector::Tags;
-use super::{bytes, hash_map, layers, queue, vector};
+use crate::collections::entry::has_none;
+use crate::collections::vector::Tags;
+use crate::collections::{hash_map, layers, queue, vector};
+use crate::database::tables::{self, TableDescription, TableKind};
+use crate::value::bytes;
+use crate::value::check::{Checker, Look, Name};
+use crate::value::pointer::no_value;
+use crate::value::schema::Types;
+use crate::value::shape::{Part, Shape, Target, Values};
+use dynamic::{Codec, Dynamic};
 use strandline_core::error::{Result, compare_moved};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::Survey;
@@ -24,7 +27,7 @@ use strandline_core::structures::root::RootType;
 use strandline_core::structures::type_layout as layout;
 use strandline_core::transaction::{Abort, Read};
 
-/// What a walk over a pool meets, each once: [`DynamicStore::dump`](super::DynamicStore::dump).
+/// What a walk over a pool meets, each once: [`DynamicStore::dump`](crate::DynamicStore::dump).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Shown {
@@ -44,7 +47,7 @@ pub enum Shown {
         /// Its type, as the pool describes it.
         type_name: String,
     },
-    /// A table of a [`Tables`](super::Tables). Its rows follow.
+    /// A table of a [`Tables`](crate::Tables). Its rows follow.
     Table {
         /// Its name, kind and types.
         table: TableDescription,

@@ -4,9 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::check::AllReached;
-use crate::persist::Root;
 use crate::store::Store;
+use crate::value::check::AllReached;
+use crate::value::persist::Root;
 use crate::{
     Bytes, HashMap, Key, Options, OrderedMap, Persist, Ptr, Queue, Result, Schema, Stm, Tables, Text, Tx,
     Vector, View,
@@ -169,8 +169,8 @@ fn by_types<R: Root>(store: &Store<R>) -> AllReached {
 
 fn by_description<R: Root>(store: &Store<R>) -> AllReached {
     let walk = |tx: &View<'_, Stm>, at| {
-        let found = crate::root::found(tx)?;
-        let Schema { root, types } = crate::root::described_schema(tx, &found)?;
+        let found = crate::store::root::found(tx)?;
+        let Schema { root, types } = crate::store::root::described_schema(tx, &found)?;
         Checker::reached(tx, |checker| reach_root(checker, at, &found.root_type, (&root, types.clone())))
     };
     store.view(|tx, root| walk(tx, root.address())).unwrap()

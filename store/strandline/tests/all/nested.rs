@@ -21,13 +21,13 @@ use strandline_core::{Pool, Runner, Transaction};
 const SOURCES: [(&str, &str, &[&str]); 7] = [
     (
         "database",
-        include_str!("../../src/database.rs"),
+        include_str!("../../src/database/mod.rs"),
         // They make a database, or take it away, which the closure borrows.
         &["open", "in_memory", "open_with", "open_read_only", "in_memory_with", "close"],
     ),
     (
         "store",
-        include_str!("../../src/store.rs"),
+        include_str!("../../src/store/mod.rs"),
         &[
             // They make a store, are reached through `session`, or take the store away, which the closure borrows.
             "create",
@@ -42,8 +42,8 @@ const SOURCES: [(&str, &str, &[&str]); 7] = [
             "close",
         ],
     ),
-    ("export", include_str!("../../src/export.rs"), &[]),
-    ("migrate", include_str!("../../src/migrate.rs"), &[]),
+    ("export", include_str!("../../src/database/export.rs"), &[]),
+    ("migrate", include_str!("../../src/database/migrate.rs"), &[]),
     (
         "pool",
         include_str!("../../../strandline-core/src/file/pool.rs"),

@@ -1,0 +1,474 @@
+//! A hash map: a [`KeyValueStore`](strandline_core::structures::KeyValueStore) whose keys and values have types.
+//!
+//! ```text
+//! header   word 0 tag · words 1 to 4 the header of the key-value store
+//! ```
+
+use std::borrow::Borrow;
+use std::collections::VecDeque;
+
+use super::entry::{Entry, Map, look_at_pair};
+use crate::value::check::{Checker, Look, Pair};
+use crate::value::key::{Key, KeyBytes, KeyRef};
+use crate::value::persist::{Persist, Stored, replaced};
+use crate::value::pointer::{check_block, handle, invalid, persist_handle, read_tagged};
+use crate::value::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
+use strandline_core::error::Result;
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::type_layout as layout;
+use strandline_core::structures::{KeyValueStore, Position, Survey, with_buffer};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+pub(crate) const HEADER_WORDS: usize = 1 + KeyValueStore::HEADER_WORDS;
+const BUCKETS: u64 = 8;
+/// More buckets than this would be much to write in one transaction.
+const MAX_BUCKETS: u64 = 1 << 14;
+
+handle! {
+    /// An unordered map, which grows with what it holds. Keys and values may be of any size.
+    ///
+    /// A map can be a value of another map: what is stored there is its handle, a word.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// #[derive(Persist)]
+    /// struct Index<'p> {
+    ///     /// How often each word is in each document.
+    ///     words: HashMap<'p, String, HashMap<'p, u64, u32>>,
+    /// }
+    ///
+    /// # let path = example::path();
+    /// let index = Store::<Index>::create(&path, &Options::default(), |tx| {
+    ///     Ok(Index { words: HashMap::new(tx)? })
+    /// })?;
+    /// index.update(|tx, root| {
+    ///     let words = root.get(tx)?.words;
+    ///     for word in ["wave", "sand", "wave"] {
+    ///         let documents = words.entry(tx, word.to_string())?.or_insert_with(|| HashMap::new(tx))?;
+    ///         documents.entry(tx, 7)?.and_modify(|count| *count += 1)?.or_insert(1)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// let count = index.view(|tx, root| {
+    ///     let documents = root.get(tx)?.words.get(tx, "wave")?.unwrap();
+    ///     documents.get(tx, &7)
+    /// })?;
+    /// assert_eq!(count, Some(2));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    HashMap<K, V>, "HashMap"
+}
+
+persist_handle!('p, HashMap<K: Key, V: Persist<'p>>, "HashMap", owned: true);
+
+/// The tag of a map whose keys and values have these layouts.
+pub(crate) const fn tag(key: u64, value: u64) -> u64 {
+    layout::tag(layout::field(layout::field(layout::begin("HashMap", 1), "", key), "", value))
+}
+
+/// The key-value store of the map at `at`, which has the tag `tag`.
+#[inline(always)]
+fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<KeyValueStore, Abort> {
+    let header = read_tagged::<HEADER_WORDS>(tx, at, tag, "HashMap")?;
+    KeyValueStore::of_header(tx, at, &header[1..])
+}
+
+/// Looks the map at `at` over, which has the tag `tag`, and hands its pairs on.
+pub(crate) fn survey<'v, 'p>(
+    checker: &mut Checker<'v, 'p>,
+    at: PersistentAddress,
+    tag: u64,
+    pair: Pair<'_, 'v, 'p>,
+) -> Result<()> {
+    match checker.read(|tx| store(tx, at, tag))? {
+        Some(store) => store.survey(checker, pair),
+        None => Ok(()),
+    }
+}
+
+impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
+    const TAG: u64 = tag(K::LAYOUT, V::LAYOUT);
+
+    /// Creates an empty map.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
+        Self::with_capacity(tx, 0)
+    }
+
+    /// Creates an empty map with a bucket for every two of `keys` keys, as far as one transaction can make so many:
+    /// up to 16,384. A map grows in any case; one that was made for its size needs a step less for each access.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = HashMap::<u64, u64>::with_capacity(tx, 1000)?;
+    /// assert!(map.is_empty(tx)?);
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`HashMap::new`].
+    pub fn with_capacity(tx: &Tx<'p, impl Control>, keys: u64) -> Result<Self> {
+        let buckets = (keys / 2).next_power_of_two().clamp(BUCKETS, MAX_BUCKETS);
+        tx.words(|tx| {
+            let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+            tx.write(at, Self::TAG)?;
+            KeyValueStore::create_at(tx, at.word(1), buckets)?;
+            Ok(Self::at(at))
+        })
+    }
+
+    #[inline(always)]
+    fn store(self, tx: &mut impl Read) -> Result<KeyValueStore, Abort> {
+        store(tx, self.raw.at, Self::TAG)
+    }
+
+    #[inline(always)]
+    fn store_to_write(self, tx: &mut impl Transaction) -> Result<KeyValueStore, Abort> {
+        check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
+        self.store(tx)
+    }
+
+    fn decode(
+        tx: &mut impl Transaction,
+        at: PersistentAddress,
+        value: Option<Option<V>>,
+    ) -> Result<Option<V>, Abort> {
+        match value {
+            Some(None) => Err(invalid(tx, at, V::NAME)),
+            Some(value) => Ok(value),
+            None => Ok(None),
+        }
+    }
+
+    /// A copy of the value of `key`.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = HashMap::new(tx)?;
+    /// map.insert(tx, &"apples".to_string(), &40u64)?;
+    /// assert_eq!(map.get(tx, "apples")?, Some(40));
+    /// assert_eq!(map.get(tx, "pears")?, None);
+    /// assert!(map.contains_key(tx, "apples")?);
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Dangling`](crate::Error::Dangling): the map was destroyed; a conflict.
+    #[inline]
+    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| {
+            let store = self.store(tx)?;
+            let value = store
+                .get_words(tx, key.as_slice(), |words, bytes| V::decode(words, bytes, Stored::new()).ok())?;
+            Self::decode(tx, self.raw.at, value)
+        })
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As [`HashMap::get`].
+    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
+    where
+        K: Borrow<Q>,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| self.store(tx)?.contains_key(tx, key.as_slice()))
+    }
+
+    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only
+    /// the words that differ are written.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = HashMap::new(tx)?;
+    /// assert_eq!(map.insert(tx, &7u64, &"seven".to_string())?, None);
+    /// assert_eq!(map.insert(tx, &7u64, &"sept".to_string())?.as_deref(), Some("seven"));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// The pool is full; a full log; as [`HashMap::get`].
+    pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
+        if !V::OWNS {
+            return self.put(tx, key, value);
+        }
+        let old = self.put(tx, key, value)?;
+        if let Some(old) = &old {
+            replaced(tx, old, Some(value))?;
+        }
+        Ok(old)
+    }
+
+    /// The same, but collections in the value before stay. Where that is all, its result is handed on without being copied: wide loads
+    /// of what was just stored in parts wait for it.
+    #[inline(always)]
+    fn put(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
+        tx.words(|tx| {
+            KeyBytes::with(key, |key| {
+                let store = self.store_to_write(tx)?;
+                let bytes = value.bytes();
+                let old = with_buffer(bytes.div_ceil(8), |words| {
+                    value.encode(words);
+                    let old = |words: &[u64], bytes| V::decode(words, bytes, Stored::new()).ok();
+                    store.insert_words(tx, key, words, bytes, old)
+                })?;
+                Self::decode(tx, self.raw.at, old)
+            })
+        })
+    }
+
+    /// Removes `key`; returns its value, if it was there. Collections in it are destroyed; what it points to stays.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = HashMap::new(tx)?;
+    /// map.insert(tx, &7u64, &true)?;
+    /// assert_eq!((map.remove(tx, &7)?, map.remove(tx, &7)?), (Some(true), None));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`HashMap::insert`].
+    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let old = self.take(tx, key)?;
+        if let Some(old) = &old {
+            replaced(tx, old, None)?;
+        }
+        Ok(old)
+    }
+
+    /// As [`remove`](Self::remove), but collections in the value stay, for the caller to keep elsewhere or to destroy.
+    ///
+    /// # Errors
+    /// As [`HashMap::insert`].
+    pub fn take<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| {
+            let store = self.store_to_write(tx)?;
+            let old = store.remove_words(tx, key.as_slice(), |words, bytes| {
+                V::decode(words, bytes, Stored::new()).ok()
+            })?;
+            Self::decode(tx, self.raw.at, old)
+        })
+    }
+
+    /// The place of `key`, to look at and to change.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let words = HashMap::new(tx)?;
+    /// for word in ["tide", "sea", "tide"] {
+    ///     words.entry(tx, word.to_string())?.and_modify(|count| *count += 1)?.or_insert(1u64)?;
+    /// }
+    /// assert_eq!(words.get(tx, "tide")?, Some(2));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`HashMap::get`].
+    pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
+        Entry::new(tx, self, key)
+    }
+
+    /// Number of keys, by counting them. No map stores it: a count that every writer changes would make them all
+    /// conflict.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = HashMap::new(tx)?;
+    /// map.insert(tx, &1u64, &10u64)?;
+    /// assert_eq!(map.count(tx)?, 1);
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`HashMap::get`].
+    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
+        tx.words(|tx| self.store(tx)?.count(tx))
+    }
+
+    /// Whether there are no keys.
+    ///
+    /// # Errors
+    /// As [`HashMap::get`].
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
+        Ok(self.iter(tx).next().transpose()?.is_none())
+    }
+
+    /// All keys and values, in no particular order. Keys that come or go while the iteration is under way may be
+    /// returned or not.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = HashMap::new(tx)?;
+    /// map.insert(tx, &1u64, &10u64)?;
+    /// map.insert(tx, &2, &20)?;
+    /// let mut pairs: Vec<(u64, u64)> = map.iter(tx).collect::<Result<_, _>>()?;
+    /// pairs.sort();
+    /// assert_eq!(pairs, [(1, 10), (2, 20)]);
+    /// # Ok(())
+    /// # });
+    /// ```
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> HashMapIter<'v, 'p, K, V, C> {
+        HashMapIter { tx, map: self, position: Some(Position::default()), found: VecDeque::new() }
+    }
+
+    /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = HashMap::new(tx)?;
+    /// map.insert(tx, &7u64, &"seven".to_string())?;
+    /// assert!(map.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, "HashMap", Look::Typed(Self::look))
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        survey(checker, at, Self::TAG, &mut |checker, node, key, words, bytes| {
+            look_at_pair::<K, V>(checker, node, key, words, bytes)
+        })
+    }
+
+    /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of
+    /// this handle dangles from then on.
+    ///
+    /// One transaction has to hold all of it: a large map is emptied by several that remove keys.
+    ///
+    /// # Errors
+    /// As [`HashMap::insert`].
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        // Their collections are destroyed when the map is no more: in a circle the next one finds it gone.
+        let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };
+        tx.words(|tx| {
+            self.store_to_write(tx)?.destroy(tx)?;
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })?;
+        values.iter().try_for_each(|(_, value)| replaced(tx, value, None))
+    }
+}
+
+impl<'p, K: Key, V: Persist<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
+    fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>> {
+        HashMap::get(self, tx, key)
+    }
+    fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
+        HashMap::insert(self, tx, key, value)
+    }
+    fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>> {
+        HashMap::remove(self, tx, key)
+    }
+}
+
+/// The keys and values of a [`HashMap`].
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// #[derive(Persist)]
+/// struct Shop<'p> {
+///     stock: HashMap<'p, String, u64>,
+/// }
+///
+/// let store = Store::<Shop>::create(&path, &options, |tx| {
+///     let stock = HashMap::new(tx)?;
+///     stock.insert(tx, &"pens".to_string(), &3)?;
+///     stock.insert(tx, &"pads".to_string(), &4)?;
+///     Ok(Shop { stock })
+/// })?;
+/// // An item is a `Result`, since reading may fail.
+/// let pieces = store.view(|tx, root| {
+///     root.get(tx)?.stock.iter(tx).map(|item| Ok(item?.1)).sum::<strandline::Result<u64>>()
+/// })?;
+/// assert_eq!(pieces, 7);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub struct HashMapIter<'v, 'p, K, V, C: Control = Stm> {
+    tx: &'v View<'p, C>,
+    map: HashMap<'p, K, V>,
+    /// None at the end.
+    position: Option<Position>,
+    found: VecDeque<(K, V)>,
+}
+
+impl<'p, K: Key, V: Persist<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
+    /// Fetches the next chain.
+    fn fetch(&mut self) -> Result<()> {
+        let (map, position, found) = (self.map, self.position.as_mut(), &mut self.found);
+        let Some(here) = position else { return Ok(()) };
+        self.tx.begin_step(here.walk());
+        let more = self.tx.words(|tx| {
+            let store = map.store(tx)?;
+            let mut is_invalid = false;
+            let more = store.visit_next(tx, here, |mut key, words, bytes| {
+                match (K::read_key(&mut key), V::decode(words, bytes, Stored::new())) {
+                    (Ok(decoded), Ok(value)) if key.is_empty() => found.push_back((decoded, value)),
+                    _ => is_invalid = true,
+                }
+                Ok(())
+            })?;
+            if is_invalid {
+                return Err(invalid(tx, map.raw.at, "HashMap"));
+            }
+            Ok(more)
+        })?;
+        if !more {
+            self.position = None;
+        }
+        Ok(())
+    }
+}
+
+impl<'p, K: Key, V: Persist<'p>, C: Control> Iterator for HashMapIter<'_, 'p, K, V, C> {
+    type Item = Result<(K, V)>;
+    fn next(&mut self) -> Option<Result<(K, V)>> {
+        while self.found.is_empty() && self.position.is_some() {
+            if let Err(error) = self.fetch() {
+                self.position = None;
+                return Some(Err(error));
+            }
+        }
+        self.found.pop_front().map(Ok)
+    }
+}
+
+debug_as_name! { HashMapIter<'_, '_; K, V> }

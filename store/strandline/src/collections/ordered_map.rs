@@ -1,0 +1,686 @@
+//! An ordered map: B+ trees over the words of its keys.
+//!
+//! ```text
+//! header   word 0 tag · words 1 to 3 the header of the first layer's tree · word 4 a table's number, else 0
+//! layer    a tree from a word to a slot; each further layer has its header in a block of its own
+//! slot     the address of an entry; or, with bit 0 set, of the header of the next layer
+//! entry    word 0 bytes in the key << 32 | bytes in the value · then the key, then the value, in whole words
+//! ```
+//!
+//! A key's bytes (`key.rs`) are cut into words, most significant byte first and filled up with zeros. The first layer
+//! is a B+ tree over first words. Where two keys have the same one, it leads to a layer over their second words, and
+//! so on (the trie of trees of Mao, Kohler and Morris, Masstree, EuroSys 2012). Keys of one word need one layer; and if
+//! the values are words too, they stand in the tree in place of the entries' addresses.
+
+use std::borrow::Borrow;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+
+use super::entry::{Entry, Map, look_at_pair};
+use super::layers::{
+    self, EntryBlock, HEADER_WORDS, LAYER, MAX_KEY_BYTES, SHAPE, Slot, Tree, first_layer, layer,
+    layer_to_write, survey, tag, word_of,
+};
+use super::range::{Batch, Range};
+use crate::value::check::{Checker, Look};
+use crate::value::key::{Key, KeyBytes, KeyRef, Prefix};
+use crate::value::persist::{Persist, Readable, Stored, replaced};
+use crate::value::pointer::{check_block, handle, invalid, persist_handle};
+use crate::value::transaction::{Control, Tx, View};
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::{LINE_BYTES, PersistentAddress};
+use strandline_core::structures::type_layout as layout;
+use strandline_core::structures::{
+    Walk, bytes::differs_in_more, bytes::rewrite, bytes::with_words, with_buffer,
+};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+/// A value of which more words change than these is written to a new place, where a large transaction has nothing to save first.
+const MOST_REWRITTEN: usize = 1 << 15;
+
+handle! {
+    /// A map ordered by its keys: ranges, and iteration from both ends. Keys of up to 4,096 encoded bytes, values of
+    /// any size.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// #[derive(Persist)]
+    /// struct Log<'p> {
+    ///     /// By time and sender.
+    ///     messages: OrderedMap<'p, (u64, String), String>,
+    /// }
+    ///
+    /// # let path = example::path();
+    /// let log = Store::<Log>::create(&path, &Options::default(), |tx| {
+    ///     Ok(Log { messages: OrderedMap::new(tx)? })
+    /// })?;
+    /// log.update(|tx, root| {
+    ///     let messages = root.get(tx)?.messages;
+    ///     messages.insert(tx, &(900, "ann".to_string()), &"high water".to_string())?;
+    ///     messages.insert(tx, &(905, "bob".to_string()), &"ebb".to_string())?;
+    ///     messages.insert(tx, &(990, "ann".to_string()), &"low water".to_string())?;
+    ///     Ok(())
+    /// })?;
+    /// let newest_first: Vec<String> = log.view(|tx, root| {
+    ///     let messages = root.get(tx)?.messages;
+    ///     let early = (900, String::new())..(950, String::new());
+    ///     messages.range(tx, early).rev().map(|pair| Ok(pair?.1)).collect()
+    /// })?;
+    /// assert_eq!(newest_first, ["ebb", "high water"]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    OrderedMap<K, V>, "OrderedMap"
+}
+
+persist_handle!('p, OrderedMap<K: Key, V: Persist<'p>>, "OrderedMap", owned: true);
+
+impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
+    pub(crate) const TAG: u64 = if V::ANY { layout::ANY_TAG } else { tag(K::LAYOUT, V::LAYOUT) };
+    /// Whether slots are values.
+    pub(crate) const INLINE: bool = K::ONE_WORD && matches!(V::SIZE, Some(1));
+
+    /// Creates an empty map.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
+        Self::with_tag(tx, Self::TAG)
+    }
+
+    /// An empty map with a tag that is known otherwise.
+    pub(crate) fn with_tag(tx: &Tx<'p, impl Control>, tag: u64) -> Result<Self> {
+        tx.words(|tx| {
+            // A line of its own: every reader reads it.
+            let at = tx.alloc(LINE_BYTES)?;
+            tx.write(at, tag)?;
+            Tree::create_at(tx, at.word(1), SHAPE)?;
+            tx.write(Self::at(at).number(), 0)?;
+            Ok(Self::at(at))
+        })
+    }
+
+    pub(crate) fn address(self) -> PersistentAddress {
+        self.raw.at
+    }
+
+    /// The map whose header is at `at`, if it is one: each operation looks.
+    pub(crate) fn of(at: PersistentAddress) -> Self {
+        Self::at(at)
+    }
+
+    /// Where a table's number stands, which a map of no table has not.
+    pub(crate) fn number(self) -> PersistentAddress {
+        self.raw.at.word(HEADER_WORDS as u64)
+    }
+
+    #[inline]
+    pub(crate) fn first_layer(self, tx: &mut impl Read) -> Result<Tree, Abort> {
+        first_layer(tx, self.raw.at, Self::TAG)
+    }
+
+    fn first_layer_to_write(self, tx: &mut impl Transaction) -> Result<Tree, Abort> {
+        check_block(tx, self.raw.at, LINE_BYTES as usize / 8, "OrderedMap")?;
+        self.first_layer(tx)
+    }
+
+    fn decode_word(self, tx: &mut impl Transaction, word: u64) -> Result<V, Abort> {
+        V::decode(&[word], 8, Stored::new()).map_err(|_| invalid(tx, self.raw.at, V::NAME))
+    }
+
+    /// The entry of `key`.
+    fn find(self, tx: &mut impl Transaction, key: &[u8]) -> Result<Option<EntryBlock>, Abort> {
+        let mut tree = self.first_layer(tx)?;
+        for depth in 0..=key.len() / 8 {
+            let Some(slot) = tree.get(tx, word_of(key, depth))? else { return Ok(None) };
+            match Slot::load(tx, slot)? {
+                Slot::Entry(entry) => return Ok(entry.has_key(tx, key)?.then_some(entry)),
+                Slot::Layer(next) => tree = layer(tx, next)?,
+            }
+        }
+        Err(invalid(tx, self.raw.at, "OrderedMap"))
+    }
+
+    /// A copy of the value of `key`.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &"ebb".to_string(), &905u64)?;
+    /// assert_eq!(map.get(tx, "ebb")?, Some(905));
+    /// assert!(!map.contains_key(tx, "flood")?);
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Dangling`]: the map was destroyed; a conflict.
+    pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.get_encoded(tx, &KeyBytes::of(key))
+    }
+
+    /// As `get`, with a key's bytes.
+    #[inline]
+    pub(crate) fn get_encoded(self, tx: &View<'p, impl Control>, key: &KeyBytes) -> Result<Option<V>> {
+        tx.words(|tx| {
+            if Self::INLINE {
+                let tree = self.first_layer(tx)?;
+                let word = tree.get(tx, word_of(key.as_slice(), 0))?;
+                return word.map(|word| self.decode_word(tx, word)).transpose();
+            }
+            let entry = self.find(tx, key.as_slice())?;
+            entry.map(|entry| entry.load_value(tx)).transpose()
+        })
+    }
+
+    /// What `read` makes of the value of `key`, a string or bytes, for which nothing is allocated up to 4 KB.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &7u64, &"high water".to_string())?;
+    /// assert_eq!(map.read_with(tx, &7, |text: &str| text.len())?, Some(10));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    ///
+    /// # Panics
+    /// `read` uses the transaction.
+    pub fn read_with<Q: KeyRef + ?Sized, R>(
+        self,
+        tx: &View<'p, impl Control>,
+        key: &Q,
+        read: impl FnOnce(&V::Borrowed) -> R,
+    ) -> Result<Option<R>>
+    where
+        K: Borrow<Q>,
+        V: Readable,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| {
+            let Some(entry) = self.find(tx, key.as_slice())? else { return Ok(None) };
+            let at = entry.at;
+            let done = with_words(tx, at, entry.value_offset(), entry.value_bytes, |words, bytes| {
+                V::borrowed(&bytemuck::cast_slice(words)[..bytes as usize]).map(read)
+            })?;
+            done.map(Some).map_err(|_| invalid(tx, at, V::NAME))
+        })
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
+    where
+        K: Borrow<Q>,
+    {
+        let key = KeyBytes::of(key);
+        tx.words(|tx| {
+            if Self::INLINE {
+                return self.first_layer(tx)?.contains_key(tx, word_of(key.as_slice(), 0));
+            }
+            Ok(self.find(tx, key.as_slice())?.is_some())
+        })
+    }
+
+    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only
+    /// the words that differ are written.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// assert_eq!(map.insert(tx, &7u64, &"seven".to_string())?, None);
+    /// assert_eq!(map.insert(tx, &7u64, &"sept".to_string())?.as_deref(), Some("seven"));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
+    #[inline]
+    pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
+        let old = self.insert_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))?;
+        if let Some(old) = &old {
+            replaced(tx, old, Some(value))?;
+        }
+        Ok(old)
+    }
+
+    /// As `insert`, with a key's bytes and a value of `bytes` bytes that `encode` writes.
+    #[inline]
+    pub(crate) fn insert_encoded(
+        self,
+        tx: &Tx<'p, impl Control>,
+        key: &KeyBytes,
+        bytes: u64,
+        encode: impl FnOnce(&mut [u64]),
+    ) -> Result<Option<V>> {
+        tx.words(|tx| {
+            Self::check_sizes(tx, key.as_slice(), bytes)?;
+            with_buffer(bytes.div_ceil(8), |words| {
+                encode(words);
+                self.insert_words(tx, key.as_slice(), words, bytes)
+            })
+        })
+    }
+
+    fn check_sizes(tx: &mut impl Transaction, key: &[u8], bytes: u64) -> Result<(), Abort> {
+        if key.len() > MAX_KEY_BYTES || bytes >> 32 != 0 {
+            return Err(tx.fail(Error::Parameter(format!(
+                "a key of {} encoded bytes with a value of {bytes}: at most {MAX_KEY_BYTES} and 2^32 are possible",
+                key.len()
+            ))));
+        }
+        Ok(())
+    }
+
+    fn insert_words(
+        self,
+        tx: &mut impl Transaction,
+        key: &[u8],
+        value: &[u64],
+        bytes: u64,
+    ) -> Result<Option<V>, Abort> {
+        let mut tree = self.first_layer_to_write(tx)?;
+        if Self::INLINE {
+            let old = tree.insert(tx, word_of(key, 0), value[0])?;
+            return old.map(|word| self.decode_word(tx, word)).transpose();
+        }
+        for depth in 0..=key.len() / 8 {
+            let word = word_of(key, depth);
+            let Some(slot) = tree.get(tx, word)? else {
+                let entry = EntryBlock::create(tx, key, value, bytes)?;
+                tree.insert(tx, word, entry.offset())?;
+                return Ok(None);
+            };
+            match Slot::load(tx, slot)? {
+                Slot::Layer(next) => tree = layer_to_write(tx, next)?,
+                Slot::Entry(entry) if entry.has_key(tx, key)? => {
+                    let old = entry.load_value(tx)?;
+                    check_block(tx, entry.at, entry.words(), "an ordered map's entry")?;
+                    let is_same_size = entry.value_bytes.div_ceil(8) == bytes.div_ceil(8);
+                    let is_rewritten = is_same_size
+                        && (value.len() <= MOST_REWRITTEN
+                            || !differs_in_more(tx, entry.value(), value, MOST_REWRITTEN)?);
+                    if is_rewritten {
+                        if entry.value_bytes != bytes {
+                            tx.write(entry.at, entry.key_bytes << 32 | bytes)?;
+                        }
+                        rewrite(tx, entry.value(), value)?;
+                    } else {
+                        let new = EntryBlock::create(tx, key, value, bytes)?;
+                        tree.insert(tx, word, new.offset())?;
+                        tx.free(entry.at)?;
+                    }
+                    return Ok(Some(old));
+                }
+                // Another key with the same word: both go to a layer of their own, one after the other.
+                Slot::Entry(other) => {
+                    let other_key = other.key(tx)?;
+                    let header = tx.alloc(LINE_BYTES)?;
+                    let next = Tree::create_at(tx, header, SHAPE)?;
+                    next.insert(tx, word_of(&other_key, depth + 1), other.at.offset())?;
+                    tree.insert(tx, word, header.offset() | LAYER)?;
+                    tree = next;
+                }
+            }
+        }
+        Err(invalid(tx, self.raw.at, "OrderedMap"))
+    }
+
+    /// Removes `key`; returns its value, if it was there. Collections in it are destroyed; what it points to stays.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &7u64, &true)?;
+    /// assert_eq!((map.remove(tx, &7)?, map.remove(tx, &7)?), (Some(true), None));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::insert`].
+    pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let old = self.take(tx, key)?;
+        if let Some(old) = &old {
+            replaced(tx, old, None)?;
+        }
+        Ok(old)
+    }
+
+    /// As [`remove`](Self::remove), but collections in the value stay, for the caller to keep elsewhere or to destroy.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let shelves = OrderedMap::<String, Vector<u64>>::new(tx)?;
+    /// shelves.insert(tx, &"new".to_string(), &Vector::new(tx)?)?;
+    /// let shelf = shelves.take(tx, "new")?.unwrap();
+    /// shelf.push(tx, &4711)?;
+    /// shelves.insert(tx, &"old".to_string(), &shelf)?;
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::insert`].
+    pub fn take<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.remove_encoded(tx, &KeyBytes::of(key))
+    }
+
+    /// As `remove`, with a key's bytes.
+    pub(crate) fn remove_encoded(self, tx: &Tx<'p, impl Control>, key: &KeyBytes) -> Result<Option<V>> {
+        tx.words(|tx| self.remove_bytes(tx, key.as_slice()))
+    }
+
+    pub(crate) fn remove_key(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<()> {
+        self.remove_encoded(tx, &KeyBytes::of(key)).map(drop)
+    }
+
+    fn remove_bytes(self, tx: &mut impl Transaction, key: &[u8]) -> Result<Option<V>, Abort> {
+        let mut tree = self.first_layer_to_write(tx)?;
+        if Self::INLINE {
+            let old = tree.remove(tx, word_of(key, 0))?;
+            return old.map(|word| self.decode_word(tx, word)).transpose();
+        }
+        // The trees above, and where the next one's header is.
+        let mut way = Vec::new();
+        for depth in 0..=key.len() / 8 {
+            let word = word_of(key, depth);
+            let Some(slot) = tree.get(tx, word)? else { return Ok(None) };
+            match Slot::load(tx, slot)? {
+                Slot::Layer(next) => {
+                    way.push((tree, word, next));
+                    tree = layer_to_write(tx, next)?;
+                }
+                Slot::Entry(entry) if entry.has_key(tx, key)? => {
+                    let value = entry.load_value(tx)?;
+                    tree.remove(tx, word)?;
+                    tx.free(entry.at)?;
+                    while let Some((above, word, header)) = way.pop() {
+                        if tree.first(tx, ..)?.is_some() {
+                            break;
+                        }
+                        tree.destroy_empty(tx)?;
+                        tx.free(header)?;
+                        above.remove(tx, word)?;
+                        tree = above;
+                    }
+                    return Ok(Some(value));
+                }
+                Slot::Entry(_) => return Ok(None),
+            }
+        }
+        Err(invalid(tx, self.raw.at, "OrderedMap"))
+    }
+
+    /// The place of `key`, to look at and to change.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let visits = OrderedMap::new(tx)?;
+    /// for day in [3u64, 5, 3] {
+    ///     visits.entry(tx, day)?.and_modify(|count| *count += 1)?.or_insert(1u64)?;
+    /// }
+    /// assert_eq!(visits.get(tx, &3)?, Some(2));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
+        Entry::new(tx, self, key)
+    }
+
+    /// The least key and its value.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// for key in [5u64, 15, 9] {
+    ///     map.insert(tx, &key, &())?;
+    /// }
+    /// assert_eq!((map.first(tx)?, map.last(tx)?), (Some((5, ())), Some((15, ()))));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn first(self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
+        self.iter(tx).next().transpose()
+    }
+
+    /// The greatest key and its value.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
+        self.iter(tx).next_back().transpose()
+    }
+
+    /// Whether there are no keys.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
+        tx.words(|tx| Ok(self.first_layer(tx)?.first(tx, ..)?.is_none()))
+    }
+
+    /// Number of keys, by counting them; values are not read. No map stores it: a count that every writer changes would make them all
+    /// conflict.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &1u64, &10u64)?;
+    /// assert_eq!((map.count(tx)?, map.is_empty(tx)?), (1, false));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::get`].
+    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
+        tx.words(|tx| {
+            let first = self.first_layer(tx)?;
+            layers::count(tx, first, Self::INLINE)
+        })
+    }
+
+    /// All keys and values in order, from either end.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// for key in ["c", "a", "b"] {
+    ///     map.insert(tx, &key.to_string(), &1u64)?;
+    /// }
+    /// let mut keys = map.iter(tx);
+    /// assert_eq!(keys.next().transpose()?, Some(("a".to_string(), 1)));
+    /// assert_eq!(keys.next_back().transpose()?, Some(("c".to_string(), 1)));
+    /// # Ok(())
+    /// # });
+    /// ```
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Range<'v, 'p, K, V, C> {
+        self.range_of(tx, Bound::Unbounded, Bound::Unbounded)
+    }
+
+    /// The keys in `keys` and their values in order, from either end. Keys that come, go or change while the iteration
+    /// is under way are returned as they are or as they were.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// for key in 0..10u64 {
+    ///     map.insert(tx, &key, &(key * key))?;
+    /// }
+    /// let some: Vec<(u64, u64)> = map.range(tx, 3..5).collect::<Result<_, _>>()?;
+    /// assert_eq!(some, [(3, 9), (4, 16)]);
+    /// # Ok(())
+    /// # });
+    /// ```
+    pub fn range<'v, Q: KeyRef + ?Sized, C: Control>(
+        self,
+        tx: &'v View<'p, C>,
+        keys: impl RangeBounds<Q>,
+    ) -> Range<'v, 'p, K, V, C>
+    where
+        K: Borrow<Q>,
+    {
+        let bytes = |key: &Q| KeyBytes::of(key).as_slice().to_vec();
+        self.range_of(tx, keys.start_bound().map(bytes), keys.end_bound().map(bytes))
+    }
+
+    /// The keys that begin with `prefix`, and their values in order, from either end: [`Prefix`].
+    pub fn prefix<'v, C: Control>(
+        self,
+        tx: &'v View<'p, C>,
+        prefix: &(impl Prefix<K> + ?Sized),
+    ) -> Range<'v, 'p, K, V, C> {
+        self.with_prefix(tx, KeyBytes::of_prefix(prefix).as_slice())
+    }
+
+    /// The keys whose bytes begin with `prefix`.
+    pub(crate) fn with_prefix<'v, C: Control>(
+        self,
+        tx: &'v View<'p, C>,
+        prefix: &[u8],
+    ) -> Range<'v, 'p, K, V, C> {
+        let end = match prefix.iter().rposition(|&byte| byte != u8::MAX) {
+            Some(last) => {
+                let mut after = prefix[..=last].to_vec();
+                after[last] += 1;
+                Bound::Excluded(after)
+            }
+            None => Bound::Unbounded,
+        };
+        self.range_of(tx, Bound::Included(prefix.to_vec()), end)
+    }
+
+    pub(crate) fn range_of<'v, C: Control>(
+        self,
+        tx: &'v View<'p, C>,
+        from: Bound<Vec<u8>>,
+        to: Bound<Vec<u8>>,
+    ) -> Range<'v, 'p, K, V, C> {
+        let (front, back) = (Batch::default(), Batch::default());
+        Range { tx, map: self, from, to, front, back, batch: 4, walk: Walk::default(), is_over: false }
+    }
+
+    /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.insert(tx, &7u64, &"seven".to_string())?;
+    /// assert!(map.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, LINE_BYTES / 8, "OrderedMap", Look::Typed(Self::look))
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        survey(checker, at, (Self::TAG, Self::INLINE), &mut |checker, at, key, words, bytes| {
+            look_at_pair::<K, V>(checker, at, key, words, bytes)
+        })
+    }
+
+    /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of
+    /// this handle dangles from then on.
+    ///
+    /// One transaction has to hold all of it: a large map is emptied by several that remove keys.
+    ///
+    /// # Errors
+    /// As [`OrderedMap::insert`].
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        // Their collections are destroyed when the map is no more: in a circle the next one finds it gone.
+        let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };
+        tx.words(|tx| {
+            let tree = self.first_layer_to_write(tx)?;
+            if tx.read(self.number())? != 0 {
+                return Err(
+                    tx.fail(Error::Parameter("a table is deleted by its catalogue: Tables::delete".into()))
+                );
+            }
+            self.destroy_layer(tx, &mut Walk::default(), tree, 0)?;
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })?;
+        values.iter().try_for_each(|(_, value)| replaced(tx, value, None))
+    }
+
+    fn destroy_layer(
+        self,
+        tx: &mut impl Transaction,
+        walk: &mut Walk,
+        tree: Tree,
+        depth: usize,
+    ) -> Result<(), Abort> {
+        if depth > MAX_KEY_BYTES / 8 {
+            return Err(invalid(tx, self.raw.at, "OrderedMap"));
+        }
+        let mut slots = Vec::new();
+        if !Self::INLINE {
+            tree.scan_in(tx, walk, .., |_, slot| {
+                slots.push(slot);
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        for slot in slots {
+            match Slot::load(tx, slot)? {
+                Slot::Entry(entry) => tx.free(entry.at)?,
+                Slot::Layer(header) => {
+                    let next = layer_to_write(tx, header)?;
+                    self.destroy_layer(tx, walk, next, depth + 1)?;
+                    tx.free(header)?;
+                }
+            }
+        }
+        tree.destroy_in(tx, walk)
+    }
+}
+
+impl<'p, K: Key, V: Persist<'p>> Map<'p, K, V> for OrderedMap<'p, K, V> {
+    fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>> {
+        OrderedMap::get(self, tx, key)
+    }
+    fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
+        OrderedMap::insert(self, tx, key, value)
+    }
+    fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>> {
+        OrderedMap::remove(self, tx, key)
+    }
+}

@@ -1,0 +1,722 @@
+//! A vector that grows without moving its elements.
+//!
+//! ```text
+//! header      word 0 tag · word 1 length · word 2 address of the directory · word 3 its slots
+//! directory   word 0 tag · then a word for each segment: its address, 0 if it was never needed
+//! segment k   word 0 tag · then 8 * 2^k - 1 elements
+//! ```
+
+use std::marker::PhantomData;
+
+use crate::value::check::{Checker, Element, Look};
+use crate::value::persist::{Fixed, Persist, Stored, replaced};
+use crate::value::pointer::{
+    check_block, check_tagged, handle, invalid, no_value, persist_handle, read_tagged,
+};
+use crate::value::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::bytes::check_room;
+use strandline_core::structures::type_layout as layout;
+use strandline_core::structures::{Survey, Walk, with_buffer};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+pub(crate) const HEADER_WORDS: usize = 4;
+const LENGTH: u64 = 1;
+const DIRECTORY: u64 = 2;
+const SLOTS: u64 = 3;
+/// The name of segments in errors of a [`Walk`].
+const SEGMENT: &str = "a vector's segment";
+/// Elements in segment 0, and slots in a new directory.
+const FIRST: u64 = 8;
+const FIRST_SLOTS: u64 = 3;
+/// With so many segments there are more elements than bytes in any pool.
+const MAX_SLOTS: u64 = 47;
+
+handle! {
+    /// A vector of values of one type. Every operation takes the same time whatever the length; growing moves no
+    /// elements, so that a transaction stays small.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let path = example::path();
+    /// #[derive(Persist)]
+    /// struct Journal<'p> {
+    ///     lines: Vector<'p, u64>,
+    /// }
+    ///
+    /// let store = Store::<Journal>::create(&path, &Options::default(), |tx| {
+    ///     Ok(Journal { lines: Vector::new(tx)? })
+    /// })?;
+    /// store.update(|tx, root| {
+    ///     let lines = root.get(tx)?.lines;
+    ///     lines.push(tx, &3)?;
+    ///     lines.push(tx, &5)
+    /// })?;
+    /// let sum: u64 = store.view(|tx, root| root.get(tx)?.lines.iter(tx)?.sum())?;
+    /// assert_eq!(sum, 8);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    Vector<T>, "Vector"
+}
+
+persist_handle!('p, Vector<T: Persist<'p>>, "Vector", owned: true);
+
+/// A vector's header.
+#[derive(Clone, Copy)]
+struct Header {
+    length: u64,
+    directory: PersistentAddress,
+    slots: u64,
+}
+
+/// The segment of an element, and its number there.
+fn place(index: u64) -> (u64, u64) {
+    // By the elements alone, without the tags, which may make it one more.
+    let least: u64 = (index / FIRST + 1).ilog2().into();
+    let segment = least + u64::from(index >= first_of(least + 1));
+    (segment, index - first_of(segment))
+}
+
+/// The index of the first element of a segment, and so the room in the segments before it.
+fn first_of(segment: u64) -> u64 {
+    FIRST * ((1 << segment) - 1) - segment
+}
+
+/// The tags of a vector's blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tags {
+    pub header: u64,
+    directory: u64,
+    segment: u64,
+}
+
+impl Tags {
+    /// Those of a vector whose elements have this layout.
+    pub const fn of(element: u64) -> Self {
+        const fn tag(name: &str, element: u64) -> u64 {
+            layout::tag(layout::field(layout::begin(name, 1), "", element))
+        }
+        Self {
+            header: tag("Vector", element),
+            directory: tag("Vector directory", element),
+            segment: tag("Vector segment", element),
+        }
+    }
+}
+
+/// Words of segment `segment`, whose elements have `each`.
+fn segment_words(segment: u64, each: u64) -> u64 {
+    (FIRST << segment).saturating_mul(each.max(1))
+}
+
+fn header(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<Header, Abort> {
+    let [_, length, directory, slots] = read_tagged::<HEADER_WORDS>(tx, at, tag, "Vector")?;
+    if slots > MAX_SLOTS || length > first_of(slots) {
+        return Err(invalid(tx, at, "Vector"));
+    }
+    Ok(Header { length, directory: PersistentAddress::new(directory), slots })
+}
+
+/// Looks the vector at `at` over, whose elements have `each` words, and hands them on.
+pub(crate) fn survey<'v, 'p>(
+    checker: &mut Checker<'v, 'p>,
+    at: PersistentAddress,
+    tags: Tags,
+    each: u64,
+    element: Element<'_, 'v, 'p>,
+) -> Result<()> {
+    let Some(header) = checker.read(|tx| header(tx, at, tags.header))? else { return Ok(()) };
+    let directory = header.directory;
+    if header.slots == 0
+        || !checker.tagged(directory, 1 + header.slots, tags.directory, "a vector's directory")?
+    {
+        return Ok(());
+    }
+    let mut words = Vec::new();
+    for slot in 0..header.slots {
+        let Some(first) = checker.read(|tx| tx.read(directory.word(1 + slot)))? else { continue };
+        let used = header.length.clamp(first_of(slot), first_of(slot + 1)) - first_of(slot);
+        if first == 0 {
+            if used > 0 {
+                checker.damaged(format!("the vector at {:#x} lacks segment {slot}", at.offset()));
+            }
+            continue;
+        }
+        let first = PersistentAddress::new(first);
+        if !checker.tagged(first, segment_words(slot, each), tags.segment, SEGMENT)? {
+            continue;
+        }
+        // There is room for one.
+        words.resize(each as usize, 0);
+        for number in 0..used {
+            let at = first.word(1 + number * each);
+            if checker.read(|tx| tx.read_range(at, &mut words))?.is_some() {
+                element(checker, at, &words, 8 * each)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl<'p, T: Persist<'p>> Vector<'p, T> {
+    const TAGS: Tags = Tags::of(T::LAYOUT);
+    const TAG: u64 = Self::TAGS.header;
+    const DIRECTORY_TAG: u64 = Self::TAGS.directory;
+    const SEGMENT_TAG: u64 = Self::TAGS.segment;
+
+    /// Words of an element.
+    const EACH: u64 = layout::size(T::SIZE) as u64;
+
+    /// Words of segment `segment`.
+    fn segment_words(segment: u64) -> u64 {
+        segment_words(segment, Self::EACH)
+    }
+
+    /// Refuses a directory that is no block of so many slots, or that leads to a segment which is none.
+    fn check_to_read(
+        tx: &mut impl Transaction,
+        header: Header,
+        segment: u64,
+    ) -> Result<PersistentAddress, Abort> {
+        check_room(tx, header.directory, 1 + header.slots)?;
+        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
+        check_room(tx, first, Self::segment_words(segment))?;
+        Ok(first)
+    }
+
+    /// Creates an empty vector.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self>
+    where
+        T: Fixed<'p>,
+    {
+        tx.words(|tx| {
+            let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+            tx.write_range(at, &[Self::TAG, 0, 0, 0])?;
+            Ok(Self::at(at))
+        })
+    }
+
+    fn header(self, tx: &mut impl Read) -> Result<Header, Abort> {
+        header(tx, self.raw.at, Self::TAG)
+    }
+
+    /// As `header`, for a caller that will write.
+    fn header_to_write(self, tx: &mut impl Transaction) -> Result<Header, Abort> {
+        check_block(tx, self.raw.at, HEADER_WORDS, Self::NAME)?;
+        self.header(tx)
+    }
+
+    fn element(tx: &mut impl Transaction, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
+        let (segment, number) = place(index);
+        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
+        Ok(first.word(1 + number.saturating_mul(Self::EACH)))
+    }
+
+    /// The first word of segment `segment`, which is at `at`, if it is one that may be written or freed.
+    fn check_segment(tx: &mut impl Transaction, at: PersistentAddress, segment: u64) -> Result<(), Abort> {
+        check_tagged(tx, at, Self::segment_words(segment), Self::SEGMENT_TAG, "Vector segment")
+    }
+
+    /// The same of the directory.
+    fn check_directory(tx: &mut impl Transaction, header: Header) -> Result<(), Abort> {
+        check_tagged(tx, header.directory, 1 + header.slots, Self::DIRECTORY_TAG, "Vector directory")
+    }
+
+    /// The place of an element that may be written.
+    fn element_to_write(
+        tx: &mut impl Transaction,
+        header: Header,
+        index: u64,
+    ) -> Result<PersistentAddress, Abort> {
+        let (segment, number) = place(index);
+        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
+        Self::check_segment(tx, first, segment)?;
+        Ok(first.word(1 + number.saturating_mul(Self::EACH)))
+    }
+
+    fn load(self, tx: &mut impl Transaction, header: Header, index: u64) -> Result<T, Abort> {
+        let at = Self::element(tx, header, index)?;
+        with_buffer(Self::EACH, |words| {
+            tx.read_range(at, words)?;
+            T::load(&mut &*words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
+        })
+    }
+
+    fn write(tx: &mut impl Transaction, at: PersistentAddress, value: &T) -> Result<(), Abort> {
+        with_buffer(Self::EACH, |words| {
+            value.store(words);
+            tx.write_range(at, words)
+        })
+    }
+
+    fn outside(tx: &mut impl Transaction, index: u64, length: u64) -> Abort {
+        tx.fail(Error::Parameter(format!("element {index} of a vector of {length} elements")))
+    }
+
+    /// Number of elements.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`]: the vector was destroyed; a conflict.
+    pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
+        tx.words(|tx| Ok(self.header(tx)?.length))
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
+        Ok(self.len(tx)? == 0)
+    }
+
+    /// Element `index`, if there is one.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [3u64, 5])?;
+    /// assert_eq!((vector.get(tx, 1)?, vector.get(tx, 2)?), (Some(5), None));
+    /// assert_eq!((vector.last(tx)?, vector.len(tx)?), (Some(5), 2));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn get(self, tx: &View<'p, impl Control>, index: u64) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let header = self.header(tx)?;
+            if index < header.length { self.load(tx, header, index).map(Some) } else { Ok(None) }
+        })
+    }
+
+    /// The last element, if there is one.
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let header = self.header(tx)?;
+            match header.length.checked_sub(1) {
+                Some(last) => self.load(tx, header, last).map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+
+    /// Replaces element `index`; returns what it was. Collections in it that are not in `value` are destroyed.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.push(tx, &3u64)?;
+    /// assert_eq!(vector.set(tx, 0, &4)?, 3);
+    /// assert_eq!(vector.get(tx, 0)?, Some(4));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: there is no such element; as [`Vector::push`].
+    pub fn set(self, tx: &Tx<'p, impl Control>, index: u64, value: &T) -> Result<T> {
+        let old = self.exchange(tx, index, value)?;
+        replaced(tx, &old, Some(value))?;
+        Ok(old)
+    }
+
+    /// Replaces an element, whose collections stay.
+    fn exchange(self, tx: &Tx<'p, impl Control>, index: u64, value: &T) -> Result<T> {
+        tx.words(|tx| {
+            let header = self.header_to_write(tx)?;
+            if index >= header.length {
+                return Err(Self::outside(tx, index, header.length));
+            }
+            let old = self.load(tx, header, index)?;
+            let at = Self::element_to_write(tx, header, index)?;
+            Self::write(tx, at, value)?;
+            Ok(old)
+        })
+    }
+
+    /// Appends an element.
+    ///
+    /// # Errors
+    /// The pool is full; as [`Vector::len`]; a full log.
+    pub fn push(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
+        tx.words(|tx| {
+            let mut header = self.header_to_write(tx)?;
+            let (segment, number) = place(header.length);
+            if segment >= header.slots {
+                header = self.grow_directory(tx, header)?;
+            }
+            let slot = header.directory.word(1 + segment);
+            let mut first = PersistentAddress::new(tx.read(slot)?);
+            if first.is_null() {
+                Self::check_directory(tx, header)?;
+                first = tx.alloc(Self::segment_words(segment).saturating_mul(8))?;
+                tx.write(first, Self::SEGMENT_TAG)?;
+                tx.write(slot, first.offset())?;
+            } else {
+                Self::check_segment(tx, first, segment)?;
+            }
+            Self::write(tx, first.word(1 + number.saturating_mul(Self::EACH)), value)?;
+            tx.write(self.raw.at.word(LENGTH), header.length + 1)
+        })
+    }
+
+    #[cold]
+    fn grow_directory(self, tx: &mut impl Transaction, header: Header) -> Result<Header, Abort> {
+        let slots = (2 * header.slots + 1).clamp(FIRST_SLOTS, MAX_SLOTS);
+        if slots == header.slots {
+            return Err(tx.fail(Error::Parameter("the vector cannot grow any further".into())));
+        }
+        let mut words = [0; 1 + MAX_SLOTS as usize];
+        if header.slots > 0 {
+            Self::check_directory(tx, header)?;
+            tx.read_range(header.directory, &mut words[..=header.slots as usize])?;
+        }
+        words[0] = Self::DIRECTORY_TAG;
+        let directory = tx.alloc(8 * (1 + slots))?;
+        tx.write_range(directory, &words[..=slots as usize])?;
+        tx.write_range(self.raw.at.word(DIRECTORY), &[directory.offset(), slots])?;
+        if header.slots > 0 {
+            tx.write(header.directory, 0)?;
+            tx.free(header.directory)?;
+        }
+        debug_assert_eq!(SLOTS, DIRECTORY + 1);
+        Ok(Header { directory, slots, ..header })
+    }
+
+    /// Appends all of `values`.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn extend(self, tx: &Tx<'p, impl Control>, values: impl IntoIterator<Item = T>) -> Result<()> {
+        values.into_iter().try_for_each(|value| self.push(tx, &value))
+    }
+
+    /// Takes the last element, if there is one. Its memory stays with the vector.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, ['a', 'b'])?;
+    /// assert_eq!(vector.pop(tx)?, Some('b'));
+    /// assert_eq!((vector.pop(tx)?, vector.pop(tx)?), (Some('a'), None));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
+        tx.words(|tx| {
+            let header = self.header_to_write(tx)?;
+            let Some(last) = header.length.checked_sub(1) else { return Ok(None) };
+            let value = self.load(tx, header, last)?;
+            tx.write(self.raw.at.word(LENGTH), last)?;
+            Ok(Some(value))
+        })
+    }
+
+    /// Takes element `index` out; the last one takes its place.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [1u64, 2, 3])?;
+    /// assert_eq!(vector.swap_remove(tx, 0)?, 1);
+    /// let left: Vec<u64> = vector.iter(tx)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(left, [3, 2]);
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::set`].
+    pub fn swap_remove(self, tx: &Tx<'p, impl Control>, index: u64) -> Result<T> {
+        let length = self.len(tx)?;
+        if index >= length {
+            return tx.words(|tx| Err(Self::outside(tx, index, length)));
+        }
+        let Some(last) = self.pop(tx)? else { return Err(Error::Interrupted) };
+        if index + 1 == length { Ok(last) } else { self.exchange(tx, index, &last) }
+    }
+
+    /// Swaps two elements.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [1u64, 2])?;
+    /// vector.swap(tx, 0, 1)?;
+    /// assert_eq!(vector.get(tx, 0)?, Some(2));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::set`].
+    pub fn swap(self, tx: &Tx<'p, impl Control>, one: u64, other: u64) -> Result<()> {
+        tx.words(|tx| {
+            let header = self.header_to_write(tx)?;
+            if one.max(other) >= header.length {
+                return Err(Self::outside(tx, one.max(other), header.length));
+            }
+            let (first, second) = (self.load(tx, header, one)?, self.load(tx, header, other)?);
+            let one = Self::element_to_write(tx, header, one)?;
+            let other = Self::element_to_write(tx, header, other)?;
+            Self::write(tx, one, &second)?;
+            Self::write(tx, other, &first)
+        })
+    }
+
+    /// Removes the elements from `length` on. Their memory stays with the vector; collections in them are destroyed.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, 0..10u64)?;
+    /// vector.truncate(tx, 2)?;
+    /// assert_eq!(vector.last(tx)?, Some(1));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn truncate(self, tx: &Tx<'p, impl Control>, length: u64) -> Result<()> {
+        self.destroy_elements(tx, length)?;
+        tx.words(|tx| {
+            if length < self.header_to_write(tx)?.length {
+                tx.write(self.raw.at.word(LENGTH), length)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The elements that the vector has now, in order, from either end. Each is read when it is asked for; one that
+    /// has been removed meanwhile is not returned.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.extend(tx, [1u64, 2, 3])?;
+    /// let backwards: Vec<u64> = vector.iter(tx)?.rev().collect::<Result<_, _>>()?;
+    /// assert_eq!(backwards, [3, 2, 1]);
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vector::len`].
+    pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
+        let length = self.len(tx)?;
+        Ok(Iter {
+            tx,
+            vector: self,
+            next: 0,
+            end: length,
+            segments: [None; 2],
+            walk: Walk::default(),
+            element: PhantomData,
+        })
+    }
+
+    /// Removes all elements and gives their memory back. Collections in them are destroyed.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        self.destroy_elements(tx, 0)?;
+        tx.words(|tx| {
+            self.free_elements(tx)?;
+            tx.write_range(self.raw.at.word(LENGTH), &[0; 3])
+        })
+    }
+
+    /// Destroys the collections in the elements from `first` on.
+    fn destroy_elements(self, tx: &Tx<'p, impl Control>, first: u64) -> Result<()> {
+        if !T::OWNS {
+            return Ok(());
+        }
+        let mut elements = self.iter(tx)?;
+        elements.next = first.min(elements.end);
+        elements.try_for_each(|element| replaced(tx, &element?, None))
+    }
+
+    fn free_elements(self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        let header = self.header_to_write(tx)?;
+        if header.slots == 0 {
+            return Ok(());
+        }
+        Self::check_directory(tx, header)?;
+        for slot in 0..header.slots {
+            let segment = PersistentAddress::new(tx.read(header.directory.word(1 + slot))?);
+            if !segment.is_null() {
+                Self::check_segment(tx, segment, slot)?;
+                tx.write(segment, 0)?;
+                tx.free(segment)?;
+            }
+        }
+        tx.write(header.directory, 0)?;
+        tx.free(header.directory)
+    }
+
+    /// Looks the vector and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let vector = Vector::new(tx)?;
+    /// vector.push(tx, &5u64)?;
+    /// assert!(vector.check(tx)?.is_empty());
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| self.reach(checker))
+    }
+
+    fn reach(self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, HEADER_WORDS as u64, Self::NAME, Look::Typed(Self::look))
+    }
+
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        survey(checker, at, Self::TAGS, Self::EACH, &mut |checker, at, mut words, _| {
+            match T::load(&mut words, Stored::new()) {
+                Ok(value) => value.visit(checker)?,
+                Err(_) => checker.damaged(no_value(at, T::NAME)),
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives the vector's memory back. What its elements point to stays. Every copy of this handle dangles from
+    /// then on.
+    ///
+    /// # Errors
+    /// As [`Vector::push`].
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        // Their collections are destroyed when the vector is no more: in a circle the next one finds it gone.
+        let elements = if T::OWNS { self.iter(tx)?.collect::<Result<Vec<_>>>()? } else { Vec::new() };
+        tx.words(|tx| {
+            self.free_elements(tx)?;
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)
+        })?;
+        elements.iter().try_for_each(|element| replaced(tx, element, None))
+    }
+}
+
+/// The elements of a [`Vector`].
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// #[derive(Persist)]
+/// struct Journal<'p> {
+///     lines: Vector<'p, u64>,
+/// }
+///
+/// let store = Store::<Journal>::create(&path, &options, |tx| {
+///     let lines = Vector::new(tx)?;
+///     (10..15).try_for_each(|line| lines.push(tx, &line))?;
+///     Ok(Journal { lines })
+/// })?;
+/// // The last two.
+/// let last = store.view(|tx, root| {
+///     root.get(tx)?.lines.iter(tx)?.rev().take(2).collect::<strandline::Result<Vec<_>>>()
+/// })?;
+/// assert_eq!(last, [14, 13]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub struct Iter<'v, 'p, T, C: Control = Stm> {
+    tx: &'v View<'p, C>,
+    vector: Vector<'p, T>,
+    next: u64,
+    end: u64,
+    /// The segments that were found to be whole: at the front and at the back.
+    segments: [Option<u64>; 2],
+    walk: Walk,
+    element: PhantomData<T>,
+}
+
+impl<'p, T: Persist<'p>, C: Control> Iter<'_, 'p, T, C> {
+    /// The element at `index`, or the vector's length if that is not greater.
+    fn at(&mut self, index: u64, end: usize) -> Result<Result<T, u64>> {
+        let (vector, segment) = (self.vector, place(index).0);
+        let is_new = self.segments[end].replace(segment) != Some(segment);
+        self.tx.begin_step(&mut self.walk);
+        let walk = &mut self.walk;
+        let element = self.tx.words(|tx| {
+            let header = vector.header(tx)?;
+            if index >= header.length {
+                return Ok(Err(header.length));
+            }
+            if is_new {
+                let first = Vector::<T>::check_to_read(tx, header, segment)?;
+                walk.visit(tx, SEGMENT, first, Vector::<T>::segment_words(segment))?;
+            }
+            vector.load(tx, header, index).map(Ok)
+        });
+        match &element {
+            Ok(Ok(_)) => {}
+            // The segment was not checked.
+            Ok(Err(_)) => self.segments[end] = None,
+            Err(_) => self.end = self.next,
+        }
+        element
+    }
+}
+
+impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
+    type Item = Result<T>;
+    fn next(&mut self) -> Option<Result<T>> {
+        if self.next == self.end {
+            return None;
+        }
+        self.next += 1;
+        match self.at(self.next - 1, 0) {
+            Ok(Ok(element)) => Some(Ok(element)),
+            // The vector has become shorter.
+            Ok(Err(_)) => {
+                self.end = self.next;
+                None
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl<'p, T: Persist<'p>, C: Control> DoubleEndedIterator for Iter<'_, 'p, T, C> {
+    fn next_back(&mut self) -> Option<Result<T>> {
+        while self.next < self.end {
+            self.end -= 1;
+            match self.at(self.end, 1) {
+                Ok(Ok(element)) => return Some(Ok(element)),
+                // The vector has become shorter: what is left of it comes next.
+                Ok(Err(length)) => self.end = self.end.min(length).max(self.next),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        None
+    }
+}
+
+debug_as_name! { Iter<'_, '_; T> }

@@ -1,0 +1,129 @@
+//! Stores whose types the program does not know.
+
+use std::path::Path;
+
+use crate::described::Shown;
+use crate::store::Store;
+use crate::store::root;
+use crate::value::check::{Checker, LostMemory, Show};
+use crate::value::persist::{Fixed, Root};
+use crate::value::schema::Schema;
+use crate::value::transaction::Control;
+use crate::value::values::Any;
+use strandline_core::engine::Stm;
+use strandline_core::error::{Error, Result};
+use strandline_core::file::Options;
+use strandline_core::memory::Native;
+
+/// A root of a type that is not known.
+struct Unknown;
+
+impl Root for Unknown {
+    type At<'p> = Any<true>;
+}
+
+// SAFETY: it says that it has a size.
+unsafe impl Fixed<'_> for Any<true> {}
+
+/// A pool with a typed root, opened for reading by a program that does not know its types: the pool itself says what they are.
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// #[derive(Persist)]
+/// struct Shop<'p> {
+///     sold: u64,
+///     stock: OrderedMap<'p, String, u64>,
+/// }
+///
+/// let shop = Store::<Shop>::create(&path, &options, |tx| {
+///     let stock = OrderedMap::new(tx)?;
+///     stock.insert(tx, &"apples".to_string(), &40)?;
+///     Ok(Shop { sold: 2, stock })
+/// })?;
+/// shop.close()?;
+///
+/// // Another program.
+/// let pool = DynamicStore::<Stm>::open_read_only(&path, &options)?;
+/// assert_eq!(pool.schema()?.root, "Shop");
+/// assert!(pool.check()?.is_empty());
+/// assert_eq!(pool.lost_memory()?.blocks, 0);
+/// let mut rows = Vec::new();
+/// pool.dump(|shown| {
+///     if let Shown::Row { key: Some(key), value } = shown {
+///         rows.push((key, value));
+///     }
+///     Ok(())
+/// })?;
+/// assert_eq!(rows, [(Dynamic::Text("apples".into()), Dynamic::Unsigned(40))]);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub struct DynamicStore<C: Control<Memory = Native> = Stm> {
+    store: Store<Unknown, C>,
+}
+
+impl<C: Control<Memory = Native>> DynamicStore<C> {
+    /// Opens the pool at `path` for reading only.
+    ///
+    /// # Errors
+    /// As [`Store::open_read_only`], but that its root is of another type.
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Ok(Self { store: Store::open_read_only(path, options)? })
+    }
+
+    /// The root's type, and all that can be reached from it.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: the pool does not say; [`Error::Damaged`]: what it says is nothing.
+    pub fn schema(&self) -> Result<Schema> {
+        self.store.view(|tx, _| root::read_schema(tx))
+    }
+
+    /// Looks all that hangs from the root over for damage, as [`Store::check`], by what the pool says of its types. What is wrong is
+    /// returned, and nothing if all is well.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: no damage was found, but there are values that only the pool's program can read; as [`Store::view`].
+    pub fn check(&self) -> Result<Vec<String>> {
+        self.walk(None)
+    }
+
+    /// What is allocated and cannot be reached from the root, as [`Store::lost_memory`].
+    ///
+    /// # Errors
+    /// As [`Store::lost_memory`]; [`Error::Unsupported`], as for [`DynamicStore::check`].
+    pub fn lost_memory(&self) -> Result<LostMemory> {
+        self.store.lost_memory()
+    }
+
+    /// Shows the root, and all that hangs from it: each value, collection and table once, where it is met first. What a pointer or a
+    /// collection leads to is shown behind the value that it is a part of, in which it is an address ([`Dynamic::Handle`]). Damage is
+    /// left out, and returned.
+    ///
+    /// [`Dynamic::Handle`]: crate::Dynamic::Handle
+    ///
+    /// # Errors
+    /// What `show` returns, and nothing more is shown then; [`Error::TableTypes`]: a table is under migration; as
+    /// [`DynamicStore::check`].
+    pub fn dump(&self, mut show: impl FnMut(Shown) -> Result<()>) -> Result<Vec<String>> {
+        self.walk(Some(&mut show))
+    }
+
+    fn walk(&self, mut show: Option<&mut dyn FnMut(Shown) -> Result<()>>) -> Result<Vec<String>> {
+        let done = self.store.view(|tx, root| {
+            let show = show.as_mut().map(|show| &mut **show as Show<'_>);
+            Checker::run_described(tx, show, |checker| root::visit::<Unknown, C>(tx, root, checker))
+        });
+        match done {
+            // What stands in the way of the walk is damage, too.
+            Err(error @ (Error::Damaged(_) | Error::Dangling { .. })) => Ok(vec![error.to_string()]),
+            done => done,
+        }
+    }
+}
+
+impl<C: Control<Memory = Native>> std::fmt::Debug for DynamicStore<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DynamicStore").field("path", &self.store.path()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,579 @@
+//! A database: named tables in a file.
+
+pub(crate) mod dynamic_store;
+pub(crate) mod export;
+pub(crate) mod migrate;
+pub(crate) mod table;
+pub(crate) mod tables;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Key;
+use crate::store::snapshot::Snapshot;
+use crate::store::{Later, Store};
+use crate::value::check::LostMemory;
+use crate::value::transaction::{Control, Tx, View};
+use migrate::Convert;
+use strandline_core::engine::{SnapshotUsage, Stm};
+use strandline_core::error::{Error, Result};
+use strandline_core::file::{BackupReport, CompactReport, Options, Recovery, SpaceUsage, Ticket};
+use strandline_core::heap::HeapUsage;
+use strandline_core::memory::Native;
+use table::{Handle, MultimapTable, QueueTable, Table, Value};
+use tables::{Form, MoveSome, Place, QueueOf, TableDescription, TableOf, Tables};
+
+/// Named tables in a file, with transactions over all of them.
+///
+/// ```
+/// use strandline::Database;
+///
+/// # let path = strandline::example::path();
+/// let db = Database::open(&path)?; // makes the file if there is none
+/// let ages = db.table::<String, u32>("ages")?; // and the table
+///
+/// // All of it happens, or nothing; when `write` returns, it is on the disk.
+/// db.write(|tx| {
+///     ages.insert(tx, "ann", &41)?;
+///     ages.insert(tx, "bob", &29)?;
+///     Ok(())
+/// })?;
+/// assert_eq!(db.read(|tx| ages.get(tx, "ann"))?, Some(41));
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
+/// Values are numbers, strings, tuples, vectors, options and what `#[derive(Persist)]` makes of your own types; keys the same with
+/// `#[derive(Key)]`. A database can be shared by threads (`&Database`, or in an `Arc`). Transactions run concurrently and are
+/// serializable: after a conflict one of them runs again, so its closure must have no side effects that cannot be repeated.
+///
+/// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same database returns
+/// [`Error::Nested`] and does nothing, however large the transaction is: all but [`catalogue`](Database::catalogue), [`path`](Database::path),
+/// [`recovery`](Database::recovery), [`space`](Database::space), [`snapshot_usage`](Database::snapshot_usage), and
+/// [`later`](Database::later), whose `write` returns it.
+///
+/// It is a [`Store`] whose root is [`Tables`], and can be opened as one.
+pub struct Database<C: Control<Memory = Native> = Stm> {
+    store: Store<Tables<'static>, C>,
+    /// Counts the databases of this process, so that no table of one is used in another.
+    number: u64,
+}
+
+/// The number of the last database that was opened.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+impl Database {
+    /// Opens the database in the file at `path`; makes it if there is no such file. There is a second file beside it, `path.log`.
+    ///
+    /// # Errors
+    /// As [`Database::open_with`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path, &Options::default())
+    }
+
+    /// An empty database in memory, for tests: nothing of it remains.
+    ///
+    /// ```
+    /// use strandline::Database;
+    ///
+    /// let db = Database::in_memory()?;
+    /// let squares = db.table::<u64, u64>("squares")?;
+    /// db.write(|tx| (0..10).try_for_each(|n| squares.insert(tx, &n, &(n * n)).map(drop)))?;
+    /// assert_eq!(db.read(|tx| squares.get(tx, &7))?, Some(49));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory, or the process has too many files open.
+    pub fn in_memory() -> Result<Self> {
+        Self::in_memory_with(&Options::default())
+    }
+}
+
+impl<C: Control<Memory = Native>> Database<C> {
+    fn over(store: Store<Tables<'static>, C>) -> Self {
+        Self { store, number: 1 + LAST.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// As [`Database::open`], as `options` say, and with a control of one's own choice.
+    ///
+    /// ```
+    /// use strandline::{Database, Options, SingleWriter};
+    ///
+    /// # let path = strandline::example::path();
+    /// // One transaction writes at a time: none is in another's way, and none begins anew for it.
+    /// let db = Database::<SingleWriter>::open_with(&path, &Options::default())?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The file cannot be read or written, is no database, is damaged, of a later format, or open in another process;
+    /// [`Error::RootLayout`]: it is a store with a root of its own type.
+    pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Store::<Tables<'static>, C>::open_or_create(path, options, |tx| Tables::new(tx)).map(Self::over)
+    }
+
+    /// Opens the database at `path` for reading only, beside any number of other readers and no writer.
+    ///
+    /// # Errors
+    /// As [`Database::open_with`]; there is no such file.
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Store::open_read_only(path, options).map(Self::over)
+    }
+
+    /// As [`Database::in_memory`], with a control of one's own choice. The options' domain does not matter.
+    ///
+    /// # Errors
+    /// As [`Database::in_memory`].
+    pub fn in_memory_with(options: &Options) -> Result<Self> {
+        Store::<Tables<'static>, C>::create_in_memory(options, |tx| Tables::new(tx)).map(Self::over)
+    }
+
+    pub(crate) fn store(&self) -> &Store<Tables<'static>, C> {
+        &self.store
+    }
+
+    #[cfg(feature = "observed")]
+    pub(crate) fn store_mut(&mut self) -> &mut Store<Tables<'static>, C> {
+        &mut self.store
+    }
+
+    /// Finds a table, or makes it.
+    #[track_caller]
+    fn handle(
+        &self,
+        name: &str,
+        find: impl for<'p> Fn(Tables<'p>, &View<'p, C>) -> Result<Option<Place>>,
+        open: impl for<'p> Fn(Tables<'p>, &Tx<'p, C>) -> Result<Place>,
+    ) -> Result<Handle> {
+        let found = self.store.view(|tx, root| find(root.get(tx)?, tx))?;
+        self.handle_of(name, found, open)
+    }
+
+    #[track_caller]
+    fn handle_of(
+        &self,
+        name: &str,
+        found: Option<Place>,
+        open: impl for<'p> Fn(Tables<'p>, &Tx<'p, C>) -> Result<Place>,
+    ) -> Result<Handle> {
+        let (at, number) = match found {
+            Some(place) => place,
+            None => match self.store.update(|tx, root| open(root.get(tx)?, tx)) {
+                Err(Error::ReadOnly) => return Err(Error::NoTable(name.to_owned())),
+                done => done?,
+            },
+        };
+        Ok(Handle::new(self.number, at, number, name))
+    }
+
+    /// The table `name`, which is made if it is not there: an ordered map from `K` to `V`. It is for this database's
+    /// transactions, and can be kept and cloned.
+    ///
+    /// If its values are of an earlier version of `V`, they are converted to the present one: fields that were removed are dropped,
+    /// numbers may have become wider, and attributes say the rest. The versions of all types that have changed must have been raised,
+    /// that of a type which contains a changed one too. The conversion rewrites the whole table before this returns, and cannot be
+    /// undone; handles that were opened before return [`Error::NoTable`] from then on. After a crash the next call resumes it.
+    ///
+    /// ```
+    /// # mod before {
+    /// #     #[derive(strandline::Persist)]
+    /// #     pub struct Person { pub age: u8, pub fax: String }
+    /// # }
+    /// use strandline::{Database, Persist};
+    ///
+    /// // It was `struct Person { age: u8, fax: String }`.
+    /// #[derive(Debug, PartialEq, Persist)]
+    /// #[persist(version = 2)]
+    /// struct Person {
+    ///     #[persist(was = "age")]
+    ///     years: u32,
+    ///     #[persist(default)]
+    ///     towns: Vec<String>,
+    /// }
+    ///
+    /// # let db = Database::in_memory()?;
+    /// # let before = db.table::<u64, before::Person>("people")?;
+    /// # db.write(|tx| before.insert(tx, &1, &before::Person { age: 41, fax: "12".into() }))?;
+    /// let people = db.table::<u64, Person>("people")?;
+    /// let first = db.read(|tx| people.get(tx, &1))?;
+    /// assert_eq!(first, Some(Person { years: 41, towns: vec![] }));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TableTypes`]: it holds other types, and these cannot become `K` and `V`: [`Database::migrate`] is for that; [`Error::NoTable`]: it is not there, and the database can only be read; as
+    /// [`Database::write`].
+    #[track_caller]
+    pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
+        let found = self.find_or_convert::<TableOf<K, V>>(name, || {
+            self.store.view(|tx, root| root.get(tx)?.find_place::<K, V>(tx, name))
+        })?;
+        self.handle_of(name, found, |tables, tx| tables.open_table::<K, V>(tx, name)).map(Table::of)
+    }
+
+    /// What is there; values of an earlier version become what is expected.
+    #[track_caller]
+    fn find_or_convert<F: Form>(
+        &self,
+        name: &str,
+        find: impl Fn() -> Result<Option<Place>>,
+    ) -> Result<Option<Place>>
+    where
+        for<'t> Convert<'t, F>: MoveSome,
+    {
+        match find() {
+            Err(refused @ Error::TableTypes { .. }) => match self.convert::<F>(name) {
+                Err(Error::ReadOnly) => Err(refused),
+                done => done.and_then(|()| find()),
+            },
+            found => found,
+        }
+    }
+
+    /// The multimap `name`, which is made if it is not there: each key has a sorted set of values. Both are key types, which do not change by themselves:
+    /// [`Database::migrate_multimap`] is for that.
+    ///
+    /// # Errors
+    /// [`Error::TableTypes`]: it holds other types; else as [`Database::table`].
+    #[track_caller]
+    pub fn multimap<K: Key, V: Key>(&self, name: &str) -> Result<MultimapTable<K, V>> {
+        let handle = self.handle(
+            name,
+            |tables, tx| tables.find_multimap::<K, V>(tx, name),
+            |tables, tx| tables.open_multimap::<K, V>(tx, name),
+        )?;
+        Ok(MultimapTable::of(handle))
+    }
+
+    /// The queue `name`, which is made if it is not there: first in, first out. Items of an earlier version of `T` are converted to the present one,
+    /// as a table's values are.
+    ///
+    /// # Errors
+    /// As [`Database::table`].
+    #[track_caller]
+    pub fn queue<T: Value>(&self, name: &str) -> Result<QueueTable<T>> {
+        let found = self.find_or_convert::<QueueOf<T>>(name, || {
+            self.store.view(|tx, root| root.get(tx)?.find_queue_place::<T>(tx, name))
+        })?;
+        self.handle_of(name, found, |tables, tx| tables.open_queue::<T>(tx, name)).map(QueueTable::of)
+    }
+
+    /// The catalogue, in a transaction of this database: for making, renaming and deleting tables together with what else the transaction
+    /// does.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let numbers = db.table::<u64, u64>("numbers")?;
+    /// db.write(|tx| {
+    ///     let tables = db.catalogue(tx)?;
+    ///     let texts = tables.table::<u64, String>(tx, "texts")?;
+    ///     for pair in numbers.drain::<u64, _>(tx, ..)? {
+    ///         let (key, number) = pair?;
+    ///         texts.insert(tx, &key, &number.to_string())?;
+    ///     }
+    ///     tables.delete(tx, "numbers")?;
+    ///     tables.rename(tx, "texts", "numbers")
+    /// })?;
+    /// assert!(db.table::<u64, String>("numbers").is_ok());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: the transaction is of another database; a conflict.
+    pub fn catalogue<'p>(&self, tx: &View<'p, C>) -> Result<Tables<'p>> {
+        if tx.database() != self.number {
+            return Err(Error::Parameter("the transaction is of another database".into()));
+        }
+        self.store.root_of(tx).get(tx)
+    }
+
+    /// All tables, multimaps and queues, by name, with their types.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// db.table::<u64, Vec<String>>("tags")?;
+    /// assert_eq!(db.list()?[0].value, "Vec<String>");
+    /// assert!(db.delete("tags")?);
+    /// assert!(db.list()?.is_empty());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::read`].
+    #[track_caller]
+    pub fn list(&self) -> Result<Vec<TableDescription>> {
+        self.store.view(|tx, root| root.get(tx)?.list(tx))
+    }
+
+    /// Deletes a table, multimap or queue with all that is in it; whether it was there. Whoever has it open finds
+    /// [`Error::NoTable`] then.
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    #[track_caller]
+    pub fn delete(&self, name: &str) -> Result<bool> {
+        self.store.update(|tx, root| root.get(tx)?.delete(tx, name))
+    }
+
+    /// Runs `body` as a transaction: all that it writes is there when this returns, for everybody and after a power failure
+    /// too, or nothing is. After a conflict with another transaction it runs again; only its last run has an effect. An error that it
+    /// returns rolls back, and is returned; [`Error::Aborted`] is for rolling back on purpose.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let accounts = db.table::<u64, i64>("accounts")?;
+    /// db.write(|tx| {
+    ///     accounts.insert(tx, &1, &100)?;
+    ///     accounts.insert(tx, &2, &0)
+    /// })?;
+    /// let moved = db.write(|tx| {
+    ///     let (from, to) = (accounts.get(tx, &1)?.unwrap_or(0), accounts.get(tx, &2)?.unwrap_or(0));
+    ///     accounts.insert(tx, &1, &(from - 500))?;
+    ///     accounts.insert(tx, &2, &(to + 500))?;
+    ///     if from < 500 { Err(Error::Aborted) } else { Ok(()) }
+    /// });
+    /// assert!(moved.is_err());
+    /// assert_eq!(db.read(|tx| accounts.get(tx, &1))?, Some(100));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error that `body` returned; what made the transaction fail: a full disk ([`Error::Full`], [`Error::Io`]), a transaction
+    /// inside another one of the same thread ([`Error::Nested`]), and others. It has changed nothing then. After [`Error::Poisoned`]
+    /// alone, when the device has failed, the outcome is unknown until the database is opened again.
+    #[track_caller]
+    pub fn write<T>(&self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<T> {
+        self.try_write(body)
+    }
+
+    /// As [`Database::write`], with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    #[track_caller]
+    pub fn try_write<T, E: From<Error>>(
+        &self,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.store.try_update(|tx, _| {
+            tx.belongs_to(self.number);
+            body(tx)
+        })
+    }
+
+    /// Transactions that do not wait for the disk: [`Store::later`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let path = example::path();
+    /// let db = Database::open(&path)?;
+    /// let log = db.queue::<String>("log")?;
+    /// let (_, ticket) = db.later().write(|tx| log.push(tx, "begun"))?;
+    /// ticket.wait()?; // until it is on the disk
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    pub fn later(&self) -> Later<&Self> {
+        Later(self)
+    }
+
+    /// Runs `body`, which can only read: it sees one state of the database, whatever others write meanwhile. After a conflict it runs a
+    /// second time; what must run once reads a [`Database::snapshot`].
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    #[track_caller]
+    pub fn read<T>(&self, body: impl for<'p> FnMut(&View<'p, C>) -> Result<T>) -> Result<T> {
+        self.try_read(body)
+    }
+
+    /// As [`Database::read`], with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    #[track_caller]
+    pub fn try_read<T, E: From<Error>>(
+        &self,
+        mut body: impl for<'p> FnMut(&View<'p, C>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.store.try_view(|tx, _| {
+            tx.belongs_to(self.number);
+            body(tx)
+        })
+    }
+
+    /// The database as it is now, for as long as what is returned exists: for reading much, or slowly, beside writers.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let squares = db.table::<u64, u64>("squares")?;
+    /// db.write(|tx| (0..4).try_for_each(|n| squares.insert(tx, &n, &(n * n)).map(drop)))?;
+    ///
+    /// let mut snapshot = db.snapshot()?;
+    /// let tx = snapshot.read();
+    /// for row in squares.iter(&tx)? {
+    ///     let (n, square) = row?;
+    ///     db.write(|tx| squares.insert(tx, &(n + 4), &0))?; // writers go on
+    ///     println!("{n}: {square}");
+    /// }
+    /// assert_eq!(squares.count(&tx)?, 4);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::snapshot`].
+    #[track_caller]
+    pub fn snapshot(&self) -> Result<DatabaseSnapshot<'_, C>> {
+        Ok(DatabaseSnapshot { inner: self.store.snapshot()?, number: self.number })
+    }
+
+    /// What the snapshots that exist take. It may be called inside a transaction.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
+        self.store.snapshot_usage()
+    }
+
+    /// Looks everything over for damage: blocks, links, lengths, the order of keys, that keys and values are of the types that the
+    /// database says, and what pointers in them lead to. What is wrong is returned, and nothing if all is well.
+    ///
+    /// # Errors
+    /// As [`Store::check`].
+    pub fn check(&self) -> Result<Vec<String>> {
+        self.store.check()
+    }
+
+    /// What is allocated and belongs to no table, nor hangs from a row of one, as [`Store::lost_memory`]: nothing, unless rows with pointers
+    /// were removed and what they led to was not.
+    ///
+    /// # Errors
+    /// As [`Store::lost_memory`].
+    pub fn lost_memory(&self) -> Result<LostMemory> {
+        self.store.lost_memory()
+    }
+
+    /// What opening it had to do after a crash.
+    pub fn recovery(&self) -> &Recovery {
+        self.store.recovery()
+    }
+
+    /// How full it is: [`Store::usage`].
+    ///
+    /// # Errors
+    /// As [`Store::usage`].
+    pub fn usage(&self) -> Result<HeapUsage> {
+        self.store.usage()
+    }
+
+    /// What it takes of disk and memory. It may be called inside a transaction.
+    ///
+    /// # Errors
+    /// As [`Store::space`].
+    pub fn space(&self) -> Result<SpaceUsage> {
+        self.store.space()
+    }
+
+    /// Gives the disk space of what is free back to the file system: [`Store::compact`].
+    ///
+    /// # Errors
+    /// As [`Store::compact`].
+    #[track_caller]
+    pub fn compact(&self) -> Result<CompactReport> {
+        self.store.compact()
+    }
+
+    /// Brings everything home from the log now: [`Store::checkpoint`].
+    ///
+    /// # Errors
+    /// As [`Store::checkpoint`].
+    pub fn checkpoint(&self) -> Result<()> {
+        self.store.checkpoint()
+    }
+
+    /// Copies the database as it is at one time to a new file, while transactions run: [`Store::backup`].
+    ///
+    /// # Errors
+    /// As [`Store::backup`].
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
+        self.store.backup(to)
+    }
+
+    /// The file's path, absolute and without symbolic links.
+    pub fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    /// Makes everything durable and marks the file as cleanly closed. A drop does the same, but cannot tell of errors.
+    ///
+    /// # Errors
+    /// As [`Store::close`].
+    pub fn close(self) -> Result<()> {
+        self.store.close()
+    }
+}
+
+impl<C: Control<Memory = Native>> std::fmt::Debug for Database<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+impl<C: Control<Memory = Native>> Later<&Database<C>> {
+    /// As [`Database::write`], without waiting until the transaction is durable: the ticket is for that.
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    #[track_caller]
+    pub fn write<T>(self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<(T, Ticket)> {
+        self.try_write(body)
+    }
+
+    /// As [`write`](Self::write), with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    #[track_caller]
+    pub fn try_write<T, E: From<Error>>(
+        self,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let Database { store, number } = self.0;
+        store.later().try_update(|tx, _| {
+            tx.belongs_to(*number);
+            body(tx)
+        })
+    }
+}
+
+/// A [`Database`] as it was when the snapshot began: [`Database::snapshot`].
+pub struct DatabaseSnapshot<'d, C: Control<Memory = Native> = Stm> {
+    inner: Snapshot<'d, Tables<'static>, C>,
+    number: u64,
+}
+
+impl<C: Control<Memory = Native>> DatabaseSnapshot<'_, C> {
+    /// What reads it. After an error, also one that says that something is damaged, it can be read on.
+    pub fn read<'p>(&'p mut self) -> View<'p, C> {
+        let (view, _) = self.inner.read();
+        view.belongs_to(self.number);
+        view
+    }
+
+    /// Looks everything over for damage, as [`Database::check`].
+    ///
+    /// # Errors
+    /// [`Error::SnapshotEnded`]. Damage is in what is returned.
+    pub fn check(&mut self) -> Result<Vec<String>> {
+        self.inner.check()
+    }
+}
+
+impl<C: Control<Memory = Native>> std::fmt::Debug for DatabaseSnapshot<'_, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.fmt(f)
+    }
+}

@@ -1,0 +1,519 @@
+//! Named collections: a catalogue of ordered maps and queues, each with the types of what it holds.
+
+mod forms;
+mod moving;
+mod rows;
+mod walk;
+
+use crate::collections::ordered_map::OrderedMap;
+use crate::collections::queue::Queue;
+use crate::described::dynamic::Codec;
+use crate::value::pointer::{Ptr, check_block};
+use crate::value::schema::Types;
+use crate::value::transaction::{Control, Tx, View};
+use crate::value::values::{Any, RawKey};
+use crate::{Checker, Fixed, Invalid, Key, Persist, Stored};
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::transaction::{Read, Transaction};
+
+pub(crate) use forms::{Form, MultimapOf, QueueOf, TableOf, Wanted};
+pub(crate) use moving::{Movable, MoveSome, Portion};
+pub(crate) use walk::{is_catalogue, reach};
+
+/// Named tables: ordered maps, multimaps and queues of any types, which are made as they are asked for. The root of a
+/// [`Database`](crate::Database), and a field of a root of one's own.
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// #[derive(Persist)]
+/// struct Shop<'p> {
+///     sold: u64,
+///     tables: Tables<'p>,
+/// }
+///
+/// let shop = Store::<Shop>::create(&path, &options, |tx| {
+///     Ok(Shop { sold: 0, tables: Tables::new(tx)? })
+/// })?;
+/// shop.update(|tx, root| {
+///     let stock = root.get(tx)?.tables.table::<String, u64>(tx, "stock")?;
+///     stock.insert(tx, &"apples".to_string(), &40)
+/// })?;
+/// let apples = shop.view(|tx, root| match root.get(tx)?.tables.find_table::<String, u64>(tx, "stock")? {
+///     Some(stock) => stock.get(tx, "apples"),
+///     None => Ok(None),
+/// })?;
+/// assert_eq!(apples, Some(40));
+/// # Ok::<(), strandline::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Tables<'p> {
+    named: OrderedMap<'p, String, Described<'p>>,
+    /// The number of the newest. None is used twice, so that a table that was deleted is not taken for another.
+    last: Ptr<'p, u64>,
+}
+
+/// The words of a catalogue.
+#[derive(Persist)]
+#[persist(name = "strandline::Tables")]
+struct Stores<'p> {
+    named: OrderedMap<'p, String, Described<'p>>,
+    last: Ptr<'p, u64>,
+}
+
+impl<'p> Tables<'p> {
+    fn stored(self) -> Stores<'p> {
+        Stores { named: self.named, last: self.last }
+    }
+}
+
+// SAFETY: the same words, stored and loaded in the same way.
+unsafe impl<'p> Persist<'p> for Tables<'p> {
+    const NAME: &'static str = <Stores<'p> as Persist<'p>>::NAME;
+    const LAYOUT: u64 = <Stores<'p> as Persist<'p>>::LAYOUT;
+    const SIZE: Option<usize> = <Stores<'p> as Persist<'p>>::SIZE;
+    fn describe(types: &mut Types) -> String {
+        Stores::describe(types)
+    }
+    fn words(&self) -> usize {
+        self.stored().words()
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        self.stored().store(into)
+    }
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        Stores::load(from, stored).map(|Stores { named, last }| Self { named, last })
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        reach(checker, self.named.address())?;
+        self.last.visit(checker)
+    }
+    // The number of the newest is the catalogue's own, too, and tables are not destroyed without it.
+    const OWNS: bool = true;
+    fn collections(&self, found: &mut Vec<PersistentAddress>) {
+        found.push(self.named.address());
+    }
+    fn destroy_collections(
+        &self,
+        tx: &Tx<'p, impl Control>,
+        kept: &mut Vec<PersistentAddress>,
+    ) -> Result<()> {
+        if kept.contains(&self.named.address()) {
+            return Ok(());
+        }
+        kept.push(self.named.address());
+        self.destroy(tx)
+    }
+}
+
+// SAFETY: two words.
+unsafe impl<'p> Fixed<'p> for Tables<'p> {}
+
+impl crate::Root for Tables<'_> {
+    type At<'p> = Tables<'p>;
+}
+
+/// What a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    /// A key has one value.
+    Table,
+    /// A key has any number of values.
+    Multimap,
+    /// First in, first out.
+    Queue,
+}
+
+impl std::fmt::Display for TableKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Table => "table",
+            Self::Multimap => "multimap",
+            Self::Queue => "queue",
+        })
+    }
+}
+
+/// A table as the pool describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableDescription {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: TableKind,
+    /// The type of its keys; of a queue `()`.
+    pub key: String,
+    /// The type of its values or items.
+    pub value: String,
+    /// The structures and enumerations among these.
+    pub types: Types,
+    /// The hashes of the layouts of keys and values, which a program compares with those of its own types.
+    pub layouts: (u64, u64),
+}
+
+/// Where a table is, without its types.
+#[derive(Clone, Copy, Persist)]
+#[persist(name = "strandline::Structure")]
+pub(crate) enum Structure<'p> {
+    Table(OrderedMap<'p, RawKey<false>, Any<false>>),
+    /// Keys and values are words.
+    WordTable(OrderedMap<'p, RawKey<true>, Any<true>>),
+    Multimap(OrderedMap<'p, RawKey<false>, Any<false>>),
+    Queue(Queue<'p, Any<false>>),
+}
+
+impl<'p> Structure<'p> {
+    fn kind(&self) -> TableKind {
+        match self {
+            Self::Table(_) | Self::WordTable(_) => TableKind::Table,
+            Self::Multimap(_) => TableKind::Multimap,
+            Self::Queue(_) => TableKind::Queue,
+        }
+    }
+
+    /// Where the structure is, and where its number.
+    fn places(&self) -> (PersistentAddress, PersistentAddress) {
+        match self {
+            Self::Table(map) | Self::Multimap(map) => (map.address(), map.number()),
+            Self::WordTable(map) => (map.address(), map.number()),
+            Self::Queue(queue) => (queue.address(), queue.number()),
+        }
+    }
+
+    /// A new table.
+    fn table<K: Key, V: Persist<'p>>(tx: &Tx<'p, impl Control>) -> Result<Self> {
+        let at = OrderedMap::<K, V>::new(tx)?.address();
+        Ok(if OrderedMap::<K, V>::INLINE {
+            Self::WordTable(OrderedMap::of(at))
+        } else {
+            Self::Table(OrderedMap::of(at))
+        })
+    }
+
+    /// A new multimap.
+    fn multimap<K: Key, V: Key>(tx: &Tx<'p, impl Control>) -> Result<Self> {
+        Ok(Self::Multimap(OrderedMap::of(OrderedMap::<(K, V), ()>::new(tx)?.address())))
+    }
+
+    /// A new queue.
+    fn queue<T: Persist<'p>>(tx: &Tx<'p, impl Control>) -> Result<Self> {
+        Ok(Self::Queue(Queue::of(Queue::<T>::new(tx)?.address())))
+    }
+
+    fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        // A handle that is kept somewhere finds no number.
+        Tables::number(&self, tx, 0)?;
+        match self {
+            Self::Table(map) | Self::Multimap(map) => map.destroy(tx),
+            Self::WordTable(map) => map.destroy(tx),
+            Self::Queue(queue) => queue.destroy(tx),
+        }
+    }
+}
+
+/// A structure and the types of what it holds.
+#[derive(Persist)]
+#[persist(name = "strandline::Held")]
+struct Held<'p> {
+    structure: Structure<'p>,
+    key: String,
+    value: String,
+    layouts: (u64, u64),
+    types: Types,
+}
+
+/// An entry of the catalogue.
+#[derive(Persist)]
+#[persist(name = "strandline::Table")]
+struct Described<'p> {
+    held: Held<'p>,
+    number: u64,
+    /// While a migration is under way.
+    moving: Option<Moving<'p>>,
+}
+
+/// A migration that is under way.
+#[derive(Persist)]
+#[persist(name = "strandline::Moving")]
+struct Moving<'p> {
+    /// Where the keys are moved to.
+    to: Held<'p>,
+    /// How many keys or items were.
+    moved: u64,
+    /// Whether a function of the program's makes them what they become.
+    by_function: bool,
+}
+
+impl<'p> Described<'p> {
+    fn check(&self, tx: &View<'p, impl Control>, name: &str) -> Result<()> {
+        match &self.moving {
+            None => self.held.check(tx, name, self.number),
+            Some(moving) => {
+                self.held.check(tx, name, 0)?;
+                moving.to.check(tx, name, 0)
+            }
+        }
+    }
+}
+
+/// Words that the header of every kind of table has.
+const TABLE_WORDS: usize = 8;
+
+impl<'p> Held<'p> {
+    /// Fails unless the structure is there, is of the types that are said, and has this number: before anything is done with it by what
+    /// is said alone.
+    fn check(&self, tx: &View<'p, impl Control>, name: &str, number: u64) -> Result<()> {
+        let (at, number_at) = self.structure.places();
+        let expected = (rows::tags(self.structure.kind(), self.layouts).0, number);
+        let found = tx.words(|tx| {
+            Ok(if tx.is_allocated(at)? { Some((tx.read(at)?, tx.read(number_at)?)) } else { None })
+        })?;
+        if found == Some(expected) && self.is_as_said() {
+            return Ok(());
+        }
+        Err(Error::Damaged(misplaced(name)))
+    }
+
+    /// Whether the structure is of the kind that its types need.
+    fn is_as_said(&self) -> bool {
+        matches!(self.structure, Structure::WordTable(_)) == self.are_words()
+    }
+
+    /// Whether keys and values are words, by what is said of them.
+    fn are_words(&self) -> bool {
+        // Of types that are not known here, the catalogue alone can say.
+        match (
+            self.structure.kind(),
+            word_type(&self.key, &self.types, true),
+            word_type(&self.value, &self.types, false),
+        ) {
+            (TableKind::Table, Some(key), Some(value)) => key && value,
+            (TableKind::Table, ..) => matches!(self.structure, Structure::WordTable(_)),
+            _ => false,
+        }
+    }
+}
+
+/// What is said of a table that is somewhere else, or another one.
+fn misplaced(name: &str) -> String {
+    format!("the table `{name}` is not where the catalogue says")
+}
+
+/// Whether the keys or values of this type are all one word; `None`: it is not known.
+fn word_type(name: &str, types: &Types, is_key: bool) -> Option<bool> {
+    let codec = Codec::new(name, types)?;
+    Some(if is_key { codec.is_word_key() } else { codec.is_one_word() })
+}
+
+/// An open table: where it is, and its number.
+pub(crate) type Place = (PersistentAddress, u64);
+
+impl<'p> Tables<'p> {
+    /// A catalogue without tables.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict.
+    pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
+        Ok(Self { named: OrderedMap::new(tx)?, last: Ptr::new(tx, &0)? })
+    }
+
+    fn find(self, tx: &View<'p, impl Control>, name: &str, wanted: &Wanted) -> Result<Option<Place>> {
+        let Some(found) = self.named.get(tx, name)? else { return Ok(None) };
+        wanted.check(name, &found)?;
+        Ok(Some((found.held.structure.places().0, found.number)))
+    }
+
+    fn next_number(self, tx: &Tx<'p, impl Control>) -> Result<u64> {
+        self.last.update(tx, |last| {
+            *last += 1;
+            *last
+        })
+    }
+
+    fn number(structure: &Structure<'p>, tx: &Tx<'p, impl Control>, number: u64) -> Result<()> {
+        let (at, number_at) = structure.places();
+        tx.words(|tx| {
+            check_block(tx, at, TABLE_WORDS, "table")?;
+            tx.write(number_at, number)
+        })
+    }
+
+    /// Finds a table, or makes it.
+    fn open<C: Control>(
+        self,
+        tx: &Tx<'p, C>,
+        name: &str,
+        wanted: Wanted,
+        make: impl FnOnce(&Tx<'p, C>) -> Result<Structure<'p>>,
+    ) -> Result<Place> {
+        if let Some(place) = self.find(tx, name, &wanted)? {
+            return Ok(place);
+        }
+        let structure = make(tx)?;
+        let place = self.add(tx, name, wanted.hold(structure))?;
+        Ok((structure.places().0, place))
+    }
+
+    /// Puts a new structure into the catalogue; its number.
+    fn add(self, tx: &Tx<'p, impl Control>, name: &str, held: Held<'p>) -> Result<u64> {
+        let number = self.next_number(tx)?;
+        Self::number(&held.structure, tx, number)?;
+        self.named.insert(tx, &name.to_owned(), &Described { held, number, moving: None })?;
+        Ok(number)
+    }
+
+    pub(crate) fn open_table<K: Key, V: Persist<'p>>(
+        self,
+        tx: &Tx<'p, impl Control>,
+        name: &str,
+    ) -> Result<Place> {
+        self.open(tx, name, Wanted::table::<K, V>(), Structure::table::<K, V>)
+    }
+
+    pub(crate) fn find_place<K: Key, V: Persist<'p>>(
+        self,
+        tx: &View<'p, impl Control>,
+        name: &str,
+    ) -> Result<Option<Place>> {
+        self.find(tx, name, &Wanted::table::<K, V>())
+    }
+
+    pub(crate) fn open_multimap<K: Key, V: Key>(
+        self,
+        tx: &Tx<'p, impl Control>,
+        name: &str,
+    ) -> Result<Place> {
+        self.open(tx, name, Wanted::multimap::<K, V>(), Structure::multimap::<K, V>)
+    }
+
+    pub(crate) fn find_multimap<K: Key, V: Key>(
+        self,
+        tx: &View<'p, impl Control>,
+        name: &str,
+    ) -> Result<Option<Place>> {
+        self.find(tx, name, &Wanted::multimap::<K, V>())
+    }
+
+    pub(crate) fn open_queue<T: Persist<'p>>(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<Place> {
+        self.open(tx, name, Wanted::queue::<T>(), Structure::queue::<T>)
+    }
+
+    pub(crate) fn find_queue_place<T: Persist<'p>>(
+        self,
+        tx: &View<'p, impl Control>,
+        name: &str,
+    ) -> Result<Option<Place>> {
+        self.find(tx, name, &Wanted::queue::<T>())
+    }
+
+    /// The table `name`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::TableTypes`]: it is of other types; the pool is full; a conflict.
+    pub fn table<K: Key, V: Persist<'p>>(
+        self,
+        tx: &Tx<'p, impl Control>,
+        name: &str,
+    ) -> Result<OrderedMap<'p, K, V>> {
+        self.open_table::<K, V>(tx, name).map(|(at, _)| OrderedMap::of(at))
+    }
+
+    /// The table `name`, if it is there.
+    ///
+    /// # Errors
+    /// As [`Tables::table`].
+    pub fn find_table<K: Key, V: Persist<'p>>(
+        self,
+        tx: &View<'p, impl Control>,
+        name: &str,
+    ) -> Result<Option<OrderedMap<'p, K, V>>> {
+        Ok(self.find_place::<K, V>(tx, name)?.map(|(at, _)| OrderedMap::of(at)))
+    }
+
+    /// The multimap `name`, which is made if it is not there: a map of keys with their values.
+    ///
+    /// # Errors
+    /// As [`Tables::table`].
+    pub fn multimap<K: Key, V: Key>(
+        self,
+        tx: &Tx<'p, impl Control>,
+        name: &str,
+    ) -> Result<OrderedMap<'p, (K, V), ()>> {
+        self.open_multimap::<K, V>(tx, name).map(|(at, _)| OrderedMap::of(at))
+    }
+
+    /// The queue `name`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// As [`Tables::table`].
+    pub fn queue<T: Persist<'p>>(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<Queue<'p, T>> {
+        self.open_queue::<T>(tx, name).map(|(at, _)| Queue::of(at))
+    }
+
+    /// The queue `name`, if it is there.
+    ///
+    /// # Errors
+    /// As [`Tables::table`].
+    pub fn find_queue<T: Persist<'p>>(
+        self,
+        tx: &View<'p, impl Control>,
+        name: &str,
+    ) -> Result<Option<Queue<'p, T>>> {
+        Ok(self.find_queue_place::<T>(tx, name)?.map(|(at, _)| Queue::of(at)))
+    }
+
+    /// All tables, by name.
+    ///
+    /// # Errors
+    /// A conflict; the catalogue is damaged.
+    pub fn list(self, tx: &View<'p, impl Control>) -> Result<Vec<TableDescription>> {
+        let described = |pair: Result<(String, Described<'p>)>| {
+            let (name, Described { held, .. }) = pair?;
+            Ok(held.describe(&name))
+        };
+        self.named.iter(tx).map(described).collect()
+    }
+
+    /// Deletes the table `name` with all that is in it; whether it was there. It is not there any more for who has it open.
+    ///
+    /// # Errors
+    /// As [`Tables::table`].
+    pub fn delete(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<bool> {
+        let Some(found) = self.named.get(tx, name)? else { return Ok(false) };
+        found.check(tx, name)?;
+        self.named.take(tx, name)?;
+        found.held.structure.destroy(tx)?;
+        if let Some(Moving { to, .. }) = found.moving {
+            to.structure.destroy(tx)?;
+        }
+        Ok(true)
+    }
+
+    /// Gives the table `name` another name. Who has it open goes on with it.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`]: there is none; [`Error::Parameter`]: there is one of the new name; a conflict.
+    pub fn rename(self, tx: &Tx<'p, impl Control>, name: &str, to: &str) -> Result<()> {
+        if name == to && self.named.contains_key(tx, name)? {
+            return Ok(());
+        }
+        if self.named.contains_key(tx, to)? {
+            return Err(Error::Parameter(format!("there is a table `{to}` already")));
+        }
+        let found = self.named.take(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
+        self.named.insert(tx, &to.to_owned(), &found).map(drop)
+    }
+
+    /// Gives the catalogue's memory back, with all tables.
+    ///
+    /// # Errors
+    /// As [`Tables::table`].
+    pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        for table in self.list(tx)? {
+            self.delete(tx, &table.name)?;
+        }
+        self.named.destroy(tx)?;
+        self.last.free(tx).map(drop)
+    }
+}

@@ -1,0 +1,162 @@
+//! Tables that become ones of other types.
+
+use super::rows::Rows;
+use super::{Described, Form, Held, Moving, Structure, Tables, Wanted};
+use crate::value::schema::Types;
+use crate::value::transaction::{Control, Tx, View};
+use strandline_core::error::{Error, Result, compare_moved};
+use strandline_core::memory::PersistentAddress;
+
+/// Moves some of a table's rows in one transaction, from `from` (with whether its keys and values are words) to `to`. It returns how many,
+/// which are none if none are left.
+pub(crate) trait MoveSome {
+    fn move_some<'p, C: Control>(
+        &mut self,
+        tx: &Tx<'p, C>,
+        from: (PersistentAddress, bool),
+        to: PersistentAddress,
+    ) -> Result<Portion>;
+}
+
+/// So many rows are moved by one transaction,
+const ROWS: u64 = 500;
+/// but no more when their values have so many bytes.
+const BYTES: u64 = 1 << 17;
+
+/// How much one transaction has moved.
+#[derive(Default)]
+pub(crate) struct Portion {
+    moved: u64,
+    kept: u64,
+    bytes: u64,
+}
+
+impl Portion {
+    /// Counts one more row, which `kept` rows of the target have come from; whether it is enough.
+    pub fn add(&mut self, kept: u64, bytes: u64) -> bool {
+        self.moved += 1;
+        self.kept += kept;
+        self.bytes += bytes;
+        self.moved == ROWS || self.bytes >= BYTES
+    }
+}
+
+/// What one run of a migration has counted, for [`compare_moved`]. Another thread may run the same migration, and an earlier run may have
+/// been interrupted.
+#[derive(Clone, Copy)]
+pub(crate) struct Tally {
+    /// Rows of the source in all: those that had been moved when this run began, and those that were left then.
+    rows: u64,
+    /// Rows that had been moved when this run began.
+    before: u64,
+    /// Rows of the target when this run began.
+    target: u64,
+    /// Rows that this run has moved.
+    moved: u64,
+    /// Rows of the target that have come from them.
+    kept: u64,
+}
+
+/// What one transaction of a migration did.
+pub(crate) struct Step {
+    /// Rows that were moved in all.
+    pub moved: u64,
+    pub tally: Option<Tally>,
+    pub is_done: bool,
+}
+
+/// A table before or in the midst of a migration.
+pub(crate) struct Movable {
+    /// The types of its values.
+    pub value: String,
+    pub types: Types,
+    pub layouts: (u64, u64),
+    /// Those that it is being moved to, if it is, and whether by a function.
+    pub moving_to: Option<((u64, u64), bool)>,
+    /// Why it cannot be opened as it is.
+    pub refused: Error,
+}
+
+/// Migration of a table: its keys are moved to another one, some in each transaction, so that neither a transaction nor the pool becomes
+/// larger with the table. Each key is at any time in one of the two.
+impl<'p> Tables<'p> {
+    /// The table `name`, which is not of the types that are wanted, if it is of their kind.
+    pub(crate) fn movable(
+        self,
+        tx: &View<'p, impl Control>,
+        name: &str,
+        wanted: &Wanted,
+    ) -> Result<Option<Movable>> {
+        let Some(found) = self.named.get(tx, name)? else { return Ok(None) };
+        let Err(refused) = wanted.check(name, &found) else { return Ok(None) };
+        let Described { held, moving, .. } = found;
+        if held.structure.kind() != wanted.kind {
+            return Err(refused);
+        }
+        let Held { value, layouts, types, .. } = held;
+        let moving_to = moving.map(|moving| (moving.to.layouts, moving.by_function));
+        Ok(Some(Movable { value, types, layouts, moving_to, refused }))
+    }
+
+    /// One transaction of a migration: begins it, moves some rows, or ends it. `tally` is what the one before has returned.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if the rows that were moved are not those that were there: the migration does not end then, and the source stays.
+    pub(crate) fn migrate_some<F: Form>(
+        self,
+        tx: &Tx<'p, impl Control>,
+        name: &str,
+        by_function: bool,
+        tally: Option<Tally>,
+        step: &mut impl MoveSome,
+    ) -> Result<Step> {
+        let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
+        let wanted = F::wanted();
+        if wanted.check(name, &found).is_ok() {
+            return Ok(Step { moved: 0, tally, is_done: true });
+        }
+        found.check(tx, name)?;
+        let Described { held, number, moving } = found;
+        let (to, before) = match moving {
+            Some(moving) if moving.to.layouts != wanted.layouts || moving.by_function != by_function => {
+                return Err(wanted.refuse(name, wanted.differences(&moving.to)));
+            }
+            Some(moving) => (moving.to, moving.moved),
+            None => {
+                // Whoever has it open finds it gone.
+                Self::number(&held.structure, tx, 0)?;
+                (wanted.hold(F::make(tx)?), 0)
+            }
+        };
+        let from = (held.structure.places().0, matches!(held.structure, Structure::WordTable(_)));
+        let (source, target) = (Rows::of(&held.structure), Rows::of(&to.structure));
+        let mut tally = match tally {
+            Some(tally) => tally,
+            None => {
+                let rows = before + source.count(tx)?;
+                Tally { rows, before, target: target.count(tx)?, moved: 0, kept: 0 }
+            }
+        };
+        let portion = step.move_some(tx, from, to.structure.places().0)?;
+        let moved = portion.moved;
+        tally.moved += moved;
+        tally.kept += portion.kept;
+        let described = if moved == 0 {
+            compare_moved(|| format!("rows of the table `{name}`"), tally.rows, before)?;
+            compare_moved(|| format!("rows left of the table `{name}`"), source.count(tx)?, 0)?;
+            // Nothing else has moved rows to the target since this run began.
+            if before == tally.before + tally.moved {
+                let there = tally.target + tally.kept;
+                compare_moved(|| format!("new rows of the table `{name}`"), there, target.count(tx)?)?;
+            }
+            // The source, which is empty, goes with the entry that is replaced.
+            let number = self.next_number(tx)?;
+            Self::number(&to.structure, tx, number)?;
+            Described { held: to, number, moving: None }
+        } else {
+            Described { held, number, moving: Some(Moving { to, moved: before + moved, by_function }) }
+        };
+        self.named.insert(tx, &name.to_owned(), &described)?;
+        Ok(Step { moved: before + moved, tally: Some(tally), is_done: moved == 0 })
+    }
+}

@@ -1,0 +1,138 @@
+//! Rows of tables whose types the program does not know.
+
+use super::{Structure, TableDescription, TableKind, Tables, Wanted};
+use crate::Persist;
+use crate::collections::layers;
+use crate::collections::ordered_map::OrderedMap;
+use crate::collections::queue::{self, Queue};
+use crate::value::key::KeyBytes;
+use crate::value::transaction::{Control, Tx, View};
+use crate::value::values::{Raw, RawKey};
+use strandline_core::error::{Error, Result};
+use strandline_core::structures::type_layout as layout;
+
+/// The rows of a table whose types the program does not know.
+#[derive(Clone, Copy)]
+pub(crate) enum Rows<'p> {
+    Map(OrderedMap<'p, RawKey<false>, Raw<false>>),
+    Words(OrderedMap<'p, RawKey<true>, Raw<true>>),
+    Queue(Queue<'p, Raw<false>>),
+}
+
+/// Why a table cannot be read without its program.
+pub(super) fn moving(name: &str) -> Error {
+    let said = "\n  a migration of it is under way: its program has to end it first".to_owned();
+    Error::TableTypes { table: name.to_owned(), differences: said }
+}
+
+/// Tags of the collections that hold keys and values of these layouts.
+pub(super) fn tags(kind: TableKind, (key, value): (u64, u64)) -> (u64, u64) {
+    match kind {
+        TableKind::Table => (layers::tag(key, value), 0),
+        TableKind::Multimap => {
+            let pair = layout::field(layout::field(layout::begin("tuple", 0), "", key), "", value);
+            (layers::tag(pair, <() as Persist<'_>>::LAYOUT), 0)
+        }
+        TableKind::Queue => queue::tags(value),
+    }
+}
+
+impl<'p> Rows<'p> {
+    pub(super) fn of(structure: &Structure<'p>) -> Self {
+        match structure {
+            Structure::Table(map) | Structure::Multimap(map) => Self::Map(OrderedMap::of(map.address())),
+            Structure::WordTable(map) => Self::Words(OrderedMap::of(map.address())),
+            Structure::Queue(queue) => Self::Queue(Queue::of(queue.address())),
+        }
+    }
+
+    /// Counts the rows, without the walk of [`for_each`](Self::for_each): [`compare_moved`].
+    ///
+    /// [`compare_moved`]: strandline_core::error::compare_moved
+    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
+        match self {
+            Self::Map(map) => map.count(tx),
+            Self::Words(map) => map.count(tx),
+            Self::Queue(queue) => queue.count(tx),
+        }
+    }
+
+    /// Shows the bytes of each key, none for an item of a queue, and the words of its value.
+    pub fn for_each(
+        self,
+        tx: &View<'p, impl Control>,
+        mut row: impl FnMut(&[u8], &[u64], u64) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            Self::Map(map) => map.iter(tx).try_for_each(|pair| {
+                let (key, Raw { words, bytes }) = pair?;
+                row(&key.0, &words, bytes)
+            }),
+            Self::Words(map) => map.iter(tx).try_for_each(|pair| {
+                let (key, Raw { words, bytes }) = pair?;
+                row(&key.0, &words, bytes)
+            }),
+            Self::Queue(queue) => queue.iter(tx)?.try_for_each(|item| {
+                let Raw { words, bytes } = item?;
+                row(&[], &words, bytes)
+            }),
+        }
+    }
+
+    /// Stores a row: in place of one with the same key, or behind all others in a queue. Returns whether it replaced one.
+    pub fn store(
+        self,
+        tx: &Tx<'p, impl Control>,
+        about: &TableDescription,
+        key: &KeyBytes,
+        (words, bytes): (&[u64], u64),
+    ) -> Result<bool> {
+        let copy = |into: &mut [u64]| into.copy_from_slice(words);
+        match self {
+            Self::Map(map) => map.insert_encoded(tx, key, bytes, copy).map(|old| old.is_some()),
+            Self::Words(map) => map.insert_encoded(tx, key, bytes, copy).map(|old| old.is_some()),
+            Self::Queue(queue) => {
+                queue.push_encoded(tx, tags(about.kind, about.layouts).1, bytes, copy).map(|()| false)
+            }
+        }
+    }
+}
+
+impl<'p> Tables<'p> {
+    /// The table `name` as it is described, and its rows.
+    pub(crate) fn rows(
+        self,
+        tx: &View<'p, impl Control>,
+        name: &str,
+    ) -> Result<(TableDescription, Rows<'p>)> {
+        let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
+        if found.moving.is_some() {
+            return Err(moving(name));
+        }
+        found.check(tx, name)?;
+        Ok((found.held.describe(name), Rows::of(&found.held.structure)))
+    }
+
+    /// The rows of a table that is as described; it is made if it is not there. `are_words`: its keys and values are words.
+    pub(crate) fn open_described(
+        self,
+        tx: &Tx<'p, impl Control>,
+        about: &TableDescription,
+        are_words: bool,
+    ) -> Result<Rows<'p>> {
+        let TableDescription { name, kind, key, value, types, layouts } = about.clone();
+        let wanted = Wanted { kind, key, value, layouts, types };
+        if self.find(tx, &name, &wanted)?.is_some() {
+            return Ok(self.rows(tx, &name)?.1);
+        }
+        let (tag, _) = tags(kind, layouts);
+        let structure = match kind {
+            TableKind::Table if are_words => Structure::WordTable(OrderedMap::with_tag(tx, tag)?),
+            TableKind::Table => Structure::Table(OrderedMap::with_tag(tx, tag)?),
+            TableKind::Multimap => Structure::Multimap(OrderedMap::with_tag(tx, tag)?),
+            TableKind::Queue => Structure::Queue(Queue::with_tag(tx, tag)?),
+        };
+        self.add(tx, &name, wanted.hold(structure))?;
+        Ok(Rows::of(&structure))
+    }
+}

@@ -1,0 +1,254 @@
+//! Values and keys are shown and made again as the program's own types store them.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Key, KeyBytes, Persist, Value};
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+struct All {
+    unit: (),
+    sizes: Vec<(usize, isize)>,
+    numbers: (u8, i16, u32, i64, u128, i128),
+    floats: [f32; 2],
+    double: f64,
+    truth: bool,
+    character: char,
+    text: String,
+    bytes: Vec<u8>,
+    shorts: Vec<i16>,
+    texts: Vec<Option<String>>,
+    options: (Option<u8>, Option<Option<i8>>),
+    kinds: Vec<Kind>,
+    small: Small,
+    pause: std::time::Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+enum Kind {
+    None,
+    Pair(u8, String),
+    Named { number: i32 },
+}
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+enum Small {
+    One(u8),
+    Two(u64, bool),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Key)]
+enum Id {
+    Number(i32, u128),
+    Name { name: String, part: Option<Vec<u8>> },
+    Short([i8; 2], (char, bool)),
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        Just(Kind::None),
+        (any::<u8>(), ".{0,9}").prop_map(|(n, text)| Kind::Pair(n, text)),
+        any::<i32>().prop_map(|number| Kind::Named { number }),
+    ]
+}
+
+fn all() -> impl Strategy<Value = All> {
+    let small = prop_oneof![
+        any::<u8>().prop_map(Small::One),
+        any::<(u64, bool)>().prop_map(|(n, t)| Small::Two(n, t)),
+    ];
+    let first =
+        (any::<(u8, i16, u32, i64, u128, i128)>(), any::<[i32; 2]>(), any::<i32>(), any::<(bool, char)>());
+    let rest = (any::<(Option<u8>, Option<Option<i8>>)>(), vec(kind(), 0..4), small, 0u64..9);
+    (first, ".{0,20}", any::<Vec<u8>>(), any::<Vec<i16>>(), vec(prop::option::of(".{0,9}"), 0..4), rest)
+        .prop_map(|((numbers, floats, double, (truth, character)), text, bytes, shorts, texts, rest)| {
+            let (options, kinds, small, pause) = rest;
+            All {
+                unit: (),
+                sizes: vec![(7, -7)],
+                numbers,
+                floats: floats.map(|n| n as f32),
+                double: double.into(),
+                truth,
+                character,
+                text,
+                bytes,
+                shorts,
+                texts,
+                options,
+                kinds,
+                small,
+                pause: std::time::Duration::new(pause, 7),
+            }
+        })
+}
+
+fn id() -> impl Strategy<Value = Id> {
+    prop_oneof![
+        any::<(i32, u128)>().prop_map(|(n, m)| Id::Number(n, m)),
+        (".{0,9}", any::<Option<Vec<u8>>>()).prop_map(|(name, part)| Id::Name { name, part }),
+        any::<([i8; 2], (char, bool))>().prop_map(|(bytes, rest)| Id::Short(bytes, rest)),
+    ]
+}
+
+/// What is shown of a value makes the same words again.
+fn comes_back<T: Value>(value: &T) -> Dynamic {
+    let mut types = Types::default();
+    let name = T::describe(&mut types);
+    let codec = Codec::new(&name, &types).unwrap();
+    let bytes = Persist::bytes(value);
+    let mut words = vec![0; bytes.div_ceil(8) as usize];
+    Persist::encode(value, &mut words);
+    let shown = codec.read_value(&words, bytes).unwrap();
+    assert_eq!(codec.write_value(&shown), Ok((words, bytes)));
+    assert_eq!(codec.layout(false), Ok(T::LAYOUT));
+    shown
+}
+
+proptest! {
+    #[test]
+    fn values_are_shown_and_made_again(value in all(), text: String, bytes: Vec<u8>, many in vec(kind(), 0..5)) {
+        comes_back(&value);
+        comes_back(&many);
+        prop_assert_eq!(comes_back(&text), Dynamic::Text(text.clone()));
+        prop_assert_eq!(comes_back(&bytes), Dynamic::Bytes(bytes.clone()));
+        comes_back(&(bytes, Some(text)));
+    }
+
+    #[test]
+    fn keys_are_shown_and_made_again(key in id()) {
+        let mut types = Types::default();
+        let name = <(Id, u8)>::describe(&mut types);
+        let codec = Codec::new(&name, &types).unwrap();
+        let bytes = KeyBytes::of(&(key, 7u8));
+        let shown = codec.read_key(bytes.as_slice()).unwrap();
+        let again = codec.write_key(&shown).unwrap();
+        prop_assert_eq!(again.as_slice(), bytes.as_slice());
+        prop_assert_eq!(codec.layout(true), Ok(<(Id, u8) as Key>::LAYOUT));
+    }
+
+    #[test]
+    fn damage_is_told(value in all(), at: prop::sample::Index, word: u64) {
+        let mut types = Types::default();
+        let name = All::describe(&mut types);
+        let codec = Codec::new(&name, &types).unwrap();
+        let mut words = crate::value::schema::stored_words(&value);
+        let at = at.index(words.len());
+        words[at] = word;
+        // A value of the type by its description exactly when it is one by its code.
+        let bytes = 8 * words.len() as u64;
+        prop_assert_eq!(codec.read_value(&words, bytes).is_ok(), All::decode(&words, bytes, Stored::new()).is_ok());
+    }
+}
+
+#[test]
+fn types_that_hold_themselves_are_no_types() {
+    let field = |type_name: &str| crate::FieldDescription {
+        name: "inside".into(),
+        type_name: type_name.into(),
+        was: None,
+        default: None,
+    };
+    let of = |name: &str, fields: &[&str]| crate::TypeDescription {
+        name: name.into(),
+        version: 1,
+        layout: 0,
+        is_enum: false,
+        variants: vec![VariantDescription {
+            name: name.into(),
+            was: None,
+            fields: fields.iter().map(|name| field(name)).collect(),
+        }],
+    };
+    assert!(Codec::new("A", &Types::from(vec![of("A", &["Vec<B>"]), of("B", &["A"])])).is_none());
+    assert!(Codec::new(&"(".repeat(1_000_000), &Types::default()).is_none());
+    assert!(Codec::new("[[u64; 4000000000]; 4000000000]", &Types::default()).is_none());
+    // Twice as many parts with each.
+    let doubled = (1..60).map(|n| of(&format!("T{n}"), &[&format!("T{}", n - 1), &format!("T{}", n - 1)]));
+    let types = std::iter::once(of("T0", &["u64"])).chain(doubled).collect::<Vec<_>>();
+    assert!(Codec::new("T59", &Types::from(types.clone())).is_none());
+    assert!(Codec::new("T3", &Types::from(types)).is_some());
+}
+
+#[test]
+fn what_is_meant_is_understood() {
+    #[derive(Debug, PartialEq, Persist)]
+    struct Loose {
+        small: i8,
+        large: u128,
+        float: f32,
+        letter: char,
+        bytes: Vec<u8>,
+        maybe: Option<u8>,
+        none: Option<u8>,
+        twice: Option<Option<u8>>,
+        kinds: Vec<Kind>,
+        pause: std::time::Duration,
+    }
+    let text = |text: &str| Dynamic::Text(text.into());
+    let list = Dynamic::List;
+    let fields = [
+        ("small", Dynamic::Unsigned(7)),
+        ("large", text("340282366920938463463374607431768211455")),
+        ("float", Dynamic::Signed(-2)),
+        ("letter", text("x")),
+        ("bytes", text("00ff")),
+        ("maybe", Dynamic::Unsigned(3)),
+        ("none", Dynamic::Unit),
+        ("twice", list(vec![Dynamic::Unit])),
+        (
+            "kinds",
+            list(vec![
+                text("None"),
+                Dynamic::Record(vec![("Pair".into(), list(vec![Dynamic::Unsigned(1), text("one")]))]),
+            ]),
+        ),
+        ("pause", list(vec![Dynamic::Unsigned(1), Dynamic::Unsigned(5)])),
+    ];
+    let fields = fields.map(|(name, value)| (name.to_string(), value)).to_vec();
+    let mut types = Types::default();
+    let name = Loose::describe(&mut types);
+    let (words, bytes) = Codec::new(&name, &types).unwrap().write_value(&Dynamic::Record(fields)).unwrap();
+    let expected = Loose {
+        small: 7,
+        large: u128::MAX,
+        float: -2.0,
+        letter: 'x',
+        bytes: vec![0, 255],
+        maybe: Some(3),
+        none: None,
+        twice: Some(None),
+        kinds: vec![Kind::None, Kind::Pair(1, "one".into())],
+        pause: std::time::Duration::new(1, 5),
+    };
+    assert_eq!(Loose::decode(&words, bytes, Stored::new()), Ok(expected));
+}
+
+#[test]
+fn what_is_no_value_of_the_type_is_refused() {
+    let mut types = Types::default();
+    let name = Kind::describe(&mut types);
+    let codec = Codec::new(&name, &types).unwrap();
+    let variant = |name: &str, fields| Dynamic::Variant(name.into(), Box::new(fields));
+    assert!(codec.write_value(&variant("None", Dynamic::Unit)).is_ok());
+    for wrong in [
+        Dynamic::Unit,
+        variant("Other", Dynamic::Unit),
+        variant("Pair", Dynamic::Unit),
+        variant("Pair", Dynamic::List(vec![Dynamic::Unsigned(256), Dynamic::Text("".into())])),
+        variant("Named", Dynamic::Record(vec![("other".into(), Dynamic::Signed(1))])),
+        variant("Named", Dynamic::Record(vec![("number".into(), Dynamic::Signed(1 << 31))])),
+    ] {
+        assert_eq!(codec.write_value(&wrong), Err(Invalid), "{wrong:?}");
+    }
+}
+
+#[test]
+fn elements_without_words_are_few() {
+    let types = Types::default();
+    let is_known = |name: &str| Codec::new(name, &types).is_some();
+    assert!(is_known("[(); 65535]") && is_known("[[(); 100]; 100]") && is_known("[[u64; 1000]; 1000]"));
+    // As many values, of not a single word.
+    assert!(!is_known("[(); 65536]") && !is_known("[[(); 1000]; 1000]") && !is_known("[[(); 65535]; 65535]"));
+}

@@ -1,0 +1,721 @@
+//! A store: a pool with a typed root.
+
+#[cfg(feature = "observed")]
+pub(crate) mod observed;
+pub(crate) mod root;
+pub(crate) mod savepoint;
+pub(crate) mod snapshot;
+
+use std::io::ErrorKind;
+use std::marker::PhantomData;
+use std::path::Path;
+
+use crate::value::check::{Checker, LostMemory};
+use crate::value::persist::Root;
+use crate::value::pointer::Ptr;
+use crate::value::transaction::{self, Control, Tx, View, WorkerOf};
+#[cfg(feature = "observed")]
+use observed::Observer;
+use root::Migrations;
+use snapshot::Snapshot;
+use strandline_core::Domain;
+use strandline_core::engine::{Setup, SnapshotUsage, Stm};
+use strandline_core::error::{Error, Result};
+use strandline_core::file::{
+    BackupReport, BoxedWorker, CompactReport, Options, Pool, Recovery, SpaceUsage, Ticket,
+};
+use strandline_core::heap::HeapUsage;
+use strandline_core::memory::{Native, PersistentAddress};
+use strandline_core::transaction::{Runner, Statistics};
+
+/// A pool that holds one value of type `R`, from which everything else in it hangs.
+///
+/// A store can be shared by threads: each transaction borrows one of the pool's workers, and waits while all are in
+/// use. A thread that runs many transactions keeps one with [`Store::session`].
+///
+/// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same store returns
+/// [`Error::Nested`] and does nothing, however large the transaction is: all but [`path`](Store::path), [`recovery`](Store::recovery),
+/// [`space`](Store::space), [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `update` returns it.
+///
+/// ```
+/// use strandline::Options;
+/// use strandline::{HashMap, Persist, Store};
+///
+/// #[derive(Persist)]
+/// struct Shop<'p> {
+///     stock: HashMap<'p, String, u64>,
+///     sold: u64,
+/// }
+///
+/// # let path = strandline::example::path();
+/// let shop = Store::<Shop>::open_or_create(&path, &Options::default(), |tx| {
+///     Ok(Shop { stock: HashMap::new(tx)?, sold: 0 })
+/// })?;
+///
+/// // One transaction: durable when `update` returns, and not there at all if the closure returns an error.
+/// shop.update(|tx, root| {
+///     root.get(tx)?.stock.insert(tx, &"apples".to_string(), &40)?;
+///     root.update(tx, |shop| shop.sold += 2)
+/// })?;
+///
+/// let apples = shop.view(|tx, root| root.get(tx)?.stock.get(tx, "apples"))?;
+/// assert_eq!(apples, Some(40));
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub struct Store<R, C: Control<Memory = Native> = Stm> {
+    pool: Pool<C::Engine>,
+    /// The root's value.
+    root: PersistentAddress,
+    root_type: PhantomData<fn() -> R>,
+    /// Who is told of its transactions: the crash checker.
+    #[cfg(feature = "observed")]
+    pub(crate) observer: Option<&'static dyn Observer>,
+}
+
+/// One thread's means to run transactions on a [`Store`], without looking for a free worker each time.
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
+/// let mut session = store.session()?;
+/// for _ in 0..10 {
+///     session.update(|tx, root| root.update(tx, |count| *count += 1))?;
+/// }
+/// assert_eq!(session.view(|tx, root| root.get(tx))?, 10);
+/// assert!(session.statistics().commits >= 10);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub struct Session<'s, R, C: Control<Memory = Native> = Stm> {
+    store: &'s Store<R, C>,
+    /// Taken when dropped.
+    worker: Option<BoxedWorker<C::Engine>>,
+}
+
+/// Transactions that return before they are durable: [`Store::later`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it runs nothing until `update` is called"]
+pub struct Later<S>(pub(crate) S);
+
+impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
+    /// A store in `pool`, whose root `root` finds.
+    fn over(
+        pool: Pool<C::Engine>,
+        root: impl FnOnce(&mut WorkerOf<C>) -> Result<PersistentAddress>,
+    ) -> Result<Self> {
+        let mut worker = pool.worker()?;
+        let root = root(&mut worker)?;
+        pool.return_worker(Box::new(worker));
+        Ok(Self {
+            pool,
+            root,
+            root_type: PhantomData,
+            #[cfg(feature = "observed")]
+            observer: None,
+        })
+    }
+
+    /// Creates a pool in a new file at `path`, with the root that `init` makes, and opens it. Nobody can find it before it has its
+    /// root.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; what `init` returns, after which no file is left.
+    pub fn create(
+        path: impl AsRef<Path>,
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        let made = |pool: &Pool<C::Engine>| root::create::<R, C>(&mut pool.worker()?, init, true);
+        let (pool, ()) = Setup::default().create_with(path, options, made)?;
+        Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
+    }
+
+    /// Creates a pool in memory, with the root that `init` makes: for tests, since nothing of it remains. The options' domain does
+    /// not matter.
+    ///
+    /// # Errors
+    /// There is no memory; what `init` returns.
+    pub fn create_in_memory(
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        // Where there are files that are memory; elsewhere the system keeps small files that are soon gone in its cache.
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let options = Options { domain: Domain::Process, protect: false, ..options.clone() };
+        let made = |pool: &Pool<C::Engine>| root::create::<R, C>(&mut pool.worker()?, init, true);
+        let (pool, ()) = Setup::default().create_unnamed(folder, &options, made)?;
+        Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
+    }
+
+    /// Opens the pool at `path`, and recovers it.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
+    /// let store = Store::<u64>::open(&path, &options)?;
+    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Pool::open`]; [`Error::Missing`]: it has no root; [`Error::RootLayout`]: its root is of another type, or
+    /// of another version of it.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Self::open_and_migrate(path, options, &Migrations::new())
+    }
+
+    /// Opens the pool at `path`, or creates it if there is no such file. Of several processes that do this at once, one creates the
+    /// pool, and the others find it.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// for visits in 0..3 {
+    ///     let store = Store::<u64>::open_or_create(&path, &options, |_| Ok(0))?;
+    ///     assert_eq!(store.view(|tx, root| root.get(tx))?, visits);
+    ///     store.update(|tx, root| root.set(tx, &(visits + 1)))?;
+    ///     store.close()?;
+    /// }
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::create`] and [`Store::open`].
+    pub fn open_or_create(
+        path: impl AsRef<Path>,
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        Self::open_or_create_and_migrate(path, options, &Migrations::new(), init)
+    }
+
+    /// As [`Store::open_or_create`]; a root of another type becomes an `R` by the migration from that type.
+    ///
+    /// # Errors
+    /// As [`Store::open_or_create`]; those of the migration, and then nothing has happened.
+    pub fn open_or_create_and_migrate(
+        path: impl AsRef<Path>,
+        options: &Options,
+        migrations: &Migrations<R, C>,
+        mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let is = |error: &Error, wanted| matches!(error, Error::Io { source, .. } if source.kind() == wanted);
+        loop {
+            match Setup::default().open(path, options) {
+                Ok(pool) => {
+                    return Self::over(pool, |worker| {
+                        // A pool that was created without a root.
+                        root::create::<R, C>(worker, init, true)?;
+                        root::check::<R, C>(worker, migrations)
+                    });
+                }
+                Err(error) if is(&error, ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+            match Self::create(path, options, &mut init) {
+                // Somebody else was quicker.
+                Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Opens the pool at `path`; a root of another type becomes an `R` by the migration from that type.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; those of the migration, and then nothing has happened.
+    pub fn open_and_migrate(
+        path: impl AsRef<Path>,
+        options: &Options,
+        migrations: &Migrations<R, C>,
+    ) -> Result<Self> {
+        Self::over(Setup::default().open(path, options)?, |worker| root::check(worker, migrations))
+    }
+
+    /// Opens the pool at `path` for reading only, as [`Pool::open_read_only`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
+    /// let readers = [
+    ///     Store::<u64>::open_read_only(&path, &options)?,
+    ///     Store::<u64>::open_read_only(&path, &options)?,
+    /// ];
+    /// for reader in &readers {
+    ///     assert_eq!(reader.view(|tx, root| root.get(tx))?, 5);
+    /// }
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Self::over(Setup::default().open_read_only(path, options)?, |worker| {
+            root::check::<R, C>(worker, &Migrations::new())
+        })
+    }
+
+    /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain promises.
+    /// `body` may run several times; only its last run has an effect. It is given the transaction and a pointer to
+    /// the root. An error that it returns ends the transaction without effect, and is returned.
+    ///
+    /// While it runs, its thread cannot begin another transaction on the same store, for which the two might wait for each
+    /// other: that is [`Error::Nested`] at once, and this one goes on.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// store.update(|tx, root| root.set(tx, &6))?;
+    /// // An error of the closure's takes everything back.
+    /// let refused: strandline::Result<()> = store.update(|tx, root| {
+    ///     root.set(tx, &7)?;
+    ///     Err(Error::Aborted)
+    /// });
+    /// assert!(refused.is_err());
+    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 6);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error that `body` returned; what made the transaction fail ([`Error::Full`], …);
+    /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Forked`]: another process opened it.
+    /// It has changed nothing then. After [`Error::Poisoned`] alone, when the device has failed, the outcome is unknown until the
+    /// store is opened again.
+    #[track_caller]
+    pub fn update<T>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
+        self.try_update(body)
+    }
+
+    /// As [`Store::update`], with an error type of the caller's own.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// #[derive(Persist)]
+    /// struct Account {
+    ///     balance: u64,
+    /// }
+    ///
+    /// #[derive(Debug)]
+    /// enum Refusal {
+    ///     NotEnough { balance: u64 },
+    ///     Store(Error),
+    /// }
+    ///
+    /// impl From<Error> for Refusal {
+    ///     fn from(error: Error) -> Self {
+    ///         Refusal::Store(error)
+    ///     }
+    /// }
+    ///
+    /// fn withdraw(account: &Store<Account>, amount: u64) -> Result<u64, Refusal> {
+    ///     account.try_update(|tx, root| {
+    ///         let balance = root.get(tx)?.balance;
+    ///         let left = balance.checked_sub(amount).ok_or(Refusal::NotEnough { balance })?;
+    ///         root.set(tx, &Account { balance: left })?;
+    ///         Ok(left)
+    ///     })
+    /// }
+    ///
+    /// let account = Store::<Account>::create(&path, &options, |_| Ok(Account { balance: 5 })).unwrap();
+    /// assert_eq!(withdraw(&account, 3).unwrap(), 2);
+    /// assert!(matches!(withdraw(&account, 3), Err(Refusal::NotEnough { balance: 2 })));
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    #[track_caller]
+    pub fn try_update<T, E: From<Error>>(
+        &self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        #[cfg(feature = "observed")]
+        if let Some(observer) = self.observer {
+            return self.observed(observer, true, |session| session.try_update(body)).map(|(t, _)| t);
+        }
+        self.session()?.try_update(body)
+    }
+
+    /// Transactions that do not wait until they are durable: each gives a ticket, which is for that. Others
+    /// see the transaction's effect at once; an [`update`](Store::update), [`view`](Store::view) or [`snapshot`](Store::snapshot) that has
+    /// seen it returns only when it is durable.
+    ///
+    /// A crash before that loses the transaction, whole, and with it all later ones: what can be lost is what was
+    /// committed in the last [`flush_interval`](Options::flush_interval) (10 ms by default) and during one flush. Only
+    /// the `Sync` domain makes a difference; in the others a transaction is durable when it has committed.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let path = example::path();
+    /// let visits = Store::<u64>::create(&path, &Options::default(), |_| Ok(0))?;
+    /// let mut last = None;
+    /// for _ in 0..100 {
+    ///     let (_, ticket) = visits.later().update(|tx, root| root.update(tx, |visits| *visits += 1))?;
+    ///     last = Some(ticket);
+    /// }
+    /// // One wait for all: transactions become durable in the order in which they committed.
+    /// if let Some(ticket) = last {
+    ///     ticket.wait()?; // or `ticket.await?` in an asynchronous function
+    /// }
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    pub fn later(&self) -> Later<&Self> {
+        Later(self)
+    }
+
+    /// Runs `body` as a read-only transaction: it sees one state of the pool, whatever others do meanwhile, and
+    /// cannot write. After a conflict it runs a second time, and then at a snapshot, which meets none. (It may run more often
+    /// where there is no memory for snapshots, or too little.) What must run once reads a [`Store::snapshot`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// let square = store.view(|tx, root| {
+    ///     let value = root.get(tx)?;
+    ///     Ok(value * value)
+    /// })?;
+    /// assert_eq!(square, 25);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    #[track_caller]
+    pub fn view<T>(
+        &self,
+        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
+        self.try_view(body)
+    }
+
+    /// As [`Store::view`], with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    #[track_caller]
+    pub fn try_view<T, E: From<Error>>(
+        &self,
+        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        #[cfg(feature = "observed")]
+        if let Some(observer) = self.observer {
+            return self.observed(observer, true, |session| session.try_view(body)).map(|(t, _)| t);
+        }
+        self.session()?.try_view(body)
+    }
+
+    /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the
+    /// order of keys, counts, and that every key and value is one of its type. What is wrong is returned, and nothing if
+    /// all is well. [`pool::check`](strandline_core::file::check) looks at what is below: headers, logs and heap.
+    ///
+    /// It is one transaction that reads everything.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// #[derive(Persist)]
+    /// struct Book<'p> {
+    ///     title: Text<'p>,
+    /// }
+    ///
+    /// let store = Store::<Book>::create(&path, &options, |tx| {
+    ///     Ok(Book { title: Text::new(tx, "Persistence")? })
+    /// })?;
+    /// assert!(store.check()?.is_empty());
+    /// // Freed, but still in its place.
+    /// store.update(|tx, root| root.get(tx)?.title.destroy(tx))?;
+    /// let found = store.check()?;
+    /// assert!(found[0].ends_with("where nothing is allocated"), "{found:?}");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::view`]. Damage is in what is returned.
+    pub fn check(&self) -> Result<Vec<String>> {
+        self.view(|tx, root| Checker::run(tx, |checker| root::visit::<R, C>(tx, root, checker)))
+    }
+
+    /// What is allocated and cannot be reached from the root: what removing a pointer or a collection left behind.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// assert_eq!(store.lost_memory()?.blocks, 0);
+    /// store.update(|tx, _| Ptr::new(tx, &7u64).map(drop))?; // and nothing keeps it
+    /// assert_eq!(store.lost_memory()?.blocks, 1);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: something is, so that nothing can be said ([`Store::check`] says what); [`Error::Unsupported`]: in the row of a
+    /// table there is a pointer to a type that does not describe itself; as [`Store::view`].
+    pub fn lost_memory(&self) -> Result<LostMemory> {
+        self.view(|tx, root| Checker::lost(tx, |checker| root::visit::<R, C>(tx, root, checker)))
+    }
+
+    /// The store as it is now, for as long as what is returned exists: for reading much, or slowly, beside writers. In the `Sync`
+    /// domain it waits until what it sees is durable.
+    ///
+    /// # Errors
+    /// [`Error::TooManySnapshots`]: there are 64; [`Error::Parameter`]: the options leave no memory for snapshots;
+    /// [`Error::Poisoned`], [`Error::Forked`]; [`Error::Nested`]: it is called inside a transaction (a snapshot that exists can be read there).
+    #[track_caller]
+    pub fn snapshot(&self) -> Result<Snapshot<'_, R, C>> {
+        #[cfg(feature = "observed")]
+        self.observe_all(false);
+        Ok(Snapshot::new(self.pool.snapshot()?, self.root))
+    }
+
+    /// What the snapshots that exist take. It may be called inside a transaction.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
+        self.pool.snapshot_usage()
+    }
+
+    /// Keeps one of the pool's workers for several transactions; waits while all are in use. Inside a transaction it is an error.
+    ///
+    /// # Errors
+    /// As [`Pool::wait_for_worker`].
+    pub fn session(&self) -> Result<Session<'_, R, C>> {
+        Ok(Session { store: self, worker: Some(self.pool.borrow_worker()?) })
+    }
+
+    /// What opening it had to do after a crash.
+    pub fn recovery(&self) -> &Recovery {
+        self.pool.recovery()
+    }
+
+    /// How full it is, in bytes and objects, at one moment. It reads the whole heap's tables, at a snapshot.
+    ///
+    /// # Errors
+    /// As [`Pool::usage`].
+    pub fn usage(&self) -> Result<HeapUsage> {
+        self.pool.usage()
+    }
+
+    /// What it takes of disk and memory. It may be called inside a transaction.
+    ///
+    /// # Errors
+    /// The file cannot be looked at; [`Error::Forked`].
+    pub fn space(&self) -> Result<SpaceUsage> {
+        self.pool.space()
+    }
+
+    /// Gives the disk space of what is free back to the file system, beside transactions. The file stays as long, with holes.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// # let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
+    /// let report = store.compact()?;
+    /// println!("{} bytes, before {}", report.disk_bytes, report.disk_bytes_before);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Pool::compact`].
+    #[track_caller]
+    pub fn compact(&self) -> Result<CompactReport> {
+        let report = self.pool.compact();
+        #[cfg(feature = "observed")]
+        self.observe_all(true);
+        report
+    }
+
+    /// The file's path, absolute and without symbolic links.
+    pub fn path(&self) -> &Path {
+        self.pool.path()
+    }
+
+    /// Brings everything that is committed home now, in the `Sync` domain, so that recovery after a crash has little to do;
+    /// elsewhere it does nothing.
+    ///
+    /// # Errors
+    /// As [`Pool::checkpoint`].
+    pub fn checkpoint(&self) -> Result<()> {
+        self.pool.checkpoint()
+    }
+
+    /// Copies the store as it is at one time to a new file, while transactions run: [`Pool::backup`].
+    ///
+    /// # Errors
+    /// As [`Pool::backup`].
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
+        self.pool.backup(to)
+    }
+
+    /// The root, in a transaction of this store.
+    pub(crate) fn root_of<'p>(&self, _: &View<'p, C>) -> Ptr<'p, R::At<'p>> {
+        Ptr::of(self.root)
+    }
+
+    /// The pool, for who works on its words.
+    #[doc(hidden)]
+    pub fn pool(&self) -> &Pool<C::Engine> {
+        &self.pool
+    }
+
+    /// Makes everything durable and marks the pool as cleanly closed.
+    ///
+    /// # Errors
+    /// As [`Pool::close`].
+    pub fn close(self) -> Result<()> {
+        self.pool.close()
+    }
+}
+
+impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
+    fn worker(&mut self) -> &mut WorkerOf<C> {
+        self.worker.as_deref_mut().expect("only the drop takes it")
+    }
+
+    /// No transaction is larger than its log from now on.
+    #[cfg(feature = "observed")]
+    pub(crate) fn keep_to_log(&mut self) {
+        self.worker().keep_to_log();
+    }
+
+    /// The number of the latest transaction that the last one may have read from, and the lines that it stored to if it committed.
+    #[cfg(feature = "observed")]
+    pub(crate) fn last_transaction(&mut self, committed: bool) -> (u64, Vec<PersistentAddress>) {
+        let worker = self.worker();
+        (worker.newest_read(), if committed { worker.lines_stored() } else { Vec::new() })
+    }
+
+    /// As [`Store::update`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    #[inline]
+    pub fn update<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
+        self.try_update(body)
+    }
+
+    /// As [`Store::try_update`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    #[inline]
+    pub fn try_update<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let root = self.store.root;
+        transaction::update::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
+    }
+
+    /// As [`Store::later`].
+    pub fn later(&mut self) -> Later<&mut Self> {
+        Later(self)
+    }
+
+    /// As [`Store::view`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    #[inline]
+    pub fn view<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
+        self.try_view(body)
+    }
+
+    /// As [`Store::try_view`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    #[inline]
+    pub fn try_view<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let root = self.store.root;
+        transaction::view::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
+    }
+
+    /// What this session's worker has done so far, in other sessions too.
+    pub fn statistics(&self) -> Statistics {
+        self.worker.as_deref().map(Runner::statistics).unwrap_or_default()
+    }
+}
+
+impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
+    /// As [`Store::update`], without waiting until the transaction is durable: the ticket is for that.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    #[track_caller]
+    pub fn update<T>(
+        self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.try_update(body)
+    }
+
+    /// As [`update`](Self::update), with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    #[track_caller]
+    pub fn try_update<T, E: From<Error>>(
+        self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        #[cfg(feature = "observed")]
+        if let Some(observer) = self.0.observer {
+            return self.0.observed(observer, false, |session| session.try_update(body));
+        }
+        self.0.session()?.later().try_update(body)
+    }
+}
+
+impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<'_, R, C>> {
+    /// As [`Store::update`], without waiting until the transaction is durable: the ticket is for that.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update<T>(
+        self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.try_update(body)
+    }
+
+    /// As [`update`](Self::update), with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update<T, E: From<Error>>(
+        self,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let Store { pool, root, .. } = self.0.store;
+        let (result, transaction) =
+            transaction::update_later::<C, _, _>(self.0.worker(), |tx| body(tx, Ptr::of(*root)))?;
+        Ok((result, pool.ticket(transaction)?))
+    }
+}
+
+impl<R, C: Control<Memory = Native>> Drop for Session<'_, R, C> {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            self.store.pool.return_worker(worker);
+        }
+    }
+}

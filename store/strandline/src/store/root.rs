@@ -1,0 +1,336 @@
+//! The root of a store, and how roots of earlier types become one of the present.
+
+use std::marker::PhantomData;
+
+use crate::described;
+use crate::value::bytes::Bytes;
+use crate::value::check::Checker;
+use crate::value::persist::{Fixed, Persist, Root};
+use crate::value::pointer::{Ptr, check_block};
+use crate::value::schema::{Schema, differences};
+use crate::value::transaction::{self, Control, EngineTx, Tx, View, WorkerOf};
+use strandline_core::engine::Stm;
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::Survey;
+use strandline_core::structures::root::{DESCRIPTION_WORDS, RootDescription, RootType};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+type Step<C> =
+    Box<dyn Fn(&Tx<'_, C>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
+
+/// How values of earlier root types become values of type `R`; for [`Store::open_and_migrate`](crate::Store::open_and_migrate).
+///
+/// ```
+/// use strandline::{Migrations, Persist};
+///
+/// #[derive(Persist)]
+/// #[persist(name = "Settings")]
+/// struct SettingsV1 {
+///     limit: u32,
+/// }
+///
+/// #[derive(Persist)]
+/// #[persist(version = 2)]
+/// struct Settings {
+///     limit: u64,
+/// }
+///
+/// let migrations: Migrations<Settings> =
+///     Migrations::new().from::<SettingsV1>(|_tx, old| Ok(Settings { limit: old.limit.into() }));
+/// ```
+pub struct Migrations<R, C: Control = Stm> {
+    steps: Vec<(Schema, Step<C>)>,
+    root: PhantomData<fn() -> R>,
+}
+
+impl<R: Root, C: Control> Default for Migrations<R, C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R: Root, C: Control> Migrations<R, C> {
+    /// A list without migrations, to add to with [`Migrations::from`].
+    pub fn new() -> Self {
+        Self { steps: Vec::new(), root: PhantomData }
+    }
+
+    /// Makes the new root out of a root of type `Old`. All of it is one transaction, at opening; the old root's own
+    /// memory is given back, and what it points to is `migrate`'s to keep or to free.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// #[derive(Persist)]
+    /// #[persist(name = "Counter")]
+    /// struct Old {
+    ///     visits: u32,
+    /// }
+    ///
+    /// #[derive(Persist)]
+    /// #[persist(version = 2)]
+    /// struct Counter {
+    ///     visits: u64,
+    ///     since: u64,
+    /// }
+    ///
+    /// # let path = example::path();
+    /// Store::<Old>::create(&path, &Options::default(), |_| Ok(Old { visits: 7 }))?.close()?;
+    /// let migrations = Migrations::new()
+    ///     .from::<Old>(|_tx, old| Ok(Counter { visits: old.visits.into(), since: 0 }));
+    /// let store = Store::<Counter>::open_and_migrate(&path, &Options::default(), &migrations)?;
+    /// assert_eq!(store.view(|tx, root| Ok(root.get(tx)?.visits))?, 7);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    #[must_use]
+    pub fn from<Old: Root>(
+        mut self,
+        migrate: impl for<'p> Fn(&Tx<'p, C>, Old::At<'p>) -> Result<R::At<'p>> + Send + Sync + 'static,
+    ) -> Self {
+        let step: Step<C> = Box::new(move |tx, at| migrate_one::<Old, R, C>(tx, at, &migrate));
+        self.steps.push((schema_of::<Old>(), step));
+        self
+    }
+}
+
+/// The layout of a root type, which no brand changes.
+fn layout_of<R: Root>() -> u64 {
+    <R::At<'static> as Persist<'static>>::LAYOUT
+}
+
+/// The types of a root, which no brand changes.
+fn schema_of<R: Root>() -> Schema {
+    Schema::of::<R::At<'static>>()
+}
+
+fn migrate_one<'p, Old: Root, R: Root, C: Control>(
+    tx: &Tx<'p, C>,
+    at: PersistentAddress,
+    migrate: &impl for<'q> Fn(&Tx<'q, C>, Old::At<'q>) -> Result<R::At<'q>>,
+) -> Result<PersistentAddress> {
+    let old = Ptr::<'p, Old::At<'p>>::of(at).free(tx)?;
+    let new = migrate(tx, old)?;
+    Ok(Ptr::new(tx, &new)?.address())
+}
+
+fn type_of<'p, T: Fixed<'p>>() -> RootType {
+    RootType { name: T::NAME.into(), layout: T::LAYOUT, version: T::VERSION.into(), words: T::WORDS as u64 }
+}
+
+/// The description of the pool's root; `None` if there is none yet.
+fn description<C: Control>(tx: &View<'_, C>) -> Result<Option<RootDescription>> {
+    tx.words(RootDescription::find)
+}
+
+/// The description of the pool's root, which is there.
+pub(crate) fn found<C: Control>(tx: &View<'_, C>) -> Result<RootDescription> {
+    description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })
+}
+
+/// Where the pool's root, its description and what that leads to are, for who looks them over.
+pub(crate) fn visit<'p, R: Root, C: Control>(
+    tx: &View<'p, C>,
+    root: Ptr<'p, R::At<'p>>,
+    checker: &mut Checker<'_, 'p>,
+) -> Result<()> {
+    let found = found(tx)?;
+    checker.block(found.at, DESCRIPTION_WORDS as u64, "the root's description")?;
+    if !found.schema.is_null() {
+        Bytes::of(found.schema).visit(checker)?;
+    }
+    if <R::At<'p> as Persist<'p>>::ANY {
+        return visit_described(tx, &found, checker);
+    }
+    root.visit(checker)
+}
+
+/// The same, of a root whose type the program does not know, by its description.
+fn visit_described<'p, C: Control>(
+    tx: &View<'p, C>,
+    found: &RootDescription,
+    checker: &mut Checker<'_, 'p>,
+) -> Result<()> {
+    let Schema { root, types } = described_schema(tx, found)?;
+    described::reach_root(checker, found.value, &found.root_type, (&root, types))
+}
+
+/// The types of the pool's root, if the pool has them.
+pub(crate) fn described_schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schema> {
+    if found.schema.is_null() {
+        return Err(Error::Unsupported(
+            "the pool does not say what types its root is made of: only its program can read it".into(),
+        ));
+    }
+    schema(tx, found)
+}
+
+/// The types of the pool's root.
+pub(crate) fn read_schema<C: Control>(tx: &View<'_, C>) -> Result<Schema> {
+    let found = found(tx)?;
+    described_schema(tx, &found)
+}
+
+/// The types of the pool's root, as they are described in it.
+fn schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schema> {
+    if found.schema.is_null() {
+        return Ok(Schema::default());
+    }
+    let bytes = Bytes::of(found.schema).get(tx)?;
+    Schema::of_bytes(&bytes)
+        .ok_or_else(|| Error::Damaged("the description of the root's types is none".into()))
+}
+
+/// Writes the description of a root of type `T` whose value is at `value`.
+fn describe<'p, T: Fixed<'p>, C: Control>(
+    tx: &Tx<'p, C>,
+    at: PersistentAddress,
+    schema: PersistentAddress,
+    value: PersistentAddress,
+) -> Result<()> {
+    tx.words(|tx| {
+        check_block(tx, at, DESCRIPTION_WORDS, "root")?;
+        RootDescription { at, value, schema, root_type: type_of::<T>() }.write(tx)
+    })
+}
+
+/// Makes the root of a pool that has none.
+fn make_root<'p, T: Fixed<'p>, C: Control>(tx: &Tx<'p, C>, value: &T, describing: bool) -> Result<()> {
+    let value = Ptr::new(tx, value)?;
+    let schema = if describing {
+        Bytes::new(tx, Schema::of::<T>().to_bytes())?.address()
+    } else {
+        PersistentAddress::NULL
+    };
+    let at = tx.words(|tx| tx.alloc(8 * DESCRIPTION_WORDS as u64))?;
+    describe::<T, _>(tx, at, schema, value.address())?;
+    tx.words(|tx| {
+        let root = tx.root(0);
+        tx.write(root, at.offset())
+    })
+}
+
+/// Makes the root of a pool that has none, in a transaction of `worker`: what [`Store`](crate::Store) does at its creation,
+/// for memories in which there is no file to open, as in the crash checker and the simulator.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (_pool, mut worker) = pool_and_worker();
+/// use strandline::Stm;
+/// use strandline::hosted::{initialise, with_root};
+///
+/// initialise::<u64, Stm>(&mut worker, |_| Ok(5))?;
+/// let five = worker.view(|tx| with_root::<u64, _, Stm>(tx, |tx, root| root.get(tx)))?;
+/// assert_eq!(five, 5);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
+/// # Errors
+/// What `init` returns; as [`Runner::run`](strandline_core::Runner::run).
+pub fn initialise<R: Root, C: Control>(
+    worker: &mut WorkerOf<C>,
+    init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+) -> Result<()> {
+    // Logs may be small there, and nobody reads the description.
+    create::<R, C>(worker, init, false)
+}
+
+/// Makes the root of a pool that has none; `describing` its types.
+pub(crate) fn create<R: Root, C: Control>(
+    worker: &mut WorkerOf<C>,
+    mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    describing: bool,
+) -> Result<()> {
+    transaction::update::<C, _, _>(worker, |tx| {
+        if description(tx)?.is_none() {
+            make_root(tx, &init(tx)?, describing)?;
+        }
+        Ok(())
+    })
+}
+
+/// Runs `body` inside the transaction `tx` of any [`Runner`](strandline_core::Runner), with the pool's root: typed code on the crash checker's
+/// memory and others that have no [`Store`](crate::Store), and beside words of one's own.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (_pool, mut worker) = pool_and_worker();
+/// use strandline::Stm;
+/// use strandline::hosted::{initialise, with_root};
+///
+/// initialise::<u64, Stm>(&mut worker, |_| Ok(5))?;
+/// let six = worker.run(|tx| {
+///     with_root::<u64, _, Stm>(tx, |tx, root| {
+///         root.update(tx, |count| *count += 1)?;
+///         root.get(tx)
+///     })
+/// })?;
+/// assert_eq!(six, 6);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
+/// # Errors
+/// The abort that the transaction has to end with: what it met, or the error that `body` returned, which its runner then
+/// returns. [`Error::WrongStructure`]: the root is no `R`; [`Error::Missing`]: there is none.
+pub fn with_root<R: Root, T, C: Control>(
+    tx: &mut EngineTx<C>,
+    body: impl for<'p> FnOnce(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+) -> Result<T, Abort> {
+    let done = transaction::within::<C, _>(&mut *tx, |tx| {
+        let found = found(tx)?;
+        if found.root_type.layout != layout_of::<R>() {
+            return Err(Error::WrongStructure {
+                what: <R::At<'_> as Persist<'_>>::NAME,
+                root: found.at.offset(),
+            });
+        }
+        body(tx, Ptr::of(found.value))
+    });
+    done.map_err(|error| match error {
+        // The transaction has kept what it met.
+        Error::Interrupted | Error::Aborted => Abort::User,
+        error => tx.fail(error),
+    })
+}
+
+/// Checks that the root is an `R`, and makes it one where there is a migration. Returns the address of its value, which
+/// stays where it is while the pool is open.
+pub(crate) fn check<R: Root, C: Control>(
+    worker: &mut WorkerOf<C>,
+    migrations: &Migrations<R, C>,
+) -> Result<PersistentAddress> {
+    let missing = || Error::Missing { what: "store's root", root: 0 };
+    if <R::At<'static> as Persist<'static>>::ANY {
+        let found = transaction::view::<C, _, Error>(worker, description)?;
+        return found.map(|found| found.value).ok_or_else(missing);
+    }
+    let expected = schema_of::<R>();
+    let (found, is) = transaction::view::<C, _, _>(worker, |tx| {
+        let found = description(tx)?.ok_or_else(missing)?;
+        let schema = schema(tx, &found)?;
+        Ok::<_, Error>((found, schema))
+    })?;
+    let is_described = !found.schema.is_null();
+    if found.root_type.layout == layout_of::<R>() && (!is_described || is.is_same(&expected)) {
+        // The layout says it already: another number is damage, which a walk without the type would meet.
+        if found.root_type.words != <R::At<'static> as Fixed<'static>>::WORDS as u64 {
+            return Err(Error::Damaged(found.root_type.contradiction()));
+        }
+        return Ok(found.value);
+    }
+    let Some((_, step)) = migrations.steps.iter().find(|(from, _)| from.is_same(&is)) else {
+        return Err(Error::RootLayout {
+            found: found.root_type.to_string(),
+            expected: type_of::<R::At<'_>>().to_string(),
+            differences: differences(&is.types, &expected.types),
+        });
+    };
+    transaction::update::<C, _, _>(worker, |tx| {
+        let found = description(tx)?.ok_or_else(missing)?;
+        let value = step(tx, found.value)?;
+        if !found.schema.is_null() {
+            Bytes::of(found.schema).set(tx, expected.to_bytes())?;
+        }
+        describe::<R::At<'_>, _>(tx, found.at, found.schema, value)?;
+        Ok(value)
+    })
+}

@@ -1,0 +1,88 @@
+//! Savepoints within a transaction.
+
+use crate::value::transaction::{Control, Tx, debug_as_name};
+use strandline_core::engine::Stm;
+use strandline_core::error::{Error, Result};
+
+/// A place in a transaction to go back to, without giving the whole transaction up: [`Tx::savepoint`] sets it.
+///
+/// ```
+/// # use strandline::*;
+/// let db = Database::in_memory()?;
+/// let orders = db.table::<u64, String>("orders")?;
+/// db.write(|tx| {
+///     for (number, line) in [(1, "two apples"), (2, "no pears"), (3, "a plum")] {
+///         let before = tx.savepoint();
+///         orders.insert(tx, &number, line)?;
+///         if line.starts_with("no") {
+///             before.roll_back()?; // this order alone
+///         }
+///     }
+///     Ok(())
+/// })?;
+/// assert_eq!(db.read(|tx| orders.count(tx))?, 2);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
+/// Dropping it keeps what was written. As long as there is one, the transaction keeps in memory what it overwrites.
+pub struct Savepoint<'t, 'p, C: Control = Stm> {
+    tx: &'t Tx<'p, C>,
+    number: u64,
+}
+
+debug_as_name! { Savepoint<'_, '_;> }
+
+impl<'p, C: Control> Tx<'p, C> {
+    /// Sets a savepoint: [`Savepoint::roll_back`] takes back what this transaction does from here on. There may be several.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// store.update(|tx, root| {
+    ///     let outer = tx.savepoint();
+    ///     root.set(tx, &6)?;
+    ///     let inner = tx.savepoint();
+    ///     root.set(tx, &7)?;
+    ///     inner.roll_back()?;
+    ///     assert_eq!(root.get(tx)?, 6);
+    ///     outer.roll_back()?;
+    ///     // The inner one was set after the outer one.
+    ///     assert!(inner.roll_back().is_err());
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    pub fn savepoint(&self) -> Savepoint<'_, 'p, C> {
+        // Setting one cannot fail.
+        let number = self.words(|tx| Ok(tx.set_savepoint())).unwrap_or(0);
+        Savepoint { tx: self, number }
+    }
+}
+
+impl<C: Control> Savepoint<'_, '_, C> {
+    /// Takes back all that the transaction has written since, and goes on from there; can be called again. Savepoints that were set later are gone. What was made
+    /// since, and is still held by a variable, is as what was destroyed: [`Error::Dangling`].
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: an earlier savepoint was rolled back to, so that this one is gone. A transaction in which an operation failed for the whole of it
+    /// (a conflict, [`Error::Interrupted`]; a full disk) cannot be saved: its closure returns the error.
+    pub fn roll_back(&self) -> Result<()> {
+        if self.tx.words(|tx| tx.roll_back_to(self.number))? {
+            return Ok(());
+        }
+        Err(Error::Parameter("an earlier savepoint was rolled back to, and this one is gone".into()))
+    }
+}
+
+impl<C: Control> Drop for Savepoint<'_, '_, C> {
+    fn drop(&mut self) {
+        let number = self.number;
+        // Cannot fail either.
+        let _ = self.tx.words(|tx| {
+            tx.release_savepoint(number);
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,376 @@
+//! Checks everything that is reachable from a value for damage, by the value's type.
+//!
+//! A walk reaches blocks in two ways. Through a *pointer or handle*: several may refer to the same block, in circles
+//! too, and the walk visits it once; but it must be of one type. And as a *part* of a collection (a node, an entry, a
+//! segment): a part is reached once. Each block must begin where the heap has one, be allocated, and have
+//! room for what is said to be in it. So the walk reads nothing outside, blocks bound lengths, and the walk
+//! ends because there are only so many blocks; the [`Walk`] bounds those that overlap. Blocks that wait for their visit are kept in a
+//! list, so that no chain of pointers is too long for the stack.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::transaction::{Control, View};
+use crate::described::{Described, Shown};
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::{Survey, Walk, type_layout as layout};
+use strandline_core::transaction::{Abort, Read};
+
+/// So many findings are listed; of the others only the number is told.
+const LISTED: usize = 1000;
+
+/// What looks over what is at an address.
+pub(crate) enum Look<'v, 'p> {
+    /// By a type of the program's.
+    Typed(fn(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()>),
+    /// By what the pool says of the type.
+    Described(Described),
+}
+
+/// What is given each element of a vector or item of a queue that is looked over: its place, its words, and its bytes.
+pub(crate) type Element<'f, 'v, 'p> =
+    &'f mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u64], u64) -> Result<()>;
+
+/// What is given each pair of a map that is looked over: its place, the key, the words of the value, and its bytes.
+pub(crate) type Pair<'f, 'v, 'p> =
+    &'f mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u8], &[u64], u64) -> Result<()>;
+
+/// The name of a type or of a part of a collection, as messages have it.
+#[derive(Clone, Debug)]
+pub(crate) enum Name {
+    Known(&'static str),
+    Described(Arc<str>),
+}
+
+impl From<&'static str> for Name {
+    fn from(name: &'static str) -> Self {
+        Self::Known(name)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Known(name) => name,
+            Self::Described(name) => name,
+        })
+    }
+}
+
+/// The addresses that were reached, each with its tag if it was by a pointer, and the damage.
+#[cfg(test)]
+pub(crate) type AllReached = (std::collections::BTreeMap<u64, Option<u64>>, Vec<String>);
+
+/// Who is shown what a walk by descriptions meets.
+pub(crate) type Show<'v> = &'v mut dyn FnMut(Shown) -> Result<()>;
+
+/// A walk over all that hangs from a value, which collects the damage that it finds.
+///
+/// Only [`Persist::visit`](crate::Persist::visit) meets one;
+/// [`Store::check`](crate::Store::check) and the collections' `check` begin a walk.
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// use strandline::{Checker, Persist, Ptr, Store};
+///
+/// #[derive(Persist)]
+/// struct Person<'p> {
+///     mother: Option<Ptr<'p, Person<'p>>>,
+/// }
+///
+/// /// What the derive makes of it.
+/// fn visit<'p>(person: &Person<'p>, checker: &mut Checker<'_, 'p>) -> strandline::Result<()> {
+///     Persist::visit(&person.mother, checker)
+/// }
+///
+/// let store = Store::<Person>::create(&path, &options, |tx| {
+///     Ok(Person { mother: Some(Ptr::new(tx, &Person { mother: None })?) })
+/// })?;
+/// assert!(store.check()?.is_empty());
+/// // The pointer is left where it was.
+/// store.update(|tx, root| root.get(tx)?.mother.unwrap().free(tx).map(drop))?;
+/// assert_eq!(store.check()?.len(), 1);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub struct Checker<'v, 'p> {
+    tx: &'v dyn Tolerate,
+    brand: PhantomData<fn(&'p ()) -> &'p ()>,
+    reached: HashMap<PersistentAddress, Reached>,
+    waiting: Vec<(PersistentAddress, Look<'v, 'p>)>,
+    /// Blocks of a damaged heap may overlap.
+    walk: Walk,
+    damage: Vec<String>,
+    unlisted: u64,
+    show: Option<Show<'v>>,
+    /// A type that only the program can read, if there is one: what hangs from its values is not looked at.
+    unknown: Option<Arc<str>>,
+}
+
+/// Memory of a pool that is allocated and that nothing leads to: [`Store::lost_memory`](crate::Store::lost_memory).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LostMemory {
+    /// Blocks.
+    pub blocks: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// The address of the first.
+    pub first: Option<u64>,
+}
+
+/// [`Read::tolerate`] of a transaction of any control, on any memory: checking is compiled once for all.
+trait Tolerate {
+    fn tolerate(&self, body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>) -> Result<Option<Error>>;
+}
+
+impl<C: Control> Tolerate for View<'_, C> {
+    fn tolerate(&self, body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>) -> Result<Option<Error>> {
+        self.words(|tx| tx.tolerate(body))
+    }
+}
+
+#[derive(Debug)]
+struct Reached {
+    what: Name,
+    /// The tag, where more than one pointer may lead.
+    tag: Option<u64>,
+}
+
+impl<'v, 'p> Checker<'v, 'p> {
+    /// The damage of all that `begin` leads to.
+    pub(crate) fn run<C: Control>(
+        tx: &'v View<'p, C>,
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        Ok(Self::walk(tx, None, begin)?.damage)
+    }
+
+    /// The same, which fails if there is none as far as can be seen, but something that only the program can read. `show` is shown all
+    /// values that are known by their descriptions.
+    pub(crate) fn run_described<C: Control>(
+        tx: &'v View<'p, C>,
+        show: Option<Show<'v>>,
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        let checker = Self::walk(tx, show, begin)?;
+        match checker.unknown {
+            Some(unknown) if checker.damage.is_empty() => Err(unreadable(&unknown)),
+            _ => Ok(checker.damage),
+        }
+    }
+
+    /// Where it comes, and the damage.
+    #[cfg(test)]
+    pub(crate) fn reached<C: Control>(
+        tx: &'v View<'p, C>,
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<AllReached> {
+        let checker = Self::walk(tx, None, begin)?;
+        assert!(checker.unknown.is_none(), "{:?}", checker.unknown);
+        let reached = checker.reached.into_iter().map(|(at, reached)| (at.offset(), reached.tag));
+        Ok((reached.collect(), checker.damage))
+    }
+
+    /// What is allocated, and nothing that `begin` leads to.
+    pub(crate) fn lost<C: Control>(
+        tx: &'v View<'p, C>,
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<LostMemory> {
+        let checker = Self::walk(tx, None, begin)?;
+        if let Some(first) = checker.damage.into_iter().next() {
+            return Err(Error::Damaged(first));
+        }
+        if let Some(unknown) = checker.unknown {
+            return Err(unreadable(&unknown));
+        }
+        let mut lost = LostMemory::default();
+        let mut from = PersistentAddress::NULL;
+        while let Some((at, bytes)) = tx.words(|tx| tx.next_allocated(from))? {
+            if !checker.reached.contains_key(&at) {
+                lost.first = lost.first.or(Some(at.offset()));
+                lost.blocks += 1;
+                lost.bytes += bytes;
+            }
+            from = at.word(1);
+        }
+        Ok(lost)
+    }
+
+    fn walk<C: Control>(
+        tx: &'v View<'p, C>,
+        show: Option<Show<'v>>,
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<Self> {
+        let mut checker = Self {
+            tx,
+            brand: PhantomData,
+            reached: HashMap::new(),
+            waiting: Vec::new(),
+            walk: Walk::default(),
+            damage: Vec::new(),
+            unlisted: 0,
+            show,
+            unknown: None,
+        };
+        begin(&mut checker)?;
+        checker.waiting.reverse();
+        while let Some((at, look)) = checker.waiting.pop() {
+            let before = checker.waiting.len();
+            match look {
+                Look::Typed(look) => look(&mut checker, at)?,
+                Look::Described(described) => described.look(&mut checker, at)?,
+            }
+            // What was met first is looked at first.
+            checker.waiting[before..].reverse();
+        }
+        if checker.unlisted > 0 {
+            checker.damage.push(format!("{} further findings", checker.unlisted));
+        }
+        Ok(checker)
+    }
+
+    /// Notes that a pointer or handle leads to a value of type `name`, with `tag` in the first of its `words` words;
+    /// `look` looks it over, once.
+    #[inline]
+    pub(crate) fn pointer(
+        &mut self,
+        at: PersistentAddress,
+        tag: u64,
+        words: u64,
+        name: impl Into<Name>,
+        look: Look<'v, 'p>,
+    ) -> Result<()> {
+        let name = name.into();
+        if self.reached.get(&at).is_some_and(|known| known.tag == Some(tag)) {
+            return Ok(());
+        }
+        if !self.reach(at, words, name.clone(), Some(tag))? {
+            return Ok(());
+        }
+        match self.read(|tx| tx.read(at))? {
+            Some(found) if layout::is_of(found, tag) => self.waiting.push((at, look)),
+            Some(_) => self.damaged(dangling(at, &name)),
+            None => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn reach(&mut self, at: PersistentAddress, words: u64, what: Name, tag: Option<u64>) -> Result<bool> {
+        let mut walk = std::mem::take(&mut self.walk);
+        let found = self.read(|tx| {
+            let room = tx.find_block(at)?;
+            walk.visit(tx, &what, at, words.min(room.unwrap_or(0) / 8))?;
+            Ok((room, tx.is_allocated(at)?))
+        })?;
+        self.walk = walk;
+        let problem = match found {
+            None => return Ok(false),
+            Some((None, _)) => "where no block begins".to_owned(),
+            Some((_, false)) => "where nothing is allocated".to_owned(),
+            Some((Some(bytes), true)) if bytes / 8 < words => {
+                format!("of {words} words, where there is room for {}", bytes / 8)
+            }
+            Some(_) => match self.reached.entry(at) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Reached { what, tag });
+                    return Ok(true);
+                }
+                Entry::Occupied(entry) => format!("where {} was found already", entry.get().what),
+            },
+        };
+        self.damaged(format!("{what} is said to be at {:#x}, {problem}", at.offset()));
+        Ok(false)
+    }
+}
+
+/// What [`Error::Dangling`] says.
+fn dangling(at: PersistentAddress, expected: &Name) -> String {
+    match expected {
+        Name::Known(expected) => Error::Dangling { at: at.offset(), expected }.to_string(),
+        Name::Described(name) => {
+            format!(
+                "no value of type {name} is at {:#x}: it was freed, or another type's is there",
+                at.offset()
+            )
+        }
+    }
+}
+
+/// Why a walk by descriptions cannot be complete.
+fn unreadable(type_name: &str) -> Error {
+    Error::Unsupported(format!("the pool holds {type_name}, which only its program can read"))
+}
+
+impl<'v, 'p> Checker<'v, 'p> {
+    /// Whether what is met is shown to somebody.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.show.is_some()
+    }
+
+    /// Shows what was met, if anybody is there to see it.
+    pub(crate) fn met(&mut self, shown: impl FnOnce() -> Shown) -> Result<()> {
+        self.show.as_mut().map_or(Ok(()), |show| show(shown()))
+    }
+
+    /// Notes that a type is not known here, so that the walk is not complete.
+    pub(crate) fn unknown(&mut self, type_name: &Arc<str>) {
+        self.unknown.get_or_insert_with(|| type_name.clone());
+    }
+
+    /// Reaches a part that begins with a tag.
+    #[inline]
+    pub(crate) fn tagged(
+        &mut self,
+        at: PersistentAddress,
+        words: u64,
+        tag: u64,
+        what: &'static str,
+    ) -> Result<bool> {
+        if !self.block(at, words, what)? {
+            return Ok(false);
+        }
+        match self.read(|tx| tx.read(at))? {
+            Some(found) if found == tag => return Ok(true),
+            Some(_) => {
+                self.damaged(format!("{what} is said to be at {:#x}, which has another tag", at.offset()))
+            }
+            None => {}
+        }
+        Ok(false)
+    }
+}
+
+impl Survey for Checker<'_, '_> {
+    #[inline]
+    fn block(&mut self, at: PersistentAddress, words: u64, what: &'static str) -> Result<bool> {
+        self.reach(at, words, what.into(), None)
+    }
+
+    fn read<R>(&mut self, mut body: impl FnMut(&mut &mut dyn Read) -> Result<R, Abort>) -> Result<Option<R>> {
+        let mut result = None;
+        let failed = self.tx.tolerate(&mut |mut tx| {
+            result = Some(body(&mut tx)?);
+            Ok(())
+        })?;
+        match failed {
+            None => return Ok(result),
+            Some(Error::Damaged(what)) => self.damaged(what),
+            Some(error) => self.damaged(error.to_string()),
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn damaged(&mut self, what: String) {
+        if self.damage.len() < LISTED {
+            self.damage.push(what);
+        } else {
+            self.unlisted += 1;
+        }
+    }
+}

@@ -1,0 +1,518 @@
+//! Keys of maps: types that encode as bytes whose order is that of the keys.
+//!
+//! The encoding is *prefix-free*: no key's bytes begin with another key's. So the bytes of a tuple are those of
+//! its parts, one after the other, and a map may compare keys eight bytes at a time. Integers are stored most
+//! significant byte first, signed ones with the sign inverted. In a byte string a zero becomes 0, 255, and 0, 0
+//! ends it (as in FoundationDB's tuple layer).
+
+use super::persist::Invalid;
+use super::schema::Types;
+use super::values::tuple;
+use strandline_core::structures::type_layout as layout;
+
+/// The bytes of a key, on the stack where they are few.
+///
+/// ```
+/// use strandline::{KeyBytes, KeyRef};
+///
+/// /// A name that is looked up in a map with `String` keys, whatever its case.
+/// struct Lowercase<'n>(&'n str);
+///
+/// // SAFETY: the bytes of a `String`.
+/// unsafe impl KeyRef for Lowercase<'_> {
+///     fn write_key(&self, into: &mut KeyBytes) {
+///         self.0.to_lowercase().write_key(into);
+///     }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct KeyBytes {
+    few: [u8; Self::FEW],
+    count: usize,
+    many: Vec<u8>,
+}
+
+impl KeyBytes {
+    const FEW: usize = 40;
+
+    /// None.
+    #[inline]
+    pub(crate) fn empty() -> Self {
+        Self { few: [0; Self::FEW], count: 0, many: Vec::new() }
+    }
+
+    /// The bytes with which the keys of `prefix` begin.
+    pub(crate) fn of_prefix<K>(prefix: &(impl Prefix<K> + ?Sized)) -> Self {
+        let mut bytes = Self::empty();
+        prefix.write_prefix(&mut bytes);
+        bytes
+    }
+
+    /// The bytes of `key`.
+    #[inline]
+    pub(crate) fn of(key: &(impl KeyRef + ?Sized)) -> Self {
+        let mut bytes = Self::empty();
+        key.write_key(&mut bytes);
+        bytes
+    }
+
+    /// Appends `bytes` to the key's encoding.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.many.is_empty() {
+            if let Some(room) = self.few.get_mut(self.count..self.count + bytes.len()) {
+                room.copy_from_slice(bytes);
+                self.count += bytes.len();
+                return;
+            }
+            self.many.extend_from_slice(&self.few[..self.count]);
+        }
+        self.many.extend_from_slice(bytes);
+    }
+
+    /// What `body` makes of the bytes of `key`: of an array where every key has eight ([`Key::ONE_WORD`]), so that the compiler knows.
+    #[inline(always)]
+    pub(crate) fn with<K: Key, R>(key: &K, body: impl FnOnce(&[u8]) -> R) -> R {
+        let key = Self::of(key);
+        if !K::ONE_WORD {
+            return body(key.as_slice());
+        }
+        let mut word = [0; 8];
+        word.copy_from_slice(&key.few[..8]);
+        body(&word)
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        if self.many.is_empty() { &self.few[..self.count] } else { &self.many }
+    }
+}
+
+/// What a map can be asked for: a key, or what a key can be borrowed as (`str` for `String`).
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// use std::borrow::Borrow;
+/// use strandline::Result;
+/// use strandline::{KeyRef, View};
+///
+/// #[derive(Persist)]
+/// struct Shop<'p> {
+///     stock: HashMap<'p, String, u64>,
+/// }
+///
+/// /// How many pieces there are of a name, which may be a `String` or a `str`.
+/// fn pieces<'p, Q: KeyRef + ?Sized>(tx: &View<'p>, shop: Shop<'p>, name: &Q) -> Result<u64>
+/// where
+///     String: Borrow<Q>,
+/// {
+///     Ok(shop.stock.get(tx, name)?.unwrap_or(0))
+/// }
+///
+/// let store = Store::<Shop>::create(&path, &options, |tx| {
+///     let stock = HashMap::new(tx)?;
+///     stock.insert(tx, &"pens".to_string(), &3)?;
+///     Ok(Shop { stock })
+/// })?;
+/// assert_eq!(store.view(|tx, root| pieces(tx, root.get(tx)?, "pens"))?, 3);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "values of type `{Self}` cannot be keys of a map in a pool",
+    label = "not a key",
+    note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
+)]
+///
+/// # Safety
+/// What [`write_key`](KeyRef::write_key) writes is what the key type that it stands for writes of an equal key: a table stores it as that. `#[derive(Key)]` sees to it.
+pub unsafe trait KeyRef {
+    /// Appends the key's bytes. Bytes of different keys are ordered as the keys are, and none begins with
+    /// another's.
+    fn write_key(&self, into: &mut KeyBytes);
+}
+
+/// A type whose values can be the keys of a map: integers, `bool`, `char`, `String`, `Vec<u8>`, tuples, arrays and options
+/// of keys, and types with `#[derive(Key)]`. Floating-point numbers are not: they have no total order.
+///
+/// ```
+/// use strandline::Key;
+///
+/// #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Key)]
+/// enum Id {
+///     Number(u64),
+///     Name(String),
+/// }
+/// ```
+///
+/// # Safety
+/// `#[derive(Key)]` sees to all of this. An implementation by hand promises that [`LAYOUT`](Key::LAYOUT) is of this type alone, that
+/// [`ONE_WORD`](Key::ONE_WORD) is set only where every encoding is eight bytes long, of which maps store no more, and that
+/// [`read_key`](Key::read_key) is the inverse of [`write_key`](KeyRef::write_key), which keeps its own promise: a map's keys would be out
+/// of order otherwise, for every program that reads it.
+#[diagnostic::on_unimplemented(
+    message = "values of type `{Self}` cannot be keys of a map in a pool",
+    label = "not a key",
+    note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
+)]
+pub unsafe trait Key: KeyRef + Sized {
+    /// The type's name in errors.
+    const NAME: &'static str;
+    /// A hash of the type's layout.
+    const LAYOUT: u64;
+    /// Whether every key's encoding is eight bytes long.
+    const ONE_WORD: bool = false;
+
+    /// As [`Persist::describe`](crate::Persist::describe).
+    fn describe(types: &mut Types) -> String;
+
+    /// Takes a key's bytes from the front of `from`.
+    ///
+    /// # Errors
+    /// [`Invalid`]: they are no key.
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid>;
+}
+
+// SAFETY: as what it refers to.
+unsafe impl<T: KeyRef + ?Sized> KeyRef for &T {
+    fn write_key(&self, into: &mut KeyBytes) {
+        (**self).write_key(into);
+    }
+}
+
+/// Takes `N` bytes from the front.
+fn take<const N: usize>(from: &mut &[u8]) -> Result<[u8; N], Invalid> {
+    let (first, rest) = from.split_first_chunk::<N>().ok_or(Invalid)?;
+    *from = rest;
+    Ok(*first)
+}
+
+macro_rules! key_integers {
+    ($($type:ty: $unsigned:ty = $flip:expr),*) => {$(
+        // SAFETY: the bytes that this key type reads.
+        unsafe impl KeyRef for $type {
+            #[inline(always)]
+            fn write_key(&self, into: &mut KeyBytes) {
+                into.push(&(*self as $unsigned ^ $flip).to_be_bytes());
+            }
+        }
+        // SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+        unsafe impl Key for $type {
+            const NAME: &'static str = stringify!($type);
+            const LAYOUT: u64 = layout::begin(stringify!($type), 0);
+            const ONE_WORD: bool = size_of::<$type>() == 8;
+            fn describe(_: &mut Types) -> String {
+                <Self as Key>::NAME.into()
+            }
+            #[inline(always)]
+            fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+                Ok((<$unsigned>::from_be_bytes(take(from)?) ^ $flip) as $type)
+            }
+        }
+    )*};
+}
+
+key_integers!(
+    u8: u8 = 0, u16: u16 = 0, u32: u32 = 0, u64: u64 = 0, u128: u128 = 0, usize: u64 = 0,
+    i8: u8 = 1 << 7, i16: u16 = 1 << 15, i32: u32 = 1 << 31, i64: u64 = 1 << 63, i128: u128 = 1 << 127,
+    isize: u64 = 1 << 63
+);
+
+// SAFETY: a byte.
+unsafe impl KeyRef for bool {
+    fn write_key(&self, into: &mut KeyBytes) {
+        into.push(&[u8::from(*self)]);
+    }
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for bool {
+    const NAME: &'static str = "bool";
+    const LAYOUT: u64 = layout::begin("bool", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        match take::<1>(from)? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(Invalid),
+        }
+    }
+}
+
+// SAFETY: as its number.
+unsafe impl KeyRef for char {
+    fn write_key(&self, into: &mut KeyBytes) {
+        u32::from(*self).write_key(into);
+    }
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for char {
+    const NAME: &'static str = "char";
+    const LAYOUT: u64 = layout::begin("char", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        char::from_u32(u32::read_key(from)?).ok_or(Invalid)
+    }
+}
+
+// SAFETY: nothing.
+unsafe impl KeyRef for () {
+    fn write_key(&self, _: &mut KeyBytes) {}
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for () {
+    const NAME: &'static str = "()";
+    const LAYOUT: u64 = layout::begin("()", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
+    fn read_key(_: &mut &[u8]) -> Result<Self, Invalid> {
+        Ok(())
+    }
+}
+
+fn write_string(bytes: &[u8], into: &mut KeyBytes) {
+    write_begin(bytes, into);
+    into.push(&[0, 0]);
+}
+
+fn read_string(from: &mut &[u8]) -> Result<Vec<u8>, Invalid> {
+    let mut bytes = Vec::new();
+    loop {
+        let zero = from.iter().position(|&byte| byte == 0).ok_or(Invalid)?;
+        let (piece, rest) = from.split_at(zero);
+        *from = rest;
+        bytes.extend_from_slice(piece);
+        match take::<2>(from)? {
+            [_, 0] => return Ok(bytes),
+            [_, 255] => bytes.push(0),
+            _ => return Err(Invalid),
+        }
+    }
+}
+
+macro_rules! key_strings {
+    ($($type:ty),*) => {$(
+        // SAFETY: the bytes that this key type reads.
+        unsafe impl KeyRef for $type {
+            fn write_key(&self, into: &mut KeyBytes) {
+                write_string(self.as_ref(), into);
+            }
+        }
+    )*};
+}
+
+key_strings!(str, String, [u8], Vec<u8>);
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for String {
+    const NAME: &'static str = "String";
+    const LAYOUT: u64 = layout::begin("String", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        String::from_utf8(read_string(from)?).map_err(|_| Invalid)
+    }
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for Vec<u8> {
+    const NAME: &'static str = "Vec<u8>";
+    const LAYOUT: u64 = layout::begin("Vec<u8>", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        read_string(from)
+    }
+}
+
+// SAFETY: as the key type of an option.
+unsafe impl<T: KeyRef> KeyRef for Option<T> {
+    fn write_key(&self, into: &mut KeyBytes) {
+        into.push(&[u8::from(self.is_some())]);
+        if let Some(key) = self {
+            key.write_key(into);
+        }
+    }
+}
+
+// SAFETY: a byte that tells which, in order, and then the bytes of the value.
+unsafe impl<T: Key> Key for Option<T> {
+    const NAME: &'static str = "Option";
+    const LAYOUT: u64 = layout::field(layout::begin("Option", 0), "", T::LAYOUT);
+    fn describe(types: &mut Types) -> String {
+        format!("Option<{}>", T::describe(types))
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        if bool::read_key(from)? { T::read_key(from).map(Some) } else { Ok(None) }
+    }
+}
+
+// SAFETY: those of its elements, in order.
+unsafe impl<T: KeyRef, const N: usize> KeyRef for [T; N] {
+    fn write_key(&self, into: &mut KeyBytes) {
+        self.iter().for_each(|part| part.write_key(into));
+    }
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl<T: Key, const N: usize> Key for [T; N] {
+    const NAME: &'static str = "array";
+    const LAYOUT: u64 = layout::field(layout::begin("array", N as u32), "", T::LAYOUT);
+    fn describe(types: &mut Types) -> String {
+        format!("[{}; {N}]", T::describe(types))
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        let parts: [Option<T>; N] = std::array::from_fn(|_| T::read_key(from).ok());
+        if parts.iter().any(Option::is_none) {
+            return Err(Invalid);
+        }
+        Ok(parts.map(|part| part.expect("none of them is missing")))
+    }
+}
+
+macro_rules! key_tuples {
+    ($($($name:ident $index:tt),+;)*) => {$(
+        // SAFETY: those of its parts, in order.
+        unsafe impl<$($name: KeyRef),+> KeyRef for ($($name,)+) {
+            #[inline]
+            fn write_key(&self, into: &mut KeyBytes) {
+                $(self.$index.write_key(into);)+
+            }
+        }
+        // SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+        unsafe impl<$($name: Key),+> Key for ($($name,)+) {
+            const NAME: &'static str = "tuple";
+            const LAYOUT: u64 = {
+                let hash = layout::begin("tuple", 0);
+                $(let hash = layout::field(hash, "", $name::LAYOUT);)+
+                hash
+            };
+            fn describe(types: &mut Types) -> String {
+                tuple(&[$($name::describe(types)),+])
+            }
+            #[inline]
+            fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+                Ok(($($name::read_key(from)?,)+))
+            }
+        }
+    )*};
+}
+
+key_tuples! {
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+}
+
+/// What the keys of a map can begin with: the first parts of a tuple, the begin of a string or of bytes.
+///
+/// ```
+/// # use strandline::*;
+/// let db = Database::in_memory()?;
+/// let files = db.table::<(u64, String), u64>("files")?;
+/// db.write(|tx| {
+///     files.insert(tx, &(7, "a".to_string()), &1)?;
+///     files.insert(tx, &(7, "b".to_string()), &2)?;
+///     files.insert(tx, &(8, "a".to_string()), &3)
+/// })?;
+/// let names = db.table::<String, u64>("names")?;
+/// db.write(|tx| names.insert(tx, "strand", &1))?;
+/// let (of_7, str) = db.read(|tx| {
+///     Ok((files.prefix(tx, &(7,))?.count(), names.prefix(tx, "str")?.count()))
+/// })?;
+/// assert_eq!((of_7, str), (2, 1));
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub trait Prefix<K> {
+    /// Appends the bytes with which the keys begin.
+    #[doc(hidden)]
+    fn write_prefix(&self, into: &mut KeyBytes);
+}
+
+/// The begin of a byte string, which has no end.
+fn write_begin(bytes: &[u8], into: &mut KeyBytes) {
+    for (i, piece) in bytes.split(|&byte| byte == 0).enumerate() {
+        if i > 0 {
+            into.push(&[0, 255]);
+        }
+        into.push(piece);
+    }
+}
+
+impl Prefix<String> for str {
+    fn write_prefix(&self, into: &mut KeyBytes) {
+        write_begin(self.as_bytes(), into);
+    }
+}
+
+impl Prefix<Vec<u8>> for [u8] {
+    fn write_prefix(&self, into: &mut KeyBytes) {
+        write_begin(self, into);
+    }
+}
+
+macro_rules! prefixes {
+    ($(($($first:ident $index:tt),+) ($($rest:ident),+);)*) => {$(
+        impl<$($first: Key,)+ $($rest),+> Prefix<($($first,)+ $($rest,)+)> for ($($first,)+) {
+            fn write_prefix(&self, into: &mut KeyBytes) {
+                $(self.$index.write_key(into);)+
+            }
+        }
+    )*};
+}
+
+prefixes! {
+    (A 0) (B);
+    (A 0) (B, C);
+    (A 0) (B, C, D);
+    (A 0, B 1) (C);
+    (A 0, B 1) (C, D);
+    (A 0, B 1, C 2) (D);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Keys come back, and bytes are ordered as keys and are no prefixes of one another.
+    fn check<K: Key + Ord + Clone + std::fmt::Debug>(one: &K, other: &K) {
+        let (first, second) = (KeyBytes::of(one), KeyBytes::of(other));
+        let mut rest = first.as_slice();
+        assert_eq!(K::read_key(&mut rest).as_ref(), Ok(one));
+        assert!(rest.is_empty());
+        assert_eq!(first.as_slice().cmp(second.as_slice()), one.cmp(other));
+        assert!(one == other || !first.as_slice().starts_with(second.as_slice()));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_are_ordered_as_keys(
+            a: (i64, u16, bool), b: (i64, u16, bool), c: Vec<u8>, d: Vec<u8>, e: (String, i8), f: (String, i8),
+        ) {
+            check(&a, &b);
+            check(&c, &d);
+            check(&e, &f);
+            check(&(c.clone(), a.0), &(c.clone(), b.0));
+            check(&(Some(c.clone()), a.0), &(None::<Vec<u8>>, b.0));
+            check(&(Some(c), a.0), &(Some(d), b.0));
+        }
+
+        #[test]
+        fn byte_strings_of_few_values(c in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..60),
+                                      d in prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 0..60)) {
+            check(&c, &d);
+        }
+    }
+}

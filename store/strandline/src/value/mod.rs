@@ -1,0 +1,14 @@
+//! What a pool can hold, word by word: values, and what they are loaded, stored, checked and described with.
+
+pub(crate) mod bytes;
+pub(crate) mod check;
+pub(crate) mod convert;
+pub(crate) mod key;
+pub(crate) mod persist;
+pub(crate) mod pointer;
+pub(crate) mod schema;
+#[cfg(feature = "serde")]
+pub(crate) mod serde;
+pub(crate) mod shape;
+pub(crate) mod transaction;
+pub(crate) mod values;

@@ -1,0 +1,499 @@
+//! Pointers into a pool, and what every value there begins with.
+//!
+//! ```text
+//! value   word 0 tag: its type's layout · then the words of the value
+//! ```
+//!
+//! A free clears the tag. So a pointer to what was freed, or to another type, is noticed at the next access for as
+//! long as the memory is not used again for a value of the same type.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+
+use super::check::{Checker, Look};
+use super::persist::{Fixed, Invalid, Persist, Stored, replaced};
+use super::schema::Types;
+use super::transaction::{Control, Tx, View, in_use, interrupted};
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
+use strandline_core::structures::type_layout as layout;
+use strandline_core::structures::{Survey, bytes::read_few, with_buffer};
+use strandline_core::transaction::{Abort, Read, Transaction};
+
+/// An address under a brand.
+pub(crate) struct Raw<'p> {
+    pub at: PersistentAddress,
+    /// Invariant: no brand can be taken for another.
+    brand: PhantomData<fn(&'p ()) -> &'p ()>,
+}
+
+impl Clone for Raw<'_> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Copy for Raw<'_> {}
+
+impl<'p> Raw<'p> {
+    pub fn new(at: PersistentAddress) -> Self {
+        Self { at, brand: PhantomData }
+    }
+
+    #[inline(always)]
+    pub fn store(self, into: &mut [u64]) -> &mut [u64] {
+        self.at.offset().store(into)
+    }
+
+    #[inline(always)]
+    pub fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        match u64::load(from, stored)? {
+            0 => Err(Invalid),
+            offset => Ok(Self::new(PersistentAddress::new(offset))),
+        }
+    }
+}
+
+/// The handle of a structure in the pool: one word, its address, under a brand.
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident<$($parameter:ident),*>, $label:literal) => {
+        $(#[$doc])*
+        pub struct $name<'p, $($parameter),*> {
+            raw: $crate::value::pointer::Raw<'p>,
+            types: std::marker::PhantomData<fn() -> ($($parameter,)*)>,
+        }
+
+        impl<$($parameter),*> Clone for $name<'_, $($parameter),*> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<$($parameter),*> Copy for $name<'_, $($parameter),*> {}
+
+        impl<$($parameter),*> PartialEq for $name<'_, $($parameter),*> {
+            /// Whether both are the same structure.
+            fn eq(&self, other: &Self) -> bool {
+                self.raw.at == other.raw.at
+            }
+        }
+
+        impl<$($parameter),*> Eq for $name<'_, $($parameter),*> {}
+
+        impl<$($parameter),*> std::fmt::Debug for $name<'_, $($parameter),*> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, concat!($label, "({:#x})"), self.raw.at.offset())
+            }
+        }
+
+        impl<'p, $($parameter),*> $name<'p, $($parameter),*> {
+            #[allow(dead_code)]
+            fn at(address: strandline_core::memory::PersistentAddress) -> Self {
+                Self { raw: $crate::value::pointer::Raw::new(address), types: std::marker::PhantomData }
+            }
+        }
+    };
+}
+pub(crate) use handle;
+
+/// Makes a handle something that can be kept in a pool; `owned`: what holds it destroys it. Of its parameters only the names are a part of the layout, so
+/// that types can contain themselves; the structure's own tag tells the rest.
+macro_rules! persist_handle {
+    ($brand:lifetime, $name:ident<$($parameter:ident: $bound:path),*>, $label:literal, owned: $owns:literal) => {
+        // SAFETY: a handle, stored as its address; the layout is of this collection with these parameters.
+        unsafe impl<$brand, $($parameter: $bound),*> $crate::Persist<$brand> for $name<$brand, $($parameter),*> {
+            const NAME: &'static str = $label;
+            const LAYOUT: u64 = {
+                let hash = $crate::layout::begin($label, 0);
+                $(let hash = $crate::layout::field(hash, <$parameter as $bound>::NAME, 0);)*
+                hash
+            };
+            const SIZE: Option<usize> = Some(1);
+            const NEVER_ZERO: bool = true;
+            fn describe(types: &mut $crate::Types) -> String {
+                let _ = &types;
+                $crate::value::pointer::generic($label, &[$(<$parameter as $bound>::describe(types)),*])
+            }
+            #[inline(always)]
+            fn words(&self) -> usize {
+                1
+            }
+            #[inline(always)]
+            fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+                self.raw.store(into)
+            }
+            #[inline(always)]
+            fn load(from: &mut &[u64], stored: $crate::Stored<$brand>) -> Result<Self, $crate::Invalid> {
+                Ok(Self { raw: $crate::value::pointer::Raw::load(from, stored)?, types: std::marker::PhantomData })
+            }
+            #[inline]
+            fn visit(&self, checker: &mut $crate::Checker<'_, $brand>) -> strandline_core::Result<()> {
+                self.reach(checker)
+            }
+            const OWNS: bool = $owns;
+            fn collections(&self, found: &mut Vec<strandline_core::memory::PersistentAddress>) {
+                if $owns {
+                    found.push(self.raw.at);
+                }
+            }
+            fn destroy_collections(
+                &self,
+                tx: &$crate::Tx<$brand, impl $crate::Control>,
+                kept: &mut Vec<strandline_core::memory::PersistentAddress>,
+            ) -> strandline_core::Result<()> {
+                if !$owns || kept.contains(&self.raw.at) {
+                    return Ok(());
+                }
+                kept.push(self.raw.at);
+                self.destroy(tx)
+            }
+        }
+        // SAFETY: a word.
+        unsafe impl<$brand, $($parameter: $bound),*> $crate::Fixed<$brand> for $name<$brand, $($parameter),*> {}
+    };
+}
+pub(crate) use persist_handle;
+
+/// A type with parameters, as a pool describes it.
+pub(crate) fn generic(name: &str, parameters: &[String]) -> String {
+    if parameters.is_empty() { name.into() } else { format!("{name}<{}>", parameters.join(", ")) }
+}
+
+/// A pointer to a value of type `T` in the pool of brand `'p`. It can be kept in the pool, and copied; it frees
+/// nothing when it is dropped.
+///
+/// A pointer lives as long as its transaction. What is to be found again hangs from the store's root.
+///
+/// ```compile_fail
+/// # use strandline::{Ptr, Store, Root};
+/// # fn f<R: Root>(one: &Store<R>, other: &Store<R>) -> strandline::Result<()> {
+/// one.update(|a, _| other.update(|b, _| {
+///     let number = Ptr::new(a, &5u64)?;
+///     number.set(b, &6) // a pointer of one pool, used in another
+/// }))
+/// # }
+/// ```
+///
+/// # After a free
+/// [`Ptr::free`] is explicit, and other pointers to the same value remain. What they can do is bounded: reading or
+/// writing through one is [`Error::Dangling`], unless the memory has meanwhile been given to a value of the same
+/// type at the same address: then they mean that value. In no case is the heap's own data touched, or anything read
+/// as a `T` that is none.
+pub struct Ptr<'p, T> {
+    raw: Raw<'p>,
+    pointee: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Ptr<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Ptr<'_, T> {}
+
+impl<T> PartialEq for Ptr<'_, T> {
+    /// Whether both point to the same value.
+    fn eq(&self, other: &Self) -> bool {
+        self.raw.at == other.raw.at
+    }
+}
+
+impl<T> Eq for Ptr<'_, T> {}
+
+impl<T> Hash for Ptr<'_, T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.raw.at.hash(state);
+    }
+}
+
+impl<T> fmt::Debug for Ptr<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ptr({:#x})", self.raw.at.offset())
+    }
+}
+
+// SAFETY: a handle, stored as its address; the layout has the pointee's name, and every value a tag that tells the rest.
+unsafe impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
+    const NAME: &'static str = "Ptr";
+    // Of the pointee the name only, so that types can point to themselves; its own tag tells the rest.
+    const LAYOUT: u64 = layout::field(layout::begin("Ptr", 0), T::NAME, 0);
+    const SIZE: Option<usize> = Some(1);
+    const NEVER_ZERO: bool = true;
+    fn describe(types: &mut Types) -> String {
+        generic("Ptr", &[T::describe(types)])
+    }
+    #[inline(always)]
+    fn words(&self) -> usize {
+        1
+    }
+    #[inline(always)]
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        self.raw.store(into)
+    }
+    #[inline(always)]
+    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+        Ok(Self { raw: Raw::load(from, stored)?, pointee: PhantomData })
+    }
+    fn visit(&self, checker: &mut Checker<'_, 'p>) -> Result<()> {
+        checker.pointer(self.raw.at, Self::TAG, Self::BLOCK_WORDS as u64, T::NAME, Look::Typed(Self::look))
+    }
+}
+
+// SAFETY: a word. (Whether the pointee is of one size is not asked here: it may hold such a pointer itself.)
+unsafe impl<'p, T: Persist<'p>> Fixed<'p> for Ptr<'p, T> {}
+
+#[cold]
+pub(crate) fn dangling(tx: &mut impl Read, at: PersistentAddress, expected: &'static str) -> Abort {
+    tx.fail(Error::Dangling { at: at.offset(), expected })
+}
+
+#[cold]
+pub(crate) fn invalid(tx: &mut impl Read, at: PersistentAddress, expected: &'static str) -> Abort {
+    tx.fail(Error::Damaged(no_value(at, expected)))
+}
+
+/// What is said of words that are none of the type `expected`.
+pub(crate) fn no_value(at: PersistentAddress, expected: &str) -> String {
+    format!("what is at {:#x} is no value of type {expected}", at.offset())
+}
+
+/// Reads the words of a structure that begins at `at` with `tag`.
+#[inline(always)]
+pub(crate) fn read_tagged<const WORDS: usize>(
+    tx: &mut impl Read,
+    at: PersistentAddress,
+    tag: u64,
+    name: &'static str,
+) -> Result<[u64; WORDS], Abort> {
+    let words: [u64; WORDS] = tx.read_array(at)?;
+    if layout::is_of(words[0], tag) { Ok(words) } else { Err(dangling(tx, at, name)) }
+}
+
+/// Checks that a block of at least `words` words begins at `at`, so that writing there touches nothing else.
+#[inline]
+pub(crate) fn check_block(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    words: usize,
+    name: &'static str,
+) -> Result<(), Abort> {
+    if tx.has_room(at, 8 * words as u64)? { Ok(()) } else { Err(dangling(tx, at, name)) }
+}
+
+/// Fails unless `words` words at `at` begin a block of the heap that has this tag: before it is written or freed.
+#[inline]
+pub(crate) fn check_tagged(
+    tx: &mut impl Transaction,
+    at: PersistentAddress,
+    words: u64,
+    tag: u64,
+    name: &'static str,
+) -> Result<(), Abort> {
+    check_block(tx, at, words as usize, name)?;
+    if layout::is_of(tx.read(at)?, tag) { Ok(()) } else { Err(dangling(tx, at, name)) }
+}
+
+impl<'p, T: Persist<'p>> Ptr<'p, T> {
+    const TAG: u64 = layout::tag(T::LAYOUT);
+    const BLOCK_WORDS: usize = 1 + layout::size(T::SIZE);
+
+    pub(crate) fn of(at: PersistentAddress) -> Self {
+        Self { raw: Raw::new(at), pointee: PhantomData }
+    }
+
+    pub(crate) fn address(self) -> PersistentAddress {
+        self.raw.at
+    }
+
+    /// Puts a value into the pool.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let pointer = Ptr::new(tx, &(7u64, 'x'))?;
+    /// assert_eq!(pointer.get(tx)?, (7, 'x'));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn new(tx: &Tx<'p, impl Control>, value: &T) -> Result<Self>
+    where
+        T: Fixed<'p>,
+    {
+        tx.words(|tx| {
+            let at = tx.alloc(8 * Self::BLOCK_WORDS as u64)?;
+            with_buffer(Self::BLOCK_WORDS as u64, |words| {
+                words[0] = Self::TAG;
+                value.store(&mut words[1..]);
+                tx.write_range(at, words)
+            })?;
+            Ok(Self::of(at))
+        })
+    }
+
+    /// Reads the words of the block.
+    fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
+        match checker.read(|tx| Self::of(at).load(tx))? {
+            Some(value) => value.visit(checker),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks the value and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let pointer = Ptr::new(tx, &7u64)?;
+    /// assert!(pointer.check(tx)?.is_empty());
+    /// pointer.free(tx)?;
+    /// assert_eq!(pointer.check(tx)?.len(), 1);
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
+        Checker::run(tx, |checker| Persist::visit(&self, checker))
+    }
+
+    #[inline(always)]
+    fn read(self, tx: &mut impl Read, words: &mut [u64]) -> Result<(), Abort> {
+        read_few(tx, self.raw.at, words)?;
+        if words[0] == Self::TAG { Ok(()) } else { Err(dangling(tx, self.raw.at, T::NAME)) }
+    }
+
+    #[inline(always)]
+    fn decode(self, tx: &mut impl Read, words: &[u64]) -> Result<T, Abort> {
+        T::load(&mut &words[1..], Stored::new()).map_err(|_| invalid(tx, self.raw.at, T::NAME))
+    }
+
+    #[inline(always)]
+    fn load(self, tx: &mut impl Read) -> Result<T, Abort> {
+        const FEW: usize = 8;
+        if Self::BLOCK_WORDS <= FEW {
+            // No closure, so that it is compiled in place.
+            let words = &mut [0; FEW][..Self::BLOCK_WORDS];
+            self.read(tx, words)?;
+            return self.decode(tx, words);
+        }
+        with_buffer(Self::BLOCK_WORDS as u64, |words| {
+            self.read(tx, words)?;
+            self.decode(tx, words)
+        })
+    }
+
+    /// Writes the words of `value` that differ from those of the block, `old`.
+    fn write(self, tx: &mut impl Transaction, old: &[u64], value: &T) -> Result<(), Abort> {
+        check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
+        with_buffer(Self::BLOCK_WORDS as u64 - 1, |new| {
+            value.store(new);
+            for (i, (&old, &new)) in (1..).zip(old[1..].iter().zip(&*new)) {
+                if old != new {
+                    tx.write(self.raw.at.word(i), new)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// A copy of the value.
+    ///
+    /// # Errors
+    /// [`Error::Dangling`]: there is none; a conflict.
+    #[inline(always)]
+    pub fn get(self, tx: &View<'p, impl Control>) -> Result<T> {
+        let Some(mut tx) = tx.operation() else { return in_use() };
+        match self.load(&mut **tx) {
+            Ok(value) => Ok(value),
+            Err(why) => interrupted(&mut tx, why),
+        }
+    }
+
+    /// Replaces the value. Only words that differ are written. Collections in the old one that are not in `value` are destroyed.
+    ///
+    /// # Errors
+    /// As [`Ptr::get`]; a full log.
+    pub fn set(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
+        if T::OWNS {
+            let old = self.get(tx)?;
+            self.write_over(tx, value)?;
+            return replaced(tx, &old, Some(value));
+        }
+        self.write_over(tx, value)
+    }
+
+    fn write_over(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
+        tx.words(|tx| {
+            with_buffer(Self::BLOCK_WORDS as u64, |old| {
+                self.read(tx, old)?;
+                self.write(tx, old, value)
+            })
+        })
+    }
+
+    /// Changes the value in place: reads it, lets `change` work on the copy, and stores that. Returns what `change`
+    /// returns.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let counter = Ptr::new(tx, &7u64)?;
+    /// let before = counter.update(tx, |count| {
+    ///     *count += 1;
+    ///     *count - 1
+    /// })?;
+    /// assert_eq!((before, counter.get(tx)?), (7, 8));
+    /// counter.set(tx, &0)?;
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Ptr::set`].
+    pub fn update<R>(self, tx: &Tx<'p, impl Control>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
+        with_buffer(Self::BLOCK_WORDS as u64, |old| {
+            let mut value = tx.words(|tx| {
+                self.read(tx, old)?;
+                self.decode(tx, old)
+            })?;
+            let before = tx.operations();
+            let result = change(&mut value);
+            // `change` may use the transaction, too.
+            if tx.operations() == before && !T::OWNS {
+                tx.words(|tx| self.write(tx, old, &value))?;
+            } else {
+                self.set(tx, &value)?;
+            }
+            Ok(result)
+        })
+    }
+
+    /// Gives the value's memory back when the transaction commits; returns the value. What it points to stays, and what it holds.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let pointer = Ptr::new(tx, &7u64)?;
+    /// assert_eq!(pointer.free(tx)?, 7);
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Ptr::set`].
+    pub fn free(self, tx: &Tx<'p, impl Control>) -> Result<T> {
+        tx.words(|tx| {
+            check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
+            let value = self.load(tx)?;
+            tx.write(self.raw.at, 0)?;
+            tx.free(self.raw.at)?;
+            Ok(value)
+        })
+    }
+}

@@ -1,0 +1,396 @@
+//! What a pool says of the types in it, for programs that do not know them.
+
+use std::fmt::Write;
+
+use super::shape::Shape;
+
+use crate::Persist as Derive;
+
+/// A structure or an enumeration, as a pool describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Derive)]
+#[persist(name = "strandline::TypeDescription")]
+pub struct TypeDescription {
+    /// Its name; what else there is of the same name has a number behind it: `Person#2`.
+    pub name: String,
+    /// Its version.
+    pub version: u32,
+    /// The hash of its layout.
+    pub layout: u64,
+    /// Whether it is an enumeration.
+    pub is_enum: bool,
+    /// Its variants in order; one for a structure.
+    pub variants: Vec<VariantDescription>,
+}
+
+/// A variant of an enumeration, or the only one of a structure.
+#[derive(Clone, Debug, PartialEq, Eq, Derive)]
+#[persist(name = "strandline::VariantDescription")]
+pub struct VariantDescription {
+    /// Its name; the structure's own for a structure.
+    pub name: String,
+    /// Its name in earlier versions, if it was another.
+    pub was: Option<String>,
+    /// Its fields in order.
+    pub fields: Vec<FieldDescription>,
+}
+
+/// A field of a variant.
+#[derive(Clone, Debug, PartialEq, Eq, Derive)]
+#[persist(name = "strandline::FieldDescription")]
+pub struct FieldDescription {
+    /// Its name; its number where it has none.
+    pub name: String,
+    /// Its type, as [`Persist::describe`](crate::Persist::describe) writes it.
+    pub type_name: String,
+    /// Its name in earlier versions, if it was another.
+    pub was: Option<String>,
+    /// The words of its value where an earlier version has none.
+    pub default: Option<Vec<u64>>,
+}
+
+/// The structures and enumerations that a type is made of.
+///
+/// ```
+/// use strandline::{Persist, Types};
+///
+/// #[derive(Persist)]
+/// struct Person {
+///     name: String,
+///     born: Option<u16>,
+/// }
+///
+/// let mut types = Types::default();
+/// assert_eq!(<Vec<Person>>::describe(&mut types), "Vec<Person>");
+/// assert_eq!(types.all()[0].variants[0].fields[1].type_name, "Option<u16>");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Types {
+    described: Described,
+    /// What the compiler calls each of those that were noted here: types of one layout can point to different ones.
+    identities: Vec<&'static str>,
+}
+
+/// What is kept of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Derive)]
+#[persist(name = "strandline::Types")]
+struct Described {
+    all: Vec<TypeDescription>,
+}
+
+impl PartialEq for Types {
+    fn eq(&self, other: &Self) -> bool {
+        self.described == other.described
+    }
+}
+
+impl Eq for Types {}
+
+// SAFETY: all is as what is kept of it does.
+unsafe impl<'p> Derive<'p> for Types {
+    const NAME: &'static str = <Described as Derive<'p>>::NAME;
+    const LAYOUT: u64 = <Described as Derive<'p>>::LAYOUT;
+    const SIZE: Option<usize> = <Described as Derive<'p>>::SIZE;
+    fn describe(types: &mut Types) -> String {
+        Described::describe(types)
+    }
+    fn words(&self) -> usize {
+        self.described.words()
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        self.described.store(into)
+    }
+    fn load(from: &mut &[u64], stored: crate::Stored<'p>) -> Result<Self, crate::Invalid> {
+        Described::load(from, stored).map(|described| Self { described, identities: Vec::new() })
+    }
+}
+
+/// The types of a root: its own name, and what it is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Derive)]
+#[persist(name = "strandline::Schema")]
+pub struct Schema {
+    /// The root's type, as [`Persist::describe`](crate::Persist::describe) writes it.
+    pub root: String,
+    /// The structures and enumerations that can be reached from it.
+    pub types: Types,
+}
+
+impl Schema {
+    pub(crate) fn of<'p, T: crate::Persist<'p>>() -> Self {
+        let mut types = Types::default();
+        Self { root: T::describe(&mut types), types }
+    }
+
+    /// As bytes, in which it is kept in the pool.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        bytemuck::cast_slice(&stored_words(self)).to_vec()
+    }
+
+    /// What [`Schema::to_bytes`] made.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        crate::Persist::decode(&words, bytes.len() as u64, super::persist::Stored::new()).ok()
+    }
+
+    /// Whether values of both are the same words.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let same = |(one, other): (&TypeDescription, &TypeDescription)| {
+            let fields = |all: &TypeDescription| -> Vec<String> {
+                all.variants
+                    .iter()
+                    .flat_map(|variant| &variant.fields)
+                    .map(|field| field.type_name.clone())
+                    .collect()
+            };
+            one.name == other.name && one.layout == other.layout && fields(one) == fields(other)
+        };
+        let (own, others) = (self.types.all(), other.types.all());
+        self.root == other.root && own.len() == others.len() && own.iter().zip(others).all(same)
+    }
+}
+
+impl Types {
+    /// All of them, those first that others are made of last.
+    pub fn all(&self) -> &[TypeDescription] {
+        &self.described.all
+    }
+
+    /// The one of this name.
+    pub fn get(&self, name: &str) -> Option<&TypeDescription> {
+        self.all().iter().find(|known| known.name == name)
+    }
+
+    /// Notes the type `T`, if it is not known yet, and then what `variants` says of it; returns its name here.
+    #[doc(hidden)]
+    pub fn note<T: ?Sized>(
+        &mut self,
+        (name, version, layout): (&str, u32, u64),
+        is_enum: bool,
+        variants: impl FnOnce(&mut Self) -> Vec<VariantDescription>,
+    ) -> String {
+        let identity = std::any::type_name::<T>();
+        let is_known =
+            |(known, noted): (&TypeDescription, &&str)| known.layout == layout && *noted == identity;
+        let all = &mut self.described.all;
+        if let Some(at) = all.iter().zip(&self.identities).position(is_known) {
+            return all[at].name.clone();
+        }
+        let of_the_library = usize::from(!matches!(Shape::of(name), Some(Shape::Named(_))));
+        let others = of_the_library + all.iter().filter(|known| is_called(&known.name, name)).count();
+        let name = if others == 0 { name.to_owned() } else { format!("{name}#{}", others + 1) };
+        // A type may contain itself.
+        let at = all.len();
+        all.push(TypeDescription { name: name.clone(), version, layout, is_enum, variants: Vec::new() });
+        self.identities.push(identity);
+        let variants = variants(self);
+        let all = &mut self.described.all;
+        // One that differs in nothing is the same.
+        let same = all[..at].iter().find(|other| other.layout == layout && other.variants == variants);
+        if let Some(same) = same.filter(|_| at + 1 == all.len()) {
+            let name = same.name.clone();
+            all.pop();
+            self.identities.pop();
+            return name;
+        }
+        all[at].variants = variants;
+        name
+    }
+}
+
+/// The words of a value inside another one: what derives say of defaults.
+#[doc(hidden)]
+pub fn stored_words<'p, T: crate::Persist<'p>>(value: &T) -> Vec<u64> {
+    let mut words = vec![0; value.words()];
+    value.store(&mut words);
+    words
+}
+
+impl From<Vec<TypeDescription>> for Types {
+    fn from(all: Vec<TypeDescription>) -> Self {
+        Self { described: Described { all }, identities: Vec::new() }
+    }
+}
+
+/// Whether `known` is `name`, or that with a number.
+fn is_called(known: &str, name: &str) -> bool {
+    known.split_once('#').map_or(known, |(own, _)| own) == name
+}
+
+/// What became of the types of `old`: a line for each type or field that differs, as an error's message has it. Of a type whose version in `old` is the
+/// newer one, that alone.
+pub(crate) fn differences(old: &Types, new: &Types) -> String {
+    let mut lines = String::new();
+    for now in new.all() {
+        let Some(before) = old.get(&now.name).filter(|before| before.layout != now.layout) else { continue };
+        if before.version > now.version {
+            let _ = write!(
+                lines,
+                "\n  {}: a newer program wrote version {}, and this program has version {}: use the newer one",
+                now.name, before.version, now.version
+            );
+            continue;
+        }
+        if before.version != now.version {
+            let _ = write!(lines, "\n  {}: version {} became {}", now.name, before.version, now.version);
+        }
+        variants(before, now, &mut lines);
+    }
+    lines
+}
+
+fn variants(before: &TypeDescription, now: &TypeDescription, lines: &mut String) {
+    let name = &now.name;
+    for variant in &now.variants {
+        // A structure has one, whatever it is called.
+        let same = |other: &&VariantDescription| !now.is_enum || other.name == variant.name;
+        let path = if now.is_enum { format!("{name}::{}", variant.name) } else { name.clone() };
+        match before.variants.iter().find(same) {
+            Some(earlier) => fields(&path, earlier, variant, lines),
+            None => {
+                let _ = write!(lines, "\n  {path}: new");
+            }
+        }
+    }
+    for gone in before.variants.iter().filter(|_| now.is_enum) {
+        if !now.variants.iter().any(|variant| variant.name == gone.name) {
+            let _ = write!(lines, "\n  {name}::{}: no longer there", gone.name);
+        }
+    }
+}
+
+fn fields(path: &str, before: &VariantDescription, now: &VariantDescription, lines: &mut String) {
+    for field in &now.fields {
+        let FieldDescription { name, type_name, .. } = field;
+        let _ = match before.fields.iter().find(|earlier| earlier.name == *name) {
+            Some(earlier) if earlier.type_name != *type_name => {
+                write!(lines, "\n  {path}.{name}: {} became {type_name}", earlier.type_name)
+            }
+            Some(_) => Ok(()),
+            None => write!(lines, "\n  {path}.{name}: {type_name}: new"),
+        };
+    }
+    for gone in &before.fields {
+        if !now.fields.iter().any(|field| field.name == gone.name) {
+            let _ = write!(lines, "\n  {path}.{}: {}: no longer there", gone.name, gone.type_name);
+        }
+    }
+    let names = |variant: &VariantDescription| -> Vec<String> {
+        variant.fields.iter().map(|field| field.name.clone()).collect()
+    };
+    let (mut earlier, mut later) = (names(before), names(now));
+    let in_order = earlier == later;
+    earlier.sort_unstable();
+    later.sort_unstable();
+    if !in_order && earlier == later {
+        let _ = write!(lines, "\n  {path}: its fields are in another order");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Derive)]
+    struct Address {
+        town: String,
+    }
+
+    mod before {
+        use super::*;
+        #[derive(Derive)]
+        pub struct Person {
+            _name: String,
+            _age: u8,
+            _fax: Option<u64>,
+            _at: Address,
+        }
+        #[derive(Derive)]
+        pub enum Shape {
+            _Point,
+            _Circle(u32),
+        }
+    }
+
+    mod now {
+        use super::*;
+        #[derive(Derive)]
+        #[persist(version = 2)]
+        pub struct Person {
+            _name: String,
+            _age: u16,
+            _mail: Vec<String>,
+            _at: Address,
+        }
+        #[derive(Derive)]
+        pub enum Shape {
+            _Point,
+            _Box(u32, u32),
+        }
+    }
+
+    fn types<T: for<'p> Derive<'p>>() -> Types {
+        let mut types = Types::default();
+        T::describe(&mut types);
+        types
+    }
+
+    #[test]
+    fn differences_are_told_by_type_and_field() {
+        let (before, now) =
+            (types::<(before::Person, before::Shape)>(), types::<(now::Person, now::Shape)>());
+        assert_eq!(
+            differences(&before, &now),
+            "\n  Person: version 1 became 2\
+             \n  Person._age: u8 became u16\
+             \n  Person._mail: Vec<String>: new\
+             \n  Person._fax: Option<u64>: no longer there\
+             \n  Shape::_Box: new\
+             \n  Shape::_Circle: no longer there"
+        );
+        assert_eq!(differences(&now, &now), "");
+        let back = differences(&now, &before);
+        assert_eq!(
+            back,
+            "\n  Person: a newer program wrote version 2, and this program has version 1: use the newer one\
+             \n  Shape::_Circle: new\
+             \n  Shape::_Box: no longer there"
+        );
+    }
+
+    /// A layout has of what a pointer leads to the name alone.
+    #[test]
+    fn types_of_one_layout_that_point_to_others_are_told_apart() {
+        #[derive(Derive)]
+        struct Cell<'p, T> {
+            _value: T,
+            _next: Option<crate::Ptr<'p, Cell<'p, T>>>,
+        }
+        #[derive(Derive)]
+        struct List<'p, T> {
+            _first: Option<crate::Ptr<'p, Cell<'p, T>>>,
+        }
+        #[derive(Derive)]
+        struct Root<'p> {
+            _small: List<'p, u8>,
+            _large: List<'p, (u64, u64)>,
+            _other: List<'p, u8>,
+        }
+        assert_eq!(<List<'_, u8> as Derive<'_>>::LAYOUT, <List<'_, (u64, u64)> as Derive<'_>>::LAYOUT);
+        let mut types = Types::default();
+        assert_eq!(<Root<'_> as Derive<'_>>::describe(&mut types), "Root");
+        let field = |of: &str, at: usize| types.get(of).unwrap().variants[0].fields[at].type_name.clone();
+        assert_eq!([0, 1, 2].map(|at| field("Root", at)), ["List", "List#2", "List"]);
+        assert_eq!(
+            (field("List", 0), field("List#2", 0)),
+            ("Option<Ptr<Cell>>".into(), "Option<Ptr<Cell#2>>".into())
+        );
+        assert_eq!((field("Cell", 0), field("Cell#2", 0)), ("u8".into(), "(u64, u64)".into()));
+    }
+
+    #[test]
+    fn types_of_one_name_are_told_apart() {
+        let mut types = Types::default();
+        assert_eq!(before::Person::describe(&mut types), "Person");
+        assert_eq!(<(now::Person, before::Person)>::describe(&mut types), "(Person#2, Person)");
+        assert_eq!(types.all().len(), 3);
+    }
+}

@@ -1,0 +1,310 @@
+//! Typed transactions: what a closure is lent, and how it is run.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use strandline_core::engine::{self, SingleWriter, Stm, Worker};
+use strandline_core::error::{Error, Result};
+use strandline_core::structures::Walk;
+use strandline_core::transaction::{Abort, Runner};
+
+use strandline_core::memory::{Memory, Native};
+
+/// How the transactions of a [`Store`](crate::Store) are isolated: [`Stm`] or [`SingleWriter`]. It is a part of the types of stores
+/// and transactions, so that each is compiled for itself; nobody needs to name it who takes the default.
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// use strandline::{Control, Ptr, SingleWriter, Tx};
+///
+/// // A part of a transaction in any store.
+/// fn double<'p>(tx: &Tx<'p, impl Control>, number: Ptr<'p, u64>) -> strandline::Result<()> {
+///     number.update(tx, |number| *number *= 2)
+/// }
+///
+/// // Readers beside one writer at a time, which never has to begin anew.
+/// let store = Store::<u64, SingleWriter>::create(&path, &options, |_| Ok(5))?;
+/// store.update(|tx, root| double(tx, root))?;
+/// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub trait Control {
+    #[doc(hidden)]
+    type Memory: Memory;
+    #[doc(hidden)]
+    type Engine: engine::Control<Self::Memory> + Default;
+}
+
+impl Control for Stm {
+    type Memory = Native;
+    type Engine = Self;
+}
+
+impl Control for SingleWriter {
+    type Memory = Native;
+    type Engine = Self;
+}
+
+/// The control `C` over the memory `M`, in which there is no file to open.
+pub struct Over<C, M>(PhantomData<(C, M)>);
+
+impl<M: Memory, C: engine::Control<M> + Default> Control for Over<C, M> {
+    type Memory = M;
+    type Engine = C;
+}
+
+/// The worker that runs transactions of control `C`.
+pub(crate) type WorkerOf<C> = Worker<<C as Control>::Memory, <C as Control>::Engine>;
+/// The engine's transaction behind one of control `C`.
+pub(crate) type EngineTx<C> = engine::Tx<<C as Control>::Memory, <C as Control>::Engine>;
+
+/// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
+/// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// use strandline::{Vector, View};
+///
+/// // Takes a `&Tx` too.
+/// fn sum<'p>(tx: &View<'p>, numbers: Vector<'p, u64>) -> strandline::Result<u64> {
+///     numbers.iter(tx)?.sum()
+/// }
+///
+/// let store = Store::<u64>::create(&path, &options, |tx| {
+///     let numbers = Vector::new(tx)?;
+///     numbers.extend(tx, [1, 2, 3])?;
+///     sum(tx, numbers)
+/// })?;
+/// assert_eq!(store.view(|tx, root| root.get(tx))?, 6);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub struct View<'p, C: Control = Stm> {
+    inner: RefCell<&'p mut EngineTx<C>>,
+    operations: Cell<u64>,
+    /// The number of the database whose transaction it is; 0 if it is a store's.
+    database: Cell<u64>,
+    /// How deep collections are that are being destroyed with others.
+    depth: Cell<u32>,
+    /// Whether the transaction may write.
+    writes: bool,
+    /// Items that were popped from queues: their memory may hold others by now.
+    pub(crate) popped: Cell<u64>,
+}
+
+/// A transaction that reads and writes: all of it happens, or nothing. It can do all that a [`View`] can.
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// use strandline::{Ptr, Tx};
+///
+/// // A part of a transaction.
+/// fn double<'p>(tx: &Tx<'p>, number: Ptr<'p, u64>) -> strandline::Result<()> {
+///     number.update(tx, |number| *number *= 2)
+/// }
+///
+/// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+/// store.update(|tx, root| double(tx, root))?;
+/// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+pub struct Tx<'p, C: Control = Stm> {
+    view: View<'p, C>,
+}
+
+impl<'p, C: Control> Deref for Tx<'p, C> {
+    type Target = View<'p, C>;
+    #[inline(always)]
+    fn deref(&self) -> &View<'p, C> {
+        &self.view
+    }
+}
+
+/// `Debug` for what holds a transaction: its name.
+macro_rules! debug_as_name {
+    ($($name:ident<$($brand:lifetime),*; $($parameter:ident),*>)*) => {
+        $(impl<$($parameter,)* C: $crate::value::transaction::Control> std::fmt::Debug
+            for $name<$($brand,)* $($parameter,)* C>
+        {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        })*
+    };
+}
+pub(crate) use debug_as_name;
+
+debug_as_name! { View<'_;> Tx<'_;> }
+
+impl<'p, C: Control> View<'p, C> {
+    /// `writes`: whether the transaction may write.
+    pub(crate) fn new(inner: &'p mut EngineTx<C>, writes: bool) -> Self {
+        Self {
+            inner: RefCell::new(inner),
+            operations: Cell::new(0),
+            database: Cell::new(0),
+            depth: Cell::new(0),
+            writes,
+            popped: Cell::new(0),
+        }
+    }
+
+    /// Runs `body`, which destroys what is in a collection, and is refused where that is too deep for the stack.
+    pub(crate) fn deeper(&self, body: impl FnOnce() -> Result<()>) -> Result<()> {
+        const DEEPEST: u32 = 100;
+        if self.depth.get() == DEEPEST {
+            return Err(Error::Parameter(format!(
+                "collections are nested more than {DEEPEST} deep: destroy the inner ones first"
+            )));
+        }
+        self.depth.set(self.depth.get() + 1);
+        let done = body();
+        self.depth.set(self.depth.get() - 1);
+        done
+    }
+
+    /// Makes it a transaction of a database, whose tables can be used in it.
+    #[inline(always)]
+    pub(crate) fn belongs_to(&self, database: u64) {
+        self.database.set(database);
+    }
+
+    #[inline(always)]
+    pub(crate) fn database(&self) -> u64 {
+        self.database.get()
+    }
+
+    /// How many operations the transaction has run so far.
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations.get()
+    }
+
+    /// Begins one operation, which ends when what this returns is dropped; `None`: one is under way, which called what a user wrote.
+    #[inline(always)]
+    pub(crate) fn operation(&self) -> Option<RefMut<'_, &'p mut EngineTx<C>>> {
+        self.operations.set(self.operations.get() + 1);
+        self.inner.try_borrow_mut().ok()
+    }
+
+    /// Notes that the next operation is a step of `walk`.
+    pub(crate) fn begin_step(&self, walk: &mut Walk) {
+        if self.writes {
+            walk.goes_on(self.operations() + 1);
+        }
+    }
+
+    /// Runs one operation.
+    #[inline(always)]
+    pub(crate) fn words<R>(&self, body: impl FnOnce(&mut EngineTx<C>) -> Result<R, Abort>) -> Result<R> {
+        let Some(mut tx) = self.operation() else { return in_use() };
+        match body(&mut tx) {
+            Ok(value) => Ok(value),
+            Err(why) => interrupted(&mut tx, why),
+        }
+    }
+}
+
+/// The result of an operation that failed. Why its transaction's runner says in the end, and a snapshot at once.
+#[cold]
+#[inline(never)]
+pub(crate) fn interrupted<M: Memory, C: engine::Control<M>, R>(
+    tx: &mut engine::Tx<M, C>,
+    why: Abort,
+) -> Result<R> {
+    Err(tx.snapshot_error(why).unwrap_or(Error::Interrupted))
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn in_use<R>() -> Result<R> {
+    Err(Error::Parameter("a closure that reads a value in its place cannot use the transaction".into()))
+}
+
+#[inline]
+fn attempt<'p, C: Control, T, E>(
+    tx: &'p mut EngineTx<C>,
+    body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
+    given_up: &mut Option<E>,
+) -> Result<T, Abort> {
+    // A look costs less than a store, which would wait for the last commit's fence.
+    if given_up.is_some() {
+        *given_up = None;
+    }
+    body(&Tx { view: View::new(tx, true) }).map_err(|error| {
+        *given_up = Some(error);
+        Abort::User
+    })
+}
+
+/// Runs `body` inside a transaction that is under way.
+pub(crate) fn within<C: Control, T>(
+    tx: &mut EngineTx<C>,
+    body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
+) -> Result<T> {
+    body(&Tx { view: View::new(tx, true) })
+}
+
+/// Runs `body` as a transaction of `worker`, again after a conflict: the typed form of [`Runner::run`].
+///
+/// # Errors
+/// The error that `body` returns, and nothing has happened; or what made the transaction fail.
+#[inline]
+pub(crate) fn update<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut given_up = None;
+    let outcome = worker.run(|tx| attempt(tx, &mut body, &mut given_up));
+    finish(outcome, &mut given_up)
+}
+
+/// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
+pub(crate) fn update_later<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
+) -> Result<(T, u64), E> {
+    let mut given_up = None;
+    let outcome = worker.run_later(|tx| attempt(tx, &mut body, &mut given_up));
+    finish(outcome, &mut given_up)
+}
+
+/// Runs `body` as a read-only transaction of `worker`: the typed form of [`Runner::view`].
+///
+/// # Errors
+/// As [`update`].
+#[inline]
+pub(crate) fn view<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&View<'_, C>) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut given_up = None;
+    let outcome = worker.view(|tx| {
+        given_up = None;
+        body(&View::new(tx, false)).map_err(|error| {
+            given_up = Some(error);
+            Abort::User
+        })
+    });
+    finish(outcome, &mut given_up)
+}
+
+#[inline]
+fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: &mut Option<E>) -> Result<T, E> {
+    match outcome {
+        Ok(value) => Ok(value),
+        Err(error) => Err(failed(error, given_up)),
+    }
+}
+
+/// What the transaction met counts, whatever its closure made of it: the runner reports an abort by its caller
+/// only where there was nothing else.
+#[cold]
+fn failed<E: From<Error>>(error: Error, given_up: &mut Option<E>) -> E {
+    match (error, given_up.take()) {
+        (Error::Aborted, Some(error)) => error,
+        (error, _) => error.into(),
+    }
+}
