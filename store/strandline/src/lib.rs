@@ -165,7 +165,9 @@ pub mod layout {
 #[doc(hidden)]
 pub mod hosted {
     #[cfg(feature = "observed")]
-    pub use crate::store::observed::{Observed, Observer, observe, pool};
+    pub use crate::database::observe::{observe, pool};
+    #[cfg(feature = "observed")]
+    pub use crate::store::observed::{Observed, Observer};
     pub use crate::store::root::{initialise, with_root};
     pub use crate::value::transaction::Over;
 }

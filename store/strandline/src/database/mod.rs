@@ -3,6 +3,8 @@
 pub(crate) mod dynamic_store;
 pub(crate) mod export;
 pub(crate) mod migrate;
+#[cfg(feature = "observed")]
+pub(crate) mod observe;
 pub(crate) mod table;
 pub(crate) mod tables;
 

@@ -3,6 +3,7 @@
 #[cfg(feature = "observed")]
 pub(crate) mod observed;
 pub(crate) mod root;
+mod run;
 pub(crate) mod savepoint;
 pub(crate) mod snapshot;
 
@@ -13,7 +14,7 @@ use std::path::Path;
 use crate::value::check::{Checker, LostMemory};
 use crate::value::persist::Root;
 use crate::value::pointer::Ptr;
-use crate::value::transaction::{self, Control, Tx, View, WorkerOf};
+use crate::value::transaction::{Control, Tx, View, WorkerOf};
 #[cfg(feature = "observed")]
 use observed::Observer;
 use root::Migrations;
@@ -616,7 +617,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         let root = self.store.root;
-        transaction::update::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
+        run::update::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// As [`Store::later`].
@@ -646,7 +647,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
         mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         let root = self.store.root;
-        transaction::view::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
+        run::view::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// What this session's worker has done so far, in other sessions too.
@@ -707,7 +708,7 @@ impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<'_, R, C>> {
     ) -> Result<(T, Ticket), E> {
         let Store { pool, root, .. } = self.0.store;
         let (result, transaction) =
-            transaction::update_later::<C, _, _>(self.0.worker(), |tx| body(tx, Ptr::of(*root)))?;
+            run::update_later::<C, _, _>(self.0.worker(), |tx| body(tx, Ptr::of(*root)))?;
         Ok((result, pool.ticket(transaction)?))
     }
 }

@@ -1,16 +1,15 @@
-//! Databases whose transactions somebody is told of: the crash checker, which says what of them a power failure leaves.
+//! Stores whose transactions somebody is told of: the crash checker, which says what of them a power failure leaves.
 
 use std::panic::Location;
 
 use super::{Session, Store};
-use crate::Database;
 use crate::value::persist::Root;
 use crate::value::transaction::Control;
 use strandline_core::error::Result;
-use strandline_core::file::{Durability, Pool, Ticket};
+use strandline_core::file::{Durability, Ticket};
 use strandline_core::memory::{Native, PersistentAddress};
 
-/// Who is told of transactions. It makes them durable, too: a database that is observed waits for nothing else.
+/// Who is told of transactions. It makes them durable, too: a store that is observed waits for nothing else.
 pub trait Observer: Durability {
     /// A transaction's closure is about to run.
     fn begins(&self);
@@ -30,16 +29,6 @@ pub struct Observed {
     pub seen: u64,
     /// The lines that it has stored to; `None`: nobody knows.
     pub stored: Option<Vec<PersistentAddress>>,
-}
-
-/// From now on `observer` is told of the transactions of `database`, which is in memory. None of them is larger than its log.
-pub fn observe<C: Control<Memory = Native>>(database: &mut Database<C>, observer: &'static dyn Observer) {
-    database.store_mut().observer = Some(observer);
-}
-
-/// The pool of `database`.
-pub fn pool<C: Control<Memory = Native>>(database: &Database<C>) -> &Pool<C::Engine> {
-    database.store().pool()
 }
 
 /// Dropped where a closure panics.

@@ -2,13 +2,14 @@
 
 use std::marker::PhantomData;
 
+use super::run;
 use crate::described;
 use crate::value::bytes::Bytes;
 use crate::value::check::Checker;
 use crate::value::persist::{Fixed, Persist, Root};
 use crate::value::pointer::{Ptr, check_block};
 use crate::value::schema::{Schema, differences};
-use crate::value::transaction::{self, Control, EngineTx, Tx, View, WorkerOf};
+use crate::value::transaction::{Control, EngineTx, Tx, View, WorkerOf};
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
@@ -240,7 +241,7 @@ pub(crate) fn create<R: Root, C: Control>(
     mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     describing: bool,
 ) -> Result<()> {
-    transaction::update::<C, _, _>(worker, |tx| {
+    run::update::<C, _, _>(worker, |tx| {
         if description(tx)?.is_none() {
             make_root(tx, &init(tx)?, describing)?;
         }
@@ -275,7 +276,7 @@ pub fn with_root<R: Root, T, C: Control>(
     tx: &mut EngineTx<C>,
     body: impl for<'p> FnOnce(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
 ) -> Result<T, Abort> {
-    let done = transaction::within::<C, _>(&mut *tx, |tx| {
+    let done = run::within::<C, _>(&mut *tx, |tx| {
         let found = found(tx)?;
         if found.root_type.layout != layout_of::<R>() {
             return Err(Error::WrongStructure {
@@ -300,11 +301,11 @@ pub(crate) fn check<R: Root, C: Control>(
 ) -> Result<PersistentAddress> {
     let missing = || Error::Missing { what: "store's root", root: 0 };
     if <R::At<'static> as Persist<'static>>::ANY {
-        let found = transaction::view::<C, _, Error>(worker, description)?;
+        let found = run::view::<C, _, Error>(worker, description)?;
         return found.map(|found| found.value).ok_or_else(missing);
     }
     let expected = schema_of::<R>();
-    let (found, is) = transaction::view::<C, _, _>(worker, |tx| {
+    let (found, is) = run::view::<C, _, _>(worker, |tx| {
         let found = description(tx)?.ok_or_else(missing)?;
         let schema = schema(tx, &found)?;
         Ok::<_, Error>((found, schema))
@@ -324,7 +325,7 @@ pub(crate) fn check<R: Root, C: Control>(
             differences: differences(&is.types, &expected.types),
         });
     };
-    transaction::update::<C, _, _>(worker, |tx| {
+    run::update::<C, _, _>(worker, |tx| {
         let found = description(tx)?.ok_or_else(missing)?;
         let value = step(tx, found.value)?;
         if !found.schema.is_null() {

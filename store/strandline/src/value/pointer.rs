@@ -105,8 +105,8 @@ macro_rules! persist_handle {
         unsafe impl<$brand, $($parameter: $bound),*> $crate::Persist<$brand> for $name<$brand, $($parameter),*> {
             const NAME: &'static str = $label;
             const LAYOUT: u64 = {
-                let hash = $crate::layout::begin($label, 0);
-                $(let hash = $crate::layout::field(hash, <$parameter as $bound>::NAME, 0);)*
+                let hash = strandline_core::structures::type_layout::begin($label, 0);
+                $(let hash = strandline_core::structures::type_layout::field(hash, <$parameter as $bound>::NAME, 0);)*
                 hash
             };
             const SIZE: Option<usize> = Some(1);

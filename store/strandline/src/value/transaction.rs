@@ -1,4 +1,4 @@
-//! Typed transactions: what a closure is lent, and how it is run.
+//! Typed transactions, through which values are read and written: what a closure is lent.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use std::ops::Deref;
 use strandline_core::engine::{self, SingleWriter, Stm, Worker};
 use strandline_core::error::{Error, Result};
 use strandline_core::structures::Walk;
-use strandline_core::transaction::{Abort, Runner};
+use strandline_core::transaction::Abort;
 
 use strandline_core::memory::{Memory, Native};
 
@@ -139,6 +139,13 @@ pub(crate) use debug_as_name;
 
 debug_as_name! { View<'_;> Tx<'_;> }
 
+impl<'p, C: Control> Tx<'p, C> {
+    #[inline(always)]
+    pub(crate) fn new(inner: &'p mut EngineTx<C>) -> Self {
+        Self { view: View::new(inner, true) }
+    }
+}
+
 impl<'p, C: Control> View<'p, C> {
     /// `writes`: whether the transaction may write.
     pub(crate) fn new(inner: &'p mut EngineTx<C>, writes: bool) -> Self {
@@ -221,90 +228,4 @@ pub(crate) fn interrupted<M: Memory, C: engine::Control<M>, R>(
 #[inline(never)]
 pub(crate) fn in_use<R>() -> Result<R> {
     Err(Error::Parameter("a closure that reads a value in its place cannot use the transaction".into()))
-}
-
-#[inline]
-fn attempt<'p, C: Control, T, E>(
-    tx: &'p mut EngineTx<C>,
-    body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
-    given_up: &mut Option<E>,
-) -> Result<T, Abort> {
-    // A look costs less than a store, which would wait for the last commit's fence.
-    if given_up.is_some() {
-        *given_up = None;
-    }
-    body(&Tx { view: View::new(tx, true) }).map_err(|error| {
-        *given_up = Some(error);
-        Abort::User
-    })
-}
-
-/// Runs `body` inside a transaction that is under way.
-pub(crate) fn within<C: Control, T>(
-    tx: &mut EngineTx<C>,
-    body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
-) -> Result<T> {
-    body(&Tx { view: View::new(tx, true) })
-}
-
-/// Runs `body` as a transaction of `worker`, again after a conflict: the typed form of [`Runner::run`].
-///
-/// # Errors
-/// The error that `body` returns, and nothing has happened; or what made the transaction fail.
-#[inline]
-pub(crate) fn update<C: Control, T, E: From<Error>>(
-    worker: &mut WorkerOf<C>,
-    mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
-) -> Result<T, E> {
-    let mut given_up = None;
-    let outcome = worker.run(|tx| attempt(tx, &mut body, &mut given_up));
-    finish(outcome, &mut given_up)
-}
-
-/// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
-pub(crate) fn update_later<C: Control, T, E: From<Error>>(
-    worker: &mut WorkerOf<C>,
-    mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
-) -> Result<(T, u64), E> {
-    let mut given_up = None;
-    let outcome = worker.run_later(|tx| attempt(tx, &mut body, &mut given_up));
-    finish(outcome, &mut given_up)
-}
-
-/// Runs `body` as a read-only transaction of `worker`: the typed form of [`Runner::view`].
-///
-/// # Errors
-/// As [`update`].
-#[inline]
-pub(crate) fn view<C: Control, T, E: From<Error>>(
-    worker: &mut WorkerOf<C>,
-    mut body: impl FnMut(&View<'_, C>) -> Result<T, E>,
-) -> Result<T, E> {
-    let mut given_up = None;
-    let outcome = worker.view(|tx| {
-        given_up = None;
-        body(&View::new(tx, false)).map_err(|error| {
-            given_up = Some(error);
-            Abort::User
-        })
-    });
-    finish(outcome, &mut given_up)
-}
-
-#[inline]
-fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: &mut Option<E>) -> Result<T, E> {
-    match outcome {
-        Ok(value) => Ok(value),
-        Err(error) => Err(failed(error, given_up)),
-    }
-}
-
-/// What the transaction met counts, whatever its closure made of it: the runner reports an abort by its caller
-/// only where there was nothing else.
-#[cold]
-fn failed<E: From<Error>>(error: Error, given_up: &mut Option<E>) -> E {
-    match (error, given_up.take()) {
-        (Error::Aborted, Some(error)) => error,
-        (error, _) => error.into(),
-    }
 }

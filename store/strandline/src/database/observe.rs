@@ -1,0 +1,17 @@
+//! Has a database's transactions observed, for the crash checker.
+
+use super::Database;
+use crate::store::observed::Observer;
+use crate::value::transaction::Control;
+use strandline_core::file::Pool;
+use strandline_core::memory::Native;
+
+/// From now on `observer` is told of the transactions of `database`, which is in memory. None of them is larger than its log.
+pub fn observe<C: Control<Memory = Native>>(database: &mut Database<C>, observer: &'static dyn Observer) {
+    database.store_mut().observer = Some(observer);
+}
+
+/// The pool of `database`.
+pub fn pool<C: Control<Memory = Native>>(database: &Database<C>) -> &Pool<C::Engine> {
+    database.store().pool()
+}

@@ -1,0 +1,91 @@
+//! Runs closures as typed transactions of a worker.
+
+use crate::value::transaction::{Control, EngineTx, Tx, View, WorkerOf};
+use strandline_core::error::{Error, Result};
+use strandline_core::transaction::{Abort, Runner};
+
+#[inline]
+fn attempt<'p, C: Control, T, E>(
+    tx: &'p mut EngineTx<C>,
+    body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
+    given_up: &mut Option<E>,
+) -> Result<T, Abort> {
+    // A look costs less than a store, which would wait for the last commit's fence.
+    if given_up.is_some() {
+        *given_up = None;
+    }
+    body(&Tx::new(tx)).map_err(|error| {
+        *given_up = Some(error);
+        Abort::User
+    })
+}
+
+/// Runs `body` inside a transaction that is under way.
+pub(crate) fn within<C: Control, T>(
+    tx: &mut EngineTx<C>,
+    body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
+) -> Result<T> {
+    body(&Tx::new(tx))
+}
+
+/// Runs `body` as a transaction of `worker`, again after a conflict: the typed form of [`Runner::run`].
+///
+/// # Errors
+/// The error that `body` returns, and nothing has happened; or what made the transaction fail.
+#[inline]
+pub(crate) fn update<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut given_up = None;
+    let outcome = worker.run(|tx| attempt(tx, &mut body, &mut given_up));
+    finish(outcome, &mut given_up)
+}
+
+/// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
+pub(crate) fn update_later<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
+) -> Result<(T, u64), E> {
+    let mut given_up = None;
+    let outcome = worker.run_later(|tx| attempt(tx, &mut body, &mut given_up));
+    finish(outcome, &mut given_up)
+}
+
+/// Runs `body` as a read-only transaction of `worker`: the typed form of [`Runner::view`].
+///
+/// # Errors
+/// As [`update`].
+#[inline]
+pub(crate) fn view<C: Control, T, E: From<Error>>(
+    worker: &mut WorkerOf<C>,
+    mut body: impl FnMut(&View<'_, C>) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut given_up = None;
+    let outcome = worker.view(|tx| {
+        given_up = None;
+        body(&View::new(tx, false)).map_err(|error| {
+            given_up = Some(error);
+            Abort::User
+        })
+    });
+    finish(outcome, &mut given_up)
+}
+
+#[inline]
+fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: &mut Option<E>) -> Result<T, E> {
+    match outcome {
+        Ok(value) => Ok(value),
+        Err(error) => Err(failed(error, given_up)),
+    }
+}
+
+/// What the transaction met counts, whatever its closure made of it: the runner reports an abort by its caller
+/// only where there was nothing else.
+#[cold]
+fn failed<E: From<Error>>(error: Error, given_up: &mut Option<E>) -> E {
+    match (error, given_up.take()) {
+        (Error::Aborted, Some(error)) => error,
+        (error, _) => error.into(),
+    }
+}
