@@ -1,14 +1,18 @@
 //! Stores whose types the program does not know.
 
+use std::cell::RefCell;
 use std::path::Path;
 
-use crate::described::Shown;
+use super::tables;
+use crate::described::shown::Shown;
+use crate::described::{self, Show};
+
 use crate::store::Store;
 use crate::store::root;
-use crate::value::check::{Checker, LostMemory, Show};
+use crate::value::check::{Checker, LostMemory};
 use crate::value::persist::{Fixed, Root};
 use crate::value::schema::Schema;
-use crate::value::transaction::Control;
+use crate::value::transaction::{Control, View};
 use crate::value::values::Any;
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
@@ -93,7 +97,7 @@ impl<C: Control<Memory = Native>> DynamicStore<C> {
     /// # Errors
     /// As [`Store::lost_memory`]; [`Error::Unsupported`], as for [`DynamicStore::check`].
     pub fn lost_memory(&self) -> Result<LostMemory> {
-        self.store.lost_memory()
+        self.store.view(|tx, _| Checker::lost(tx, |checker| reach_root(tx, checker, None)))
     }
 
     /// Shows the root, and all that hangs from it: each value, collection and table once, where it is met first. What a pointer or a
@@ -105,21 +109,32 @@ impl<C: Control<Memory = Native>> DynamicStore<C> {
     /// # Errors
     /// What `show` returns, and nothing more is shown then; [`Error::TableTypes`]: a table is under migration; as
     /// [`DynamicStore::check`].
-    pub fn dump(&self, mut show: impl FnMut(Shown) -> Result<()>) -> Result<Vec<String>> {
-        self.walk(Some(&mut show))
+    pub fn dump(&self, show: impl FnMut(Shown) -> Result<()>) -> Result<Vec<String>> {
+        let show = RefCell::new(show);
+        self.walk(Some(&|shown| (*show.borrow_mut())(shown)))
     }
 
-    fn walk(&self, mut show: Option<&mut dyn FnMut(Shown) -> Result<()>>) -> Result<Vec<String>> {
-        let done = self.store.view(|tx, root| {
-            let show = show.as_mut().map(|show| &mut **show as Show<'_>);
-            Checker::run_described(tx, show, |checker| root::visit::<Unknown, C>(tx, root, checker))
-        });
+    fn walk(&self, show: Option<Show<'_>>) -> Result<Vec<String>> {
+        let done =
+            self.store.view(|tx, _| Checker::run_described(tx, |checker| reach_root(tx, checker, show)));
         match done {
             // What stands in the way of the walk is damage, too.
             Err(error @ (Error::Damaged(_) | Error::Dangling { .. })) => Ok(vec![error.to_string()]),
             done => done,
         }
     }
+}
+
+/// Checks the description of the pool's root, and reaches the root by it.
+fn reach_root<'v, 'p, C: Control>(
+    tx: &View<'p, C>,
+    checker: &mut Checker<'v, 'p>,
+    show: Option<Show<'v>>,
+) -> Result<()> {
+    let found = root::visit_description(tx, checker)?;
+    let Schema { root, types } = root::described_schema(tx, &found)?;
+    let walker = tables::walker(show);
+    described::reach_root(checker, found.value, &found.root_type, (&root, types), walker)
 }
 
 impl<C: Control<Memory = Native>> std::fmt::Debug for DynamicStore<C> {

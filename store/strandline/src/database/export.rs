@@ -1,8 +1,9 @@
 //! Tables without their program: what is in them, by the database's own description, and back.
 
 use super::Database;
-use super::tables::{TableDescription, TableKind, Tables};
+use super::tables::Tables;
 use crate::described::dynamic::{Codec, Dynamic};
+use crate::described::shown::{TableDescription, TableKind};
 use crate::value::key::KeyBytes;
 use crate::value::schema::Types;
 use crate::value::transaction::{Control, View};

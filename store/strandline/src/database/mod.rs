@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Key;
+use crate::described::shown::TableDescription;
 use crate::store::snapshot::Snapshot;
 use crate::store::{Later, Store};
 use crate::value::check::LostMemory;
@@ -23,7 +24,7 @@ use strandline_core::file::{BackupReport, CompactReport, Options, Recovery, Spac
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::Native;
 use table::{Handle, MultimapTable, QueueTable, Table, Value};
-use tables::{Form, MoveSome, Place, QueueOf, TableDescription, TableOf, Tables};
+use tables::{Form, MoveSome, Place, QueueOf, TableOf, Tables};
 
 /// Named tables in a file, with transactions over all of them.
 ///

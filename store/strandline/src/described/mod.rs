@@ -4,6 +4,7 @@
 //! collections are tagged, and what is in them.
 
 pub(crate) mod dynamic;
+pub(crate) mod shown;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,13 +14,13 @@ use std::sync::Arc;
 use crate::collections::entry::has_none;
 use crate::collections::vector::Tags;
 use crate::collections::{hash_map, layers, queue, vector};
-use crate::database::tables::{self, TableDescription, TableKind};
 use crate::value::bytes;
 use crate::value::check::{Checker, Look, Name};
 use crate::value::pointer::no_value;
-use crate::value::schema::Types;
+use crate::value::schema::{TypeDescription, Types};
 use crate::value::shape::{Part, Shape, Target, Values};
 use dynamic::{Codec, Dynamic};
+use shown::{Shown, TableDescription, TableKind};
 use strandline_core::error::{Result, compare_moved};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::Survey;
@@ -27,45 +28,43 @@ use strandline_core::structures::root::RootType;
 use strandline_core::structures::type_layout as layout;
 use strandline_core::transaction::{Abort, Read};
 
-/// What a walk over a pool meets, each once: [`DynamicStore::dump`](crate::DynamicStore::dump).
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Shown {
-    /// A value at an address: the root, what a pointer leads to, a text or bytes.
-    Value {
-        /// Its address.
-        at: u64,
-        /// Its type, as the pool describes it.
-        type_name: String,
-        /// What it is.
-        value: Dynamic,
-    },
-    /// A collection. What is in it follows, a [`Row`](Shown::Row) each.
-    Collection {
-        /// Its address.
-        at: u64,
-        /// Its type, as the pool describes it.
-        type_name: String,
-    },
-    /// A table of a [`Tables`](crate::Tables). Its rows follow.
-    Table {
-        /// Its name, kind and types.
-        table: TableDescription,
-        /// How many rows it has, as they were counted before; `None` if they could not be.
-        rows: Option<u64>,
-    },
-    /// A key with its value; a value alone of a vector or a queue.
-    Row {
-        /// The key.
-        key: Option<Dynamic>,
-        /// The value.
-        value: Dynamic,
-    },
+/// Is called with what a walk meets.
+pub(crate) type Show<'v> = &'v dyn Fn(Shown) -> Result<()>;
+
+/// Catalogues of tables: a walk meets them, but only the room of databases knows their types.
+pub(crate) trait Catalogue {
+    /// Whether an ordered map with values of this type is a catalogue.
+    fn is_catalogue(&self, value: &TypeDescription) -> bool;
+    /// Reaches the catalogue whose map is at `at`, and shows its tables.
+    ///
+    /// # Errors
+    /// Those of the walk, and what `show` returns.
+    fn reach<'v>(
+        &self,
+        checker: &mut Checker<'v, '_>,
+        at: PersistentAddress,
+        show: Option<Show<'v>>,
+    ) -> Result<()>;
+}
+
+/// What a walk does beside checking.
+#[derive(Clone, Copy)]
+pub(crate) struct Walker<'v> {
+    pub show: Option<Show<'v>>,
+    pub catalogue: &'static dyn Catalogue,
+}
+
+impl Walker<'_> {
+    /// Shows what was met, if there is somebody to see it.
+    fn met(&self, shown: impl FnOnce() -> Shown) -> Result<()> {
+        self.show.map_or(Ok(()), |show| show(shown()))
+    }
 }
 
 /// Some types, and what is known of the pointers and collections of them that were met.
-pub(crate) struct World {
+pub(crate) struct World<'v> {
     types: Types,
+    walker: Walker<'v>,
     forms: RefCell<HashMap<Arc<str>, Option<Rc<Form>>>>,
 }
 
@@ -109,18 +108,18 @@ enum Kind {
 
 /// A form, with the types that it is among.
 #[derive(Clone)]
-pub(crate) struct Described {
-    world: Rc<World>,
+pub(crate) struct Described<'v> {
+    world: Rc<World<'v>>,
     form: Rc<Form>,
 }
 
-impl World {
-    fn new(types: Types) -> Rc<Self> {
-        Rc::new(Self { types, forms: RefCell::default() })
+impl<'v> World<'v> {
+    fn new(types: Types, walker: Walker<'v>) -> Rc<Self> {
+        Rc::new(Self { types, walker, forms: RefCell::default() })
     }
 
     /// How pointers or collections of this type are walked over; `None`: only the program can tell.
-    fn form(self: &Rc<Self>, type_name: &Arc<str>) -> Option<Described> {
+    fn form(self: &Rc<Self>, type_name: &Arc<str>) -> Option<Described<'v>> {
         let known = self.forms.borrow().get(type_name).cloned();
         let form = known.unwrap_or_else(|| {
             let made = self.make(type_name).map(Rc::new);
@@ -143,7 +142,7 @@ impl World {
             Target::Ptr(part) => self.pointer(part),
             Target::OrderedMap(key, value) => {
                 if let Shape::Named(name) = &value.shape
-                    && tables::is_catalogue(self.types.get(name)?)
+                    && self.walker.catalogue.is_catalogue(self.types.get(name)?)
                 {
                     return form(0, 0, Kind::Catalogue);
                 }
@@ -195,7 +194,7 @@ impl World {
     }
 
     /// Reaches all that a value leads to.
-    fn follow(self: &Rc<Self>, checker: &mut Checker<'_, '_>, value: &Dynamic) -> Result<()> {
+    fn follow(self: &Rc<Self>, checker: &mut Checker<'v, '_>, value: &Dynamic) -> Result<()> {
         match value {
             Dynamic::Handle(type_name, at) => match self.form(type_name) {
                 Some(form) => form.reach(checker, PersistentAddress::new(*at)),
@@ -212,30 +211,38 @@ impl World {
     }
 }
 
-impl Described {
+impl<'v> Described<'v> {
     /// Reaches what a pointer or collection at `at` leads to.
-    fn reach(self, checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<()> {
+    fn reach(self, checker: &mut Checker<'v, '_>, at: PersistentAddress) -> Result<()> {
         let Form { name, tag, words, kind, .. } = &*self.form;
         if let Kind::Catalogue = kind {
-            return tables::reach(checker, at);
+            let Walker { show, catalogue } = self.world.walker;
+            return catalogue.reach(checker, at, show);
         }
         let (name, tag, words) = (Name::Described(name.clone()), *tag, *words);
-        checker.pointer(at, tag, words, name, Look::Described(self))
+        checker.pointer(
+            at,
+            tag,
+            words,
+            name,
+            Look::Described(Box::new(move |checker, at| self.look(checker, at))),
+        )
     }
 
     /// Looks over what is there.
-    pub(crate) fn look(self, checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<()> {
+    fn look(self, checker: &mut Checker<'v, '_>, at: PersistentAddress) -> Result<()> {
         let Self { world, form } = &self;
+        let walker = world.walker;
         let type_name = || form.name.to_string();
         let is_value = matches!(form.kind, Kind::Ptr(_) | Kind::Text | Kind::Bytes);
         let mut rows = None;
         if let Some(table) = &form.table {
-            if checker.is_shown() {
+            if walker.show.is_some() {
                 rows = checker.read(|tx| self.count(tx, at))?;
             }
-            checker.met(|| Shown::Table { table: table.clone(), rows })?;
+            walker.met(|| Shown::Table { table: table.clone(), rows })?;
         } else if !is_value {
-            checker.met(|| Shown::Collection { at: at.offset(), type_name: type_name() })?;
+            walker.met(|| Shown::Collection { at: at.offset(), type_name: type_name() })?;
         }
         let surveyed = Cell::new(0);
         let value = match &form.kind {
@@ -286,7 +293,7 @@ impl Described {
             Kind::Catalogue => None,
         };
         match value {
-            Some(value) => checker.met(|| Shown::Value { at: at.offset(), type_name: type_name(), value }),
+            Some(value) => walker.met(|| Shown::Value { at: at.offset(), type_name: type_name(), value }),
             None => Ok(()),
         }
     }
@@ -316,7 +323,7 @@ impl Described {
     /// Looks over a pair of a map that is at `at`.
     fn pair(
         &self,
-        checker: &mut Checker<'_, '_>,
+        checker: &mut Checker<'v, '_>,
         at: PersistentAddress,
         (key, key_bytes): (&Part, &[u8]),
         (value, words, bytes): (&Part, &[u64], u64),
@@ -331,7 +338,7 @@ impl Described {
             None => has_none(checker, at, "value", &value.name),
         }
         match decoded_key.zip(decoded) {
-            Some((key, value)) => checker.met(|| self.row(key, value)),
+            Some((key, value)) => self.world.walker.met(|| self.row(key, value)),
             None => Ok(()),
         }
     }
@@ -351,14 +358,14 @@ impl Described {
     /// Looks over an element of a vector or an item of a queue that is at `at`.
     fn element(
         &self,
-        checker: &mut Checker<'_, '_>,
+        checker: &mut Checker<'v, '_>,
         at: PersistentAddress,
         (part, words, bytes): (&Part, &[u64], u64),
     ) -> Result<()> {
         match self.world.value(part, words, bytes) {
             Some(value) => {
                 self.world.follow(checker, &value)?;
-                checker.met(|| Shown::Row { key: None, value })
+                self.world.walker.met(|| Shown::Row { key: None, value })
             }
             None => {
                 checker.damaged(no_value(at, &part.name));
@@ -369,13 +376,14 @@ impl Described {
 }
 
 /// Reaches the root at `at`, whose type is described as `type_name` among `types`.
-pub(crate) fn reach_root(
-    checker: &mut Checker<'_, '_>,
+pub(crate) fn reach_root<'v>(
+    checker: &mut Checker<'v, '_>,
     at: PersistentAddress,
     root_type: &RootType,
     (type_name, types): (&str, Types),
+    walker: Walker<'v>,
 ) -> Result<()> {
-    let world = World::new(types);
+    let world = World::new(types, walker);
     let Some(form) = Part::of(type_name).and_then(|part| world.pointer(part)) else {
         checker.unknown(&type_name.into());
         return Ok(());
@@ -389,13 +397,14 @@ pub(crate) fn reach_root(
 
 /// Reaches the table at `at`, whose structure has the tag `tag`, and its items, if it is a queue, `item_tag`. `false`: its types are
 /// known to its program alone.
-pub(crate) fn reach_table(
-    checker: &mut Checker<'_, '_>,
+pub(crate) fn reach_table<'v>(
+    checker: &mut Checker<'v, '_>,
     at: PersistentAddress,
     table: TableDescription,
     (tag, item_tag): (u64, u64),
+    walker: Walker<'v>,
 ) -> Result<bool> {
-    let world = World::new(table.types.clone());
+    let world = World::new(table.types.clone(), walker);
     let part =
         |name: &str| Part::of(name).filter(|part| Values { types: &world.types }.check(&part.shape).is_ok());
     let TableDescription { key, value, .. } = &table;

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::database::tables::walker;
 use crate::store::Store;
 use crate::value::check::AllReached;
 use crate::value::persist::Root;
@@ -171,7 +172,9 @@ fn by_description<R: Root>(store: &Store<R>) -> AllReached {
     let walk = |tx: &View<'_, Stm>, at| {
         let found = crate::store::root::found(tx)?;
         let Schema { root, types } = crate::store::root::described_schema(tx, &found)?;
-        Checker::reached(tx, |checker| reach_root(checker, at, &found.root_type, (&root, types.clone())))
+        Checker::reached(tx, |checker| {
+            reach_root(checker, at, &found.root_type, (&root, types.clone()), walker(None))
+        })
     };
     store.view(|tx, root| walk(tx, root.address())).unwrap()
 }

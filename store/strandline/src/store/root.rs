@@ -3,7 +3,6 @@
 use std::marker::PhantomData;
 
 use super::run;
-use crate::described;
 use crate::value::bytes::Bytes;
 use crate::value::check::Checker;
 use crate::value::persist::{Fixed, Persist, Root};
@@ -128,31 +127,27 @@ pub(crate) fn found<C: Control>(tx: &View<'_, C>) -> Result<RootDescription> {
     description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })
 }
 
-/// Where the pool's root, its description and what that leads to are, for who looks them over.
+/// Checks the description of the pool's root and everything that the root refers to.
 pub(crate) fn visit<'p, R: Root, C: Control>(
     tx: &View<'p, C>,
     root: Ptr<'p, R::At<'p>>,
     checker: &mut Checker<'_, 'p>,
 ) -> Result<()> {
+    visit_description(tx, checker)?;
+    root.visit(checker)
+}
+
+/// Checks the description of the pool's root, and returns it.
+pub(crate) fn visit_description<'p, C: Control>(
+    tx: &View<'p, C>,
+    checker: &mut Checker<'_, 'p>,
+) -> Result<RootDescription> {
     let found = found(tx)?;
     checker.block(found.at, DESCRIPTION_WORDS as u64, "the root's description")?;
     if !found.schema.is_null() {
         Bytes::of(found.schema).visit(checker)?;
     }
-    if <R::At<'p> as Persist<'p>>::ANY {
-        return visit_described(tx, &found, checker);
-    }
-    root.visit(checker)
-}
-
-/// The same, of a root whose type the program does not know, by its description.
-fn visit_described<'p, C: Control>(
-    tx: &View<'p, C>,
-    found: &RootDescription,
-    checker: &mut Checker<'_, 'p>,
-) -> Result<()> {
-    let Schema { root, types } = described_schema(tx, found)?;
-    described::reach_root(checker, found.value, &found.root_type, (&root, types))
+    Ok(found)
 }
 
 /// The types of the pool's root, if the pool has them.

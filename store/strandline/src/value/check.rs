@@ -14,7 +14,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::transaction::{Control, View};
-use crate::described::{Described, Shown};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::{Survey, Walk, type_layout as layout};
@@ -27,8 +26,8 @@ const LISTED: usize = 1000;
 pub(crate) enum Look<'v, 'p> {
     /// By a type of the program's.
     Typed(fn(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()>),
-    /// By what the pool says of the type.
-    Described(Described),
+    /// By what the pool says of the type, which the room of described values knows.
+    Described(Box<dyn FnOnce(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()> + 'v>),
 }
 
 /// What is given each element of a vector or item of a queue that is looked over: its place, its words, and its bytes.
@@ -64,9 +63,6 @@ impl fmt::Display for Name {
 /// The addresses that were reached, each with its tag if it was by a pointer, and the damage.
 #[cfg(test)]
 pub(crate) type AllReached = (std::collections::BTreeMap<u64, Option<u64>>, Vec<String>);
-
-/// Who is shown what a walk by descriptions meets.
-pub(crate) type Show<'v> = &'v mut dyn FnMut(Shown) -> Result<()>;
 
 /// A walk over all that hangs from a value, which collects the damage that it finds.
 ///
@@ -106,7 +102,6 @@ pub struct Checker<'v, 'p> {
     walk: Walk,
     damage: Vec<String>,
     unlisted: u64,
-    show: Option<Show<'v>>,
     /// A type that only the program can read, if there is one: what hangs from its values is not looked at.
     unknown: Option<Arc<str>>,
 }
@@ -146,17 +141,15 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<String>> {
-        Ok(Self::walk(tx, None, begin)?.damage)
+        Ok(Self::walk(tx, begin)?.damage)
     }
 
-    /// The same, which fails if there is none as far as can be seen, but something that only the program can read. `show` is shown all
-    /// values that are known by their descriptions.
+    /// Like `run`, but fails if there is no damage as far as can be seen and something that only the program can read.
     pub(crate) fn run_described<C: Control>(
         tx: &'v View<'p, C>,
-        show: Option<Show<'v>>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<String>> {
-        let checker = Self::walk(tx, show, begin)?;
+        let checker = Self::walk(tx, begin)?;
         match checker.unknown {
             Some(unknown) if checker.damage.is_empty() => Err(unreadable(&unknown)),
             _ => Ok(checker.damage),
@@ -169,7 +162,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<AllReached> {
-        let checker = Self::walk(tx, None, begin)?;
+        let checker = Self::walk(tx, begin)?;
         assert!(checker.unknown.is_none(), "{:?}", checker.unknown);
         let reached = checker.reached.into_iter().map(|(at, reached)| (at.offset(), reached.tag));
         Ok((reached.collect(), checker.damage))
@@ -180,7 +173,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<LostMemory> {
-        let checker = Self::walk(tx, None, begin)?;
+        let checker = Self::walk(tx, begin)?;
         if let Some(first) = checker.damage.into_iter().next() {
             return Err(Error::Damaged(first));
         }
@@ -200,11 +193,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok(lost)
     }
 
-    fn walk<C: Control>(
-        tx: &'v View<'p, C>,
-        show: Option<Show<'v>>,
-        begin: impl FnOnce(&mut Self) -> Result<()>,
-    ) -> Result<Self> {
+    fn walk<C: Control>(tx: &'v View<'p, C>, begin: impl FnOnce(&mut Self) -> Result<()>) -> Result<Self> {
         let mut checker = Self {
             tx,
             brand: PhantomData,
@@ -213,7 +202,6 @@ impl<'v, 'p> Checker<'v, 'p> {
             walk: Walk::default(),
             damage: Vec::new(),
             unlisted: 0,
-            show,
             unknown: None,
         };
         begin(&mut checker)?;
@@ -222,7 +210,7 @@ impl<'v, 'p> Checker<'v, 'p> {
             let before = checker.waiting.len();
             match look {
                 Look::Typed(look) => look(&mut checker, at)?,
-                Look::Described(described) => described.look(&mut checker, at)?,
+                Look::Described(look) => look(&mut checker, at)?,
             }
             // What was met first is looked at first.
             checker.waiting[before..].reverse();
@@ -307,16 +295,6 @@ fn unreadable(type_name: &str) -> Error {
 }
 
 impl<'v, 'p> Checker<'v, 'p> {
-    /// Whether what is met is shown to somebody.
-    pub(crate) fn is_shown(&self) -> bool {
-        self.show.is_some()
-    }
-
-    /// Shows what was met, if anybody is there to see it.
-    pub(crate) fn met(&mut self, shown: impl FnOnce() -> Shown) -> Result<()> {
-        self.show.as_mut().map_or(Ok(()), |show| show(shown()))
-    }
-
     /// Notes that a type is not known here, so that the walk is not complete.
     pub(crate) fn unknown(&mut self, type_name: &Arc<str>) {
         self.unknown.get_or_insert_with(|| type_name.clone());

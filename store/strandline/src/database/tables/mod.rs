@@ -8,6 +8,7 @@ mod walk;
 use crate::collections::ordered_map::OrderedMap;
 use crate::collections::queue::Queue;
 use crate::described::dynamic::Codec;
+use crate::described::shown::{TableDescription, TableKind};
 use crate::value::pointer::{Ptr, check_block};
 use crate::value::schema::Types;
 use crate::value::transaction::{Control, Tx, View};
@@ -19,7 +20,8 @@ use strandline_core::transaction::{Read, Transaction};
 
 pub(crate) use forms::{Form, MultimapOf, QueueOf, TableOf, Wanted};
 pub(crate) use moving::{Movable, MoveSome, Portion};
-pub(crate) use walk::{is_catalogue, reach};
+use walk::reach;
+pub(crate) use walk::walker;
 
 /// Named tables: ordered maps, multimaps and queues of any types, which are made as they are asked for. The root of a
 /// [`Database`](crate::Database), and a field of a root of one's own.
@@ -86,7 +88,7 @@ unsafe impl<'p> Persist<'p> for Tables<'p> {
         Stores::load(from, stored).map(|Stores { named, last }| Self { named, last })
     }
     fn visit(&self, checker: &mut Checker<'_, 'p>) -> Result<()> {
-        reach(checker, self.named.address())?;
+        reach(checker, self.named.address(), None)?;
         self.last.visit(checker)
     }
     // The number of the newest is the catalogue's own, too, and tables are not destroyed without it.
@@ -112,44 +114,6 @@ unsafe impl<'p> Fixed<'p> for Tables<'p> {}
 
 impl crate::Root for Tables<'_> {
     type At<'p> = Tables<'p>;
-}
-
-/// What a table is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableKind {
-    /// A key has one value.
-    Table,
-    /// A key has any number of values.
-    Multimap,
-    /// First in, first out.
-    Queue,
-}
-
-impl std::fmt::Display for TableKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Table => "table",
-            Self::Multimap => "multimap",
-            Self::Queue => "queue",
-        })
-    }
-}
-
-/// A table as the pool describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableDescription {
-    /// Its name.
-    pub name: String,
-    /// What it is.
-    pub kind: TableKind,
-    /// The type of its keys; of a queue `()`.
-    pub key: String,
-    /// The type of its values or items.
-    pub value: String,
-    /// The structures and enumerations among these.
-    pub types: Types,
-    /// The hashes of the layouts of keys and values, which a program compares with those of its own types.
-    pub layouts: (u64, u64),
 }
 
 /// Where a table is, without its types.

@@ -6,7 +6,8 @@ use crate::Persist;
 use crate::collections::entry::decode_pair;
 use crate::collections::layers::survey;
 use crate::collections::ordered_map::OrderedMap;
-use crate::described::{self, Shown};
+use crate::described::shown::Shown;
+use crate::described::{self, Catalogue, Show, Walker};
 use crate::value::check::{Checker, Look};
 use crate::value::schema::TypeDescription;
 use strandline_core::error::{Error, Result};
@@ -17,15 +18,39 @@ use strandline_core::transaction::Read;
 /// The map of a catalogue.
 type Named<'p> = OrderedMap<'p, String, Described<'p>>;
 
-/// Whether an ordered map with values of this type is a catalogue.
-pub(crate) fn is_catalogue(value: &TypeDescription) -> bool {
-    value.layout == <Described<'_> as Persist<'_>>::LAYOUT
+/// The catalogues that walks by descriptions meet.
+struct Catalogues;
+
+impl Catalogue for Catalogues {
+    fn is_catalogue(&self, value: &TypeDescription) -> bool {
+        value.layout == <Described<'_> as Persist<'_>>::LAYOUT
+    }
+
+    fn reach<'v>(
+        &self,
+        checker: &mut Checker<'v, '_>,
+        at: PersistentAddress,
+        show: Option<Show<'v>>,
+    ) -> Result<()> {
+        reach(checker, at, show)
+    }
+}
+
+/// What walks by descriptions need to walk over catalogues, too.
+pub(crate) fn walker(show: Option<Show<'_>>) -> Walker<'_> {
+    Walker { show, catalogue: &Catalogues }
 }
 
 /// Reaches the catalogue whose map is at `at`.
-pub(crate) fn reach(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<()> {
-    let look = Look::Typed(|checker, at| {
-        checker.met(|| Shown::Collection { at: at.offset(), type_name: Tables::NAME.into() })?;
+pub(crate) fn reach<'v>(
+    checker: &mut Checker<'v, '_>,
+    at: PersistentAddress,
+    show: Option<Show<'v>>,
+) -> Result<()> {
+    let look = Look::Described(Box::new(move |checker, at| {
+        if let Some(show) = show {
+            show(Shown::Collection { at: at.offset(), type_name: Tables::NAME.into() })?;
+        }
         let map = (Named::TAG, Named::INLINE);
         survey(checker, at, map, &mut |checker, at, key, words, bytes| match decode_pair::<
             String,
@@ -33,21 +58,21 @@ pub(crate) fn reach(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Res
         >(
             checker, at, key, words, bytes
         ) {
-            (Some(name), Some(described)) => described.reach(checker, &name),
+            (Some(name), Some(described)) => described.reach(checker, &name, show),
             _ => Ok(()),
         })
-    });
+    }));
     checker.pointer(at, Named::TAG, LINE_BYTES / 8, "OrderedMap", look)
 }
 
 impl<'p> Described<'p> {
-    fn reach(&self, checker: &mut Checker<'_, 'p>, name: &str) -> Result<()> {
+    fn reach<'v>(&self, checker: &mut Checker<'v, 'p>, name: &str, show: Option<Show<'v>>) -> Result<()> {
         match &self.moving {
-            None => self.held.reach(checker, name, self.number),
-            Some(_) if checker.is_shown() => Err(moving(name)),
+            None => self.held.reach(checker, name, self.number, show),
+            Some(_) if show.is_some() => Err(moving(name)),
             Some(moving) => {
-                self.held.reach(checker, name, 0)?;
-                moving.to.reach(checker, name, 0)
+                self.held.reach(checker, name, 0, show)?;
+                moving.to.reach(checker, name, 0, show)
             }
         }
     }
@@ -55,7 +80,13 @@ impl<'p> Described<'p> {
 
 impl<'p> Held<'p> {
     /// Reaches the table, and what hangs from its rows, which has this number.
-    fn reach(&self, checker: &mut Checker<'_, 'p>, name: &str, number: u64) -> Result<()> {
+    fn reach<'v>(
+        &self,
+        checker: &mut Checker<'v, 'p>,
+        name: &str,
+        number: u64,
+        show: Option<Show<'v>>,
+    ) -> Result<()> {
         if !self.is_as_said() {
             checker.damaged(misplaced(name));
             return Ok(());
@@ -63,9 +94,9 @@ impl<'p> Held<'p> {
         let (at, number_at) = self.structure.places();
         let kind = self.structure.kind();
         let tags = tags(kind, self.layouts);
-        if !described::reach_table(checker, at, self.describe(name), tags)? {
+        if !described::reach_table(checker, at, self.describe(name), tags, walker(show))? {
             // Of types that only the program can read: its blocks at least.
-            if checker.is_shown() {
+            if show.is_some() {
                 let Self { key, value, .. } = self;
                 return Err(Error::Unsupported(format!(
                     "the table `{name}` holds {value} by {key}, which only its program can read"
