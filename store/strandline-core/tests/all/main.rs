@@ -16,4 +16,5 @@ mod restore;
 mod reuse;
 mod savepoints;
 mod snapshots;
+#[path = "../directions/mod.rs"]
 mod sources;

@@ -7,6 +7,7 @@ mod damage;
 mod database;
 mod deadlocks;
 mod described;
+mod directions;
 mod durability;
 mod iteration;
 mod large;
