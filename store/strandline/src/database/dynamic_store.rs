@@ -6,7 +6,6 @@ use std::path::Path;
 use super::tables;
 use crate::described::shown::Shown;
 use crate::described::{self, Show};
-
 use crate::store::Store;
 use crate::store::root;
 use crate::value::check::{Checker, LostMemory};
