@@ -1,8 +1,5 @@
 //! Which imports of a crate go against the order of its folders. A test includes this file by its path, and says the order.
 
-// Not every test that includes it uses all of it.
-#![allow(dead_code)]
-
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -134,7 +131,23 @@ pub fn all_sources(src: &Path) -> Vec<(String, String)> {
     paths.into_iter().map(with_code).collect()
 }
 
-/// The source file `folder` with this text.
-pub fn source(folder: &str, text: &str) -> (String, String) {
-    (folder.to_owned(), code(text))
+#[test]
+fn an_import_upwards_is_seen() {
+    let lib = "pub use file::{Options, Pool};\npub use heap::{a::{B, C as D}, e::F};\npub use other::Error;";
+    let order = ["memory", "log", "heap", "file"];
+    let source = |folder: &str, text: &str| (folder.to_owned(), code(text));
+    let wrong = |text: &str| upward(&order, &[source("lib", lib), source("log", text)]).len();
+    assert_eq!(wrong("use crate::memory::{Memory, file};\nuse crate::log::x;\nuse crate::Error;"), 0);
+    assert_eq!(wrong("// crate::heap\n#[cfg(test)]\nmod tests {\n    use crate::heap;\n}"), 0);
+    for text in [
+        "use crate::heap;",
+        "use crate::{memory::{a, b}, heap as c};",
+        "fn f(p: &crate::Pool) {}",
+        "use crate::B;",
+        "use crate::D;",
+        "use crate::F;",
+    ] {
+        assert_eq!(wrong(text), 1, "{text}");
+    }
+    assert_eq!(wrong("use crate::{\n    Options,\n    example,\n};"), 2);
 }

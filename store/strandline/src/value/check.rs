@@ -22,12 +22,15 @@ use strandline_core::transaction::{Abort, Read};
 /// So many findings are listed; of the others only the number is told.
 const LISTED: usize = 1000;
 
+/// Checks the value at an address by its description, which it captures.
+type LookDescribed<'v, 'p> = Box<dyn FnOnce(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()> + 'v>;
+
 /// What looks over what is at an address.
 pub(crate) enum Look<'v, 'p> {
     /// By a type of the program's.
     Typed(fn(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()>),
     /// By what the pool says of the type, which the room of described values knows.
-    Described(Box<dyn FnOnce(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()> + 'v>),
+    Described(LookDescribed<'v, 'p>),
 }
 
 /// What is given each element of a vector or item of a queue that is looked over: its place, its words, and its bytes.
