@@ -121,11 +121,12 @@ fn show<'p>(
     let (about, rows) = tables.rows(tx, name)?;
     let read = Rows::new(&about)?;
     let (there, mut shown) = (rows.count(tx)?, 0);
-    rows.for_each(tx, |key, words, bytes| {
-        let (key, value) = read.read(key, words, bytes)?;
+    for stored in rows.iter(tx)? {
+        let (key, words, bytes) = stored?;
+        let (key, value) = read.read(&key, &words, bytes)?;
         shown += 1;
-        row(key, value)
-    })?;
+        row(key, value)?;
+    }
     compare_moved(|| format!("rows of the table `{name}`"), there, shown)?;
     Ok(shown)
 }
@@ -220,7 +221,7 @@ impl<C: Control<Memory = Native>> Database<C> {
             let store = |tx: &crate::Tx<'_, C>| {
                 let table = self.catalogue(tx)?.open_described(tx, about, are_words)?;
                 some.iter().try_fold(0, |replaced, (key, words, bytes)| {
-                    Ok(replaced + u64::from(table.store(tx, about, key, (words, *bytes))?))
+                    Ok(replaced + u64::from(table.store(tx, key, (words, *bytes))?))
                 })
             };
             loaded.rows += count as u64;

@@ -2,198 +2,16 @@
 
 use super::Database;
 use super::table::{MultimapTable, QueueTable, Table, Value};
-use super::tables::{Form, Movable, MoveSome, MultimapOf, Portion, QueueOf, TableOf};
-use crate::collections::ordered_map::OrderedMap;
-use crate::collections::queue::Queue;
+use super::tables::{ConvertRow, Form, Movable, MultimapOf, QueueOf, TableOf};
 use crate::value::convert::Conversion;
 use crate::value::key::{Key, KeyBytes};
-use crate::value::persist::{Invalid, Persist, Stored};
-use crate::value::transaction::{Control, Tx};
-use crate::value::values::Raw;
-use std::marker::PhantomData;
+use crate::value::persist::Invalid;
+use crate::value::transaction::Control;
 use strandline_core::error::{Error, Result};
-use strandline_core::memory::{Native, PersistentAddress};
+use strandline_core::memory::Native;
 
-/// Converts values by what is described of their types.
-pub(crate) struct Convert<'t, F> {
-    conversion: Conversion<'t>,
-    form: PhantomData<F>,
-}
-
-impl<F> Convert<'_, F> {
-    /// The words and the bytes of a value of type `V` from those of what it was.
-    fn value<V: Value>(&self, words: &[u64], bytes: u64) -> Result<(Vec<u64>, u64)> {
-        let is_one = |(words, bytes): &(Vec<u64>, u64)| V::decode(words, *bytes, Stored::new()).is_ok();
-        match self.conversion.convert(words, bytes) {
-            Ok(converted) if is_one(&converted) => Ok(converted),
-            Ok(_) | Err(Invalid) => {
-                Err(Error::Damaged("a table has a value that is none of its type".into()))
-            }
-        }
-    }
-}
-
-impl<K: Key, V: Value> MoveSome for Convert<'_, TableOf<K, V>> {
-    fn move_some<'p, C: Control>(
-        &mut self,
-        tx: &Tx<'p, C>,
-        (from, is_words): (PersistentAddress, bool),
-        to: PersistentAddress,
-    ) -> Result<Portion> {
-        let to = OrderedMap::of(to);
-        if is_words {
-            self.move_from(tx, OrderedMap::<K, Raw<true>>::of(from), to, |raw| (raw.words, raw.bytes))
-        } else {
-            self.move_from(tx, OrderedMap::<K, Raw<false>>::of(from), to, |raw| (raw.words, raw.bytes))
-        }
-    }
-}
-
-impl<K: Key, V: Value> Convert<'_, TableOf<K, V>> {
-    fn move_from<'p, R: Persist<'p>>(
-        &self,
-        tx: &Tx<'p, impl Control>,
-        from: OrderedMap<'p, K, R>,
-        to: OrderedMap<'p, K, V>,
-        words: impl Fn(R) -> (Vec<u64>, u64),
-    ) -> Result<Portion> {
-        let mut portion = Portion::default();
-        for pair in from.drain::<K, _>(tx, ..) {
-            let (key, value) = pair?;
-            let (old, old_bytes) = words(value);
-            let (words, bytes) = self.value::<V>(&old, old_bytes)?;
-            let old =
-                to.insert_encoded(tx, &KeyBytes::of(&key), bytes, |into| into.copy_from_slice(&words))?;
-            if portion.add(u64::from(old.is_none()), bytes) {
-                break;
-            }
-        }
-        Ok(portion)
-    }
-}
-
-impl<T: Value> MoveSome for Convert<'_, QueueOf<T>> {
-    fn move_some<'p, C: Control>(
-        &mut self,
-        tx: &Tx<'p, C>,
-        (from, _): (PersistentAddress, bool),
-        to: PersistentAddress,
-    ) -> Result<Portion> {
-        let (from, to) = (Queue::<Raw<false>>::of(from), Queue::<T>::of(to));
-        let mut portion = Portion::default();
-        while let Some(Raw { words, bytes }) = from.pop(tx)? {
-            let (words, bytes) = self.value::<T>(&words, bytes)?;
-            to.push_encoded(tx, Queue::<T>::node_tag(), bytes, |into| into.copy_from_slice(&words))?;
-            if portion.add(1, bytes) {
-                break;
-            }
-        }
-        Ok(portion)
-    }
-}
-
-/// Converts keys and values by a function.
-struct ConvertBy<F, K, V, L, W> {
-    convert: F,
-    old: PhantomData<fn() -> (K, V)>,
-    new: PhantomData<fn() -> (L, W)>,
-}
-
-impl<F, K: Key, V: Value, L: Key, W: Value> MoveSome for ConvertBy<F, K, V, L, W>
-where
-    F: FnMut(K, V) -> Result<Option<(L, W)>>,
-{
-    fn move_some<'p, C: Control>(
-        &mut self,
-        tx: &Tx<'p, C>,
-        (from, _): (PersistentAddress, bool),
-        to: PersistentAddress,
-    ) -> Result<Portion> {
-        let (from, to) = (OrderedMap::<K, V>::of(from), OrderedMap::<L, W>::of(to));
-        let mut portion = Portion::default();
-        for pair in from.drain::<K, _>(tx, ..) {
-            let (key, value) = pair?;
-            let (mut kept, mut bytes) = (0, 0);
-            if let Some((key, value)) = (self.convert)(key, value)? {
-                if to.contains_key(tx, &key)? {
-                    return Err(Error::Parameter("a migration makes the same key of two".into()));
-                }
-                bytes = Persist::bytes(&value);
-                to.insert(tx, &key, &value)?;
-                kept = 1;
-            }
-            if portion.add(kept, bytes) {
-                break;
-            }
-        }
-        Ok(portion)
-    }
-}
-
-/// Converts the pairs of a multimap by a function.
-struct ConvertPairs<F, K, V, L, W> {
-    convert: F,
-    old: PhantomData<fn() -> (K, V)>,
-    new: PhantomData<fn() -> (L, W)>,
-}
-
-impl<F, K: Key, V: Key, L: Key, W: Key> MoveSome for ConvertPairs<F, K, V, L, W>
-where
-    F: FnMut(K, V) -> Result<Option<(L, W)>>,
-{
-    fn move_some<'p, C: Control>(
-        &mut self,
-        tx: &Tx<'p, C>,
-        (from, _): (PersistentAddress, bool),
-        to: PersistentAddress,
-    ) -> Result<Portion> {
-        let (from, to) = (OrderedMap::<(K, V), ()>::of(from), OrderedMap::<(L, W), ()>::of(to));
-        let mut portion = Portion::default();
-        for pair in from.drain::<(K, V), _>(tx, ..) {
-            let ((key, value), ()) = pair?;
-            let mut kept = 0;
-            if let Some(pair) = (self.convert)(key, value)? {
-                kept = u64::from(to.insert(tx, &pair, &())?.is_none());
-            }
-            if portion.add(kept, 0) {
-                break;
-            }
-        }
-        Ok(portion)
-    }
-}
-
-/// Converts the items of a queue by a function.
-struct ConvertItems<F, T, U> {
-    convert: F,
-    types: PhantomData<fn() -> (T, U)>,
-}
-
-impl<F, T: Value, U: Value> MoveSome for ConvertItems<F, T, U>
-where
-    F: FnMut(T) -> Result<Option<U>>,
-{
-    fn move_some<'p, C: Control>(
-        &mut self,
-        tx: &Tx<'p, C>,
-        (from, _): (PersistentAddress, bool),
-        to: PersistentAddress,
-    ) -> Result<Portion> {
-        let (from, to) = (Queue::<T>::of(from), Queue::<U>::of(to));
-        let mut portion = Portion::default();
-        while let Some(item) = from.pop(tx)? {
-            let (mut kept, mut bytes) = (0, 0);
-            if let Some(item) = (self.convert)(item)? {
-                bytes = Persist::bytes(&item);
-                to.push(tx, &item)?;
-                kept = 1;
-            }
-            if portion.add(kept, bytes) {
-                break;
-            }
-        }
-        Ok(portion)
-    }
+fn damaged(_: Invalid) -> Error {
+    Error::Damaged("a table has a key or a value that is none of its type".into())
 }
 
 impl<C: Control<Memory = Native>> Database<C> {
@@ -235,11 +53,10 @@ impl<C: Control<Memory = Native>> Database<C> {
     pub fn migrate<K: Key, V: Value, L: Key, W: Value>(
         &self,
         name: &str,
-        convert: impl FnMut(K, V) -> Result<Option<(L, W)>>,
+        mut convert: impl FnMut(K, V) -> Result<Option<(L, W)>>,
         progress: impl FnMut(u64),
     ) -> Result<Table<L, W>> {
-        let step = ConvertBy::<_, K, V, L, W> { convert, old: PhantomData, new: PhantomData };
-        self.migrate_by::<TableOf<K, V>, TableOf<L, W>>(name, step, progress)?;
+        self.migrate_by::<TableOf<K, V>, TableOf<L, W>>(name, |(key, value)| convert(key, value), progress)?;
         self.table(name)
     }
 
@@ -266,11 +83,11 @@ impl<C: Control<Memory = Native>> Database<C> {
     pub fn migrate_multimap<K: Key, V: Key, L: Key, W: Key>(
         &self,
         name: &str,
-        convert: impl FnMut(K, V) -> Result<Option<(L, W)>>,
+        mut convert: impl FnMut(K, V) -> Result<Option<(L, W)>>,
         progress: impl FnMut(u64),
     ) -> Result<MultimapTable<L, W>> {
-        let step = ConvertPairs::<_, K, V, L, W> { convert, old: PhantomData, new: PhantomData };
-        self.migrate_by::<MultimapOf<K, V>, MultimapOf<L, W>>(name, step, progress)?;
+        let convert = |(key, value)| convert(key, value);
+        self.migrate_by::<MultimapOf<K, V>, MultimapOf<L, W>>(name, convert, progress)?;
         self.multimap(name)
     }
 
@@ -300,8 +117,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         convert: impl FnMut(T) -> Result<Option<U>>,
         progress: impl FnMut(u64),
     ) -> Result<QueueTable<U>> {
-        let step = ConvertItems::<_, T, U> { convert, types: PhantomData };
-        self.migrate_by::<QueueOf<T>, QueueOf<U>>(name, step, progress)?;
+        self.migrate_by::<QueueOf<T>, QueueOf<U>>(name, convert, progress)?;
         self.queue(name)
     }
 
@@ -309,7 +125,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     fn migrate_by<F: Form, G: Form>(
         &self,
         name: &str,
-        step: impl MoveSome,
+        mut convert: impl FnMut(F::Row) -> Result<Option<G::Row>>,
         progress: impl FnMut(u64),
     ) -> Result<()> {
         let (from, to) = (F::wanted(), G::wanted());
@@ -321,14 +137,15 @@ impl<C: Control<Memory = Native>> Database<C> {
         {
             return Err(found.refused);
         }
-        self.move_all::<G>(name, true, step, progress)
+        let mut convert = |key: &[u8], words: &[u64], bytes| {
+            let row = convert(F::decode(key, words, bytes).map_err(damaged)?)?;
+            Ok(row.map(|row| G::encode(&row)))
+        };
+        self.move_all::<G>(name, true, &mut convert, progress)
     }
 
     /// Makes the values of a table, or the items of a queue, those of the present version of their type, if that says how.
-    pub(crate) fn convert<F: Form>(&self, name: &str) -> Result<()>
-    where
-        for<'t> Convert<'t, F>: MoveSome,
-    {
+    pub(crate) fn convert<F: Form>(&self, name: &str) -> Result<()> {
         let wanted = F::wanted();
         let Some(found) = self.store().view(|tx, root| root.get(tx)?.movable(tx, name, &wanted))? else {
             return Ok(());
@@ -351,22 +168,28 @@ impl<C: Control<Memory = Native>> Database<C> {
                 });
             }
         };
-        self.move_all::<F>(name, false, Convert::<F> { conversion, form: PhantomData }, |_| {})
+        let mut convert = |key: &[u8], words: &[u64], bytes| {
+            let (words, bytes) = conversion.convert(words, bytes).map_err(damaged)?;
+            F::decode(key, &words, bytes).map_err(damaged)?;
+            let mut same = KeyBytes::empty();
+            same.push(key);
+            Ok(Some((same, words, bytes)))
+        };
+        self.move_all::<F>(name, false, &mut convert, |_| {})
     }
 
     fn move_all<F: Form>(
         &self,
         name: &str,
         by_function: bool,
-        mut step: impl MoveSome,
+        convert: ConvertRow<'_>,
         mut progress: impl FnMut(u64),
     ) -> Result<()> {
         let mut tally = None;
         loop {
             let later = self.store().later();
-            let (done, ticket) = later.update(|tx, root| {
-                root.get(tx)?.migrate_some::<F>(tx, name, by_function, tally, &mut step)
-            })?;
+            let (done, ticket) = later
+                .update(|tx, root| root.get(tx)?.migrate_some::<F>(tx, name, by_function, tally, convert))?;
             if done.is_done {
                 return ticket.wait();
             }

@@ -17,14 +17,13 @@ use crate::store::snapshot::Snapshot;
 use crate::store::{Later, Store};
 use crate::value::check::LostMemory;
 use crate::value::transaction::{Control, Tx, View};
-use migrate::Convert;
 use strandline_core::engine::{SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{BackupReport, CompactReport, Options, Recovery, SpaceUsage, Ticket};
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::Native;
 use table::{Handle, MultimapTable, QueueTable, Table, Value};
-use tables::{Form, MoveSome, Place, QueueOf, TableOf, Tables};
+use tables::{Form, Place, QueueOf, TableOf, Tables};
 
 /// Named tables in a file, with transactions over all of them.
 ///
@@ -220,10 +219,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         &self,
         name: &str,
         find: impl Fn() -> Result<Option<Place>>,
-    ) -> Result<Option<Place>>
-    where
-        for<'t> Convert<'t, F>: MoveSome,
-    {
+    ) -> Result<Option<Place>> {
         match find() {
             Err(refused @ Error::TableTypes { .. }) => match self.convert::<F>(name) {
                 Err(Error::ReadOnly) => Err(refused),

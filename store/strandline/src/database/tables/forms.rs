@@ -4,6 +4,8 @@ use std::marker::PhantomData;
 
 use super::{Described, Held, Moving, Structure, TableKind};
 use crate::database::table::Value;
+use crate::value::key::KeyBytes;
+use crate::value::persist::{Invalid, Stored};
 use crate::value::schema::{Types, differences};
 use crate::value::transaction::{Control, Tx};
 use crate::{Key, Persist};
@@ -20,10 +22,34 @@ pub(crate) struct Wanted {
 
 /// A kind of table with its types.
 pub(crate) trait Form {
+    /// A key with its value, or an item.
+    type Row;
     /// What it is.
     fn wanted() -> Wanted;
     /// Makes an empty one.
     fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>>;
+    /// The row that is stored as these bytes of its key, and these words and bytes of its value.
+    ///
+    /// # Errors
+    /// [`Invalid`]: one is none of its type.
+    fn decode(key: &[u8], words: &[u64], bytes: u64) -> Result<Self::Row, Invalid>;
+    /// As what a row is stored.
+    fn encode(row: &Self::Row) -> EncodedRow;
+}
+
+/// The bytes of a key, none for an item of a queue, and the words and bytes of a value.
+pub(crate) type EncodedRow = (KeyBytes, Vec<u64>, u64);
+
+fn decode_key<K: Key>(mut key: &[u8]) -> Result<K, Invalid> {
+    let decoded = K::read_key(&mut key)?;
+    if key.is_empty() { Ok(decoded) } else { Err(Invalid) }
+}
+
+fn encode_value<V: Value>(value: &V) -> (Vec<u64>, u64) {
+    let bytes = value.bytes();
+    let mut words = vec![0; bytes.div_ceil(8) as usize];
+    value.encode(&mut words);
+    (words, bytes)
 }
 
 /// A table.
@@ -34,29 +60,52 @@ pub(crate) struct MultimapOf<K, V>(PhantomData<fn() -> (K, V)>);
 pub(crate) struct QueueOf<T>(PhantomData<fn() -> T>);
 
 impl<K: Key, V: Value> Form for TableOf<K, V> {
+    type Row = (K, V);
     fn wanted() -> Wanted {
         Wanted::table::<K, V>()
     }
     fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
         Structure::table::<K, V>(tx)
     }
+    fn decode(key: &[u8], words: &[u64], bytes: u64) -> Result<(K, V), Invalid> {
+        Ok((decode_key(key)?, V::decode(words, bytes, Stored::new())?))
+    }
+    fn encode((key, value): &(K, V)) -> EncodedRow {
+        let (words, bytes) = encode_value(value);
+        (KeyBytes::of(key), words, bytes)
+    }
 }
 
 impl<K: Key, V: Key> Form for MultimapOf<K, V> {
+    type Row = (K, V);
     fn wanted() -> Wanted {
         Wanted::multimap::<K, V>()
     }
     fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
         Structure::multimap::<K, V>(tx)
     }
+    fn decode(key: &[u8], words: &[u64], bytes: u64) -> Result<(K, V), Invalid> {
+        TableOf::decode(key, words, bytes).map(|(pair, ())| pair)
+    }
+    fn encode(pair: &(K, V)) -> EncodedRow {
+        (KeyBytes::of(pair), Vec::new(), 0)
+    }
 }
 
 impl<T: Value> Form for QueueOf<T> {
+    type Row = T;
     fn wanted() -> Wanted {
         Wanted::queue::<T>()
     }
     fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
         Structure::queue::<T>(tx)
+    }
+    fn decode(_: &[u8], words: &[u64], bytes: u64) -> Result<T, Invalid> {
+        T::decode(words, bytes, Stored::new())
+    }
+    fn encode(item: &T) -> EncodedRow {
+        let (words, bytes) = encode_value(item);
+        (KeyBytes::empty(), words, bytes)
     }
 }
 

@@ -18,8 +18,9 @@ use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Transaction};
 
-pub(crate) use forms::{Form, MultimapOf, QueueOf, TableOf, Wanted};
-pub(crate) use moving::{Movable, MoveSome, Portion};
+pub(crate) use forms::{EncodedRow, Form, MultimapOf, QueueOf, TableOf, Wanted};
+pub(crate) use moving::{ConvertRow, Movable};
+use rows::Rows;
 use walk::reach;
 pub(crate) use walk::walker;
 
@@ -225,6 +226,10 @@ impl<'p> Described<'p> {
 const TABLE_WORDS: usize = 8;
 
 impl<'p> Held<'p> {
+    fn rows(&self) -> Rows<'p> {
+        Rows::of(&self.structure, self.layouts)
+    }
+
     /// Fails unless the structure is there, is of the types that are said, and has this number: before anything is done with it by what
     /// is said alone.
     fn check(&self, tx: &View<'p, impl Control>, name: &str, number: u64) -> Result<()> {

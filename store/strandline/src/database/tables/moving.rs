@@ -1,22 +1,13 @@
 //! Tables that become ones of other types.
 
 use super::rows::Rows;
-use super::{Described, Form, Held, Moving, Structure, Tables, Wanted};
+use super::{Described, EncodedRow, Form, Held, Moving, TableKind, Tables, Wanted};
 use crate::value::schema::Types;
 use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result, compare_moved};
-use strandline_core::memory::PersistentAddress;
 
-/// Moves some of a table's rows in one transaction, from `from` (with whether its keys and values are words) to `to`. It returns how many,
-/// which are none if none are left.
-pub(crate) trait MoveSome {
-    fn move_some<'p, C: Control>(
-        &mut self,
-        tx: &Tx<'p, C>,
-        from: (PersistentAddress, bool),
-        to: PersistentAddress,
-    ) -> Result<Portion>;
-}
+/// What becomes of a row, by the bytes of its key, and the words and bytes of its value; `None`: it is left out.
+pub(crate) type ConvertRow<'f> = &'f mut dyn FnMut(&[u8], &[u64], u64) -> Result<Option<EncodedRow>>;
 
 /// So many rows are moved by one transaction,
 const ROWS: u64 = 500;
@@ -25,19 +16,39 @@ const BYTES: u64 = 1 << 17;
 
 /// How much one transaction has moved.
 #[derive(Default)]
-pub(crate) struct Portion {
+struct Portion {
     moved: u64,
+    /// Rows of the target that have come from those that were moved.
     kept: u64,
     bytes: u64,
 }
 
 impl Portion {
-    /// Counts one more row, which `kept` rows of the target have come from; whether it is enough.
-    pub fn add(&mut self, kept: u64, bytes: u64) -> bool {
-        self.moved += 1;
-        self.kept += kept;
-        self.bytes += bytes;
-        self.moved == ROWS || self.bytes >= BYTES
+    /// Moves rows from `source` to `target` until they are enough for one transaction, or none are left.
+    fn of<'p>(
+        tx: &Tx<'p, impl Control>,
+        source: Rows<'p>,
+        target: Rows<'p>,
+        are_unique: bool,
+        convert: ConvertRow<'_>,
+    ) -> Result<Self> {
+        let mut portion = Self::default();
+        for row in source.drain(tx) {
+            let (key, words, bytes) = row?;
+            portion.moved += 1;
+            if let Some((key, words, bytes)) = convert(&key, &words, bytes)? {
+                let is_replaced = target.store(tx, &key, (&words, bytes))?;
+                if is_replaced && are_unique {
+                    return Err(Error::Parameter("a migration makes the same key of two".into()));
+                }
+                portion.kept += u64::from(!is_replaced);
+                portion.bytes += bytes;
+            }
+            if portion.moved == ROWS || portion.bytes >= BYTES {
+                break;
+            }
+        }
+        Ok(portion)
     }
 }
 
@@ -108,7 +119,7 @@ impl<'p> Tables<'p> {
         name: &str,
         by_function: bool,
         tally: Option<Tally>,
-        step: &mut impl MoveSome,
+        convert: ConvertRow<'_>,
     ) -> Result<Step> {
         let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
         let wanted = F::wanted();
@@ -128,8 +139,7 @@ impl<'p> Tables<'p> {
                 (wanted.hold(F::make(tx)?), 0)
             }
         };
-        let from = (held.structure.places().0, matches!(held.structure, Structure::WordTable(_)));
-        let (source, target) = (Rows::of(&held.structure), Rows::of(&to.structure));
+        let (source, target) = (held.rows(), to.rows());
         let mut tally = match tally {
             Some(tally) => tally,
             None => {
@@ -137,7 +147,9 @@ impl<'p> Tables<'p> {
                 Tally { rows, before, target: target.count(tx)?, moved: 0, kept: 0 }
             }
         };
-        let portion = step.move_some(tx, from, to.structure.places().0)?;
+        // A function may make the same key of two; pairs of a multimap that it makes the same are one.
+        let are_unique = by_function && to.structure.kind() == TableKind::Table;
+        let portion = Portion::of(tx, source, target, are_unique, convert)?;
         let moved = portion.moved;
         tally.moved += moved;
         tally.kept += portion.kept;

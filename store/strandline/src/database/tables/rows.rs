@@ -1,5 +1,7 @@
 //! Rows of tables whose types the program does not know.
 
+use std::iter;
+
 use super::{Structure, TableDescription, TableKind, Tables, Wanted};
 use crate::Persist;
 use crate::collections::layers;
@@ -16,7 +18,19 @@ use strandline_core::structures::type_layout as layout;
 pub(crate) enum Rows<'p> {
     Map(OrderedMap<'p, RawKey<false>, Raw<false>>),
     Words(OrderedMap<'p, RawKey<true>, Raw<true>>),
-    Queue(Queue<'p, Raw<false>>),
+    /// With the tag of its items.
+    Queue(Queue<'p, Raw<false>>, u64),
+}
+
+/// Rows: the bytes of each key, none for an item of a queue, and the words and bytes of its value.
+pub(crate) type RowIter<'t> = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u64>, u64)>> + 't>;
+
+fn row<const WORD: bool>(pair: Result<(RawKey<WORD>, Raw<WORD>)>) -> Result<(Vec<u8>, Vec<u64>, u64)> {
+    pair.map(|(key, Raw { words, bytes })| (key.0, words, bytes))
+}
+
+fn item(item: Result<Raw<false>>) -> Result<(Vec<u8>, Vec<u64>, u64)> {
+    item.map(|Raw { words, bytes }| (Vec::new(), words, bytes))
 }
 
 /// Why a table cannot be read without its program.
@@ -38,44 +52,49 @@ pub(super) fn tags(kind: TableKind, (key, value): (u64, u64)) -> (u64, u64) {
 }
 
 impl<'p> Rows<'p> {
-    pub(super) fn of(structure: &Structure<'p>) -> Self {
+    /// Those of a structure whose keys and values have these layouts.
+    pub(super) fn of(structure: &Structure<'p>, layouts: (u64, u64)) -> Self {
         match structure {
             Structure::Table(map) | Structure::Multimap(map) => Self::Map(OrderedMap::of(map.address())),
             Structure::WordTable(map) => Self::Words(OrderedMap::of(map.address())),
-            Structure::Queue(queue) => Self::Queue(Queue::of(queue.address())),
+            Structure::Queue(queue) => {
+                Self::Queue(Queue::of(queue.address()), tags(TableKind::Queue, layouts).1)
+            }
         }
     }
 
-    /// Counts the rows, without the walk of [`for_each`](Self::for_each): [`compare_moved`].
+    /// Counts the rows, without the walk of [`iter`](Self::iter): [`compare_moved`].
     ///
     /// [`compare_moved`]: strandline_core::error::compare_moved
     pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
         match self {
             Self::Map(map) => map.count(tx),
             Self::Words(map) => map.count(tx),
-            Self::Queue(queue) => queue.count(tx),
+            Self::Queue(queue, _) => queue.count(tx),
         }
     }
 
-    /// Shows the bytes of each key, none for an item of a queue, and the words of its value.
-    pub fn for_each(
-        self,
-        tx: &View<'p, impl Control>,
-        mut row: impl FnMut(&[u8], &[u64], u64) -> Result<()>,
-    ) -> Result<()> {
+    /// The rows in order.
+    pub fn iter<'t, C: Control>(self, tx: &'t View<'p, C>) -> Result<RowIter<'t>>
+    where
+        'p: 't,
+    {
+        Ok(match self {
+            Self::Map(map) => Box::new(map.iter(tx).map(row)),
+            Self::Words(map) => Box::new(map.iter(tx).map(row)),
+            Self::Queue(queue, _) => Box::new(queue.iter(tx)?.map(item)),
+        })
+    }
+
+    /// Removes the rows in order, each as the iterator returns it.
+    pub fn drain<'t, C: Control>(self, tx: &'t Tx<'p, C>) -> RowIter<'t>
+    where
+        'p: 't,
+    {
         match self {
-            Self::Map(map) => map.iter(tx).try_for_each(|pair| {
-                let (key, Raw { words, bytes }) = pair?;
-                row(&key.0, &words, bytes)
-            }),
-            Self::Words(map) => map.iter(tx).try_for_each(|pair| {
-                let (key, Raw { words, bytes }) = pair?;
-                row(&key.0, &words, bytes)
-            }),
-            Self::Queue(queue) => queue.iter(tx)?.try_for_each(|item| {
-                let Raw { words, bytes } = item?;
-                row(&[], &words, bytes)
-            }),
+            Self::Map(map) => Box::new(map.drain::<RawKey<false>, _>(tx, ..).map(row)),
+            Self::Words(map) => Box::new(map.drain::<RawKey<true>, _>(tx, ..).map(row)),
+            Self::Queue(queue, _) => Box::new(iter::from_fn(move || queue.pop(tx).transpose()).map(item)),
         }
     }
 
@@ -83,7 +102,6 @@ impl<'p> Rows<'p> {
     pub fn store(
         self,
         tx: &Tx<'p, impl Control>,
-        about: &TableDescription,
         key: &KeyBytes,
         (words, bytes): (&[u64], u64),
     ) -> Result<bool> {
@@ -91,9 +109,7 @@ impl<'p> Rows<'p> {
         match self {
             Self::Map(map) => map.insert_encoded(tx, key, bytes, copy).map(|old| old.is_some()),
             Self::Words(map) => map.insert_encoded(tx, key, bytes, copy).map(|old| old.is_some()),
-            Self::Queue(queue) => {
-                queue.push_encoded(tx, tags(about.kind, about.layouts).1, bytes, copy).map(|()| false)
-            }
+            Self::Queue(queue, item_tag) => queue.push_encoded(tx, item_tag, bytes, copy).map(|()| false),
         }
     }
 }
@@ -110,7 +126,7 @@ impl<'p> Tables<'p> {
             return Err(moving(name));
         }
         found.check(tx, name)?;
-        Ok((found.held.describe(name), Rows::of(&found.held.structure)))
+        Ok((found.held.describe(name), found.held.rows()))
     }
 
     /// The rows of a table that is as described; it is made if it is not there. `are_words`: its keys and values are words.
@@ -133,6 +149,6 @@ impl<'p> Tables<'p> {
             TableKind::Queue => Structure::Queue(Queue::with_tag(tx, tag)?),
         };
         self.add(tx, &name, wanted.hold(structure))?;
-        Ok(Rows::of(&structure))
+        Ok(Rows::of(&structure, layouts))
     }
 }
