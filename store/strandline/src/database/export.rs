@@ -17,14 +17,14 @@ const ROWS: usize = 500;
 struct Rows<'t> {
     about: &'t TableDescription,
     /// Of keys; of keys with their values in a multimap, none in a queue.
-    key: Option<Codec<'t>>,
+    key: Option<Codec>,
     /// None in a multimap.
-    value: Option<Codec<'t>>,
+    value: Option<Codec>,
 }
 
 impl<'t> Rows<'t> {
     fn new(about: &'t TableDescription) -> Result<Self> {
-        let codec = |name: &str, types: &'t Types| {
+        let codec = |name: &str, types: &Types| {
             Codec::new(name, types).map(Some).ok_or_else(|| {
                 Error::Unsupported(format!(
                     "the table `{}` holds {name}, which only its program can read",
@@ -94,7 +94,7 @@ impl<'t> Rows<'t> {
 
     /// Whether keys and values are words, which stand in the tree.
     fn are_words(&self) -> bool {
-        let is_word = |codec: &Option<Codec<'_>>| codec.as_ref().is_some_and(Codec::is_one_word);
+        let is_word = |codec: &Option<Codec>| codec.as_ref().is_some_and(Codec::is_one_word);
         self.about.kind == TableKind::Table
             && self.key.as_ref().is_some_and(Codec::is_word_key)
             && is_word(&self.value)

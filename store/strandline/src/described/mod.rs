@@ -18,7 +18,7 @@ use crate::value::bytes;
 use crate::value::check::{Checker, Look, Name};
 use crate::value::pointer::no_value;
 use crate::value::schema::{TypeDescription, Types};
-use crate::value::shape::{Part, Shape, Target, Values};
+use crate::value::shape::{Part, Shape, Target};
 use dynamic::{Codec, Dynamic};
 use shown::{Shown, TableDescription, TableKind};
 use strandline_core::error::{Result, compare_moved};
@@ -81,29 +81,36 @@ pub(crate) struct Form {
 }
 
 enum Kind {
-    Ptr(Part),
+    Ptr(Codec),
     OrderedMap {
-        key: Part,
-        value: Part,
+        key: Codec,
+        value: Codec,
         /// Whether keys and values are words, which stand in the tree.
         inline: bool,
     },
     HashMap {
-        key: Part,
-        value: Part,
+        key: Codec,
+        value: Codec,
     },
     Vector {
-        element: Part,
+        element: Codec,
         tags: Tags,
         each: u64,
     },
     Queue {
-        item: Part,
+        item: Codec,
         node_tag: u64,
     },
     Text,
     Bytes,
     Catalogue,
+}
+
+impl Kind {
+    fn ordered_map(key: Codec, value: Codec) -> Self {
+        let inline = key.is_word_key() && value.is_one_word();
+        Self::OrderedMap { key, value, inline }
+    }
 }
 
 /// A form, with the types that it is among.
@@ -129,44 +136,40 @@ impl<'v> World<'v> {
         form.map(|form| Described { world: self.clone(), form })
     }
 
-    /// The layout of values or keys of this type, and their size if all have the same; `None`: it is not known.
-    fn measure(&self, part: &Part, is_key: bool) -> Option<(u64, Option<usize>)> {
-        Values { types: &self.types }.check(&part.shape).ok()?;
-        let codec = Codec::again(&part.shape, &self.types);
-        Some((codec.layout(is_key).ok()?, codec.size()))
+    /// How values or keys of this type are read, and their layout; `None`: it is not known.
+    fn codec(&self, type_name: &str, is_key: bool) -> Option<(Codec, u64)> {
+        let codec = Codec::new(type_name, &self.types)?;
+        let layout = codec.layout(is_key).ok()?;
+        Some((codec, layout))
     }
 
     fn make(&self, type_name: &Arc<str>) -> Option<Form> {
         let form = |tag, words, kind| Some(Form { name: type_name.clone(), tag, words, kind, table: None });
+        let pair =
+            |key: &Part, value: &Part| Some((self.codec(&key.name, true)?, self.codec(&value.name, false)?));
         match Target::of(type_name)? {
-            Target::Ptr(part) => self.pointer(part),
+            Target::Ptr(part) => self.pointer(&part.name),
+            Target::OrderedMap(_, Part { shape: Shape::Named(name), .. })
+                if self.walker.catalogue.is_catalogue(self.types.get(&name)?) =>
+            {
+                form(0, 0, Kind::Catalogue)
+            }
             Target::OrderedMap(key, value) => {
-                if let Shape::Named(name) = &value.shape
-                    && self.walker.catalogue.is_catalogue(self.types.get(name)?)
-                {
-                    return form(0, 0, Kind::Catalogue);
-                }
-                let ((of_keys, _), (of_values, _)) =
-                    (self.measure(&key, true)?, self.measure(&value, false)?);
-                form(layers::tag(of_keys, of_values), LINE_BYTES / 8, self.ordered_map(key, value))
+                let ((key, of_keys), (value, of_values)) = pair(&key, &value)?;
+                form(layers::tag(of_keys, of_values), LINE_BYTES / 8, Kind::ordered_map(key, value))
             }
             Target::HashMap(key, value) => {
-                let ((of_keys, _), (of_values, _)) =
-                    (self.measure(&key, true)?, self.measure(&value, false)?);
-                form(
-                    hash_map::tag(of_keys, of_values),
-                    hash_map::HEADER_WORDS as u64,
-                    Kind::HashMap { key, value },
-                )
+                let ((key, of_keys), (value, of_values)) = pair(&key, &value)?;
+                let tag = hash_map::tag(of_keys, of_values);
+                form(tag, hash_map::HEADER_WORDS as u64, Kind::HashMap { key, value })
             }
             Target::Vector(element) => {
-                let (of_elements, size) = self.measure(&element, false)?;
-                let tags = Tags::of(of_elements);
-                let kind = Kind::Vector { element, tags, each: size? as u64 };
-                form(tags.header, vector::HEADER_WORDS as u64, kind)
+                let (element, of_elements) = self.codec(&element.name, false)?;
+                let (tags, each) = (Tags::of(of_elements), element.size()? as u64);
+                form(tags.header, vector::HEADER_WORDS as u64, Kind::Vector { element, tags, each })
             }
             Target::Queue(item) => {
-                let (of_items, _) = self.measure(&item, false)?;
+                let (item, of_items) = self.codec(&item.name, false)?;
                 let (tag, node_tag) = queue::tags(of_items);
                 form(tag, queue::HEADER_WORDS as u64, Kind::Queue { item, node_tag })
             }
@@ -176,21 +179,10 @@ impl<'v> World<'v> {
     }
 
     /// A pointer to values of this type.
-    fn pointer(&self, part: Part) -> Option<Form> {
-        let (of_value, size) = self.measure(&part, false)?;
-        let (name, words) = (part.name.as_str().into(), 1 + size? as u64);
-        Some(Form { name, tag: layout::tag(of_value), words, kind: Kind::Ptr(part), table: None })
-    }
-
-    fn ordered_map(&self, key: Part, value: Part) -> Kind {
-        let codec = |part| Codec::again(part, &self.types);
-        let inline = codec(&key.shape).is_word_key() && codec(&value.shape).is_one_word();
-        Kind::OrderedMap { key, value, inline }
-    }
-
-    /// The value of this type that stands alone in `words`.
-    fn value(&self, part: &Part, words: &[u64], bytes: u64) -> Option<Dynamic> {
-        Codec::again(&part.shape, &self.types).read_value(words, bytes).ok()
+    fn pointer(&self, type_name: &str) -> Option<Form> {
+        let (value, layout) = self.codec(type_name, false)?;
+        let (name, words) = (type_name.into(), 1 + value.size()? as u64);
+        Some(Form { name, tag: layout::tag(layout), words, kind: Kind::Ptr(value), table: None })
     }
 
     /// Reaches all that a value leads to.
@@ -246,12 +238,12 @@ impl<'v> Described<'v> {
         }
         let surveyed = Cell::new(0);
         let value = match &form.kind {
-            Kind::Ptr(part) => {
+            Kind::Ptr(codec) => {
                 let mut words = vec![0; form.words as usize];
                 if checker.read(|tx| tx.read_range(at, &mut words))?.is_none() {
                     return Ok(());
                 }
-                let value = world.value(part, &words[1..], 8 * (form.words - 1));
+                let value = codec.read_value(&words[1..], 8 * (form.words - 1)).ok();
                 match &value {
                     Some(value) => world.follow(checker, value)?,
                     None => checker.damaged(no_value(at, &form.name)),
@@ -325,14 +317,14 @@ impl<'v> Described<'v> {
         &self,
         checker: &mut Checker<'v, '_>,
         at: PersistentAddress,
-        (key, key_bytes): (&Part, &[u8]),
-        (value, words, bytes): (&Part, &[u64], u64),
+        (key, key_bytes): (&Codec, &[u8]),
+        (value, words, bytes): (&Codec, &[u64], u64),
     ) -> Result<()> {
-        let decoded_key = Codec::again(&key.shape, &self.world.types).read_key(key_bytes).ok();
+        let decoded_key = key.read_key(key_bytes).ok();
         if decoded_key.is_none() {
             has_none(checker, at, "key", &key.name);
         }
-        let decoded = self.world.value(value, words, bytes);
+        let decoded = value.read_value(words, bytes).ok();
         match &decoded {
             Some(value) => self.world.follow(checker, value)?,
             None => has_none(checker, at, "value", &value.name),
@@ -360,15 +352,15 @@ impl<'v> Described<'v> {
         &self,
         checker: &mut Checker<'v, '_>,
         at: PersistentAddress,
-        (part, words, bytes): (&Part, &[u64], u64),
+        (codec, words, bytes): (&Codec, &[u64], u64),
     ) -> Result<()> {
-        match self.world.value(part, words, bytes) {
-            Some(value) => {
+        match codec.read_value(words, bytes) {
+            Ok(value) => {
                 self.world.follow(checker, &value)?;
                 self.world.walker.met(|| Shown::Row { key: None, value })
             }
-            None => {
-                checker.damaged(no_value(at, &part.name));
+            Err(_) => {
+                checker.damaged(no_value(at, &codec.name));
                 Ok(())
             }
         }
@@ -384,7 +376,7 @@ pub(crate) fn reach_root<'v>(
     walker: Walker<'v>,
 ) -> Result<()> {
     let world = World::new(types, walker);
-    let Some(form) = Part::of(type_name).and_then(|part| world.pointer(part)) else {
+    let Some(form) = world.pointer(type_name) else {
         checker.unknown(&type_name.into());
         return Ok(());
     };
@@ -405,24 +397,17 @@ pub(crate) fn reach_table<'v>(
     walker: Walker<'v>,
 ) -> Result<bool> {
     let world = World::new(table.types.clone(), walker);
-    let part =
-        |name: &str| Part::of(name).filter(|part| Values { types: &world.types }.check(&part.shape).is_ok());
+    let codec = |name: &str| Codec::new(name, &world.types);
     let TableDescription { key, value, .. } = &table;
+    let (key, value) = match table.kind {
+        TableKind::Table => (codec(key), codec(value)),
+        TableKind::Queue => (codec("()"), codec(value)),
+        TableKind::Multimap => (codec(&format!("({key}, {value})")), codec("()")),
+    };
+    let (Some(key), Some(value)) = (key, value) else { return Ok(false) };
     let (words, kind) = match table.kind {
-        TableKind::Table => {
-            let (Some(key), Some(value)) = (part(key), part(value)) else { return Ok(false) };
-            (LINE_BYTES / 8, world.ordered_map(key, value))
-        }
-        TableKind::Multimap => {
-            let (Some(key), Some(value)) = (part(&format!("({key}, {value})")), part("()")) else {
-                return Ok(false);
-            };
-            (LINE_BYTES / 8, world.ordered_map(key, value))
-        }
-        TableKind::Queue => {
-            let Some(item) = part(value) else { return Ok(false) };
-            (queue::HEADER_WORDS as u64, Kind::Queue { item, node_tag: item_tag })
-        }
+        TableKind::Table | TableKind::Multimap => (LINE_BYTES / 8, Kind::ordered_map(key, value)),
+        TableKind::Queue => (queue::HEADER_WORDS as u64, Kind::Queue { item: value, node_tag: item_tag }),
     };
     let name = format!("the table `{}`", table.name).into();
     let form = Rc::new(Form { name, tag, words, kind, table: Some(table) });

@@ -1,141 +1,76 @@
 //! Values of an earlier version of a type become values of the present one, without a line of code: fields that are new have a default,
 //! fields that are gone are left out, names may have changed, and numbers may have become wider.
 
+use std::iter;
+use std::sync::Arc;
+
+use super::form::{Form, Kind, Named, Node, elements, word};
 use super::persist::Invalid;
-use super::schema::{FieldDescription, TypeDescription, Types, VariantDescription};
-use super::shape::{Begun, Shape, Values, count, elements, is_some, word};
+use super::schema::{TypeDescription, Types, VariantDescription};
+use super::shape::Shape;
 
 /// How values of one type become values of another.
-pub(crate) struct Conversion<'t> {
-    old: Values<'t>,
-    new: Values<'t>,
-    from: Shape,
-    to: Shape,
+pub(crate) struct Conversion {
+    from: Form,
+    to: Form,
+    plan: Plan,
+}
+
+/// How a value becomes one of another form.
+enum Plan {
+    /// It is one: its words stay.
+    Keep,
+    /// A number, or packed numbers, of the first shape become ones of the second.
+    Widen(Shape, Shape),
+    /// It becomes an option that has it.
+    Some(Box<Plan>),
+    /// An option; without a value it takes so many words.
+    Option(Box<Plan>, usize),
+    /// All parts become others in the same way; whether their number is stored before them.
+    Each(Box<Plan>, bool),
+    Tuple(Vec<Plan>),
+    /// What each variant of the earlier version becomes.
+    Named(Vec<VariantPlan>, Arc<Named>),
+}
+
+/// The number of the variant, and its fields.
+struct VariantPlan(usize, Vec<FieldPlan>);
+
+enum FieldPlan {
+    /// Was the field of this number.
+    Was(usize, Plan),
+    /// Has these words where an earlier version has none.
+    New(Vec<u64>),
 }
 
 /// Whether both have the same variants and fields, whose types have the same names.
 fn have_the_same_fields(old: &TypeDescription, new: &TypeDescription) -> bool {
     let is_same = |(one, other): (&VariantDescription, &VariantDescription)| {
-        let of = |variant: &VariantDescription| {
-            variant
-                .fields
-                .iter()
-                .map(|field| (field.name.clone(), field.type_name.clone()))
-                .collect::<Vec<_>>()
-        };
-        one.name == other.name && of(one) == of(other)
+        let fields = one.fields.iter().map(|field| (&field.name, &field.type_name));
+        one.name == other.name && fields.eq(other.fields.iter().map(|field| (&field.name, &field.type_name)))
     };
     old.is_enum == new.is_enum
         && old.variants.len() == new.variants.len()
         && old.variants.iter().zip(&new.variants).all(is_same)
 }
 
-impl<'t> Conversion<'t> {
+impl Conversion {
     /// The conversion from `from`, among the types `old`, to `to`, among `new`.
     ///
     /// # Errors
     /// Why there is none, a line each.
-    pub fn new((from, old): (&str, &'t Types), (to, new): (&str, &'t Types)) -> Result<Self, String> {
-        let (old, new) = (Values { types: old }, Values { types: new });
-        let shape = |name: &str| Shape::of(name).ok_or_else(|| format!("\n  {name} cannot be converted"));
-        let conversion = Self { old, new, from: shape(from)?, to: shape(to)? };
+    pub fn new((from, old): (&str, &Types), (to, new): (&str, &Types)) -> Result<Self, String> {
+        for name in [from, to] {
+            Shape::of(name).ok_or_else(|| format!("\n  {name} cannot be converted"))?;
+        }
         // What a handle leads to may have changed, too.
-        let is_plain = |values: Values<'_>, shape: &Shape| {
-            values.check(shape).is_ok() && values.has_handles(shape) == Ok(false)
-        };
-        if !is_plain(conversion.old, &conversion.from) || !is_plain(conversion.new, &conversion.to) {
+        let plain = |name, types| Form::of(name, types).filter(|form| !form.facts.has_handles);
+        let Some((from, to)) = plain(from, old).zip(plain(to, new)) else {
             return Err(format!("\n  {from} holds what is not described, as a pointer or a collection"));
-        }
-        let mut reasons = String::new();
-        conversion.check("value", &conversion.from, &conversion.to, &mut reasons);
-        if reasons.is_empty() { Ok(conversion) } else { Err(reasons) }
-    }
-
-    /// Says why a value of the form `from` is none of the form `to`.
-    fn check(&self, path: &str, from: &Shape, to: &Shape, reasons: &mut String) {
-        match (from, to) {
-            (from, to) if is_wider(from, to) => {}
-            (Shape::Option(from), Shape::Option(to)) => self.check(path, from, to, reasons),
-            (Shape::Vec(from), Shape::Vec(to)) if from.packed().is_none() || is_wider(from, to) => {
-                self.check(path, from, to, reasons);
-            }
-            (Shape::Array(from, count), Shape::Array(to, same)) if count == same => {
-                self.check(path, from, to, reasons);
-            }
-            (Shape::Tuple(from), Shape::Tuple(to)) if from.len() == to.len() => {
-                for (number, (from, to)) in from.iter().zip(to).enumerate() {
-                    self.check(&format!("{path}.{number}"), from, to, reasons);
-                }
-            }
-            (Shape::Named(from), Shape::Named(to)) if from == to => self.check_named(from, reasons),
-            (from, Shape::Option(to)) => self.check(path, from, to, reasons),
-            _ => reasons
-                .push_str(&format!("\n  {path}: only numbers can become wider, and a value an option of it")),
-        }
-    }
-
-    fn check_named(&self, name: &str, reasons: &mut String) {
-        let (Ok(old), Ok(new)) = (self.old.named(name), self.new.named(name)) else {
-            reasons.push_str(&format!("\n  {name} is not described"));
-            return;
         };
-        if old.layout == new.layout {
-            return;
-        }
-        if new.version < old.version {
-            // Its values may have what the older type has no place for, so that there is no advice about the type.
-            reasons.push_str(&format!(
-                "\n  {name}: version {} cannot become the older version {}",
-                old.version, new.version
-            ));
-            return;
-        }
-        // What only holds a type that has changed has not changed itself.
-        let is_changed = !have_the_same_fields(old, new);
-        if is_changed && new.version == old.version {
-            reasons.push_str(&format!(
-                "\n  {name}: it has changed; say so by its version: #[persist(version = {})]",
-                u64::from(old.version) + 1
-            ));
-        }
-        if old.is_enum != new.is_enum {
-            reasons.push_str(&format!("\n  {name}: a structure is no enumeration"));
-            return;
-        }
-        for before in &old.variants {
-            match variant_of(old, new, before) {
-                Some(now) => self.check_fields(name, before, &new.variants[now], reasons),
-                None => reasons.push_str(&format!(
-                    "\n  {name}::{}: values of it would have nowhere to go; #[persist(was = \"…\")] gives it another name",
-                    before.name
-                )),
-            }
-        }
-    }
-
-    fn check_fields(
-        &self,
-        name: &str,
-        before: &VariantDescription,
-        now: &VariantDescription,
-        reasons: &mut String,
-    ) {
-        for (field, source) in now.fields.iter().zip(sources(before, now)) {
-            let path = format!("{name}.{}", field.name);
-            match source {
-                Some(at) => {
-                    let from = Shape::of(&before.fields[at].type_name);
-                    match from.zip(Shape::of(&field.type_name)) {
-                        Some((from, to)) => self.check(&path, &from, &to, reasons),
-                        None => reasons.push_str(&format!("\n  {path} cannot be converted")),
-                    }
-                }
-                None if field.default.is_none() => reasons.push_str(&format!(
-                    "\n  {path}: what is it in earlier values? #[persist(default)], or #[persist(was = \"…\")]"
-                )),
-                None => {}
-            }
-        }
+        let mut planner = Planner { reasons: String::new() };
+        let plan = planner.plan("value", &from, &to);
+        if planner.reasons.is_empty() { Ok(Self { from, to, plan }) } else { Err(planner.reasons) }
     }
 
     /// The words and the bytes of a value that stands alone, from those of an earlier one.
@@ -143,140 +78,192 @@ impl<'t> Conversion<'t> {
     /// # Errors
     /// [`Invalid`]: the words are none of the earlier type.
     pub fn convert(&self, words: &[u64], bytes: u64) -> Result<(Vec<u64>, u64), Invalid> {
-        let mut with_length = Vec::new();
-        let mut from = match self.from.packed_alone() {
-            Some(each) => {
-                with_length.push(bytes / each as u64);
-                with_length.extend_from_slice(words);
-                with_length.as_slice()
-            }
-            None => words,
-        };
         let mut to = Vec::new();
-        self.one(&self.from, &mut from, &self.to, &mut to)?;
-        if !from.is_empty() {
-            return Err(Invalid);
+        self.from.decode_alone(words, bytes, |from| self.plan.convert(&self.from, from, &mut to))?;
+        Ok(self.to.encoded_alone(to))
+    }
+}
+
+/// Plans a conversion, and notes why there is none. A plan is of use only if there are no reasons.
+struct Planner {
+    reasons: String,
+}
+
+impl Planner {
+    fn refuse(&mut self, reason: String) -> Plan {
+        self.reasons += &reason;
+        Plan::Keep
+    }
+
+    fn plan(&mut self, path: &str, from: &Form, to: &Form) -> Plan {
+        if let (Kind::Plain(shape), Some(wanted)) = (&from.kind, shape_of(to))
+            && is_wider(shape, &wanted)
+        {
+            return if *shape == wanted { Plan::Keep } else { Plan::Widen(shape.clone(), wanted) };
         }
-        match self.to.packed_alone() {
-            Some(each) => {
-                let count = to.remove(0);
-                Ok((to, count * each as u64))
+        match (&from.kind, &to.kind) {
+            (Kind::Option(from), Kind::Option(to)) => match self.plan(path, from, to) {
+                Plan::Keep => Plan::Keep,
+                plan => Plan::Option(Box::new(plan), 1 + to.facts.size.unwrap_or(0)),
+            },
+            (Kind::Vec(from), Kind::Vec(to)) => self.each(path, from, to, true),
+            (Kind::Array(from, count), Kind::Array(to, same)) if count == same => {
+                self.each(path, from, to, false)
             }
-            None => {
-                let bytes = 8 * to.len() as u64;
-                Ok((to, bytes))
+            (Kind::Tuple(from), Kind::Tuple(to)) if from.len() == to.len() => {
+                let parts = from.iter().zip(to).enumerate();
+                let plans =
+                    parts.map(|(number, (from, to))| self.plan(&format!("{path}.{number}"), from, to));
+                Plan::Tuple(plans.collect())
+            }
+            (Kind::Named(from), Kind::Named(to)) if from.description.name == to.description.name => {
+                self.named(from, to)
+            }
+            (_, Kind::Option(to)) => Plan::Some(Box::new(self.plan(path, from, to))),
+            _ => {
+                self.refuse(format!("\n  {path}: only numbers can become wider, and a value an option of it"))
             }
         }
     }
 
-    /// Takes a value of the form `shape` from `from`, and stores it as one of the form `wanted` behind `to`.
-    fn one(
-        &self,
-        shape: &Shape,
-        from: &mut &[u64],
-        wanted: &Shape,
-        to: &mut Vec<u64>,
-    ) -> Result<(), Invalid> {
-        match (shape, wanted) {
-            (Shape::Option(inside), Shape::Option(wanted)) => {
-                let words = self.old.take(shape, from)?;
-                let mut words = words;
-                if is_some(&mut words)? {
-                    to.push(1);
-                    self.one(inside, &mut words, wanted, to)
-                } else {
-                    to.extend(std::iter::repeat_n(0, 1 + self.new.size(wanted)?.unwrap_or(0)));
-                    Ok(())
+    fn each(&mut self, path: &str, from: &Form, to: &Form, is_counted: bool) -> Plan {
+        match self.plan(path, from, to) {
+            Plan::Keep => Plan::Keep,
+            plan => Plan::Each(Box::new(plan), is_counted),
+        }
+    }
+
+    fn named(&mut self, from: &Named, to: &Arc<Named>) -> Plan {
+        let (old, new) = (&from.description, &to.description);
+        let name = &new.name;
+        if old.layout == new.layout {
+            return Plan::Keep;
+        }
+        if new.version < old.version {
+            // Its values may have what the older type has no place for, so that there is no advice about the type.
+            return self.refuse(format!(
+                "\n  {name}: version {} cannot become the older version {}",
+                old.version, new.version
+            ));
+        }
+        // What only holds a type that has changed has not changed itself.
+        let is_changed = !have_the_same_fields(old, new);
+        if is_changed && new.version == old.version {
+            self.refuse(format!(
+                "\n  {name}: it has changed; say so by its version: #[persist(version = {})]",
+                u64::from(old.version) + 1
+            ));
+        }
+        if old.is_enum != new.is_enum {
+            return self.refuse(format!("\n  {name}: a structure is no enumeration"));
+        }
+        let mut variants = Vec::with_capacity(old.variants.len());
+        for (number, before) in old.variants.iter().enumerate() {
+            if let Some(now) = variant_of(old, new, number) {
+                let fields = self.fields(
+                    name,
+                    (before, &from.variants[number]),
+                    (&new.variants[now], &to.variants[now]),
+                );
+                variants.push(VariantPlan(now, fields));
+            } else {
+                self.refuse(format!(
+                    "\n  {name}::{}: values of it would have nowhere to go; #[persist(was = \"…\")] gives it another name",
+                    before.name
+                ));
+            }
+        }
+        Plan::Named(variants, to.clone())
+    }
+
+    fn fields(
+        &mut self,
+        name: &str,
+        (before, from): (&VariantDescription, &[Form]),
+        (now, to): (&VariantDescription, &[Form]),
+    ) -> Vec<FieldPlan> {
+        let fields = now.fields.iter().zip(to).zip(sources(before, now));
+        let plans = fields.map(|((field, to), source)| {
+            let path = format!("{name}.{}", field.name);
+            match (source, &field.default) {
+                (Some(at), _) => FieldPlan::Was(at, self.plan(&path, &from[at], to)),
+                (None, Some(default)) => FieldPlan::New(default.clone()),
+                (None, None) => {
+                    self.refuse(format!(
+                        "\n  {path}: what is it in earlier values? #[persist(default)], or #[persist(was = \"…\")]"
+                    ));
+                    FieldPlan::New(Vec::new())
                 }
             }
-            (shape, Shape::Option(wanted)) => {
+        });
+        plans.collect()
+    }
+}
+
+impl Plan {
+    /// Takes a value of the form `form` from `from`, and stores what it becomes behind `to`.
+    fn convert(&self, form: &Form, from: &mut &[u64], to: &mut Vec<u64>) -> Result<(), Invalid> {
+        match self {
+            Self::Keep => {
+                to.extend_from_slice(form.skip(from)?);
+                return Ok(());
+            }
+            Self::Some(plan) => {
                 to.push(1);
-                self.one(shape, from, wanted, to)
+                return plan.convert(form, from, to);
             }
-            (Shape::Vec(element), Shape::Vec(wanted)) if element.packed().is_some() => {
-                let (count, bytes) = elements(element, from)?;
-                let numbers = bytes.chunks_exact(element.packed().ok_or(Invalid)?);
-                let numbers = numbers.map(|number| widen(element, wanted, from_bytes(element, number)));
-                pack((element, wanted), count, numbers, to)
-            }
-            (Shape::Vec(element), Shape::Vec(wanted)) => {
-                let count = count(from, self.old.size(element)?)?;
-                to.push(count);
-                (0..count).try_for_each(|_| self.one(element, from, wanted, to))
-            }
-            (Shape::Array(element, count), Shape::Array(wanted, _)) => {
-                (0..*count).try_for_each(|_| self.one(element, from, wanted, to))
-            }
-            (Shape::Tuple(parts), Shape::Tuple(wanted)) => {
-                parts.iter().zip(wanted).try_for_each(|(part, wanted)| self.one(part, from, wanted, to))
-            }
-            (Shape::Named(name), Shape::Named(_)) => self.named(name, from, to),
-            (shape, wanted) if shape == wanted => {
-                to.extend_from_slice(self.old.take(shape, from)?);
+            _ => {}
+        }
+        form.open(from, |node, from| match (self, node) {
+            (Self::Widen(shape, wanted), Node::Plain(_)) => widen(shape, wanted, from, to),
+            (Self::Option(_, words), Node::Option(None)) => {
+                to.extend(iter::repeat_n(0, *words));
                 Ok(())
             }
-            (Shape::Unsigned(_) | Shape::Signed(_) | Shape::Float(_), wanted) => {
-                let low = word(from)?;
-                to.push(widen(shape, wanted, low));
-                match wanted {
-                    // The sign goes on.
-                    Shape::Signed(128) if matches!(shape, Shape::Signed(_)) => {
-                        to.push((low as i64 >> 63) as u64);
-                    }
-                    Shape::Signed(128) | Shape::Unsigned(128) => to.push(0),
-                    _ => {}
-                }
-                Ok(())
+            (Self::Option(plan, _), Node::Option(Some(inside))) => {
+                to.push(1);
+                plan.convert(inside, from, to)
+            }
+            (Self::Each(plan, is_counted), Node::List(parts)) => {
+                to.extend(is_counted.then(|| parts.count()));
+                parts.iter().try_for_each(|part| plan.convert(part, from, to))
+            }
+            (Self::Tuple(plans), Node::List(parts)) => {
+                parts.iter().zip(plans).try_for_each(|(part, plan)| plan.convert(part, from, to))
+            }
+            (Self::Named(variants, wanted), Node::Variant(_, number, fields)) => {
+                let plan = variants.get(number).ok_or(Invalid)?;
+                plan.convert(wanted, fields, from, to)
             }
             _ => Err(Invalid),
-        }
+        })
     }
+}
 
-    fn named(&self, name: &str, from: &mut &[u64], to: &mut Vec<u64>) -> Result<(), Invalid> {
-        let (old, new) = (self.old.named(name)?, self.new.named(name)?);
-        let shape = Shape::Named(name.to_owned());
-        if old.layout == new.layout {
-            to.extend_from_slice(self.old.take(&shape, from)?);
-            return Ok(());
-        }
-        let is_fixed = self.old.size(&shape)?.is_some();
-        let begun = self.old.begin(name, from)?;
-        let (fields, rest) = self.old.fields(&begun)?;
-        if !is_fixed {
-            *from = rest;
-        }
-        let Begun { variant: before, .. } = begun;
-        let number = variant_of(old, new, before).ok_or(Invalid)?;
-        let now = new.variants.get(number).ok_or(Invalid)?;
-
-        let begin = to.len();
-        let size = self.new.size(&shape)?;
-        if size.is_none() {
-            to.push(new.layout);
-        }
-        if new.is_enum {
-            to.push(number as u64);
-        }
-        for (field, source) in now.fields.iter().zip(sources(before, now)) {
-            match source {
-                Some(at) => {
-                    let shape = Shape::of(&before.fields[at].type_name).ok_or(Invalid)?;
-                    let wanted = Shape::of(&field.type_name).ok_or(Invalid)?;
-                    let mut words = fields[at];
-                    self.one(&shape, &mut words, &wanted, to)?;
-                }
-                None => to.extend_from_slice(field.default.as_ref().ok_or(Invalid)?),
+impl VariantPlan {
+    fn convert(
+        &self,
+        wanted: &Named,
+        fields: &[Form],
+        from: &mut &[u64],
+        to: &mut Vec<u64>,
+    ) -> Result<(), Invalid> {
+        let Self(number, plans) = self;
+        let words = fields.iter().map(|field| field.skip(from)).collect::<Result<Vec<_>, _>>()?;
+        let begin = wanted.begin(*number, to);
+        for plan in plans {
+            match plan {
+                FieldPlan::Was(at, plan) => plan.convert(&fields[*at], &mut { words[*at] }, to)?,
+                FieldPlan::New(default) => to.extend_from_slice(default),
             }
         }
-        if let Some(size) = size {
-            to.resize(begin + size, 0);
-        }
+        wanted.fill(begin, to);
         Ok(())
     }
 }
 
 /// A name, and the one before it.
-type Names<'t> = (&'t String, &'t Option<String>);
+type Names<'t> = (&'t str, Option<&'t str>);
 
 /// Which of `before` each of `now` was. What has the same name and the same former one has not changed; then a former name decides, then
 /// the name. None is taken twice.
@@ -293,54 +280,76 @@ fn origins(before: &[Names<'_>], now: &[Names<'_>]) -> Vec<Option<usize>> {
         }
     };
     assign(&|earlier, name| name.1.is_some() && earlier == name);
-    assign(&|earlier, name| name.1.as_ref() == Some(earlier.0));
+    assign(&|earlier, name| name.1 == Some(earlier.0));
     assign(&|earlier, name| earlier.0 == name.0);
     origins
 }
 
-/// Which variant of the new version one of the earlier is.
-fn variant_of(old: &TypeDescription, new: &TypeDescription, before: &VariantDescription) -> Option<usize> {
+/// Which variant of the new version the one of this number of the earlier is.
+fn variant_of(old: &TypeDescription, new: &TypeDescription, number: usize) -> Option<usize> {
+    fn names(of: &TypeDescription) -> Vec<Names<'_>> {
+        of.variants.iter().map(|variant| (variant.name.as_str(), variant.was.as_deref())).collect()
+    }
     if !new.is_enum {
         return (!new.variants.is_empty()).then_some(0);
     }
-    let names = |of: &'_ TypeDescription| -> Vec<(String, Option<String>)> {
-        of.variants.iter().map(|variant| (variant.name.clone(), variant.was.clone())).collect()
-    };
-    let (earlier, now) = (names(old), names(new));
-    fn refer(all: &[(String, Option<String>)]) -> Vec<Names<'_>> {
-        all.iter().map(|(name, was)| (name, was)).collect()
-    }
-    let number = old.variants.iter().position(|variant| variant.name == before.name)?;
-    origins(&refer(&earlier), &refer(&now)).iter().position(|origin| *origin == Some(number))
+    origins(&names(old), &names(new)).iter().position(|origin| *origin == Some(number))
 }
 
 /// Where the value of each field is in an earlier version.
 fn sources(before: &VariantDescription, now: &VariantDescription) -> Vec<Option<usize>> {
-    fn refer(fields: &[FieldDescription]) -> Vec<Names<'_>> {
-        fields.iter().map(|field| (&field.name, &field.was)).collect()
+    fn names(of: &VariantDescription) -> Vec<Names<'_>> {
+        of.fields.iter().map(|field| (field.name.as_str(), field.was.as_deref())).collect()
     }
-    origins(&refer(&before.fields), &refer(&now.fields))
+    origins(&names(before), &names(now))
 }
 
-/// Whether every value of the form `from` is one of the form `to`, perhaps as a wider number.
+/// The shape of a form without parts, or of a vector of such.
+fn shape_of(form: &Form) -> Option<Shape> {
+    match &form.kind {
+        Kind::Plain(shape) => Some(shape.clone()),
+        Kind::Vec(element) => shape_of(element).map(|element| Shape::Vec(Box::new(element))),
+        _ => None,
+    }
+}
+
+/// Whether every value of the shape `from` is one of the shape `to`, perhaps as a wider number.
 fn is_wider(from: &Shape, to: &Shape) -> bool {
     match (from, to) {
         (Shape::Unsigned(from), Shape::Unsigned(to))
         | (Shape::Signed(from), Shape::Signed(to))
         | (Shape::Float(from), Shape::Float(to)) => from <= to,
         (Shape::Unsigned(from), Shape::Signed(to)) => from < to,
-        (Shape::Size(_), to) => from == to,
-        (Shape::Unit | Shape::Bool | Shape::Char | Shape::Duration | Shape::String, to) => from == to,
-        _ => false,
+        (Shape::Vec(from), Shape::Vec(to)) => is_wider(from, to),
+        (from, to) => from == to,
     }
 }
 
-/// The word of a number in a wider form.
-fn widen(shape: &Shape, wanted: &Shape, word: u64) -> u64 {
+/// Takes a number, or packed numbers, of one shape, and stores what is taken as one of another.
+fn widen(shape: &Shape, wanted: &Shape, from: &mut &[u64], to: &mut Vec<u64>) -> Result<(), Invalid> {
+    if let (Shape::Vec(element), Shape::Vec(wanted)) = (shape, wanted) {
+        let (count, bytes) = elements(shape, from)?;
+        let numbers = bytes.chunks_exact(element.packed().ok_or(Invalid)?);
+        let numbers = numbers.map(|number| widen_word(element, wanted, from_bytes(element, number)));
+        return pack((element, wanted), count, numbers, to);
+    }
+    let low = word(from)?;
+    to.push(widen_word(shape, wanted, low));
+    to.extend((wanted.size() == Some(2)).then(|| high_word(shape, low)));
+    Ok(())
+}
+
+/// The word of a number in a wider shape.
+fn widen_word(shape: &Shape, wanted: &Shape, word: u64) -> u64 {
     match (shape, wanted) {
         (Shape::Float(32), Shape::Float(64)) => f64::from(f32::from_bits(word as u32)).to_bits(),
         _ => word,
     }
+}
+
+/// The second word of a number of two: the sign goes on.
+fn high_word(shape: &Shape, low: u64) -> u64 {
+    if matches!(shape, Shape::Signed(_)) { (low as i64 >> 63) as u64 } else { 0 }
 }
 
 /// The word of a number that was packed.
@@ -352,7 +361,7 @@ pub(crate) fn from_bytes(shape: &Shape, bytes: &[u8]) -> u64 {
     if matches!(shape, Shape::Signed(_)) { ((word << unused) as i64 >> unused) as u64 } else { word }
 }
 
-/// Stores `count` numbers of one form as a vector of another.
+/// Stores `count` numbers of one shape as a vector of another.
 pub(crate) fn pack(
     (shape, wanted): (&Shape, &Shape),
     count: usize,
@@ -363,8 +372,7 @@ pub(crate) fn pack(
     let Some(each) = wanted.packed() else {
         // Numbers of two words.
         for number in numbers {
-            let high = if matches!(shape, Shape::Signed(_)) { (number as i64 >> 63) as u64 } else { 0 };
-            to.extend([number, high]);
+            to.extend([number, high_word(shape, number)]);
         }
         return Ok(());
     };
@@ -532,38 +540,31 @@ mod tests {
         #[test]
         fn shapes_are_those_of_the_types(value in person(), at: prop::sample::Index, word: u64) {
             let (name, types) = described::<before::Person>();
-            let values = Values { types: &types };
-            let shape = Shape::of(&name).unwrap();
-            prop_assert_eq!(values.size(&shape).unwrap(), before::Person::SIZE);
-            prop_assert_eq!(values.size(&Shape::of("Shape").unwrap()).unwrap(), before::Shape::SIZE);
+            let form = Form::of(&name, &types).unwrap();
+            prop_assert_eq!(form.facts.size, before::Person::SIZE);
+            prop_assert_eq!(Form::of("Shape", &types).unwrap().facts.size, before::Shape::SIZE);
             let (mut words, _) = words(&value);
             let mut rest = words.as_slice();
-            prop_assert_eq!(values.take(&shape, &mut rest).unwrap().len(), words.len());
+            prop_assert_eq!(form.skip(&mut rest).unwrap().len(), words.len());
             prop_assert!(rest.is_empty());
             let at = at.index(words.len());
             words[at] = word;
-            let _ = values.take(&shape, &mut words.as_slice());
+            let _ = form.skip(&mut words.as_slice());
         }
     }
 
     /// What was renamed keeps its place in later versions, and what took its former name does not become it.
     #[test]
     fn former_names_are_looked_at_once() {
-        fn names(all: &[(&str, Option<&str>)]) -> Vec<(String, Option<String>)> {
-            all.iter().map(|(name, was)| ((*name).into(), was.map(Into::into))).collect()
-        }
-        fn refer(all: &[(String, Option<String>)]) -> Vec<Names<'_>> {
-            all.iter().map(|(name, was)| (name, was)).collect()
-        }
-        let first = names(&[("a", None)]);
-        let second = names(&[("b", Some("a")), ("a", None)]);
-        let third = names(&[("c", None), ("a", None), ("b", Some("a"))]);
-        let of = |before: &[_], now: &[_]| origins(&refer(before), &refer(now));
+        let of = |before: &[_], now: &[_]| origins(before, now);
+        let first = [("a", None)];
+        let second = [("b", Some("a")), ("a", None)];
+        let third = [("c", None), ("a", None), ("b", Some("a"))];
         assert_eq!(of(&first, &second), [Some(0), None]);
         assert_eq!(of(&second, &third), [None, Some(1), Some(0)]);
         assert_eq!(of(&first, &third), [None, None, Some(0)]);
         // The attribute may go, and a variant that was renamed is known later.
-        assert_eq!(of(&second, &names(&[("b", None), ("a", None)])), [Some(0), Some(1)]);
+        assert_eq!(of(&second, &[("b", None), ("a", None)]), [Some(0), Some(1)]);
     }
 
     #[test]

@@ -3,12 +3,14 @@
 mod keys;
 mod layouts;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::value::convert::{from_bytes, pack};
+use crate::value::form::{Form, Kind, Named, Node, Source, elements, word};
+use crate::value::key::KeyBytes;
 use crate::value::persist::{Invalid, Persist, Stored};
-use crate::value::schema::{Types, VariantDescription};
-use crate::value::shape::{Shape, Values, count, elements, is_some, word};
+use crate::value::schema::{TypeDescription, Types, VariantDescription};
+use crate::value::shape::Shape;
 
 /// A key or a value, whatever its type: what a table is shown and copied as without the program that made it.
 ///
@@ -67,71 +69,26 @@ pub enum Dynamic {
 }
 
 /// Reads and writes values of one type.
-pub(crate) struct Codec<'t> {
-    shape: Cow<'t, Shape>,
-    values: Values<'t>,
+pub(crate) struct Codec {
+    /// As the type is described.
+    pub name: String,
+    form: Form,
 }
 
-impl<'t> Codec<'t> {
+impl Codec {
     /// `None`: the type is not known here.
-    pub fn new(type_name: &str, types: &'t Types) -> Option<Self> {
-        let (shape, values) = (Shape::of(type_name)?, Values { types });
-        values.check(&shape).ok()?;
-        Some(Self { shape: Cow::Owned(shape), values })
-    }
-
-    /// That of a form with which one was made before, among the same types.
-    pub fn again(shape: &'t Shape, types: &'t Types) -> Self {
-        Self { shape: Cow::Borrowed(shape), values: Values { types } }
+    pub fn new(type_name: &str, types: &Types) -> Option<Self> {
+        Some(Self { name: type_name.to_owned(), form: Form::of(type_name, types)? })
     }
 
     /// Whether values can hold pointers or collections.
     pub fn has_handles(&self) -> bool {
-        self.values.has_handles(&self.shape) != Ok(false)
+        self.form.facts.has_handles
     }
 
     /// Words that every value takes, if all take as many.
     pub fn size(&self) -> Option<usize> {
-        self.values.size(&self.shape).ok().flatten()
-    }
-
-    /// The value of `bytes` bytes that stands alone in `words`.
-    ///
-    /// # Errors
-    /// [`Invalid`]: there is none.
-    pub fn read_value(&self, words: &[u64], bytes: u64) -> Result<Dynamic, Invalid> {
-        let mut with_length = Vec::new();
-        let mut from = match self.shape.packed_alone() {
-            Some(each) if !bytes.is_multiple_of(each as u64) => return Err(Invalid),
-            None if bytes != 8 * words.len() as u64 => return Err(Invalid),
-            Some(each) => {
-                with_length.push(bytes / each as u64);
-                with_length.extend_from_slice(words);
-                with_length.as_slice()
-            }
-            None => words,
-        };
-        let value = self.read(&self.shape, &mut from)?;
-        if from.is_empty() { Ok(value) } else { Err(Invalid) }
-    }
-
-    /// The words of a value that stands alone, and its bytes.
-    ///
-    /// # Errors
-    /// [`Invalid`]: it is none of the type.
-    pub fn write_value(&self, value: &Dynamic) -> Result<(Vec<u64>, u64), Invalid> {
-        let mut words = Vec::new();
-        self.write(&self.shape, value, &mut words)?;
-        Ok(match self.shape.packed_alone() {
-            Some(each) => {
-                let count = words.remove(0);
-                (words, count * each as u64)
-            }
-            None => {
-                let bytes = 8 * words.len() as u64;
-                (words, bytes)
-            }
-        })
+        self.form.facts.size
     }
 
     /// Whether every value is one word.
@@ -141,238 +98,290 @@ impl<'t> Codec<'t> {
 
     /// Whether every key is one word, and stands in a tree as it is.
     pub fn is_word_key(&self) -> bool {
-        matches!(*self.shape, Shape::Unsigned(64) | Shape::Signed(64) | Shape::Size(_))
+        matches!(self.form.kind, Kind::Plain(Shape::Unsigned(64) | Shape::Signed(64) | Shape::Size(_)))
     }
 
-    fn shape_of(type_name: &str) -> Result<Shape, Invalid> {
-        Shape::of(type_name).ok_or(Invalid)
+    /// The value of `bytes` bytes that stands alone in `words`.
+    ///
+    /// # Errors
+    /// [`Invalid`]: there is none.
+    pub fn read_value(&self, words: &[u64], bytes: u64) -> Result<Dynamic, Invalid> {
+        self.form.decode_alone(words, bytes, |from| read(&self.form, from))
     }
 
-    fn read(&self, shape: &Shape, from: &mut &[u64]) -> Result<Dynamic, Invalid> {
-        Ok(match shape {
-            Shape::Unit => Dynamic::Unit,
-            Shape::Bool => Dynamic::Bool(load(from)?),
-            Shape::Char => Dynamic::Char(load(from)?),
-            Shape::Unsigned(128) => Dynamic::Unsigned(load(from)?),
-            Shape::Signed(128) => Dynamic::Signed(load(from)?),
-            Shape::Size(false) => Dynamic::Unsigned(word(from)?.into()),
-            Shape::Size(true) => Dynamic::Signed((word(from)? as i64).into()),
-            Shape::Unsigned(bits) => Dynamic::Unsigned(fits(word(from)?.into(), *bits)?),
-            Shape::Signed(bits) => Dynamic::Signed(fits_signed((word(from)? as i64).into(), *bits)?),
-            Shape::Float(32) => Dynamic::Float(load::<f32>(from)?.into()),
-            Shape::Float(_) => Dynamic::Float(load(from)?),
-            Shape::Duration => {
-                let duration: std::time::Duration = load(from)?;
-                Dynamic::Duration(duration.as_secs(), duration.subsec_nanos())
+    /// The words of a value that stands alone, and its bytes.
+    ///
+    /// # Errors
+    /// [`Invalid`]: it is none of the type.
+    pub fn write_value(&self, value: &Dynamic) -> Result<(Vec<u64>, u64), Invalid> {
+        let mut words = Vec::new();
+        write(&self.form, value, &mut words)?;
+        Ok(self.form.encoded_alone(words))
+    }
+
+    /// The key of these bytes.
+    ///
+    /// # Errors
+    /// [`Invalid`]: there is none.
+    pub fn read_key(&self, mut from: &[u8]) -> Result<Dynamic, Invalid> {
+        let key = read(&self.form, &mut from)?;
+        if from.is_empty() { Ok(key) } else { Err(Invalid) }
+    }
+
+    /// The bytes of a key.
+    ///
+    /// # Errors
+    /// [`Invalid`]: it is none of the type.
+    pub fn write_key(&self, key: &Dynamic) -> Result<KeyBytes, Invalid> {
+        let mut bytes = KeyBytes::empty();
+        write(&self.form, key, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// How values without parts are read of words, or of the bytes of keys.
+trait ReadPlain: Source {
+    fn read(&mut self, shape: &Shape) -> Result<Dynamic, Invalid>;
+}
+
+fn read(form: &Form, from: &mut impl ReadPlain) -> Result<Dynamic, Invalid> {
+    form.open(from, |node, from| {
+        Ok(match node {
+            Node::Plain(shape) => from.read(shape)?,
+            Node::Option(None) => Dynamic::Optional(None),
+            Node::Option(Some(inside)) => Dynamic::Optional(Some(Box::new(read(inside, from)?))),
+            Node::List(parts) => {
+                Dynamic::List(parts.iter().map(|part| read(part, from)).collect::<Result<_, _>>()?)
             }
-            Shape::String => Dynamic::Text(load(from)?),
-            Shape::Handle(name) => match word(from)? {
-                0 => return Err(Invalid),
-                at => Dynamic::Handle(name.clone(), at),
-            },
-            Shape::Option(inside) => {
-                let mut own = self.values.take(shape, from)?;
-                let is_some = if inside.is_never_zero() {
-                    own.iter().any(|&word| word != 0)
-                } else {
-                    is_some(&mut own)?
-                };
-                let value = if is_some { Some(self.read(inside, &mut own)?) } else { None };
-                Dynamic::Optional(value.map(Box::new))
-            }
-            Shape::Vec(element) if **element == Shape::Unsigned(8) => {
-                Dynamic::Bytes(elements(element, from)?.1.to_vec())
-            }
-            Shape::Vec(element) if element.packed().is_some() => {
-                let (_, bytes) = elements(element, from)?;
-                let each = bytes.chunks_exact(element.packed().ok_or(Invalid)?);
-                let each = each.map(|bytes| {
-                    let word = crate::value::convert::from_bytes(element, bytes);
-                    self.read(element, &mut [word].as_slice())
-                });
-                Dynamic::List(each.collect::<Result<_, _>>()?)
-            }
-            Shape::Vec(element) => {
-                let count = count(from, self.values.size(element)?)?;
-                Dynamic::List((0..count).map(|_| self.read(element, from)).collect::<Result<_, _>>()?)
-            }
-            Shape::Array(element, count) => {
-                Dynamic::List((0..*count).map(|_| self.read(element, from)).collect::<Result<_, _>>()?)
-            }
-            Shape::Tuple(parts) => {
-                Dynamic::List(parts.iter().map(|part| self.read(part, from)).collect::<Result<_, _>>()?)
-            }
-            Shape::Named(name) => {
-                let named = self.values.named(name)?;
-                let is_fixed = self.values.size(shape)?.is_some();
-                let begun = self.values.begin(name, from)?;
-                let (fields, rest) = self.values.fields(&begun)?;
-                if !is_fixed {
-                    *from = rest;
-                }
-                let described = begun.variant.fields.iter().zip(fields);
-                let fields = described.map(|(field, mut words)| {
-                    Ok((field.name.clone(), self.read(&Self::shape_of(&field.type_name)?, &mut words)?))
-                });
+            Node::Variant(named, number, forms) => {
+                let TypeDescription { is_enum, variants, .. } = &named.description;
+                let VariantDescription { name, fields, .. } = &variants[number];
+                let named = fields.iter().zip(forms);
+                let fields = named.map(|(field, form)| Ok((field.name.clone(), read(form, from)?)));
                 let fields = fields_of(fields.collect::<Result<_, Invalid>>()?);
-                if named.is_enum {
-                    Dynamic::Variant(begun.variant.name.clone(), Box::new(fields))
-                } else {
-                    fields
-                }
+                if *is_enum { Dynamic::Variant(name.clone(), Box::new(fields)) } else { fields }
             }
         })
-    }
+    })
+}
 
-    fn write(&self, shape: &Shape, value: &Dynamic, to: &mut Vec<u64>) -> Result<(), Invalid> {
+/// What values are stored as: words, or the bytes of keys.
+trait Sink {
+    /// Stores a value without parts; `false`: it has not the form of one of this shape.
+    fn plain(&mut self, shape: &Shape, value: &Dynamic) -> Result<bool, Invalid>;
+    /// Stores whether an option has a value, which follows.
+    fn option(&mut self, inside: &Form, is_some: bool);
+    /// Stores the number of a vector's elements.
+    fn count(&mut self, count: usize) -> Result<(), Invalid>;
+    /// Stores what a structure or an enumeration begins with; returns where.
+    fn begin(&mut self, named: &Named, number: usize) -> usize;
+    /// Fills up what was begun at `begin`.
+    fn fill(&mut self, _named: &Named, _begin: usize) {}
+}
+
+fn write(form: &Form, value: &Dynamic, to: &mut impl Sink) -> Result<(), Invalid> {
+    match (&form.kind, value) {
+        (Kind::Plain(shape), value) => write_plain(shape, value, to),
+        (Kind::Option(inside), Dynamic::Optional(value)) => {
+            to.option(inside, value.is_some());
+            value.as_ref().map_or(Ok(()), |value| write(inside, value, to))
+        }
+        (Kind::Vec(element), Dynamic::List(list)) => {
+            to.count(list.len())?;
+            list.iter().try_for_each(|value| write(element, value, to))
+        }
+        (Kind::Array(element, count), Dynamic::List(list)) if list.len() == *count => {
+            list.iter().try_for_each(|value| write(element, value, to))
+        }
+        (Kind::Tuple(parts), Dynamic::List(list)) if list.len() == parts.len() => {
+            parts.iter().zip(list).try_for_each(|(part, value)| write(part, value, to))
+        }
+        (Kind::Named(named), value) if named.description.is_enum == matches!(value, Dynamic::Variant(..)) => {
+            let (number, fields) = variant(&named.description, value)?;
+            let begin = to.begin(named, number);
+            let mut forms = named.variants[number].iter().zip(fields);
+            forms.try_for_each(|(form, value)| write(form, value, to))?;
+            to.fill(named, begin);
+            Ok(())
+        }
+        _ => write(form, &meant(form, value).ok_or(Invalid)?, to),
+    }
+}
+
+fn write_plain(shape: &Shape, value: &Dynamic, to: &mut impl Sink) -> Result<(), Invalid> {
+    if to.plain(shape, value)? || to.plain(shape, &meant_plain(shape, value).ok_or(Invalid)?)? {
+        Ok(())
+    } else {
+        Err(Invalid)
+    }
+}
+
+impl ReadPlain for &[u64] {
+    fn read(&mut self, shape: &Shape) -> Result<Dynamic, Invalid> {
+        let from = self;
+        match shape {
+            Shape::Unit => Ok(Dynamic::Unit),
+            Shape::Bool => load(from).map(Dynamic::Bool),
+            Shape::Char => load(from).map(Dynamic::Char),
+            Shape::Unsigned(128) => load(from).map(Dynamic::Unsigned),
+            Shape::Signed(128) => load(from).map(Dynamic::Signed),
+            Shape::Size(false) => load(from).map(|number: u64| Dynamic::Unsigned(number.into())),
+            Shape::Size(true) => load(from).map(|number: i64| Dynamic::Signed(number.into())),
+            Shape::Unsigned(bits) => fits(word(from)?.into(), *bits).map(Dynamic::Unsigned),
+            Shape::Signed(bits) => fits_signed((word(from)? as i64).into(), *bits).map(Dynamic::Signed),
+            Shape::Float(32) => load(from).map(|number: f32| Dynamic::Float(number.into())),
+            Shape::Float(_) => load(from).map(Dynamic::Float),
+            Shape::Duration => load(from).map(|duration: std::time::Duration| {
+                Dynamic::Duration(duration.as_secs(), duration.subsec_nanos())
+            }),
+            Shape::String => load(from).map(Dynamic::Text),
+            Shape::Handle(name) => match word(from)? {
+                0 => Err(Invalid),
+                at => Ok(Dynamic::Handle(name.clone(), at)),
+            },
+            Shape::Vec(element) => {
+                let (_, bytes) = elements(shape, from)?;
+                if **element == Shape::Unsigned(8) {
+                    return Ok(Dynamic::Bytes(bytes.to_vec()));
+                }
+                let each = bytes.chunks_exact(element.packed().ok_or(Invalid)?);
+                let each = each.map(|bytes| [from_bytes(element, bytes)].as_slice().read(element));
+                each.collect::<Result<_, _>>().map(Dynamic::List)
+            }
+            _ => Err(Invalid),
+        }
+    }
+}
+
+impl Sink for Vec<u64> {
+    fn plain(&mut self, shape: &Shape, value: &Dynamic) -> Result<bool, Invalid> {
         match (shape, value) {
             (Shape::Unit, Dynamic::Unit) => {}
-            (Shape::Bool, Dynamic::Bool(value)) => store(value, to),
-            (Shape::Char, Dynamic::Char(value)) => store(value, to),
-            (Shape::Unsigned(128), Dynamic::Unsigned(value)) => store(value, to),
-            (Shape::Signed(128), Dynamic::Signed(value)) => store(value, to),
-            (Shape::Size(false), Dynamic::Unsigned(value)) => to.push(fits(*value, 64)? as u64),
-            (Shape::Size(true), Dynamic::Signed(value)) => to.push(fits_signed(*value, 64)? as u64),
-            (Shape::Unsigned(bits), Dynamic::Unsigned(value)) => to.push(fits(*value, *bits)? as u64),
-            (Shape::Signed(bits), Dynamic::Signed(value)) => to.push(fits_signed(*value, *bits)? as u64),
-            (Shape::Float(32), Dynamic::Float(value)) => store(&(*value as f32), to),
-            (Shape::Float(_), Dynamic::Float(value)) => store(value, to),
+            (Shape::Bool, Dynamic::Bool(value)) => store(value, self),
+            (Shape::Char, Dynamic::Char(value)) => store(value, self),
+            (Shape::Unsigned(128), Dynamic::Unsigned(value)) => store(value, self),
+            (Shape::Signed(128), Dynamic::Signed(value)) => store(value, self),
+            (Shape::Size(false), Dynamic::Unsigned(value)) => self.push(fits(*value, 64)? as u64),
+            (Shape::Size(true), Dynamic::Signed(value)) => self.push(fits_signed(*value, 64)? as u64),
+            (Shape::Unsigned(bits), Dynamic::Unsigned(value)) => self.push(fits(*value, *bits)? as u64),
+            (Shape::Signed(bits), Dynamic::Signed(value)) => self.push(fits_signed(*value, *bits)? as u64),
+            (Shape::Float(32), Dynamic::Float(value)) => store(&(*value as f32), self),
+            (Shape::Float(_), Dynamic::Float(value)) => store(value, self),
             (Shape::Duration, Dynamic::Duration(seconds, nanos)) if *nanos < 1_000_000_000 => {
-                store(&std::time::Duration::new(*seconds, *nanos), to);
+                store(&std::time::Duration::new(*seconds, *nanos), self);
             }
-            (Shape::String, Dynamic::Text(text)) => store(text, to),
-            (Shape::Option(inside), Dynamic::Optional(value)) => {
-                if !inside.is_never_zero() {
-                    to.push(value.is_some().into());
-                }
-                match value {
-                    Some(value) => self.write(inside, value, to)?,
-                    None => to.extend(std::iter::repeat_n(0, self.values.size(inside)?.unwrap_or(0))),
-                }
-            }
+            (Shape::String, Dynamic::Text(text)) => store(text, self),
             (Shape::Vec(element), Dynamic::Bytes(bytes)) if **element == Shape::Unsigned(8) => {
-                store(bytes, to);
-            }
-            (Shape::Vec(element), Dynamic::List(list)) if element.packed().is_some() => {
-                let mut words = Vec::with_capacity(list.len());
-                list.iter().try_for_each(|value| self.write(element, value, &mut words))?;
-                crate::value::convert::pack((element, element), words.len(), words.into_iter(), to)?;
+                store(bytes, self);
             }
             (Shape::Vec(element), Dynamic::List(list)) => {
-                to.push(list.len() as u64);
-                list.iter().try_for_each(|value| self.write(element, value, to))?;
+                let mut words = Vec::with_capacity(list.len());
+                list.iter().try_for_each(|value| write_plain(element, value, &mut words))?;
+                pack((element, element), words.len(), words.into_iter(), self)?;
             }
-            (Shape::Array(element, count), Dynamic::List(list)) if list.len() == *count => {
-                list.iter().try_for_each(|value| self.write(element, value, to))?;
-            }
-            (Shape::Tuple(parts), Dynamic::List(list)) if list.len() == parts.len() => {
-                parts.iter().zip(list).try_for_each(|(part, value)| self.write(part, value, to))?;
-            }
-            (Shape::Named(name), value) if self.is_form_of(name, value)? => {
-                let named = self.values.named(name)?;
-                let (number, variant, fields) = self.variant(name, value)?;
-                let begin = to.len();
-                let size = self.values.size(shape)?;
-                if size.is_none() {
-                    to.push(named.layout);
-                }
-                if named.is_enum {
-                    to.push(number as u64);
-                }
-                for (field, value) in variant.fields.iter().zip(fields) {
-                    self.write(&Self::shape_of(&field.type_name)?, value, to)?;
-                }
-                if let Some(size) = size {
-                    to.resize(begin + size, 0);
-                }
-            }
-            _ => self.write(shape, &self.meant(shape, value).ok_or(Invalid)?, to)?,
+            _ => return Ok(false),
         }
+        Ok(true)
+    }
+
+    fn option(&mut self, inside: &Form, is_some: bool) {
+        if !inside.is_never_zero() {
+            self.push(is_some.into());
+        }
+        if !is_some {
+            self.extend(std::iter::repeat_n(0, inside.facts.size.unwrap_or(0)));
+        }
+    }
+
+    fn count(&mut self, count: usize) -> Result<(), Invalid> {
+        self.push(count as u64);
         Ok(())
     }
 
-    /// Whether `value` has the form of a value of this structure or enumeration.
-    fn is_form_of(&self, name: &str, value: &Dynamic) -> Result<bool, Invalid> {
-        Ok(self.values.named(name)?.is_enum == matches!(value, Dynamic::Variant(..)))
+    fn begin(&mut self, named: &Named, number: usize) -> usize {
+        named.begin(number, self)
     }
 
-    /// What a value is meant to be that was written with less care for its type, as in JSON.
-    fn meant(&self, shape: &Shape, value: &Dynamic) -> Option<Dynamic> {
-        Some(match (shape, value) {
-            (Shape::Signed(_) | Shape::Size(true), Dynamic::Unsigned(number)) => {
-                Dynamic::Signed((*number).try_into().ok()?)
-            }
-            (Shape::Unsigned(_) | Shape::Size(false), Dynamic::Signed(number)) => {
-                Dynamic::Unsigned((*number).try_into().ok()?)
-            }
-            (Shape::Unsigned(128), Dynamic::Text(text)) => Dynamic::Unsigned(text.parse().ok()?),
-            (Shape::Signed(128), Dynamic::Text(text)) => Dynamic::Signed(text.parse().ok()?),
-            (Shape::Float(_), Dynamic::Unsigned(number)) => Dynamic::Float(*number as f64),
-            (Shape::Float(_), Dynamic::Signed(number)) => Dynamic::Float(*number as f64),
-            (Shape::Float(_), Dynamic::Text(text)) => Dynamic::Float(text.parse().ok()?),
-            (Shape::Char, Dynamic::Text(text)) => Dynamic::Char(text.parse().ok()?),
-            (Shape::Duration, Dynamic::List(parts)) => match parts.as_slice() {
-                [Dynamic::Unsigned(seconds), Dynamic::Unsigned(nanos)] => {
-                    Dynamic::Duration((*seconds).try_into().ok()?, (*nanos).try_into().ok()?)
-                }
-                _ => return None,
-            },
-            (Shape::Vec(element), Dynamic::Text(text)) if **element == Shape::Unsigned(8) => {
-                Dynamic::Bytes(from_hex(text)?)
-            }
-            (Shape::Option(_), Dynamic::Optional(_)) => return None,
-            (Shape::Option(_), Dynamic::Unit) => Dynamic::Optional(None),
-            // So that an option of nothing can be told from nothing.
-            (Shape::Option(inside), value) if matches!(**inside, Shape::Option(_) | Shape::Unit) => {
-                match value {
-                    Dynamic::List(one) if one.len() == 1 => Dynamic::Optional(Some(Box::new(one[0].clone()))),
-                    _ => return None,
-                }
-            }
-            (Shape::Option(_), value) => Dynamic::Optional(Some(Box::new(value.clone()))),
-            (Shape::Named(name), value) if self.values.named(name).is_ok_and(|named| named.is_enum) => {
-                match value {
-                    Dynamic::Text(name) => Dynamic::Variant(name.clone(), Box::new(Dynamic::Unit)),
-                    Dynamic::Record(one) if one.len() == 1 => {
-                        Dynamic::Variant(one[0].0.clone(), Box::new(one[0].1.clone()))
-                    }
-                    _ => return None,
-                }
+    fn fill(&mut self, named: &Named, begin: usize) {
+        named.fill(begin, self);
+    }
+}
+
+/// What a value without parts is meant to be that was written with less care for its type, as in JSON.
+fn meant_plain(shape: &Shape, value: &Dynamic) -> Option<Dynamic> {
+    Some(match (shape, value) {
+        (Shape::Signed(_) | Shape::Size(true), Dynamic::Unsigned(number)) => {
+            Dynamic::Signed((*number).try_into().ok()?)
+        }
+        (Shape::Unsigned(_) | Shape::Size(false), Dynamic::Signed(number)) => {
+            Dynamic::Unsigned((*number).try_into().ok()?)
+        }
+        (Shape::Unsigned(128), Dynamic::Text(text)) => Dynamic::Unsigned(text.parse().ok()?),
+        (Shape::Signed(128), Dynamic::Text(text)) => Dynamic::Signed(text.parse().ok()?),
+        (Shape::Float(_), Dynamic::Unsigned(number)) => Dynamic::Float(*number as f64),
+        (Shape::Float(_), Dynamic::Signed(number)) => Dynamic::Float(*number as f64),
+        (Shape::Float(_), Dynamic::Text(text)) => Dynamic::Float(text.parse().ok()?),
+        (Shape::Char, Dynamic::Text(text)) => Dynamic::Char(text.parse().ok()?),
+        (Shape::Duration, Dynamic::List(parts)) => match parts.as_slice() {
+            [Dynamic::Unsigned(seconds), Dynamic::Unsigned(nanos)] => {
+                Dynamic::Duration((*seconds).try_into().ok()?, (*nanos).try_into().ok()?)
             }
             _ => return None,
-        })
-    }
+        },
+        (Shape::Vec(element), Dynamic::Text(text)) if **element == Shape::Unsigned(8) => {
+            Dynamic::Bytes(from_hex(text)?)
+        }
+        _ => return None,
+    })
+}
 
-    /// The variant that `value` is of, its number, and its fields in order.
-    fn variant<'v>(
-        &self,
-        name: &str,
-        value: &'v Dynamic,
-    ) -> Result<(usize, &'t VariantDescription, Vec<&'v Dynamic>), Invalid> {
-        let named = self.values.named(name)?;
-        let (number, fields) = match value {
-            Dynamic::Variant(name, fields) if named.is_enum => {
-                let number = named.variants.iter().position(|variant| variant.name == *name);
-                (number.ok_or(Invalid)?, &**fields)
+/// As [`meant_plain`], of a value with parts.
+fn meant(form: &Form, value: &Dynamic) -> Option<Dynamic> {
+    match (&form.kind, value) {
+        (Kind::Option(_), Dynamic::Unit) => Some(Dynamic::Optional(None)),
+        // So that an option of nothing can be told from nothing.
+        (Kind::Option(inside), value)
+            if matches!(inside.kind, Kind::Option(_) | Kind::Plain(Shape::Unit)) =>
+        {
+            match value {
+                Dynamic::List(one) if one.len() == 1 => {
+                    Some(Dynamic::Optional(Some(Box::new(one[0].clone()))))
+                }
+                _ => None,
             }
-            fields if !named.is_enum => (0, fields),
-            _ => return Err(Invalid),
-        };
-        let variant = named.variants.get(number).ok_or(Invalid)?;
-        let fields: Vec<&Dynamic> = match fields {
-            Dynamic::Unit => Vec::new(),
-            Dynamic::List(list) => list.iter().collect(),
-            Dynamic::Record(record) => {
-                let find =
-                    |name: &String| record.iter().find(|(known, _)| known == name).map(|(_, value)| value);
-                let all = variant.fields.iter().map(|field| find(&field.name).ok_or(Invalid));
-                let all = all.collect::<Result<_, _>>()?;
-                if record.len() == variant.fields.len() { all } else { return Err(Invalid) }
-            }
-            _ => return Err(Invalid),
-        };
-        if fields.len() == variant.fields.len() { Ok((number, variant, fields)) } else { Err(Invalid) }
+        }
+        (Kind::Option(_), value) => Some(Dynamic::Optional(Some(Box::new(value.clone())))),
+        (Kind::Named(named), Dynamic::Text(name)) if named.description.is_enum => {
+            Some(Dynamic::Variant(name.clone(), Box::new(Dynamic::Unit)))
+        }
+        (Kind::Named(named), Dynamic::Record(one)) if named.description.is_enum && one.len() == 1 => {
+            Some(Dynamic::Variant(one[0].0.clone(), Box::new(one[0].1.clone())))
+        }
+        _ => None,
     }
+}
+
+/// The number of the variant that `value` is of, and its fields in order.
+fn variant<'v>(named: &TypeDescription, value: &'v Dynamic) -> Result<(usize, Vec<&'v Dynamic>), Invalid> {
+    let (number, fields) = match value {
+        Dynamic::Variant(name, fields) => {
+            let number = named.variants.iter().position(|variant| variant.name == *name);
+            (number.ok_or(Invalid)?, &**fields)
+        }
+        fields => (0, fields),
+    };
+    let variant = named.variants.get(number).ok_or(Invalid)?;
+    let fields: Vec<&Dynamic> = match fields {
+        Dynamic::Unit => Vec::new(),
+        Dynamic::List(list) => list.iter().collect(),
+        Dynamic::Record(record) if record.len() == variant.fields.len() => {
+            let find = |name: &String| record.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+            let all = variant.fields.iter().map(|field| find(&field.name).ok_or(Invalid));
+            all.collect::<Result<_, _>>()?
+        }
+        _ => return Err(Invalid),
+    };
+    if fields.len() == variant.fields.len() { Ok((number, fields)) } else { Err(Invalid) }
 }
 
 /// Bytes from pairs of hexadecimal digits.

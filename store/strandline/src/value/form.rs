@@ -1,0 +1,356 @@
+//! Types that only a pool's description is known of, and the walk over their values.
+//!
+//! A [`Form`] is made once of a description. [`Form::open`] decodes a value by it, one level of parts at a time; what reads, converts or skips a value
+//! calls it for each part. The forms are those of `values.rs` and of what `#[derive(Persist)]` makes; `convert::tests` holds them together.
+
+use std::collections::HashMap;
+use std::slice;
+use std::sync::Arc;
+
+use super::persist::Invalid;
+use super::schema::{TypeDescription, Types};
+use super::shape::{DEEPEST, Shape};
+use strandline_core::structures::type_layout::take;
+
+/// Of how many parts types may be that a pool describes, and of how many words values whose size is known: what walks over them ends.
+const PARTS: usize = 1 << 16;
+const WORDS: usize = 1 << 32;
+
+/// A type that is described, whose values hold none of their own type and have sizes within bounds.
+#[derive(Clone)]
+pub(crate) struct Form {
+    pub kind: Kind,
+    pub facts: Facts,
+}
+
+#[derive(Clone)]
+pub(crate) enum Kind {
+    /// What has no parts: a scalar, a text, packed numbers, a handle.
+    Plain(Shape),
+    Option(Arc<Form>),
+    /// A vector whose elements are not packed.
+    Vec(Arc<Form>),
+    Array(Arc<Form>, usize),
+    Tuple(Vec<Form>),
+    Named(Arc<Named>),
+}
+
+/// A structure or an enumeration.
+pub(crate) struct Named {
+    pub description: TypeDescription,
+    /// The forms of the fields of each variant.
+    pub variants: Vec<Vec<Form>>,
+    pub facts: Facts,
+}
+
+impl Named {
+    /// Stores what a value of the variant `number` begins with behind `to`; returns where.
+    pub fn begin(&self, number: usize, to: &mut Vec<u64>) -> usize {
+        let begin = to.len();
+        if self.facts.size.is_none() {
+            to.push(self.description.layout);
+        }
+        if self.description.is_enum {
+            to.push(number as u64);
+        }
+        begin
+    }
+
+    /// Fills a value up that was begun at `begin`, if all take as many words.
+    pub fn fill(&self, begin: usize, to: &mut Vec<u64>) {
+        if let Some(size) = self.facts.size {
+            to.resize(begin + size, 0);
+        }
+    }
+}
+
+/// What all values of a type have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts {
+    /// Words that every value takes; `None` where they differ.
+    pub size: Option<usize>,
+    /// Whether a value can hold a pointer or a collection.
+    pub has_handles: bool,
+    /// Parts of the form.
+    parts: usize,
+    /// Words at most of a value whose size is known.
+    words: usize,
+}
+
+impl Facts {
+    /// Those of a type of which the words of `other` follow this one's.
+    fn and(self, other: Self) -> Result<Self, Invalid> {
+        let sum = Self {
+            size: self.size.zip(other.size).map(|(own, others)| own + others),
+            has_handles: self.has_handles || other.has_handles,
+            parts: self.parts + other.parts,
+            words: self.words + other.words,
+        };
+        sum.bounded()
+    }
+
+    /// Those of an array of so many.
+    fn times(self, count: usize) -> Result<Self, Invalid> {
+        // The count is part of a layout with 32 bits.
+        let count = u32::try_from(count).map_err(|_| Invalid)? as usize;
+        let words = self.words.checked_mul(count).ok_or(Invalid)?;
+        // Elements without words: nothing else bounds how many are read.
+        let parts = if self.size == Some(0) { self.parts.saturating_mul(count) } else { self.parts };
+        let size = self.size.map(|size| size.saturating_mul(count));
+        Self { size, parts: parts.saturating_add(1), words, ..self }.bounded()
+    }
+
+    fn bounded(self) -> Result<Self, Invalid> {
+        if self.parts <= PARTS && self.words <= WORDS { Ok(self) } else { Err(Invalid) }
+    }
+}
+
+impl Form {
+    /// The form of the type that is described as `type_name` among `types`; `None`: it is not known, or it has none.
+    pub fn of(type_name: &str, types: &Types) -> Option<Self> {
+        Making { types, known: HashMap::new() }.form(Shape::of(type_name)?, DEEPEST).ok()
+    }
+
+    /// Whether no value is all zeros, so that an option of it has no word of its own.
+    pub fn is_never_zero(&self) -> bool {
+        matches!(self.kind, Kind::Plain(Shape::Handle(_)))
+    }
+
+    /// As [`Shape::packed_alone`].
+    fn packed_alone(&self) -> Option<u64> {
+        let Kind::Plain(shape) = &self.kind else { return None };
+        shape.packed_alone().map(|bytes| bytes as u64)
+    }
+
+    /// Decodes a value of `bytes` bytes that stands alone in `words`; `decode` has to take all words.
+    pub fn decode_alone<R>(
+        &self,
+        words: &[u64],
+        bytes: u64,
+        decode: impl FnOnce(&mut &[u64]) -> Result<R, Invalid>,
+    ) -> Result<R, Invalid> {
+        let with_length: Vec<u64>;
+        let mut from = match self.packed_alone() {
+            Some(each) if !bytes.is_multiple_of(each) => return Err(Invalid),
+            None if bytes != 8 * words.len() as u64 => return Err(Invalid),
+            Some(each) => {
+                with_length = [&[bytes / each], words].concat();
+                with_length.as_slice()
+            }
+            None => words,
+        };
+        let decoded = decode(&mut from)?;
+        if from.is_empty() { Ok(decoded) } else { Err(Invalid) }
+    }
+
+    /// The words and the bytes with which a value stands alone that is stored inside another one as `words`.
+    pub fn encoded_alone(&self, mut words: Vec<u64>) -> (Vec<u64>, u64) {
+        let bytes = match self.packed_alone() {
+            Some(each) => words.remove(0) * each,
+            None => 8 * words.len() as u64,
+        };
+        (words, bytes)
+    }
+
+    /// Decodes a value of this form down to its parts, which `body` has to take in order from what it is given; so with a value that has no
+    /// parts. Words with which the value is filled up are dropped.
+    pub fn open<'f, S: Source, R>(
+        &'f self,
+        from: &mut S,
+        body: impl FnOnce(Node<'f>, &mut S) -> Result<R, Invalid>,
+    ) -> Result<R, Invalid> {
+        let mut own = from.take_sized(self)?;
+        let from = own.as_mut().unwrap_or(from);
+        let node = match &self.kind {
+            Kind::Plain(shape) => Node::Plain(shape),
+            Kind::Option(inside) => Node::Option(from.is_some(inside)?.then_some(&**inside)),
+            Kind::Vec(element) => Node::List(Parts::same(element, from.count(element)?)),
+            Kind::Array(element, count) => Node::List(Parts::same(element, *count as u64)),
+            Kind::Tuple(forms) => Node::List(Parts { forms, times: 1 }),
+            Kind::Named(named) => {
+                let number = usize::try_from(from.variant(named)?).map_err(|_| Invalid)?;
+                Node::Variant(named, number, named.variants.get(number).ok_or(Invalid)?)
+            }
+        };
+        body(node, from)
+    }
+
+    /// Takes the words of a value from the front of `from`.
+    pub fn skip<'w>(&self, from: &mut &'w [u64]) -> Result<&'w [u64], Invalid> {
+        let all = *from;
+        if self.facts.size.is_some() {
+            return take(from, self.facts.size).ok_or(Invalid);
+        }
+        self.open(from, |node, from| match node {
+            Node::Plain(shape) => elements(shape, from).map(drop),
+            Node::Option(None) => Ok(()),
+            Node::Option(Some(inside)) => inside.skip(from).map(drop),
+            Node::List(parts) => parts.iter().try_for_each(|part| part.skip(from).map(drop)),
+            Node::Variant(_, _, fields) => fields.iter().try_for_each(|field| field.skip(from).map(drop)),
+        })?;
+        Ok(&all[..all.len() - from.len()])
+    }
+}
+
+/// A value that is decoded down to its parts.
+pub(crate) enum Node<'f> {
+    /// It has none, and is still to be decoded.
+    Plain(&'f Shape),
+    /// The form of its value, if it has one.
+    Option(Option<&'f Form>),
+    List(Parts<'f>),
+    /// The number of the variant, and the forms of its fields.
+    Variant(&'f Named, usize, &'f [Form]),
+}
+
+/// The forms of a list's parts.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'f> {
+    forms: &'f [Form],
+    times: u64,
+}
+
+impl<'f> Parts<'f> {
+    fn same(form: &'f Form, times: u64) -> Self {
+        Self { forms: slice::from_ref(form), times }
+    }
+
+    pub fn count(self) -> u64 {
+        self.times * self.forms.len() as u64
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = &'f Form> {
+        (0..self.times).flat_map(move |_| self.forms)
+    }
+}
+
+/// How values are stored: as words, or as the bytes of keys. What is taken is [`Invalid`] if it cannot be there.
+pub(crate) trait Source: Sized {
+    /// Takes whether an option has a value.
+    fn is_some(&mut self, inside: &Form) -> Result<bool, Invalid>;
+    /// Takes the number of a vector's elements.
+    fn count(&mut self, element: &Form) -> Result<u64, Invalid>;
+    /// Takes what a structure or an enumeration begins with: the number of the variant.
+    fn variant(&mut self, named: &Named) -> Result<u64, Invalid>;
+    /// Takes all of a value of a known size, which may be filled up.
+    fn take_sized(&mut self, form: &Form) -> Result<Option<Self>, Invalid>;
+}
+
+impl Source for &[u64] {
+    fn is_some(&mut self, inside: &Form) -> Result<bool, Invalid> {
+        if inside.is_never_zero() {
+            return Ok(self.first() != Some(&0));
+        }
+        match word(self)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Invalid),
+        }
+    }
+
+    fn count(&mut self, element: &Form) -> Result<u64, Invalid> {
+        let count = word(self)?;
+        // Each takes a word at least, or nothing can be known.
+        let bound = if element.facts.size == Some(0) { u64::from(u16::MAX) } else { self.len() as u64 };
+        if count <= bound { Ok(count) } else { Err(Invalid) }
+    }
+
+    fn variant(&mut self, named: &Named) -> Result<u64, Invalid> {
+        if named.facts.size.is_none() && word(self)? != named.description.layout {
+            return Err(Invalid);
+        }
+        if named.description.is_enum { word(self) } else { Ok(0) }
+    }
+
+    fn take_sized(&mut self, form: &Form) -> Result<Option<Self>, Invalid> {
+        form.facts.size.map(|size| take(self, Some(size)).ok_or(Invalid)).transpose()
+    }
+}
+
+/// Takes the next word.
+pub(crate) fn word(from: &mut &[u64]) -> Result<u64, Invalid> {
+    take(from, Some(1)).map(|words| words[0]).ok_or(Invalid)
+}
+
+/// Takes a text or packed numbers: how many, and their bytes.
+pub(crate) fn elements<'w>(shape: &Shape, from: &mut &'w [u64]) -> Result<(usize, &'w [u8]), Invalid> {
+    let each = shape.packed_alone().ok_or(Invalid)?;
+    let count = usize::try_from(word(from)?).map_err(|_| Invalid)?;
+    let bytes = count.checked_mul(each).ok_or(Invalid)?;
+    let words = take(from, Some(bytes.div_ceil(8))).ok_or(Invalid)?;
+    Ok((count, &bytemuck::cast_slice(words)[..bytes]))
+}
+
+/// Makes forms among some types.
+struct Making<'t> {
+    types: &'t Types,
+    /// Those that were made; `None`: it is being made, and must not hold itself.
+    known: HashMap<String, Option<Arc<Named>>>,
+}
+
+impl Making<'_> {
+    fn form(&mut self, shape: Shape, depth: usize) -> Result<Form, Invalid> {
+        let depth = depth.checked_sub(1).ok_or(Invalid)?;
+        let own = |size, parts, words| Facts { size, has_handles: false, parts, words };
+        let (kind, facts) = match shape {
+            Shape::Option(inside) => {
+                let inside = Arc::new(self.form(*inside, depth)?);
+                let facts = own(Some(usize::from(!inside.is_never_zero())), 1, 1).and(inside.facts)?;
+                (Kind::Option(inside), facts)
+            }
+            Shape::Vec(element) if element.packed().is_none() => {
+                let element = Arc::new(self.form(*element, depth)?);
+                let facts = own(None, 1, 1).and(element.facts)?;
+                (Kind::Vec(element), facts)
+            }
+            Shape::Array(element, count) => {
+                let element = Arc::new(self.form(*element, depth)?);
+                let facts = element.facts.times(count)?;
+                (Kind::Array(element, count), facts)
+            }
+            Shape::Tuple(parts) => {
+                let parts = parts.into_iter().map(|part| self.form(part, depth));
+                let parts: Vec<Form> = parts.collect::<Result<_, _>>()?;
+                let facts = parts.iter().try_fold(own(Some(0), 1, 0), |all, part| all.and(part.facts))?;
+                (Kind::Tuple(parts), facts)
+            }
+            Shape::Named(name) => {
+                let named = self.named(&name, depth)?;
+                let facts = named.facts;
+                (Kind::Named(named), facts)
+            }
+            plain => {
+                let has_handles = matches!(plain, Shape::Handle(_));
+                let facts = Facts { has_handles, ..own(plain.size(), 1, 2) };
+                (Kind::Plain(plain), facts)
+            }
+        };
+        Ok(Form { kind, facts })
+    }
+
+    fn named(&mut self, name: &str, depth: usize) -> Result<Arc<Named>, Invalid> {
+        if let Some(known) = self.known.get(name) {
+            return known.clone().ok_or(Invalid);
+        }
+        self.known.insert(name.to_owned(), None);
+        let description = self.types.get(name).ok_or(Invalid)?.clone();
+        let mut facts = Facts { size: Some(0), has_handles: false, parts: 1, words: 2 };
+        let mut variants = Vec::with_capacity(description.variants.len());
+        for variant in &description.variants {
+            let largest = facts.size;
+            facts.size = Some(0);
+            let mut fields = Vec::with_capacity(variant.fields.len());
+            for field in &variant.fields {
+                let form = self.form(Shape::of(&field.type_name).ok_or(Invalid)?, depth)?;
+                facts = facts.and(form.facts)?;
+                fields.push(form);
+            }
+            facts.size = facts.size.zip(largest).map(|(size, largest)| size.max(largest));
+            variants.push(fields);
+        }
+        facts.size = facts.size.map(|size| size + usize::from(description.is_enum));
+        let named = Arc::new(Named { description, variants, facts });
+        self.known.insert(name.to_owned(), Some(named.clone()));
+        Ok(named)
+    }
+}
