@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::shape::Shape;
+use super::shape::{Shape, own_name};
 
 use crate::Persist as Derive;
 
@@ -175,7 +175,7 @@ impl Types {
             return all[at].name.clone();
         }
         let of_the_library = usize::from(!matches!(Shape::of(name), Some(Shape::Named(_))));
-        let others = of_the_library + all.iter().filter(|known| is_called(&known.name, name)).count();
+        let others = of_the_library + all.iter().filter(|known| own_name(&known.name) == name).count();
         let name = if others == 0 { name.to_owned() } else { format!("{name}#{}", others + 1) };
         // A type may contain itself.
         let at = all.len();
@@ -208,11 +208,6 @@ impl From<Vec<TypeDescription>> for Types {
     fn from(all: Vec<TypeDescription>) -> Self {
         Self { described: Described { all }, identities: Vec::new() }
     }
-}
-
-/// Whether `known` is `name`, or that with a number.
-fn is_called(known: &str, name: &str) -> bool {
-    known.split_once('#').map_or(known, |(own, _)| own) == name
 }
 
 /// What became of the types of `old`: a line for each type or field that differs, as an error's message has it. Of a type whose version in `old` is the

@@ -29,6 +29,29 @@ pub(crate) enum Shape {
     Handle(Arc<str>),
 }
 
+/// What has no parts and is not packed, with its name.
+static SCALARS: [(&str, Shape); 19] = [
+    ("()", Shape::Unit),
+    ("bool", Shape::Bool),
+    ("char", Shape::Char),
+    ("u8", Shape::Unsigned(8)),
+    ("u16", Shape::Unsigned(16)),
+    ("u32", Shape::Unsigned(32)),
+    ("u64", Shape::Unsigned(64)),
+    ("u128", Shape::Unsigned(128)),
+    ("usize", Shape::Size(false)),
+    ("i8", Shape::Signed(8)),
+    ("i16", Shape::Signed(16)),
+    ("i32", Shape::Signed(32)),
+    ("i64", Shape::Signed(64)),
+    ("i128", Shape::Signed(128)),
+    ("isize", Shape::Size(true)),
+    ("f32", Shape::Float(32)),
+    ("f64", Shape::Float(64)),
+    ("Duration", Shape::Duration),
+    ("String", Shape::String),
+];
+
 /// What a pointer or a collection leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -123,29 +146,27 @@ impl Shape {
                 _ => None,
             };
         }
-        Some(match name {
-            "bool" => Self::Bool,
-            "char" => Self::Char,
-            "u8" => Self::Unsigned(8),
-            "u16" => Self::Unsigned(16),
-            "u32" => Self::Unsigned(32),
-            "u64" => Self::Unsigned(64),
-            "usize" => Self::Size(false),
-            "isize" => Self::Size(true),
-            "u128" => Self::Unsigned(128),
-            "i8" => Self::Signed(8),
-            "i16" => Self::Signed(16),
-            "i32" => Self::Signed(32),
-            "i64" => Self::Signed(64),
-            "i128" => Self::Signed(128),
-            "f32" => Self::Float(32),
-            "f64" => Self::Float(64),
-            "Duration" => Self::Duration,
-            "String" => Self::String,
-            "Text" | "Bytes" => Self::Handle(name.into()),
-            "any" | "" => return None,
-            name => Self::Named(name.to_owned()),
-        })
+        if let Some((_, scalar)) = SCALARS.iter().find(|(known, _)| *known == name) {
+            return Some(scalar.clone());
+        }
+        match name {
+            "Text" | "Bytes" => Some(Self::Handle(name.into())),
+            "any" | "" => None,
+            name => Some(Self::Named(name.to_owned())),
+        }
+    }
+
+    /// The name of the type without its parameters: all that layouts have of what a pointer or a collection leads to.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Vec(_) => "Vec",
+            Self::Option(_) => "Option",
+            Self::Array(..) => "array",
+            Self::Tuple(_) => "tuple",
+            Self::Named(name) => own_name(name),
+            Self::Handle(name) => name.split_once('<').map_or(name, |(own, _)| own),
+            scalar => SCALARS.iter().find(|(_, known)| known == scalar).map_or("", |(name, _)| name),
+        }
     }
 
     /// Words that every value of a shape without parts takes; `None` where they differ.
@@ -176,6 +197,11 @@ impl Shape {
             _ => None,
         }
     }
+}
+
+/// The name that a type was given, without the number that tells it from others of the same name.
+pub(crate) fn own_name(name: &str) -> &str {
+    name.split_once('#').map_or(name, |(own, _)| own)
 }
 
 /// What of `all` is before `rest`, which is its end.

@@ -4,13 +4,8 @@ use super::Codec;
 use crate::value::form::{Form, Kind, Named};
 use crate::value::persist::Invalid;
 use crate::value::schema::TypeDescription;
-use crate::value::shape::{Part, Shape, Target};
+use crate::value::shape::{Part, Shape, Target, own_name};
 use strandline_core::structures::type_layout as layout;
-
-/// The name that a type was given, without the number that tells it from others of the same name.
-fn own_name(name: &str) -> &str {
-    name.split_once('#').map_or(name, |(own, _)| own)
-}
 
 impl Codec {
     /// The hash of the layout of values of this description, or of keys: what the program's own types have.
@@ -27,7 +22,7 @@ fn layout_of(form: &Form, is_key: bool) -> Result<u64, Invalid> {
         Ok(layout::field(layout::begin(name, count), "", layout_of(inside, is_key)?))
     };
     match &form.kind {
-        Kind::Plain(Shape::Handle(name)) => layout_of_handle(name),
+        Kind::Plain(shape @ Shape::Handle(name)) => layout_of_handle(shape, name),
         Kind::Plain(Shape::Vec(element)) if !is_key => {
             let inside = layout::begin(name_of(element, is_key), 0);
             Ok(layout::field(layout::begin("Vec", 0), "", inside))
@@ -61,52 +56,19 @@ fn layout_of_named(named: &Named, is_key: bool) -> Result<u64, Invalid> {
     if hash == *described { Ok(hash) } else { Err(Invalid) }
 }
 
-fn layout_of_handle(name: &str) -> Result<u64, Invalid> {
-    use Target::*;
-    let of = |name: &str, parts: &[(&Part, bool)]| {
-        parts.iter().fold(layout::begin(name, 0), |hash, &(part, is_key)| {
-            layout::field(hash, name_of(&part.shape, is_key), 0)
-        })
-    };
-    Ok(match &Target::of(name).ok_or(Invalid)? {
-        Ptr(part) => of("Ptr", &[(part, false)]),
-        OrderedMap(key, value) => of("OrderedMap", &[(key, true), (value, false)]),
-        HashMap(key, value) => of("HashMap", &[(key, true), (value, false)]),
-        Vector(part) => of("Vector", &[(part, false)]),
-        Queue(part) => of("Queue", &[(part, false)]),
-        Text => of("Text", &[]),
-        Bytes => of("Bytes", &[]),
+/// A layout has only the names of what a pointer or a collection leads to.
+fn layout_of_handle(shape: &Shape, type_name: &str) -> Result<u64, Invalid> {
+    let begin = layout::begin(shape.name(), 0);
+    let to = |hash, part: &Part, is_key| layout::field(hash, name_of(&part.shape, is_key), 0);
+    Ok(match &Target::of(type_name).ok_or(Invalid)? {
+        Target::Ptr(part) | Target::Vector(part) | Target::Queue(part) => to(begin, part, false),
+        Target::OrderedMap(key, value) | Target::HashMap(key, value) => {
+            to(to(begin, key, true), value, false)
+        }
+        Target::Text | Target::Bytes => begin,
     })
 }
 
-/// The name that the program's own type of this form has: all that layouts have of what a pointer or a collection leads to.
 fn name_of(shape: &Shape, is_key: bool) -> &str {
-    match shape {
-        Shape::Unit => "()",
-        Shape::Bool => "bool",
-        Shape::Char => "char",
-        Shape::Size(true) => "isize",
-        Shape::Size(false) => "usize",
-        Shape::Unsigned(8) => "u8",
-        Shape::Unsigned(16) => "u16",
-        Shape::Unsigned(32) => "u32",
-        Shape::Unsigned(64) => "u64",
-        Shape::Unsigned(_) => "u128",
-        Shape::Signed(8) => "i8",
-        Shape::Signed(16) => "i16",
-        Shape::Signed(32) => "i32",
-        Shape::Signed(64) => "i64",
-        Shape::Signed(_) => "i128",
-        Shape::Float(32) => "f32",
-        Shape::Float(_) => "f64",
-        Shape::Duration => "Duration",
-        Shape::String => "String",
-        Shape::Vec(_) if is_key => "Vec<u8>",
-        Shape::Vec(_) => "Vec",
-        Shape::Option(_) => "Option",
-        Shape::Array(..) => "array",
-        Shape::Tuple(_) => "tuple",
-        Shape::Named(name) => own_name(name),
-        Shape::Handle(name) => name.split_once('<').map_or(name, |(own, _)| own),
-    }
+    if is_key && matches!(shape, Shape::Vec(_)) { "Vec<u8>" } else { shape.name() }
 }
