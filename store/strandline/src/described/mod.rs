@@ -221,22 +221,58 @@ impl<'v> Described<'v> {
         )
     }
 
-    /// Looks over what is there.
+    /// Checks and shows what is there.
     fn look(self, checker: &mut Checker<'v, '_>, at: PersistentAddress) -> Result<()> {
-        let Self { world, form } = &self;
-        let walker = world.walker;
-        let type_name = || form.name.to_string();
-        let is_value = matches!(form.kind, Kind::Ptr(_) | Kind::Text | Kind::Bytes);
-        let mut rows = None;
-        if let Some(table) = &form.table {
-            if walker.show.is_some() {
-                rows = checker.read(|tx| self.count(tx, at))?;
-            }
-            walker.met(|| Shown::Table { table: table.clone(), rows })?;
-        } else if !is_value {
-            walker.met(|| Shown::Collection { at: at.offset(), type_name: type_name() })?;
-        }
+        let form = &self.form;
+        let rows = self.begin(checker, at)?;
         let surveyed = Cell::new(0);
+        match &form.kind {
+            Kind::Catalogue => {}
+            Kind::Ptr(_) | Kind::Text | Kind::Bytes => self.value(checker, at)?,
+            Kind::OrderedMap { key, value, inline } => {
+                let map = (form.tag, *inline);
+                layers::survey(checker, at, map, &mut |checker, at, key_bytes, words, bytes| {
+                    surveyed.update(|count| count + 1);
+                    self.pair(checker, at, (key, key_bytes), (value, words, bytes))
+                })?;
+            }
+            Kind::HashMap { key, value } => {
+                hash_map::survey(checker, at, form.tag, &mut |checker, at, key_bytes, words, bytes| {
+                    self.pair(checker, at, (key, key_bytes), (value, words, bytes))
+                })?;
+            }
+            Kind::Vector { element, tags, each } => {
+                vector::survey(checker, at, *tags, *each, &mut |checker, at, words, bytes| {
+                    self.element(checker, at, (element, words, bytes))
+                })?;
+            }
+            Kind::Queue { item, node_tag } => {
+                queue::survey(checker, at, *node_tag, &mut |checker, at, words, bytes| {
+                    surveyed.update(|count| count + 1);
+                    self.element(checker, at, (item, words, bytes))
+                })?;
+            }
+        }
+        self.compare(checker, rows, surveyed.get())
+    }
+
+    /// Shows the table or the collection at `at`, whose parts follow. Returns the rows of a table, if they are shown.
+    fn begin(&self, checker: &mut Checker<'v, '_>, at: PersistentAddress) -> Result<Option<u64>> {
+        let (walker, form) = (self.world.walker, &self.form);
+        if let Some(table) = &form.table {
+            let rows = if walker.show.is_some() { checker.read(|tx| self.count(tx, at))? } else { None };
+            walker.met(|| Shown::Table { table: table.clone(), rows })?;
+            return Ok(rows);
+        }
+        if !matches!(form.kind, Kind::Ptr(_) | Kind::Text | Kind::Bytes) {
+            walker.met(|| Shown::Collection { at: at.offset(), type_name: form.name.to_string() })?;
+        }
+        Ok(None)
+    }
+
+    /// Checks and shows the value at `at`.
+    fn value(&self, checker: &mut Checker<'v, '_>, at: PersistentAddress) -> Result<()> {
+        let Self { world, form } = self;
         let value = match &form.kind {
             Kind::Ptr(codec) => {
                 let mut words = vec![0; form.words as usize];
@@ -251,41 +287,13 @@ impl<'v> Described<'v> {
                 value
             }
             Kind::Text => bytes::look_at_text(checker, at)?.map(Dynamic::Text),
-            Kind::Bytes => bytes::look(checker, at)?.map(Dynamic::Bytes),
-            Kind::OrderedMap { key, value, inline } => {
-                let map = (form.tag, *inline);
-                layers::survey(checker, at, map, &mut |checker, at, key_bytes, words, bytes| {
-                    surveyed.update(|count| count + 1);
-                    self.pair(checker, at, (key, key_bytes), (value, words, bytes))
-                })?;
-                return self.compare(checker, rows, surveyed.get());
-            }
-            Kind::HashMap { key, value } => {
-                return hash_map::survey(
-                    checker,
-                    at,
-                    form.tag,
-                    &mut |checker, at, key_bytes, words, bytes| {
-                        self.pair(checker, at, (key, key_bytes), (value, words, bytes))
-                    },
-                );
-            }
-            Kind::Vector { element, tags, each } => {
-                return vector::survey(checker, at, *tags, *each, &mut |checker, at, words, bytes| {
-                    self.element(checker, at, (element, words, bytes))
-                });
-            }
-            Kind::Queue { item, node_tag } => {
-                queue::survey(checker, at, *node_tag, &mut |checker, at, words, bytes| {
-                    surveyed.update(|count| count + 1);
-                    self.element(checker, at, (item, words, bytes))
-                })?;
-                return self.compare(checker, rows, surveyed.get());
-            }
-            Kind::Catalogue => None,
+            _ => bytes::look(checker, at)?.map(Dynamic::Bytes),
         };
         match value {
-            Some(value) => walker.met(|| Shown::Value { at: at.offset(), type_name: type_name(), value }),
+            Some(value) => {
+                let type_name = || form.name.to_string();
+                world.walker.met(|| Shown::Value { at: at.offset(), type_name: type_name(), value })
+            }
             None => Ok(()),
         }
     }
