@@ -68,6 +68,33 @@ pub(crate) struct Tally {
     kept: u64,
 }
 
+impl Tally {
+    /// That of a run that begins when `before` rows have been moved from `source` to `target`.
+    fn of<'p>(tx: &View<'p, impl Control>, before: u64, source: Rows<'p>, target: Rows<'p>) -> Result<Self> {
+        let rows = before + source.count(tx)?;
+        Ok(Self { rows, before, target: target.count(tx)?, moved: 0, kept: 0 })
+    }
+
+    /// Compares what was moved, when none are left of `moved` rows.
+    fn check<'p>(
+        &self,
+        tx: &View<'p, impl Control>,
+        name: &str,
+        moved: u64,
+        source: Rows<'p>,
+        target: Rows<'p>,
+    ) -> Result<()> {
+        compare_moved(|| format!("rows of the table `{name}`"), self.rows, moved)?;
+        compare_moved(|| format!("rows left of the table `{name}`"), source.count(tx)?, 0)?;
+        // Nothing else has moved rows to the target since this run began.
+        if moved == self.before + self.moved {
+            let there = self.target + self.kept;
+            compare_moved(|| format!("new rows of the table `{name}`"), there, target.count(tx)?)?;
+        }
+        Ok(())
+    }
+}
+
 /// What one transaction of a migration did.
 pub(crate) struct Step {
     /// Rows that were moved in all.
@@ -142,10 +169,7 @@ impl<'p> Tables<'p> {
         let (source, target) = (held.rows(), to.rows());
         let mut tally = match tally {
             Some(tally) => tally,
-            None => {
-                let rows = before + source.count(tx)?;
-                Tally { rows, before, target: target.count(tx)?, moved: 0, kept: 0 }
-            }
+            None => Tally::of(tx, before, source, target)?,
         };
         // A function may make the same key of two; pairs of a multimap that it makes the same are one.
         let are_unique = by_function && to.structure.kind() == TableKind::Table;
@@ -154,13 +178,7 @@ impl<'p> Tables<'p> {
         tally.moved += moved;
         tally.kept += portion.kept;
         let described = if moved == 0 {
-            compare_moved(|| format!("rows of the table `{name}`"), tally.rows, before)?;
-            compare_moved(|| format!("rows left of the table `{name}`"), source.count(tx)?, 0)?;
-            // Nothing else has moved rows to the target since this run began.
-            if before == tally.before + tally.moved {
-                let there = tally.target + tally.kept;
-                compare_moved(|| format!("new rows of the table `{name}`"), there, target.count(tx)?)?;
-            }
+            tally.check(tx, name, before, source, target)?;
             // The source, which is empty, goes with the entry that is replaced.
             let number = self.next_number(tx)?;
             Self::number(&to.structure, tx, number)?;
