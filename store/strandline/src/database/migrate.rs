@@ -11,7 +11,7 @@ use strandline_core::error::{Error, Result};
 use strandline_core::memory::Native;
 
 fn damaged(_: Invalid) -> Error {
-    Error::Damaged("a table has a key or a value that is none of its type".into())
+    Error::Damaged("a table has a key or a value that is not valid for its type".into())
 }
 
 impl<C: Control<Memory = Native>> Database<C> {

@@ -136,7 +136,7 @@ impl<'v> World<'v> {
         form.map(|form| Described { world: self.clone(), form })
     }
 
-    /// How values or keys of this type are read, and their layout; `None`: it is not known.
+    /// The codec and the layout of values or keys of this type; `None` if the type is not known.
     fn codec(&self, type_name: &str, is_key: bool) -> Option<(Codec, u64)> {
         let codec = Codec::new(type_name, &self.types)?;
         let layout = codec.layout(is_key).ok()?;

@@ -18,28 +18,28 @@ pub(crate) struct Conversion {
 
 /// How a value becomes one of another form.
 enum Plan {
-    /// It is one: its words stay.
+    /// The words stay as they are.
     Keep,
-    /// A number, or packed numbers, of the first shape become ones of the second.
+    /// A number, or packed numbers, of the first shape is stored in the second, wider one.
     Widen(Shape, Shape),
-    /// It becomes an option that has it.
+    /// The value becomes an option's value.
     Some(Box<Plan>),
-    /// An option; without a value it takes so many words.
+    /// Converts an option's value; the number is the words of an option without a value.
     Option(Box<Plan>, usize),
-    /// All parts become others in the same way; whether their number is stored before them.
+    /// Converts all parts by the same plan; `true`: their number is stored before them.
     Each(Box<Plan>, bool),
     Tuple(Vec<Plan>),
-    /// What each variant of the earlier version becomes.
+    /// The plan for each variant of the earlier version, and the new type.
     Named(Vec<VariantPlan>, Arc<Named>),
 }
 
-/// The number of the variant, and its fields.
+/// The number of the new variant, and a plan for each of its fields.
 struct VariantPlan(usize, Vec<FieldPlan>);
 
 enum FieldPlan {
-    /// Was the field of this number.
+    /// Converts the earlier field of this number.
     Was(usize, Plan),
-    /// Has these words where an earlier version has none.
+    /// Stores these words, since earlier versions have no such field.
     New(Vec<u64>),
 }
 
@@ -84,7 +84,7 @@ impl Conversion {
     }
 }
 
-/// Plans a conversion, and notes why there is none. A plan is of use only if there are no reasons.
+/// Plans a conversion, and collects the reasons why there is none. The plan is valid only if there are no reasons.
 struct Planner {
     reasons: String,
 }
@@ -201,7 +201,7 @@ impl Planner {
 }
 
 impl Plan {
-    /// Takes a value of the form `form` from `from`, and stores what it becomes behind `to`.
+    /// Takes a value of the form `form` from `from`, and appends the converted value to `to`.
     fn convert(&self, form: &Form, from: &mut &[u64], to: &mut Vec<u64>) -> Result<(), Invalid> {
         match self {
             Self::Keep => {
@@ -285,7 +285,7 @@ fn origins(before: &[Names<'_>], now: &[Names<'_>]) -> Vec<Option<usize>> {
     origins
 }
 
-/// Which variant of the new version the one of this number of the earlier is.
+/// The variant of the new version that the earlier variant `number` becomes.
 fn variant_of(old: &TypeDescription, new: &TypeDescription, number: usize) -> Option<usize> {
     fn names(of: &TypeDescription) -> Vec<Names<'_>> {
         of.variants.iter().map(|variant| (variant.name.as_str(), variant.was.as_deref())).collect()
@@ -325,7 +325,7 @@ fn is_wider(from: &Shape, to: &Shape) -> bool {
     }
 }
 
-/// Takes a number, or packed numbers, of one shape, and stores what is taken as one of another.
+/// Takes a number, or packed numbers, and appends it to `to` in a wider shape.
 fn widen(shape: &Shape, wanted: &Shape, from: &mut &[u64], to: &mut Vec<u64>) -> Result<(), Invalid> {
     if let (Shape::Vec(element), Shape::Vec(wanted)) = (shape, wanted) {
         let (count, bytes) = elements(shape, from)?;

@@ -1,7 +1,7 @@
 //! Types that only a pool's description is known of, and the walk over their values.
 //!
-//! A [`Form`] is made once of a description. [`Form::open`] decodes a value by it, one level of parts at a time; what reads, converts or skips a value
-//! calls it for each part. The forms are those of `values.rs` and of what `#[derive(Persist)]` makes; `convert::tests` holds them together.
+//! A [`Form`] is built once from a description. [`Form::open`] decodes one level of a value by it; functions that read, convert or skip values call it for
+//! each part. The forms are those of `values.rs` and of what `#[derive(Persist)]` makes; `convert::tests` holds them together.
 
 use std::collections::HashMap;
 use std::slice;
@@ -16,7 +16,7 @@ use strandline_core::structures::type_layout::take;
 const PARTS: usize = 1 << 16;
 const WORDS: usize = 1 << 32;
 
-/// A type that is described, whose values hold none of their own type and have sizes within bounds.
+/// A described type that does not hold itself, and whose values have sizes within bounds.
 #[derive(Clone)]
 pub(crate) struct Form {
     pub kind: Kind,
@@ -25,7 +25,7 @@ pub(crate) struct Form {
 
 #[derive(Clone)]
 pub(crate) enum Kind {
-    /// What has no parts: a scalar, a text, packed numbers, a handle.
+    /// A value without parts: a scalar, a text, packed numbers or a handle.
     Plain(Shape),
     Option(Arc<Form>),
     /// A vector whose elements are not packed.
@@ -44,7 +44,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// Stores what a value of the variant `number` begins with behind `to`; returns where.
+    /// Appends the header of a value of variant `number` to `to`; returns where the value begins.
     pub fn begin(&self, number: usize, to: &mut Vec<u64>) -> usize {
         let begin = to.len();
         if self.facts.size.is_none() {
@@ -56,7 +56,7 @@ impl Named {
         begin
     }
 
-    /// Fills a value up that was begun at `begin`, if all take as many words.
+    /// Pads the value that begins at `begin` to the size of its type, if all values have the same.
     pub fn fill(&self, begin: usize, to: &mut Vec<u64>) {
         if let Some(size) = self.facts.size {
             to.resize(begin + size, 0);
@@ -64,7 +64,7 @@ impl Named {
     }
 }
 
-/// What all values of a type have in common.
+/// Properties that all values of a type share.
 #[derive(Clone, Copy)]
 pub(crate) struct Facts {
     /// Words that every value takes; `None` where they differ.
@@ -78,7 +78,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Those of a type of which the words of `other` follow this one's.
+    /// Returns the facts of a value of this type followed by one of `other`'s.
     fn and(self, other: Self) -> Result<Self, Invalid> {
         let sum = Self {
             size: self.size.zip(other.size).map(|(own, others)| own + others),
@@ -89,7 +89,7 @@ impl Facts {
         sum.bounded()
     }
 
-    /// Those of an array of so many.
+    /// Returns the facts of an array of `count` such elements.
     fn times(self, count: usize) -> Result<Self, Invalid> {
         // The count is part of a layout with 32 bits.
         let count = u32::try_from(count).map_err(|_| Invalid)? as usize;
@@ -152,8 +152,8 @@ impl Form {
         (words, bytes)
     }
 
-    /// Decodes a value of this form down to its parts, which `body` has to take in order from what it is given; so with a value that has no
-    /// parts. Words with which the value is filled up are dropped.
+    /// Decodes one level of a value. `body` must then take the parts in order from the source that it is given, or the value itself if it has no
+    /// parts. Padding is dropped.
     pub fn open<'f, S: Source, R>(
         &'f self,
         from: &mut S,
@@ -192,11 +192,11 @@ impl Form {
     }
 }
 
-/// A value that is decoded down to its parts.
+/// One level of a value that is being decoded.
 pub(crate) enum Node<'f> {
-    /// It has none, and is still to be decoded.
+    /// A value without parts, which is still to be taken.
     Plain(&'f Shape),
-    /// The form of its value, if it has one.
+    /// The form of the option's value, if it has one.
     Option(Option<&'f Form>),
     List(Parts<'f>),
     /// The number of the variant, and the forms of its fields.
@@ -224,15 +224,15 @@ impl<'f> Parts<'f> {
     }
 }
 
-/// How values are stored: as words, or as the bytes of keys. What is taken is [`Invalid`] if it cannot be there.
+/// An encoding of values: words, or the bytes of keys. Methods return [`Invalid`] if the encoding holds no such value.
 pub(crate) trait Source: Sized {
     /// Takes whether an option has a value.
     fn is_some(&mut self, inside: &Form) -> Result<bool, Invalid>;
     /// Takes the number of a vector's elements.
     fn count(&mut self, element: &Form) -> Result<u64, Invalid>;
-    /// Takes what a structure or an enumeration begins with: the number of the variant.
+    /// Takes the header of a structure or an enumeration; returns the number of the variant.
     fn variant(&mut self, named: &Named) -> Result<u64, Invalid>;
-    /// Takes all of a value of a known size, which may be filled up.
+    /// Takes a value with its padding, to be decoded by itself; `None` if its size is not known beforehand.
     fn take_sized(&mut self, form: &Form) -> Result<Option<Self>, Invalid>;
 }
 
@@ -281,10 +281,10 @@ pub(crate) fn elements<'w>(shape: &Shape, from: &mut &'w [u64]) -> Result<(usize
     Ok((count, &bytemuck::cast_slice(words)[..bytes]))
 }
 
-/// Makes forms among some types.
+/// Builds forms from the descriptions in `types`.
 struct Making<'t> {
     types: &'t Types,
-    /// Those that were made; `None`: it is being made, and must not hold itself.
+    /// Structures and enumerations by name; `None` while one is being built, so that a type that holds itself is refused.
     known: HashMap<String, Option<Arc<Named>>>,
 }
 

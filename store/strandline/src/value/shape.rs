@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// How deep types may be nested that a pool describes.
 pub(crate) const DEEPEST: usize = 64;
 
-/// What a name of a type says of it.
+/// A type by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Unit,
@@ -29,7 +29,7 @@ pub(crate) enum Shape {
     Handle(Arc<str>),
 }
 
-/// What has no parts and is not packed, with its name.
+/// Shapes without parts and parameters, with their names.
 static SCALARS: [(&str, Shape); 19] = [
     ("()", Shape::Unit),
     ("bool", Shape::Bool),

@@ -28,16 +28,13 @@ pub(crate) trait Form {
     fn wanted() -> Wanted;
     /// Makes an empty one.
     fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>>;
-    /// The row that is stored as these bytes of its key, and these words and bytes of its value.
-    ///
-    /// # Errors
-    /// [`Invalid`]: one is none of its type.
+    /// Decodes a row from the bytes of its key, and the words and bytes of its value.
     fn decode(key: &[u8], words: &[u64], bytes: u64) -> Result<Self::Row, Invalid>;
-    /// As what a row is stored.
+    /// Encodes a row.
     fn encode(row: &Self::Row) -> EncodedRow;
 }
 
-/// The bytes of a key, none for an item of a queue, and the words and bytes of a value.
+/// The bytes of a key (none for an item of a queue), and the words and bytes of a value.
 pub(crate) type EncodedRow = (KeyBytes, Vec<u64>, u64);
 
 fn decode_key<K: Key>(mut key: &[u8]) -> Result<K, Invalid> {

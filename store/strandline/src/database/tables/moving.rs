@@ -6,7 +6,7 @@ use crate::value::schema::Types;
 use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result, compare_moved};
 
-/// What becomes of a row, by the bytes of its key, and the words and bytes of its value; `None`: it is left out.
+/// Converts a row, given as the bytes of its key, and the words and bytes of its value; `None` drops it.
 pub(crate) type ConvertRow<'f> = &'f mut dyn FnMut(&[u8], &[u64], u64) -> Result<Option<EncodedRow>>;
 
 /// So many rows are moved by one transaction,
@@ -24,7 +24,7 @@ struct Portion {
 }
 
 impl Portion {
-    /// Moves rows from `source` to `target` until they are enough for one transaction, or none are left.
+    /// Moves rows from `source` to `target` until the transaction is full, or none are left. `are_unique`: two rows must not become one.
     fn of<'p>(
         tx: &Tx<'p, impl Control>,
         source: Rows<'p>,
@@ -39,7 +39,7 @@ impl Portion {
             if let Some((key, words, bytes)) = convert(&key, &words, bytes)? {
                 let is_replaced = target.store(tx, &key, (&words, bytes))?;
                 if is_replaced && are_unique {
-                    return Err(Error::Parameter("a migration makes the same key of two".into()));
+                    return Err(Error::Parameter("the migration maps two keys to the same key".into()));
                 }
                 portion.kept += u64::from(!is_replaced);
                 portion.bytes += bytes;
@@ -69,13 +69,16 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// That of a run that begins when `before` rows have been moved from `source` to `target`.
+    /// The tally of a run that begins after `before` rows were moved from `source` to `target`.
     fn of<'p>(tx: &View<'p, impl Control>, before: u64, source: Rows<'p>, target: Rows<'p>) -> Result<Self> {
         let rows = before + source.count(tx)?;
         Ok(Self { rows, before, target: target.count(tx)?, moved: 0, kept: 0 })
     }
 
-    /// Compares what was moved, when none are left of `moved` rows.
+    /// Compares the counts at the end, after `moved` rows were moved in all.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if they differ.
     fn check<'p>(
         &self,
         tx: &View<'p, impl Control>,
@@ -171,7 +174,7 @@ impl<'p> Tables<'p> {
             Some(tally) => tally,
             None => Tally::of(tx, before, source, target)?,
         };
-        // A function may make the same key of two; pairs of a multimap that it makes the same are one.
+        // Pairs of a multimap that become the same are one; keys of a table must not.
         let are_unique = by_function && to.structure.kind() == TableKind::Table;
         let portion = Portion::of(tx, source, target, are_unique, convert)?;
         let moved = portion.moved;

@@ -139,7 +139,7 @@ impl Codec {
     }
 }
 
-/// How values without parts are read of words, or of the bytes of keys.
+/// Reads values without parts from words, or from the bytes of keys.
 trait ReadPlain: Source {
     fn read(&mut self, shape: &Shape) -> Result<Dynamic, Invalid>;
 }
@@ -165,17 +165,17 @@ fn read(form: &Form, from: &mut impl ReadPlain) -> Result<Dynamic, Invalid> {
     })
 }
 
-/// What values are stored as: words, or the bytes of keys.
+/// Stores values as words, or as the bytes of keys.
 trait Sink {
-    /// Stores a value without parts; `false`: it has not the form of one of this shape.
+    /// Stores a value without parts; returns whether the value's variant fits the shape.
     fn plain(&mut self, shape: &Shape, value: &Dynamic) -> Result<bool, Invalid>;
     /// Stores whether an option has a value, which follows.
     fn option(&mut self, inside: &Form, is_some: bool);
     /// Stores the number of a vector's elements.
     fn count(&mut self, count: usize) -> Result<(), Invalid>;
-    /// Stores what a structure or an enumeration begins with; returns where.
+    /// Stores the header of a structure or an enumeration; returns where the value begins.
     fn begin(&mut self, named: &Named, number: usize) -> usize;
-    /// Fills up what was begun at `begin`.
+    /// Pads the value that begins at `begin`.
     fn fill(&mut self, _named: &Named, _begin: usize) {}
 }
 
