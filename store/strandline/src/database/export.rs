@@ -1,11 +1,10 @@
 //! Tables without their program: what is in them, by the database's own description, and back.
 
 use super::Database;
-use super::tables::Tables;
-use crate::described::dynamic::{Codec, Dynamic};
+use super::tables::{EncodedRow, Tables};
+use crate::described::dynamic::{Codec, Dynamic, are_words};
+use crate::described::rows::{RowCodec, split_row};
 use crate::described::shown::{TableDescription, TableKind};
-use crate::value::key::KeyBytes;
-use crate::value::schema::Types;
 use crate::value::transaction::{Control, View};
 use strandline_core::error::{Error, Result, compare_moved};
 use strandline_core::memory::Native;
@@ -16,73 +15,41 @@ const ROWS: usize = 500;
 /// Reads and writes the rows of one table.
 struct Rows<'t> {
     about: &'t TableDescription,
-    /// Of keys; of keys with their values in a multimap, none in a queue.
-    key: Option<Codec>,
-    /// None in a multimap.
-    value: Option<Codec>,
+    codec: RowCodec,
 }
 
 impl<'t> Rows<'t> {
     fn new(about: &'t TableDescription) -> Result<Self> {
-        let codec = |name: &str, types: &Types| {
-            Codec::new(name, types).map(Some).ok_or_else(|| {
-                Error::Unsupported(format!(
-                    "the table `{}` holds {name}, which only its program can read",
-                    about.name
-                ))
-            })
-        };
-        let TableDescription { key, value, types, .. } = about;
-        let (key, value) = match about.kind {
-            TableKind::Table => (codec(key, types)?, codec(value, types)?),
-            TableKind::Multimap => (codec(&format!("({key}, {value})"), types)?, None),
-            TableKind::Queue => (None, codec(value, types)?),
-        };
-        Ok(Self { about, key, value })
-    }
-
-    fn damaged(&self, what: &str) -> Error {
-        let TableDescription { name, .. } = self.about;
-        Error::Damaged(format!("the table `{name}` has a {what} that is none of its type"))
+        let codec = RowCodec::new(about).map_err(|type_name| {
+            Error::Unsupported(format!(
+                "the table `{}` holds {type_name}, which only its program can read",
+                about.name
+            ))
+        })?;
+        Ok(Self { about, codec })
     }
 
     fn read(&self, key: &[u8], words: &[u64], bytes: u64) -> Result<(Dynamic, Dynamic)> {
-        let key = match &self.key {
-            Some(codec) => codec.read_key(key).map_err(|_| self.damaged("key"))?,
-            None => Dynamic::Unit,
-        };
-        match (&self.value, key) {
-            (Some(codec), key) => {
-                let value = codec.read_value(words, bytes).map_err(|_| self.damaged("value"))?;
-                Ok((key, value))
-            }
-            (None, Dynamic::List(mut pair)) if pair.len() == 2 => {
-                let value = pair.pop().unwrap_or(Dynamic::Unit);
-                Ok((pair.pop().unwrap_or(Dynamic::Unit), value))
-            }
-            (None, _) => Err(self.damaged("key")),
-        }
+        let TableDescription { name, kind, .. } = self.about;
+        let damaged =
+            |what| Error::Damaged(format!("the table `{name}` has a {what} that is not valid for its type"));
+        let key = self.codec.key.read_key(key).map_err(|_| damaged("key"))?;
+        let value = self.codec.value.read_value(words, bytes).map_err(|_| damaged("value"))?;
+        Ok(split_row(*kind, key, value))
     }
 
-    fn write(&self, key: Dynamic, value: Dynamic) -> Result<(KeyBytes, Vec<u64>, u64)> {
-        let none = |what: &str, of: &dyn std::fmt::Debug| {
+    fn write(&self, key: Dynamic, value: Dynamic) -> Result<EncodedRow> {
+        let none = |what: &str, of: &Dynamic| {
             Error::Parameter(format!("no {what} of the table `{}`: {of:?}", self.about.name))
         };
         let (key, value) = match self.about.kind {
-            TableKind::Multimap => (Dynamic::List(vec![key, value]), None),
-            _ => (key, Some(value)),
+            TableKind::Table => (key, value),
+            TableKind::Multimap => (Dynamic::List(vec![key, value]), Dynamic::Unit),
+            TableKind::Queue => (Dynamic::Unit, value),
         };
-        let bytes = match &self.key {
-            Some(codec) => codec.write_key(&key).map_err(|_| none("key", &key))?,
-            None => KeyBytes::empty(),
-        };
-        match (&self.value, value) {
-            (Some(codec), Some(value)) => {
-                let (words, count) = codec.write_value(&value).map_err(|_| none("value", &value))?;
-                Ok((bytes, words, count))
-            }
-            _ => Ok((bytes, Vec::new(), 0)),
-        }
+        let bytes = self.codec.key.write_key(&key).map_err(|_| none("key", &key))?;
+        let (words, count) = self.codec.value.write_value(&value).map_err(|_| none("value", &value))?;
+        Ok((bytes, words, count))
     }
 
     /// The hashes of the layouts of keys and values, as the types' descriptions make them.
@@ -90,14 +57,6 @@ impl<'t> Rows<'t> {
         let TableDescription { key, value, types, kind, .. } = self.about;
         let layout = |name: &str, is_key| Codec::new(name, types).ok_or(crate::Invalid)?.layout(is_key);
         Ok((layout(key, true)?, layout(value, *kind == TableKind::Multimap)?))
-    }
-
-    /// Whether keys and values are words, which stand in the tree.
-    fn are_words(&self) -> bool {
-        let is_word = |codec: &Option<Codec>| codec.as_ref().is_some_and(Codec::is_one_word);
-        self.about.kind == TableKind::Table
-            && self.key.as_ref().is_some_and(Codec::is_word_key)
-            && is_word(&self.value)
     }
 }
 
@@ -195,7 +154,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         rows: impl IntoIterator<Item = Result<(Dynamic, Dynamic)>>,
     ) -> Result<Loaded> {
         let write = Rows::new(about)?;
-        if write.key.iter().chain(&write.value).any(Codec::has_handles) {
+        if write.codec.key.has_handles() || write.codec.value.has_handles() {
             return Err(Error::Unsupported(format!(
                 "the table `{}` holds pointers ({}), which mean nothing in another pool",
                 about.name, about.value
@@ -208,7 +167,7 @@ impl<C: Control<Memory = Native>> Database<C> {
                 about.name
             )));
         }
-        let are_words = write.are_words();
+        let are_words = about.kind == TableKind::Table && are_words(&write.codec.key, &write.codec.value);
         let mut rows = rows.into_iter();
         let mut loaded = Loaded::default();
         loop {

@@ -4,6 +4,7 @@
 //! collections are tagged, and what is in them.
 
 pub(crate) mod dynamic;
+pub(crate) mod rows;
 pub(crate) mod shown;
 
 use std::cell::{Cell, RefCell};
@@ -19,7 +20,8 @@ use crate::value::check::{Checker, Look, Name};
 use crate::value::pointer::no_value;
 use crate::value::schema::{TypeDescription, Types};
 use crate::value::shape::{Part, Shape, Target};
-use dynamic::{Codec, Dynamic};
+use dynamic::{Codec, Dynamic, are_words};
+use rows::{RowCodec, split_row};
 use shown::{Shown, TableDescription, TableKind};
 use strandline_core::error::{Result, compare_moved};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
@@ -108,7 +110,7 @@ enum Kind {
 
 impl Kind {
     fn ordered_map(key: Codec, value: Codec) -> Self {
-        let inline = key.is_word_key() && value.is_one_word();
+        let inline = are_words(&key, &value);
         Self::OrderedMap { key, value, inline }
     }
 }
@@ -343,16 +345,13 @@ impl<'v> Described<'v> {
         }
     }
 
-    /// A pair as it is shown: in a multimap, its key is a key with one of its values.
+    /// A pair as it is shown.
     fn row(&self, key: Dynamic, value: Dynamic) -> Shown {
-        let is_multimap = self.form.table.as_ref().is_some_and(|table| table.kind == TableKind::Multimap);
-        match key {
-            Dynamic::List(mut pair) if is_multimap => {
-                let value = pair.pop().unwrap_or(Dynamic::Unit);
-                Shown::Row { key: pair.pop(), value }
-            }
-            key => Shown::Row { key: Some(key), value },
-        }
+        let (key, value) = match &self.form.table {
+            Some(table) => split_row(table.kind, key, value),
+            None => (key, value),
+        };
+        Shown::Row { key: Some(key), value }
     }
 
     /// Looks over an element of a vector or an item of a queue that is at `at`.
@@ -405,14 +404,7 @@ pub(crate) fn reach_table<'v>(
     walker: Walker<'v>,
 ) -> Result<bool> {
     let world = World::new(table.types.clone(), walker);
-    let codec = |name: &str| Codec::new(name, &world.types);
-    let TableDescription { key, value, .. } = &table;
-    let (key, value) = match table.kind {
-        TableKind::Table => (codec(key), codec(value)),
-        TableKind::Queue => (codec("()"), codec(value)),
-        TableKind::Multimap => (codec(&format!("({key}, {value})")), codec("()")),
-    };
-    let (Some(key), Some(value)) = (key, value) else { return Ok(false) };
+    let Ok(RowCodec { key, value }) = RowCodec::new(&table) else { return Ok(false) };
     let (words, kind) = match table.kind {
         TableKind::Table | TableKind::Multimap => (LINE_BYTES / 8, Kind::ordered_map(key, value)),
         TableKind::Queue => (queue::HEADER_WORDS as u64, Kind::Queue { item: value, node_tag: item_tag }),

@@ -139,6 +139,11 @@ impl Codec {
     }
 }
 
+/// Whether keys and values are words, which are stored in the tree.
+pub(crate) fn are_words(key: &Codec, value: &Codec) -> bool {
+    key.is_word_key() && value.is_one_word()
+}
+
 /// Reads values without parts from words, or from the bytes of keys.
 trait ReadPlain: Source {
     fn read(&mut self, shape: &Shape) -> Result<Dynamic, Invalid>;
