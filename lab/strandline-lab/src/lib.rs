@@ -8,34 +8,42 @@
 
 pub mod atom;
 pub mod blurred;
+pub mod cells;
 mod claim;
 pub mod compare;
 pub mod deferred_commit;
+mod error;
+mod finding;
 pub mod loose_ordering;
 pub mod machine;
 mod measurements;
-pub mod native;
 mod noise;
+mod panel;
 mod paper;
+mod papers;
 mod report;
+mod reproduce;
 mod results;
 mod session;
-mod simulated;
+mod settings;
 pub mod sweep;
+mod venue;
 mod verdict;
 pub mod wrap;
 
 pub use claim::{Claim, Kind, Value, claims};
+pub use error::Error;
+pub use finding::{At, Beside, Finding, Measured, Order};
 pub use measurements::{Key, Measurements, Series, Spread};
-pub use paper::{
-    At, Beside, ClaimSpec, Curve, FigureSpec, Finding, Form, Mark, Measured, Order, PAPERS, Panel, Paper,
-    Site, Venue,
-};
+pub use panel::{Curve, Form, Mark, Panel};
+pub use paper::{ClaimSpec, FigureSpec, Paper};
+pub use papers::PAPERS;
 pub use report::{Run, html, overview, scoreboard};
+pub use reproduce::{Evaluation, reproduce, reproduce_with};
 pub use results::json;
-pub use session::{
-    Effort, Error, Evaluation, Interval, Pace, Session, Settings, Simulation, reproduce, reproduce_with,
-};
+pub use session::{Effort, Pace, Session};
+pub use settings::{Interval, Settings, Simulation};
+pub use venue::{Site, Venue};
 pub use verdict::{Baseline, MARGIN, TOLERANCE, Verdict, above, exact, headline, trend};
 
 /// The examples of the architecture page, compiled and run.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::error::Error;
 use crate::measurements::Measurements;
-use crate::session::Error;
 use crate::verdict::Verdict;
 
 /// Processors that other programs may take, on average, on a machine that is not loaded: what an idle system's services need is

@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::claim::Claim;
+use crate::finding::{Beside, Finding, Measured};
 use crate::machine::Machine;
-use crate::paper::{Beside, Finding, Measured, Paper};
-use crate::session::{Effort, Evaluation};
+use crate::paper::Paper;
+use crate::reproduce::Evaluation;
+use crate::session::Effort;
 
 /// The form of the object; it rises when a field goes or means something else.
 const SCHEMA: u32 = 1;

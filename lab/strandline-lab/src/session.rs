@@ -1,37 +1,15 @@
-//! One run of the laboratory: how thoroughly it measures, where, and what came out.
+//! A run under way: how thoroughly it measures, and on what.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::ProgressBar;
 use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::{Description, Registry, file};
 use strandline_workloads::{Length, Place, Sizes};
 
-use crate::claim::Claim;
-use crate::measurements::Measurements;
-use crate::noise::{self, Watch, own_processor_time};
-use crate::paper::{At, ClaimSpec, FigureSpec, Finding, Paper, Site};
-use crate::verdict::Verdict;
-
-/// Why a run failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// What was asked for does not exist.
-    #[error("{0}")]
-    Usage(String),
-    /// The library refused.
-    #[error(transparent)]
-    Library(#[from] strandline_core::Error),
-    /// The system refused.
-    #[error("cannot {what}: {source}")]
-    Io {
-        /// What was attempted, as a verb and its object.
-        what: String,
-        /// What the operating system answered.
-        source: std::io::Error,
-    },
-}
+use crate::error::Error;
+use crate::venue::Site;
 
 /// How thoroughly to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,66 +48,6 @@ impl Pace {
     }
 }
 
-/// Which machine is simulated where a paper's figures are measured natively too.
-#[derive(Clone, Debug, Default)]
-pub enum Simulation {
-    /// The paper's.
-    #[default]
-    Papers,
-    /// Another one. What the paper's has to judge is not judged then.
-    On(Box<Description>),
-    /// None.
-    Nothing,
-}
-
-/// What to reproduce, and how.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// How much is measured: in full, or quickly.
-    pub effort: Effort,
-    /// Seeds the workloads' random numbers.
-    pub seed: u64,
-    /// Only these claims, and the figures that they need; none for all.
-    pub claims: Vec<String>,
-    /// Transactions to record where figures count recorded ones, instead of what the effort says.
-    pub transactions: Option<u64>,
-    /// What is simulated beside native measurements.
-    pub simulation: Simulation,
-    /// Open parameters of the papers' machines, which are varied: for which values do claims hold?
-    pub intervals: Vec<Interval>,
-    /// The schemes and workloads that are compared beyond the papers.
-    pub registry: Registry,
-}
-
-/// A key of a machine's description, and values for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interval {
-    /// The key in full, as in `persistence.write_back_completes`.
-    pub key: String,
-    /// Its values.
-    pub values: Vec<String>,
-}
-
-impl std::str::FromStr for Interval {
-    type Err = String;
-
-    /// `KEY=v1,v2,…`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (key, values) = text.split_once('=').ok_or("expected KEY=VALUE,VALUE,…")?;
-        let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
-        if key.trim().is_empty() || values.iter().any(String::is_empty) {
-            return Err("expected KEY=VALUE,VALUE,…".into());
-        }
-        Ok(Self { key: key.trim().to_owned(), values })
-    }
-}
-
-impl std::fmt::Display for Interval {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}={}", self.key, self.values.join(","))
-    }
-}
-
 /// A run under way.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -147,6 +65,8 @@ pub struct Session {
     pub natively: bool,
     /// How often that has been repeated because noise decided a verdict.
     pub round: u64,
+    /// The figures that the paper's claims are judged by, each with where: they are measured more often.
+    pub judged: Vec<(&'static str, Site)>,
     /// Keys of the paper's own machine that differ (`key=value`).
     pub overrides: Vec<String>,
     /// The schemes and workloads that are compared beyond the papers.
@@ -156,135 +76,18 @@ pub struct Session {
 }
 
 impl Session {
-    /// Begins a run.
-    fn begin(paper: &Paper, settings: &Settings, progress: &ProgressBar) -> Result<Self, Error> {
-        for id in &settings.claims {
-            if paper.claim(id).is_none() {
-                let ids: Vec<_> = paper.claims.iter().map(|claim| claim.id).collect();
-                return Err(Error::Usage(format!(
-                    "{} has no claim {id:?}; choose from {}",
-                    paper.name,
-                    ids.join(", ")
-                )));
-            }
-        }
-        let mut session = Self {
-            effort: settings.effort,
-            seed: settings.seed,
-            transactions: settings.transactions,
-            machine: None,
-            natively: paper.natively,
-            round: 0,
-            overrides: Vec::new(),
-            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
-            registry: settings.registry,
-            progress: progress.clone(),
-        };
-        session.machine = match &settings.simulation {
-            Simulation::On(_) if !paper.natively => {
-                return Err(Error::Usage(format!(
-                    "{} has no figures of software schemes that a machine could be chosen for: leave --machine out",
-                    paper.name
-                )));
-            }
-            Simulation::On(machine) => Some((**machine).clone()),
-            Simulation::Papers if paper.natively => Some(session.machine_of(paper, &[])?),
-            Simulation::Papers | Simulation::Nothing => None,
-        };
-        Ok(session)
-    }
-
-    /// The machine that a paper's figures run on, with what the run varies and, over that, `overrides`.
+    /// Loads the machine of this name or file, with what the run varies and, over that, `overrides`.
     ///
     /// # Errors
-    /// The paper has none; an override is impossible.
-    pub fn machine_of(&self, paper: &Paper, overrides: &[String]) -> Result<Description, Error> {
-        let name = paper.machine.ok_or_else(|| {
-            Error::Usage(format!("{} has no machine of its own whose keys could be varied", paper.name))
-        })?;
+    /// There is no such machine; an override is impossible.
+    pub fn load(&self, machine: &str, overrides: &[String]) -> Result<Description, Error> {
         let all: Vec<&String> = self.overrides.iter().chain(overrides).collect();
-        file::load(name, &all).map_err(|error| Error::Usage(error.to_string()))
+        file::load(machine, &all).map_err(|error| Error::Usage(error.to_string()))
     }
 
-    /// Measurements that figures take.
-    fn steps(&self, figures: &[&FigureSpec]) -> u64 {
-        figures.iter().map(|figure| (figure.steps)(self)).sum()
-    }
-
-    /// Measures a figure; how many processors other programs took meanwhile, where the system says so.
-    fn measure(
-        &self,
-        figure: &FigureSpec,
-        note: &str,
-        into: &mut Measurements,
-    ) -> Result<Option<f64>, Error> {
-        self.progress.set_message(format!("{}: {}{note}", figure.number, figure.title));
-        let watch = Watch::begin();
-        (figure.run)(self, into)?;
-        Ok(watch.others())
-    }
-
-    /// Judges claims by what was measured.
-    fn judge(
-        &self,
-        claims: &[(&'static Claim, &'static ClaimSpec)],
-        all: &Measurements,
-    ) -> Result<Vec<Judged>, Error> {
-        let one = |&(claim, spec): &(&'static Claim, &'static ClaimSpec)| {
-            let judge = |all: &Measurements| (spec.judge)(claim, self, all);
-            let finding = judge(all)?;
-            let is_by_time = spec.venue.site == Site::Native && self.effort != Effort::Trial;
-            let draws = if is_by_time && finding.verdict != Verdict::NotRun {
-                noise::redrawn(all, self.seed, |all| Ok(judge(all)?.verdict))?
-            } else {
-                Vec::new()
-            };
-            Ok(Judged { claim, spec, finding, draws })
-        };
-        claims.iter().map(one).collect()
-    }
-
-    /// Measures a figure and judges its claims, and measures it again while noise decides one of them.
-    fn until_decided(
-        &self,
-        figure: &FigureSpec,
-        claims: &[(&'static Claim, &'static ClaimSpec)],
-        measurements: &mut Measurements,
-    ) -> Result<Vec<(&'static Claim, Finding)>, Error> {
-        let mut most = self.measure(figure, "", measurements)?;
-        let mut judged = self.judge(claims, measurements)?;
-        for round in 1..noise::ROUNDS {
-            if !judged.iter().any(Judged::is_undecided) {
-                break;
-            }
-            let again = Self { machine: None, round, ..self.clone() };
-            self.progress.inc_length((figure.steps)(&again));
-            most = most.into_iter().chain(again.measure(figure, ", again", measurements)?).reduce(f64::max);
-            judged = self.judge(claims, measurements)?;
-        }
-        Ok(judged.into_iter().map(|judged| judged.finding(most)).collect())
-    }
-
-    /// What has to be run for a claim, if this session does not run it.
-    fn missing(&self, paper: &Paper, spec: &ClaimSpec) -> Option<String> {
-        if !paper.natively {
-            return None;
-        }
-        let is_here = match spec.venue.site {
-            Site::Code => true,
-            Site::Native => self.natively,
-            Site::Simulated => self.machine.as_ref().map(|machine| &*machine.name) == paper.machine,
-        };
-        (!is_here).then(|| match spec.venue.site {
-            Site::Simulated => format!(
-                "Judged on the simulated {}, which was not run: `strandline reproduce {} --claim {}`, without --machine, \
-                 runs it.",
-                paper.machine.unwrap_or("machine"),
-                paper.name,
-                spec.id
-            ),
-            Site::Code | Site::Native => "Judged natively, which was not run.".to_owned(),
-        })
+    /// Whether a claim is judged at this site by a figure.
+    fn is_judged(&self, site: Site, figure: &str) -> bool {
+        self.judged.contains(&(figure, site))
     }
 
     /// One that a test judges claims with.
@@ -298,6 +101,7 @@ impl Session {
             machine: None,
             natively: true,
             round: 0,
+            judged: Vec::new(),
             overrides: Vec::new(),
             registry: Registry::default(),
             progress: ProgressBar::hidden(),
@@ -352,8 +156,18 @@ impl Session {
     /// The numbers of this round's native repetitions of a figure: fewer where no claim is judged by them.
     pub fn repetitions(&self, figure: &str) -> std::ops::Range<u64> {
         let each = self.pace().repetitions;
-        let each = if Site::Native.judges(figure) { each } else { each.min(BESIDE) };
+        let each = if self.is_judged(Site::Native, figure) { each } else { each.min(BESIDE) };
         self.round * each..(self.round + 1) * each
+    }
+
+    /// Runs of a point of a figure on the simulated machine, which differ by their seeds alone: by a third of a percent at most.
+    /// So three are made of what is judged there, and one of what stands beside a native figure.
+    pub fn simulated_repetitions(&self, figure: &str) -> u64 {
+        match (&self.machine, self.effort) {
+            (None, _) => 0,
+            (Some(_), Effort::Full) if self.is_judged(Site::Simulated, figure) => 3,
+            (Some(_), _) => 1,
+        }
     }
 
     /// Threads that can run at the same time, here or on the simulated machine.
@@ -404,278 +218,5 @@ impl Session {
     /// There is nowhere to write.
     pub fn place(&self) -> Result<Place, Error> {
         Place::in_memory().map_err(|source| Error::Io { what: "create a folder for pools".into(), source })
-    }
-}
-
-/// What a run found about one paper.
-#[derive(Debug)]
-pub struct Evaluation {
-    /// The paper.
-    pub paper: &'static Paper,
-    /// The figures that were measured.
-    pub figures: Vec<&'static FigureSpec>,
-    /// What they are drawn from.
-    pub measurements: Measurements,
-    /// The claims with their findings.
-    pub rows: Vec<(&'static Claim, Finding)>,
-    /// How it was measured.
-    pub effort: Effort,
-    /// Length and number of the measurements.
-    pub pace: Pace,
-    /// The seed of all random numbers.
-    pub seed: u64,
-    /// How long it took.
-    pub seconds: f64,
-    /// Processor time that it took.
-    pub processor_seconds: f64,
-    /// Processor time that each figure took, with what was repeated, in seconds; by its id.
-    pub of_figures: Vec<(&'static str, f64)>,
-    /// Whether this is all that there will be.
-    pub finished: bool,
-}
-
-impl Evaluation {
-    /// Adds findings, in the order of the paper's claims.
-    fn add(&mut self, rows: impl IntoIterator<Item = (&'static Claim, Finding)>) {
-        self.rows.extend(rows);
-        let paper = self.paper;
-        self.rows.sort_by_key(|(claim, _)| paper.data().position(|other| other.id == claim.id));
-    }
-}
-
-/// A claim, judged by the medians of what was measured and by other draws of its repetitions.
-struct Judged {
-    claim: &'static Claim,
-    spec: &'static ClaimSpec,
-    finding: Finding,
-    /// None where time does not decide.
-    draws: Vec<Verdict>,
-}
-
-impl Judged {
-    fn is_undecided(&self) -> bool {
-        noise::decides(self.finding.verdict, &self.draws)
-    }
-
-    /// The claim with what was found, and with what disturbed it: other programs took so many processors while its figure was
-    /// measured.
-    fn finding(self, others: Option<f64>) -> (&'static Claim, Finding) {
-        let is_undecided = self.is_undecided();
-        let Self { claim, spec, mut finding, draws } = self;
-        if is_undecided {
-            finding = finding.decided_by_noise(&draws);
-        }
-        if let Some(others) =
-            others.filter(|&others| spec.venue.site == Site::Native && noise::is_loaded(others))
-        {
-            finding = finding.beside_others(others);
-        }
-        (claim, finding)
-    }
-}
-
-/// Measures a paper's figures and judges its claims.
-///
-/// # Errors
-/// A claim's id is unknown; a pool cannot be created; a transaction failed.
-pub fn reproduce(
-    paper: &'static Paper,
-    settings: &Settings,
-    progress: &ProgressBar,
-) -> Result<Evaluation, Error> {
-    reproduce_with(paper, settings, progress, |_| Ok::<_, Error>(()))
-}
-
-/// As [`reproduce`]; `so_far` is shown what is known after each figure, of which the claims are judged as soon as it is measured.
-///
-/// # Errors
-/// As there, and what `so_far` says.
-pub fn reproduce_with<E: From<Error>>(
-    paper: &'static Paper,
-    settings: &Settings,
-    progress: &ProgressBar,
-    mut so_far: impl FnMut(&Evaluation) -> Result<(), E>,
-) -> Result<Evaluation, E> {
-    let (since, processor_since) = (Instant::now(), own_processor_time());
-    let session = Session::begin(paper, settings, progress)?;
-    let chosen = |id: &str| settings.claims.is_empty() || settings.claims.iter().any(|claim| claim == id);
-    let needed = |figure: &FigureSpec| {
-        settings.claims.is_empty()
-            || paper.claims.iter().any(|claim| chosen(claim.id) && claim.figure == Some(figure.id))
-    };
-    let figures: Vec<_> = paper.figures.iter().filter(|figure| needed(figure)).collect();
-    let varied: Vec<(&str, &str)> = settings
-        .intervals
-        .iter()
-        .flat_map(|interval| interval.values.iter().map(|value| (interval.key.as_str(), value.as_str())))
-        .collect();
-    if !varied.is_empty() && paper.natively && !matches!(settings.simulation, Simulation::Papers) {
-        return Err(Error::Usage("intervals are of the paper's machine: leave --machine out".into()).into());
-    }
-    // What depends on the machine that is varied, and on nothing else.
-    let is_varied = |claim: &ClaimSpec| claim.venue.site == Site::Simulated;
-    let at = |key: &str, value: &str| {
-        let overrides = vec![format!("{key}={value}")];
-        let machine = session.machine_of(paper, &overrides)?;
-        let machine = paper.natively.then_some(machine);
-        Ok::<_, Error>(Session { overrides, machine, natively: false, ..session.clone() })
-    };
-    // Better to fail before measuring.
-    let varied: Vec<_> = varied
-        .into_iter()
-        .map(|(key, value)| Ok((key, value, at(key, value)?)))
-        .collect::<Result<_, Error>>()?;
-    let again: Vec<_> = figures
-        .iter()
-        .filter(|figure| paper.claims.iter().any(|c| is_varied(c) && c.figure == Some(figure.id)))
-        .copied()
-        .collect();
-    progress.set_position(0);
-    let of_varied = varied.iter().map(|(_, _, session)| session.steps(&again)).sum::<u64>();
-    progress.set_length(session.steps(&figures) + of_varied);
-
-    let claims: Vec<_> = paper
-        .data()
-        .filter(|claim| chosen(&claim.id))
-        .filter_map(|claim| Some((claim, paper.claim(&claim.id)?)))
-        .collect();
-    let of_figure = |figure: Option<&str>| -> Vec<_> {
-        claims.iter().filter(|(_, spec)| spec.figure == figure).copied().collect()
-    };
-    let mut evaluation = Evaluation {
-        paper,
-        figures: Vec::new(),
-        measurements: Measurements::default(),
-        rows: Vec::new(),
-        effort: session.effort,
-        pace: session.pace(),
-        seed: session.seed,
-        seconds: 0.0,
-        processor_seconds: 0.0,
-        of_figures: Vec::new(),
-        finished: false,
-    };
-    let mut show = |evaluation: &mut Evaluation| {
-        evaluation.seconds = since.elapsed().as_secs_f64();
-        evaluation.processor_seconds = (own_processor_time() - processor_since).as_secs_f64();
-        so_far(evaluation)
-    };
-    let of_the_code = session.judge(&of_figure(None), &evaluation.measurements)?;
-    evaluation.add(of_the_code.into_iter().map(|judged| judged.finding(None)));
-    for figure in figures {
-        let processor_since = own_processor_time();
-        let rows =
-            session.until_decided(figure, &of_figure(Some(figure.id)), &mut evaluation.measurements)?;
-        let missing = |(claim, finding): (&'static Claim, Finding)| {
-            let missing = paper.claim(&claim.id).and_then(|spec| session.missing(paper, spec));
-            (claim, missing.into_iter().fold(finding, Finding::elsewhere))
-        };
-        evaluation.add(rows.into_iter().map(missing));
-        evaluation.figures.push(figure);
-        let took = (own_processor_time() - processor_since).as_secs_f64();
-        evaluation.of_figures.push((figure.id, took));
-        show(&mut evaluation)?;
-    }
-    for (key, value, session) in &varied {
-        let mut measurements = Measurements::default();
-        for figure in &again {
-            session.measure(figure, &format!(", {key} = {value}"), &mut measurements)?;
-        }
-        for ((_, finding), (claim, spec)) in evaluation.rows.iter_mut().zip(&claims) {
-            if is_varied(spec) {
-                let Finding { measured, verdict, .. } = (spec.judge)(claim, session, &measurements)?;
-                let (key, value) = ((*key).into(), (*value).into());
-                finding.interval.push(At { key, value, measured, verdict });
-            }
-        }
-        show(&mut evaluation)?;
-    }
-    evaluation.finished = true;
-    show(&mut evaluation)?;
-    Ok(evaluation)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::measurements::Key;
-    use crate::paper::{FigureSpec, Venue};
-    use crate::verdict::Baseline;
-
-    const KEY: Key = Key { figure: "f", setting: "s", system: "a", quantity: "q" };
-
-    /// A paper whose one native figure has these repetitions in each round, and whose claim is B2: 1.863.
-    macro_rules! paper {
-        ($rounds:expr) => {{
-            static FIGURES: [FigureSpec; 1] = [FigureSpec {
-                id: "f",
-                number: "1",
-                title: "",
-                method: "",
-                steps: |session| session.pace().repetitions,
-                run: |session, into| {
-                    const ROUNDS: &[[f64; 3]] = $rounds;
-                    let repetitions = ROUNDS[session.round as usize];
-                    into.add_repetitions(KEY, "1", &repetitions);
-                    session.progress.inc(repetitions.len() as u64);
-                    Ok(())
-                },
-                draw: |_| Vec::new(),
-            }];
-            static CLAIMS: [ClaimSpec; 1] = [ClaimSpec {
-                id: "B2",
-                figure: Some("f"),
-                venue: Venue { site: Site::Native, because: "It is a test." },
-                judge: |claim, _, all| {
-                    Ok(Finding::headline(claim, vec![all.median(KEY, "1")], Baseline::One, ""))
-                },
-            }];
-            static PAPER: Paper = Paper {
-                name: "fake",
-                letter: 'B',
-                title: "",
-                citation: "",
-                page: "",
-                setting: "",
-                figures: &FIGURES,
-                claims: &CLAIMS,
-                natively: true,
-                machine: None,
-            };
-            let settings = Settings {
-                effort: Effort::Quick,
-                seed: 1,
-                claims: Vec::new(),
-                transactions: None,
-                simulation: Simulation::Nothing,
-                intervals: Vec::new(),
-                registry: Registry::default(),
-            };
-            let progress = ProgressBar::hidden();
-            let mut evaluation = reproduce(&PAPER, &settings, &progress).unwrap();
-            assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
-            evaluation.rows.remove(0).1
-        }};
-    }
-
-    #[test]
-    fn what_is_far_from_turning_is_measured_once() {
-        assert_eq!(paper!(&[[1.85, 1.86, 1.87]]).verdict, Verdict::Holds);
-    }
-
-    #[test]
-    fn what_the_spread_decides_is_measured_again() {
-        // 1.677 is the least that holds.
-        let finding = paper!(&[[1.65, 1.7, 1.75], [1.79, 1.8, 1.81]]);
-        assert_eq!(finding.verdict, Verdict::Holds);
-        assert_eq!(finding.in_short(), "1.77", "of six repetitions");
-    }
-
-    #[test]
-    fn what_more_repetitions_do_not_decide_is_noisy() {
-        let finding = paper!(&[[1.6, 1.68, 1.75]; 3]);
-        assert_eq!(finding.verdict, Verdict::Noisy);
-        assert_eq!(finding.beside[0].verdict, Some(Verdict::Holds), "by the medians");
-        assert!(finding.notes[0].contains("100 draws") && finding.notes[0].contains("short"), "{finding:?}");
     }
 }

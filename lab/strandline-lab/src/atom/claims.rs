@@ -12,9 +12,10 @@ use super::systems::{
     machine,
 };
 use crate::claim::{Claim, claims};
+use crate::error::Error;
+use crate::finding::{Finding, Measured, Order};
 use crate::measurements::Measurements;
-use crate::paper::{Finding, Measured, Order};
-use crate::session::{Error, Session};
+use crate::session::Session;
 use crate::verdict::{Baseline, above};
 
 type Judged = Result<Finding, Error>;

@@ -4,9 +4,10 @@ use super::systems::{
     ATOM, ATOM_OPT, ATOM_OPT_2C, BASE, DRAM_CYCLES, NON_ATOMIC, REDO, REDO_2C, Ready, Row, SIZES, System,
     WORKLOADS, machine,
 };
+use crate::error::Error;
 use crate::measurements::{Key, Measurements, Spread};
-use crate::paper::{Curve, Form, Mark, Panel};
-use crate::session::{Error, Session};
+use crate::panel::{Curve, Form, Mark, Panel};
+use crate::session::Session;
 
 /// Figs. 5 to 7 and Table III.
 pub const DESIGNS: &str = "designs";

@@ -5,9 +5,12 @@ mod figures;
 mod systems;
 
 use crate::claim::Claim;
+use crate::error::Error;
+use crate::finding::Finding;
 use crate::measurements::Measurements;
-use crate::paper::{ClaimSpec, FigureSpec, Finding, Paper, Venue};
-use crate::session::{Error, Session};
+use crate::paper::{ClaimSpec, FigureSpec, Paper};
+use crate::session::Session;
+use crate::venue::Venue;
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -24,7 +27,7 @@ pub static PAPER: Paper = Paper {
     figures: &FIGURES,
     claims: &CLAIMS,
     natively: false,
-    machine: Some("atom"),
+    machine: Some(systems::MACHINE),
 };
 
 static FIGURES: [FigureSpec; 3] = [

@@ -5,7 +5,11 @@ use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme;
 use strandline_workloads::{ALL, SchemeName, Sizes, TPCC_NEW_ORDER};
 
-use crate::session::{Effort, Error, Session};
+use crate::error::Error;
+use crate::session::{Effort, Session};
+
+/// The paper's simulated machine.
+pub const MACHINE: &str = "atom";
 
 /// A design.
 #[derive(Clone, Copy, Debug)]
@@ -153,5 +157,5 @@ impl Ready {
 /// # Errors
 /// An override is impossible.
 pub fn machine(session: &Session, overrides: &[String]) -> Result<Description, Error> {
-    session.machine_of(&super::PAPER, overrides)
+    session.load(MACHINE, overrides)
 }

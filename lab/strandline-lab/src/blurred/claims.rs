@@ -6,12 +6,14 @@ use super::lens::{
     Lens, bulk_note, constant, determination, falling, fig7_note, headline, known, order, rising, trend,
     weaker,
 };
-use super::{figures, label, recovery};
+use super::systems::label;
+use super::{figures, recovery};
+use crate::cells::ABORTS;
 use crate::claim::Claim;
+use crate::error::Error;
+use crate::finding::{Finding, Measured};
 use crate::measurements::{Key, Measurements};
-use crate::native::ABORTS;
-use crate::paper::{Finding, Measured};
-use crate::session::{Error, Session};
+use crate::session::Session;
 use crate::verdict::{self, Baseline};
 
 const FIG7: &str = "Fig. 7: medians of the interleaved repetitions, divided for each workload.";
@@ -351,8 +353,8 @@ fn named(system: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cells::{BY_LINE, THROUGHPUT};
     use crate::measurements::Spread;
-    use crate::native::{BY_LINE, THROUGHPUT};
     use crate::session::Effort;
     use crate::verdict::Verdict;
 

@@ -2,10 +2,11 @@
 
 use strandline_workloads::{BLURRED, WorkloadKind};
 
-use super::{SYSTEMS, figures, recovery};
+use super::systems::SYSTEMS;
+use super::{figures, recovery};
+use crate::cells::{ABORTS, BY_LINE, THROUGHPUT};
 use crate::measurements::{Key, Measurements, Spread};
-use crate::native::{ABORTS, BY_LINE, THROUGHPUT};
-use crate::paper::{Curve, Form, Mark, Panel};
+use crate::panel::{Curve, Form, Mark, Panel};
 
 /// What is drawn of one setting of a figure.
 #[derive(Clone, Copy)]

@@ -13,9 +13,10 @@ use strandline_schemes::{BPPM, laboratory};
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, Sizes};
 
 use crate::claim::Claim;
+use crate::error::Error;
+use crate::finding::{Finding, Order};
 use crate::measurements::Measurements;
-use crate::paper::{Finding, Order};
-use crate::session::{Error, Session};
+use crate::session::Session;
 
 const EMPTY: Record = Record::Data { address: 0, value: 0, mask: 0 };
 

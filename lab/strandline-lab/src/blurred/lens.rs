@@ -2,13 +2,14 @@
 
 use strandline_workloads::{BLURRED, DEFAULT_WRITE_LATENCY_NS};
 
-use super::{PAPER, label};
+use super::PAPER;
+use super::systems::label;
+use crate::cells::{BY_LINE, SIMULATED, THROUGHPUT};
 use crate::claim::{Claim, readable};
+use crate::finding::{Finding, Measured, Order};
 use crate::measurements::{Key, Measurements};
-use crate::native::{BY_LINE, THROUGHPUT};
-use crate::paper::{Finding, Measured, Order, Site};
 use crate::session::{Effort, Session};
-use crate::simulated::SIMULATED;
+use crate::venue::Site;
 use crate::verdict::{self, Baseline, TOLERANCE};
 
 /// A figure's throughputs under one instruction, bulk persistence charged once each time or by line.

@@ -2,15 +2,19 @@
 
 mod claims;
 mod draw;
-pub(crate) mod figures;
+mod figures;
 mod format;
 mod lens;
 mod recovery;
+mod systems;
 
 use crate::claim::Claim;
+use crate::error::Error;
+use crate::finding::Finding;
 use crate::measurements::Measurements;
-use crate::paper::{ClaimSpec, FigureSpec, Finding, Paper, Site, Venue};
-use crate::session::{Error, Session};
+use crate::paper::{ClaimSpec, FigureSpec, Paper};
+use crate::session::Session;
+use crate::venue::{Site, Venue};
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -39,9 +43,9 @@ macro_rules! native_figure {
             number: $number,
             title: $title,
             method: $method,
-            steps: |session| crate::native::Cell::steps(stringify!($id), &figures::$id(session), session),
+            steps: |session| crate::cells::steps(stringify!($id), &figures::$id(session), session),
             run: |session, into| {
-                crate::native::measure(session, stringify!($id), &figures::$id(session), into)
+                crate::cells::measure(session, stringify!($id), &figures::$id(session), into)
             },
             draw: draw::$id,
         }
@@ -174,21 +178,3 @@ static CLAIMS: [ClaimSpec; 22] = [
     of_the_code("B21", format::b21),
     of_the_code("B22", format::b22),
 ];
-
-/// The systems: scheme, the paper's name for it, colour. No figure has both that share one.
-const SYSTEMS: [(&str, &str, usize); 9] = [
-    ("base", "BASE", 0),
-    ("mne-sync", "MNE", 1),
-    ("mne-async", "MNE-ASYNC", 2),
-    ("xil", "BP(XIL)", 3),
-    ("vcbp", "BP(VCBP)", 4),
-    ("vcbp-streamed", "BP(VCBP)-streamed (ours)", 2),
-    ("bppm", "BPPM", 5),
-    ("bppm-counted", "BPPM-counted (ours)", 6),
-    ("np", "NP", 7),
-];
-
-/// The paper's name for a scheme.
-fn label(system: &str) -> &'static str {
-    SYSTEMS.iter().find(|(scheme, ..)| *scheme == system).map_or("", |(_, label, _)| label)
-}

@@ -8,8 +8,9 @@ use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{DEFAULT_WRITE_LATENCY_NS, HASH, PoolSetting, Prepared, Selection};
 
 use super::figures::LOGS;
+use crate::error::Error;
 use crate::measurements::{Key, Measurements};
-use crate::session::{Error, Session};
+use crate::session::Session;
 
 /// Milliseconds of the steps of recovery; the system is the step, or [`TOTAL`].
 pub const MILLISECONDS: &str = "ms";

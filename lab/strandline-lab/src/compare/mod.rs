@@ -12,9 +12,11 @@ use strandline_workloads::{
     ALL, BPLUSTREE, HASH, QUEUE, RBTREE, SDG, SPS, SchemeName, Sizes, TPCC_NEW_ORDER, TpccScale, WorkloadKind,
 };
 
+use crate::error::Error;
 use crate::measurements::{Key, Measurements, Spread};
-use crate::paper::{Curve, FigureSpec, Form, Panel, Paper};
-use crate::session::{Effort, Error, Session};
+use crate::panel::{Curve, Form, Panel};
+use crate::paper::{FigureSpec, Paper};
+use crate::session::{Effort, Session};
 
 /// The comparison, in the form of a paper without claims.
 pub static PAPER: Paper = Paper {

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use strandline_check::persist_order::{Sampling, schemes};
 
+use crate::error::Error;
+use crate::finding::Order;
 use crate::measurements::{Key, Measurements, Spread};
-use crate::paper::{Curve, Form, Order, Panel};
-use crate::session::{Effort, Error, Session};
+use crate::panel::{Curve, Form, Panel};
+use crate::session::{Effort, Session};
 
 pub const FIGURE: &str = "barriers";
 const VIOLATED: &str = "violation found (1) or not (0)";

@@ -5,9 +5,10 @@ use strandline_persistency::throughput::{Curve, break_even, largest_ratio};
 use super::curves::{self, FIGURE, INDEXED, LONGEST_US, MODELS, RECORDED, Rates, WORKLOADS, both, curve};
 use super::{barriers, table1};
 use crate::claim::{Claim, claims};
+use crate::error::Error;
+use crate::finding::{Finding, Measured, Order};
 use crate::measurements::{Key, Measurements};
-use crate::paper::{Finding, Measured, Order};
-use crate::session::{Error, Session};
+use crate::session::Session;
 use crate::verdict::{self, Baseline, Verdict};
 
 const US: f64 = 1e-6;
@@ -107,8 +108,8 @@ pub fn d14(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Er
     let fewest =
         recorded.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().reduce(f64::min));
     let measured = vec![
-        Some(super::THREADS as f64),
-        Some(f64::from(super::STRANDS)),
+        Some(curves::THREADS as f64),
+        Some(f64::from(curves::STRANDS)),
         fewest,
         Some(LONGEST_US),
         Some(strandline_core::memory::WORD_BYTES as f64),
@@ -182,7 +183,7 @@ pub fn d4(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
 fn d4_excluded(claim: &Claim) -> Option<String> {
     let sct_over_dct = *claims().iter().find(|claim| claim.id == "D6")?.value.numbers().first()?;
     let &[epoch, eager, strand] = claim.value.numbers() else { return None };
-    let threads = super::THREADS as f64;
+    let threads = curves::THREADS as f64;
     let of = |volatile_rate, epochs, stalls| Curve {
         volatile_rate,
         epochs_per_transaction: epochs / threads,
@@ -229,7 +230,7 @@ pub fn d6(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findin
     });
     let indexed = INDEXED.map(|(workload, _)| ratio(Rates::JUDGED, workload));
     let finding = finding.beside(TREES, Measured::Numbers(indexed.to_vec()), None);
-    Ok(if session.natively && session.cores < super::THREADS {
+    Ok(if session.natively && session.cores < curves::THREADS {
         finding.note(format!(
             "Native rates: four threads on {} cores, per second of the threads' own processor time.",
             session.cores

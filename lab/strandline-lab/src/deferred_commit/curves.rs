@@ -6,6 +6,10 @@ use crate::measurements::{Key, Measurements};
 
 /// The figure that everything here is measured for.
 pub const FIGURE: &str = "fig6";
+/// Threads (D14).
+pub const THREADS: u64 = 4;
+/// Strands of a thread (D14).
+pub const STRANDS: u32 = 4;
 /// Persist epochs on the critical path, per transaction.
 pub const EPOCHS: &str = "epochs/tx";
 /// Transactions recorded for the critical path.

@@ -11,14 +11,14 @@ use strandline_workloads::{
 };
 
 use super::curves::{
-    ANY, DESIGNS, EPOCHS, FIGURE, INDEXED, MODELS, RECORDED, Rates, WORKLOADS, latencies_us, setting, x,
+    ANY, DESIGNS, EPOCHS, FIGURE, INDEXED, MODELS, RECORDED, Rates, STRANDS, THREADS, WORKLOADS,
+    latencies_us, setting, x,
 };
 use super::trace::{Recording, trace_scheme};
-use super::{STRANDS, THREADS};
+use crate::error::Error;
 use crate::measurements::{Key, Measurements, Spread};
-use crate::paper::{Curve, Form, Panel};
-use crate::session::{Effort, Error, Session};
-use crate::simulated;
+use crate::panel::{Curve, Form, Panel};
+use crate::session::{Effort, Session};
 
 /// Bytes in each log.
 const LOG_BYTES: u64 = 1 << 20;
@@ -149,7 +149,7 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
 
 /// Runs of a workload on a simulated machine, and transactions of each thread in one: more in full of what is judged.
 fn simulated_runs(session: &Session, workload: &str) -> (u64, u64) {
-    let runs = simulated::repetitions(FIGURE, session);
+    let runs = session.simulated_repetitions(FIGURE);
     match session.effort {
         Effort::Full if is_judged(workload) => (runs, 20_000),
         Effort::Full | Effort::Quick => (runs.min(1), 4_000),

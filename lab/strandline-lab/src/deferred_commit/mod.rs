@@ -8,12 +8,8 @@ mod synthetic;
 mod table1;
 mod trace;
 
-use crate::paper::{ClaimSpec, FigureSpec, Paper, Site, Venue};
-
-/// Threads (D14).
-const THREADS: u64 = 4;
-/// Strands of a thread (D14).
-const STRANDS: u32 = 4;
+use crate::paper::{ClaimSpec, FigureSpec, Paper};
+use crate::venue::{Site, Venue};
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -87,7 +83,7 @@ const fn claim(
         &crate::claim::Claim,
         &crate::session::Session,
         &crate::measurements::Measurements,
-    ) -> Result<crate::paper::Finding, crate::session::Error>,
+    ) -> Result<crate::finding::Finding, crate::error::Error>,
 ) -> ClaimSpec {
     ClaimSpec { id, figure: Some(figure), venue, judge }
 }

@@ -7,9 +7,10 @@ use strandline_persistency::ideal::Ideal;
 
 use super::synthetic::Synthetic;
 use super::trace::{Recording, trace_scheme};
+use crate::error::Error;
 use crate::measurements::{Key, Measurements, Spread};
-use crate::paper::{Curve, Form, Panel};
-use crate::session::{Effort, Error, Session};
+use crate::panel::{Curve, Form, Panel};
+use crate::session::{Effort, Session};
 
 pub const FIGURE: &str = "table1";
 const MEASURED: &str = "persist epochs";

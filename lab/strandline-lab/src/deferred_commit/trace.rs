@@ -14,7 +14,7 @@ use strandline_persistency::{CriticalPath, Model};
 use strandline_schemes::{PlainWorker, Program, laboratory};
 use strandline_workloads::AnyWorkload;
 
-use crate::session::Error;
+use crate::error::Error;
 
 /// How transactions are recorded.
 #[derive(Clone, Copy, Debug)]

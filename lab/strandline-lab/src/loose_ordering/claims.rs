@@ -12,9 +12,10 @@ use super::systems::{
     ALL, ALL_DEGREES, EC_WAL, H_WAL, KILN, LOC_KILN, LOC_WAL, NONE, S_WAL, System, WORKLOADS, machine,
 };
 use crate::claim::{Claim, claims};
+use crate::error::Error;
+use crate::finding::{Finding, Measured, Order};
 use crate::measurements::Measurements;
-use crate::paper::{Finding, Measured, Order};
-use crate::session::{Error, Session};
+use crate::session::Session;
 use crate::verdict::{self, Baseline, above};
 
 type Judged = Result<Finding, Error>;

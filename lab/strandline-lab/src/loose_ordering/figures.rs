@@ -4,9 +4,10 @@ use super::systems::{
     ALL, ALL_DEGREES, EC_WAL, H_WAL, KILN, LOC_KILN, LOC_WAL, NONE, PaperWorkload, Row, System, Variation,
     WORKLOADS, machine,
 };
+use crate::error::Error;
 use crate::measurements::{Key, Measurements, Spread};
-use crate::paper::{Curve, Form, Mark, Panel};
-use crate::session::{Error, Session};
+use crate::panel::{Curve, Form, Mark, Panel};
+use crate::session::Session;
 
 /// Figs. 7 to 9 and Table 2.
 pub const SYSTEMS: &str = "systems";

@@ -4,7 +4,8 @@ mod claims;
 mod figures;
 mod systems;
 
-use crate::paper::{ClaimSpec, FigureSpec, Paper, Venue};
+use crate::paper::{ClaimSpec, FigureSpec, Paper};
+use crate::venue::Venue;
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -20,7 +21,7 @@ pub static PAPER: Paper = Paper {
     figures: &FIGURES,
     claims: &CLAIMS,
     natively: false,
-    machine: Some("loc"),
+    machine: Some(systems::MACHINE),
 };
 
 static FIGURES: [FigureSpec; 5] = [
@@ -83,7 +84,7 @@ const fn claim(
         &crate::claim::Claim,
         &crate::session::Session,
         &crate::measurements::Measurements,
-    ) -> Result<crate::paper::Finding, crate::session::Error>,
+    ) -> Result<crate::finding::Finding, crate::error::Error>,
 ) -> ClaimSpec {
     ClaimSpec { id, figure, venue: Venue::of_hardware(figure), judge }
 }

@@ -5,7 +5,11 @@ use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme::{self, loc::SPECULATION};
 use strandline_workloads::{SchemeName, Sizes, WorkloadKind};
 
-use crate::session::{Effort, Error, Session};
+use crate::error::Error;
+use crate::session::{Effort, Session};
+
+/// The paper's simulated machine.
+pub const MACHINE: &str = "loc";
 
 /// A system: its key, the paper's name, the software scheme, the hardware scheme.
 #[derive(Clone, Copy, Debug)]
@@ -211,5 +215,5 @@ impl Ready {
 /// # Errors
 /// An override is impossible.
 pub fn machine(session: &Session, overrides: &[String]) -> Result<Description, Error> {
-    session.machine_of(&super::PAPER, overrides)
+    session.load(MACHINE, overrides)
 }

@@ -8,9 +8,13 @@ pub use overview::{overview, scoreboard};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::claim::{Claim, Kind, readable};
+use crate::finding::{Finding, Measured};
 use crate::machine::Machine;
-use crate::paper::{FigureSpec, Finding, Measured, Panel, Paper, Site, Venue};
-use crate::session::{Effort, Evaluation};
+use crate::panel::Panel;
+use crate::paper::{FigureSpec, Paper};
+use crate::reproduce::Evaluation;
+use crate::session::Effort;
+use crate::venue::{Site, Venue};
 use crate::verdict::Verdict;
 
 const STYLE: &str = include_str!("style.css");

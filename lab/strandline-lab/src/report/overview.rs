@@ -5,7 +5,7 @@ use std::fmt::Write;
 use maud::{Markup, html};
 
 use super::{Run, page, rules, tally};
-use crate::session::Evaluation;
+use crate::reproduce::Evaluation;
 use crate::verdict::Verdict;
 
 /// A page with the verdict of every claim, each a link into its paper's report, which lies in a folder of the paper's name beside

@@ -9,7 +9,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::claim::readable;
 use crate::measurements::Spread;
-use crate::paper::{Curve, Form, Mark, Panel};
+use crate::panel::{Curve, Form, Mark, Panel};
 
 /// Pixels; the page scales them.
 const SIZE: (u32, u32) = (480, 300);

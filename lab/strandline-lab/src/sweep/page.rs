@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Point, Row, Swept};
 use crate::measurements::Spread;
-use crate::paper::{Curve, Form, Panel};
+use crate::panel::{Curve, Form, Panel};
 use crate::report::{self, Run};
 
 /// What is plotted, and its name on the axis.

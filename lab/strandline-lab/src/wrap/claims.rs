@@ -4,11 +4,12 @@ use strandline_core::memory::LINE_BYTES;
 
 use super::structures::{self, B_TREE, BESIDE, BY_CACHE, BY_SIZE, STRUCTURES, points};
 use super::synthetic::{self, FIGURE, PER_STORE};
-use super::{machine, number};
+use super::systems::{machine, number};
 use crate::claim::Claim;
+use crate::error::Error;
+use crate::finding::{Finding, Measured, Order};
 use crate::measurements::Measurements;
-use crate::paper::{Finding, Measured, Order};
-use crate::session::{Error, Session};
+use crate::session::Session;
 use crate::verdict::{self, Baseline, TOLERANCE, Verdict, above};
 
 const SYNTHETIC: &str = "Fig. 6: sequential stores on the simulated machine.";
@@ -364,7 +365,8 @@ pub fn w14(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findi
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PAPER, add};
+    use super::super::PAPER;
+    use super::super::systems::add;
     use super::*;
     use crate::session::Effort;
 

@@ -3,13 +3,15 @@
 mod claims;
 mod structures;
 mod synthetic;
-
-use strandline_sim::Description;
+mod systems;
 
 use crate::claim::Claim;
-use crate::measurements::{Key, Measurements, Spread};
-use crate::paper::{ClaimSpec, FigureSpec, Finding, Paper, Venue};
-use crate::session::{Error, Session};
+use crate::error::Error;
+use crate::finding::Finding;
+use crate::measurements::Measurements;
+use crate::paper::{ClaimSpec, FigureSpec, Paper};
+use crate::session::Session;
+use crate::venue::Venue;
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -26,7 +28,7 @@ pub static PAPER: Paper = Paper {
     figures: &FIGURES,
     claims: &CLAIMS,
     natively: false,
-    machine: Some("wrap"),
+    machine: Some(systems::MACHINE),
 };
 
 static FIGURES: [FigureSpec; 3] = [
@@ -87,34 +89,3 @@ static CLAIMS: [ClaimSpec; 14] = [
     claim("W13", structures::BY_CACHE, claims::w13),
     claim("W14", synthetic::FIGURE, claims::w14),
 ];
-
-/// The systems: name in series, the paper's name.
-const SYSTEMS: [(&str, &str); 3] =
-    [("non-transactional", "non-transactional"), ("undo-log", "undo log"), ("wrap", "WrAP")];
-
-/// The paper's machine with some values replaced.
-fn machine(session: &Session, overrides: &[String]) -> Result<Description, Error> {
-    session.machine_of(&PAPER, overrides)
-}
-
-/// A number of a figure.
-fn number(
-    all: &Measurements,
-    figure: &str,
-    setting: &str,
-    system: &str,
-    quantity: &str,
-    x: &str,
-) -> Option<f64> {
-    all.median(Key { figure, setting, system, quantity }, x)
-}
-
-/// Adds a number to a figure.
-fn add(
-    into: &mut Measurements,
-    (figure, setting, system, quantity): (&str, &str, &str, &str),
-    x: impl ToString,
-    value: f64,
-) {
-    into.add(Key { figure, setting, system, quantity }, &x.to_string(), Spread::exactly(value));
-}

@@ -7,10 +7,11 @@ use strandline_sim::scheme::find;
 use strandline_sim::trace::{Grouping, Operations, operations};
 use strandline_workloads::{ALL, SchemeName, Sizes};
 
-use super::{SYSTEMS, add, machine, number};
+use super::systems::{SYSTEMS, add, machine, number};
+use crate::error::Error;
 use crate::measurements::{Measurements, Spread};
-use crate::paper::{Curve, Form, Panel};
-use crate::session::{Effort, Error, Session};
+use crate::panel::{Curve, Form, Panel};
+use crate::session::{Effort, Session};
 
 pub const BY_SIZE: &str = "fig8";
 pub const BY_CACHE: &str = "fig11";

@@ -8,10 +8,11 @@ use strandline_core::memory::{Event, Hosted, LINE_BYTES, Memory, PersistentAddre
 use strandline_sim::scheme::{Setup, find};
 use strandline_sim::{Contents, Description, Machine};
 
-use super::{SYSTEMS, add, machine, number};
+use super::systems::{SYSTEMS, add, machine, number};
+use crate::error::Error;
 use crate::measurements::{Measurements, Spread};
-use crate::paper::{Curve, Form, Panel};
-use crate::session::{Effort, Error, Session};
+use crate::panel::{Curve, Form, Panel};
+use crate::session::{Effort, Session};
 
 pub const FIGURE: &str = "fig6";
 /// Stores of the paper's trace (W14).

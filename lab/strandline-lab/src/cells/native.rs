@@ -7,67 +7,22 @@
 
 use std::path::PathBuf;
 
-use strandline_core::memory::WriteBackInstruction;
 use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{
     Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadKind,
 };
 
+use super::cell::{ABORTS, BY_LINE, Cell, THROUGHPUT};
+use crate::error::Error;
 use crate::measurements::{Key, Measurements};
-use crate::session::{Error, Pace, Session};
-use crate::simulated;
-
-/// Transactions per second of processor time. Each persistence in bulk is charged the emulated latency once: the paper adds it
-/// to "each memory flush operation", and its `wbinvd` is one.
-pub const THROUGHPUT: &str = "tx/s";
-/// The same as it ran: bulk persistence, which writes back line by line here, was charged for each line.
-pub const BY_LINE: &str = "tx/s, bulk persistence charged by line";
-/// Attempts that met a conflict, of all.
-pub const ABORTS: &str = "abort ratio";
+use crate::session::{Pace, Session};
 
 /// Logs in a pool: enough for any number of threads that is measured.
 const LOGS: u64 = 8;
 /// Warm-ups that NP makes on a pool that was just opened.
 const MAPPING: u32 = 3;
 
-/// One point of a figure.
-#[derive(Clone, Debug)]
-pub struct Cell {
-    /// The series' setting.
-    pub setting: String,
-    /// The figure's parameter.
-    pub x: String,
-    /// The scheme's name in `strandline list`.
-    pub system: &'static str,
-    /// The workload that runs.
-    pub workload: WorkloadKind,
-    /// The workload's sizes.
-    pub sizes: Sizes,
-    /// Bytes in each log.
-    pub log_bytes: u64,
-    /// Threads that run transactions.
-    pub threads: u64,
-    /// Nanoseconds added to each line written back.
-    pub latency_ns: u64,
-    /// The instruction that writes lines back.
-    pub instruction: WriteBackInstruction,
-    /// The share of the time that threads are idle.
-    pub idle_percent: u64,
-}
-
 impl Cell {
-    /// How many measurements these cells take.
-    pub fn steps(figure: &str, cells: &[Self], session: &Session) -> u64 {
-        Self::here(cells, session).count() as u64 * session.repetitions(figure).count() as u64
-            + simulated::steps(figure, cells, session)
-    }
-
-    /// Those that are measured here: threads that share a core would measure the scheduler.
-    fn here<'a>(cells: &'a [Self], session: &Session) -> impl Iterator<Item = &'a Self> {
-        let cores = if session.natively { session.cores } else { 0 };
-        cells.iter().filter(move |cell| cell.threads <= cores)
-    }
-
     fn pool(&self) -> (WorkloadKind, Sizes, u64) {
         // How many operations a transaction has does not change what it works on.
         (self.workload, Sizes { operations: 1, ..self.sizes }, self.log_bytes)
@@ -138,6 +93,17 @@ impl Cell {
     }
 }
 
+/// Those that are measured here: threads that share a core would measure the scheduler.
+fn here<'a>(cells: &'a [Cell], session: &Session) -> impl Iterator<Item = &'a Cell> {
+    let cores = if session.natively { session.cores } else { 0 };
+    cells.iter().filter(move |cell| cell.threads <= cores)
+}
+
+/// How many measurements these cells take.
+pub fn steps(figure: &str, cells: &[Cell], session: &Session) -> u64 {
+    here(cells, session).count() as u64 * session.repetitions(figure).count() as u64
+}
+
 /// The rate of a run in which each persistence in bulk had been charged the emulated latency once, and not for each of its lines.
 /// The waiting is busy and serial, so that what was too much can be taken off.
 fn charged_once(row: &Row, latency_ns: u64) -> f64 {
@@ -161,9 +127,8 @@ pub fn measure(
     cells: &[Cell],
     into: &mut Measurements,
 ) -> Result<(), Error> {
-    simulated::measure(session, figure, cells, into)?;
     let place = session.place()?;
-    let cells: Vec<Cell> = Cell::here(cells, session).cloned().collect();
+    let cells: Vec<Cell> = here(cells, session).cloned().collect();
     for group in cells.chunk_by(|a, b| a.workload == b.workload) {
         let mut pools = Vec::new();
         for cell in group {

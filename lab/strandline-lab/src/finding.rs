@@ -1,0 +1,265 @@
+//! What a run found about a claim: the numbers, the verdict, and what led to it.
+
+use crate::claim::{Claim, readable};
+use crate::verdict::{self, Baseline, Verdict};
+
+/// What was measured for a claim.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(untagged)]
+pub enum Measured {
+    /// Numbers, as the claim lists them; `None` where one was not measured.
+    Numbers(Vec<Option<f64>>),
+    /// Numbers by what they are, where they are more than the claim's.
+    Named(Vec<(String, Option<f64>)>),
+}
+
+impl Measured {
+    /// The numbers in a line, without their names.
+    pub fn in_short(&self) -> String {
+        let number = |number: Option<f64>| number.map_or("–".into(), readable);
+        let texts: Vec<String> = match self {
+            Self::Numbers(numbers) => numbers.iter().copied().map(number).collect(),
+            Self::Named(numbers) => numbers.iter().map(|(_, value)| number(*value)).collect(),
+        };
+        if texts.is_empty() { "–".into() } else { texts.join(", ") }
+    }
+}
+
+/// An order that a trend states, and whether it is true of the medians.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Order {
+    /// The order, in words.
+    pub order: String,
+    /// Whether it is true; `None` if it could not be measured.
+    pub holds: Option<bool>,
+}
+
+/// The same numbers under another setting: shown beside the claim's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    /// The setting that differs from that of the claim.
+    pub setting: String,
+    /// The numbers, as in [`Finding::measured`].
+    pub measured: Measured,
+    /// What the verdict would be with these numbers, where numbers decide it.
+    pub verdict: Option<Verdict>,
+}
+
+/// What a claim would be at another value of an open parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct At {
+    /// The key of the machine's description.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// The claim's numbers there.
+    pub measured: Measured,
+    /// And its verdict.
+    pub verdict: Verdict,
+}
+
+/// A claim's verdict, with what led to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What was measured.
+    pub measured: Measured,
+    /// Whether the claim holds by that.
+    pub verdict: Verdict,
+    /// Whether it was measured natively while other programs ran.
+    pub noisy: bool,
+    /// The orders that a trend states, each with whether it holds.
+    pub orders: Vec<Order>,
+    /// The same numbers under other settings, which are shown and not judged.
+    pub beside: Vec<Beside>,
+    /// What it would be at other values of open parameters, in the order in which they were varied.
+    pub interval: Vec<At>,
+    /// How it was measured and judged.
+    pub method: String,
+    /// What else is known: reasons, limits.
+    pub notes: Vec<String>,
+}
+
+impl Finding {
+    fn new(measured: Measured, verdict: Verdict, method: impl Into<String>) -> Self {
+        Self {
+            measured,
+            verdict,
+            noisy: false,
+            orders: Vec::new(),
+            beside: Vec::new(),
+            interval: Vec::new(),
+            method: method.into(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// A headline, against the claim's numbers.
+    pub fn headline(
+        claim: &Claim,
+        measured: Vec<Option<f64>>,
+        baseline: Baseline,
+        method: impl Into<String>,
+    ) -> Self {
+        let verdict = verdict::headline(&measured, claim.value.numbers(), baseline);
+        Self::new(Measured::Numbers(measured), verdict, method)
+    }
+
+    /// An exact claim, against the claim's numbers.
+    pub fn exact(claim: &Claim, measured: Vec<Option<f64>>, method: impl Into<String>) -> Self {
+        let verdict = verdict::exact(&measured, claim.value.numbers());
+        Self::new(Measured::Numbers(measured), verdict, method)
+    }
+
+    /// A trend: its orders decide, its numbers are shown. Zeros are in no order.
+    pub fn trend(
+        measured: Vec<(String, Option<f64>)>,
+        mut orders: Vec<Order>,
+        method: impl Into<String>,
+    ) -> Self {
+        if verdict::is_all_zero(measured.iter().map(|(_, number)| *number)) {
+            orders.iter_mut().for_each(|order| order.holds = None);
+        }
+        let verdict = verdict::trend(&orders.iter().map(|order| order.holds).collect::<Vec<_>>());
+        Self { orders, ..Self::new(Measured::Named(measured), verdict, method) }
+    }
+
+    /// A claim that was not run.
+    pub fn not_run(why: impl Into<String>) -> Self {
+        Self::new(Measured::Numbers(Vec::new()), Verdict::NotRun, why)
+    }
+
+    /// What was found in a few words: how many of a trend's orders are true, the numbers of other claims.
+    pub fn in_short(&self) -> String {
+        match &self.measured {
+            Measured::Named(_) if !self.orders.is_empty() => {
+                let known = self.orders.iter().filter(|order| order.holds.is_some()).count();
+                let holding = self.orders.iter().filter(|order| order.holds == Some(true)).count();
+                let unknown = self.orders.len() - known;
+                let rest = if unknown == 0 { String::new() } else { format!(", {unknown} not measured") };
+                format!("{holding} of {} orders{rest}", self.orders.len())
+            }
+            measured => measured.in_short(),
+        }
+    }
+
+    /// The verdict, and whether other programs ran meanwhile.
+    pub fn verdict_in_short(&self) -> String {
+        let noisy = if self.noisy && self.verdict != Verdict::Noisy { ", noisy" } else { "" };
+        format!("{}{noisy}", self.verdict.name())
+    }
+
+    /// Whether the claim is contradicted by what no other program has disturbed.
+    pub fn is_contradicted(&self) -> bool {
+        self.verdict == Verdict::Contradicts && !self.noisy
+    }
+
+    /// With a note.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// A claim that the paper's own numbers exclude, for this reason, whatever was found.
+    #[must_use]
+    pub fn inconsistent(mut self, because: impl Into<String>) -> Self {
+        if self.verdict != Verdict::NotRun {
+            let alone = Beside {
+                setting: "judged by itself".into(),
+                measured: self.measured.clone(),
+                verdict: Some(self.verdict),
+            };
+            self.beside.insert(0, alone);
+            self.verdict = Verdict::Inconsistent;
+        }
+        self.notes.insert(0, because.into());
+        self
+    }
+
+    /// Measured natively while other programs took so many processors.
+    #[must_use]
+    pub fn beside_others(mut self, others: f64) -> Self {
+        self.noisy = true;
+        self.note(format!(
+            "Other programs took {} processors meanwhile. Processor time does not show what they do to shared caches and memory: \
+             measure again on a machine that does nothing else.",
+            readable(others)
+        ))
+    }
+
+    /// Decided by the spread of the repetitions, by these verdicts of other draws of them.
+    #[must_use]
+    pub fn decided_by_noise(mut self, draws: &[Verdict]) -> Self {
+        let (setting, measured) = ("by the medians".into(), self.measured.clone());
+        self.beside.insert(0, Beside { setting, measured, verdict: Some(self.verdict) });
+        self.verdict = Verdict::Noisy;
+        let count = |verdict: Verdict| draws.iter().filter(|&&drawn| drawn == verdict).count();
+        let counts = Verdict::ALL.into_iter().map(|verdict| (verdict.name(), count(verdict)));
+        let counts: Vec<_> =
+            counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
+        self.note(format!(
+            "The spread of the repetitions decides: of {} draws of them {}.",
+            draws.len(),
+            counts.join(", ")
+        ))
+    }
+
+    /// A claim whose place was not run, for this reason: what was found elsewhere stands beside.
+    #[must_use]
+    pub fn elsewhere(mut self, why: impl Into<String>) -> Self {
+        if self.verdict != Verdict::NotRun {
+            let measured = std::mem::replace(&mut self.measured, Measured::Numbers(Vec::new()));
+            let setting = "on the machine chosen".into();
+            self.beside.insert(0, Beside { setting, measured, verdict: Some(self.verdict) });
+        }
+        self.orders.clear();
+        self.verdict = Verdict::NotRun;
+        self.notes.insert(0, why.into());
+        self
+    }
+
+    /// A claim by which a parameter was chosen.
+    #[must_use]
+    pub fn calibrated(mut self) -> Self {
+        if self.verdict != Verdict::NotRun {
+            self.verdict = Verdict::Calibrated;
+        }
+        self
+    }
+
+    /// For which values of each varied parameter the claim holds.
+    pub fn holds_for(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
+        for at in &self.interval {
+            let values = match keys.iter_mut().position(|(key, _)| *key == at.key) {
+                Some(index) => &mut keys[index].1,
+                None => {
+                    keys.push((&at.key, Vec::new()));
+                    &mut keys.last_mut().expect("one was added").1
+                }
+            };
+            if at.verdict == Verdict::Holds {
+                values.push(&at.value);
+            }
+        }
+        keys
+    }
+
+    /// With numbers of another setting, if there are any.
+    #[must_use]
+    pub fn beside(
+        mut self,
+        setting: impl Into<String>,
+        measured: Measured,
+        verdict: Option<Verdict>,
+    ) -> Self {
+        let any = match &measured {
+            Measured::Numbers(numbers) => numbers.iter().any(Option::is_some),
+            Measured::Named(numbers) => numbers.iter().any(|(_, number)| number.is_some()),
+        };
+        if any {
+            self.beside.push(Beside { setting: setting.into(), measured, verdict });
+        }
+        self
+    }
+}

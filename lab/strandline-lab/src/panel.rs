@@ -1,0 +1,55 @@
+//! What a figure is drawn from: panels of bars or lines.
+
+use crate::measurements::Spread;
+
+/// How a panel is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Groups of bars.
+    Bars,
+    /// Lines over a parameter.
+    Lines,
+}
+
+/// One plot of a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    /// What the figure shows, in a few words.
+    pub title: String,
+    /// Bars or lines.
+    pub form: Form,
+    /// The name of the parameter on the horizontal axis.
+    pub x_label: String,
+    /// The name of the quantity on the vertical axis, with its unit.
+    pub y_label: String,
+    /// The parameter's values, evenly spaced as in the paper.
+    pub x: Vec<String>,
+    /// The measured systems, a curve or a colour of bars each.
+    pub curves: Vec<Curve>,
+    /// The numbers that the paper states, drawn as marks.
+    pub marks: Vec<Mark>,
+}
+
+/// One system's values in a panel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// The name of the system that it shows.
+    pub name: String,
+    /// Which colour it has: the same in all panels of a paper.
+    pub colour: usize,
+    /// A value for each of the panel's x.
+    pub values: Vec<Option<Spread>>,
+}
+
+/// A number of the paper, drawn where it belongs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// The curve it belongs to; `None` for all.
+    pub curve: Option<String>,
+    /// The x it belongs to.
+    pub x: String,
+    /// The number that the paper states.
+    pub value: f64,
+    /// The paper's smallest and largest value, where it gives a range.
+    pub range: Option<(f64, f64)>,
+}

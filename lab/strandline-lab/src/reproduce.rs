@@ -1,0 +1,420 @@
+//! Reproducing a paper: its figures are measured, and its claims judged as soon as theirs is.
+
+use std::time::Instant;
+
+use indicatif::ProgressBar;
+
+use crate::claim::Claim;
+use crate::error::Error;
+use crate::finding::{At, Finding};
+use crate::measurements::Measurements;
+use crate::noise::{self, Watch, own_processor_time};
+use crate::paper::{ClaimSpec, FigureSpec, Paper};
+use crate::session::{Effort, Pace, Session};
+use crate::settings::{Settings, Simulation};
+use crate::venue::Site;
+use crate::verdict::Verdict;
+
+/// The name of the machine that a paper's figures run on.
+fn own_machine(paper: &Paper) -> Result<&'static str, Error> {
+    paper.machine.ok_or_else(|| {
+        Error::Usage(format!("{} has no machine of its own whose keys could be varied", paper.name))
+    })
+}
+
+impl Session {
+    /// Begins a run.
+    fn begin(paper: &Paper, settings: &Settings, progress: &ProgressBar) -> Result<Self, Error> {
+        for id in &settings.claims {
+            if paper.claim(id).is_none() {
+                let ids: Vec<_> = paper.claims.iter().map(|claim| claim.id).collect();
+                return Err(Error::Usage(format!(
+                    "{} has no claim {id:?}; choose from {}",
+                    paper.name,
+                    ids.join(", ")
+                )));
+            }
+        }
+        let mut session = Self {
+            effort: settings.effort,
+            seed: settings.seed,
+            transactions: settings.transactions,
+            machine: None,
+            natively: paper.natively,
+            round: 0,
+            judged: paper.judged(),
+            overrides: Vec::new(),
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+            registry: settings.registry,
+            progress: progress.clone(),
+        };
+        session.machine = match &settings.simulation {
+            Simulation::On(_) if !paper.natively => {
+                return Err(Error::Usage(format!(
+                    "{} has no figures of software schemes that a machine could be chosen for: leave --machine out",
+                    paper.name
+                )));
+            }
+            Simulation::On(machine) => Some((**machine).clone()),
+            Simulation::Papers if paper.natively => Some(session.load(own_machine(paper)?, &[])?),
+            Simulation::Papers | Simulation::Nothing => None,
+        };
+        Ok(session)
+    }
+
+    /// Measurements that figures take.
+    fn steps(&self, figures: &[&FigureSpec]) -> u64 {
+        figures.iter().map(|figure| (figure.steps)(self)).sum()
+    }
+
+    /// Measures a figure; how many processors other programs took meanwhile, where the system says so.
+    fn measure(
+        &self,
+        figure: &FigureSpec,
+        note: &str,
+        into: &mut Measurements,
+    ) -> Result<Option<f64>, Error> {
+        self.progress.set_message(format!("{}: {}{note}", figure.number, figure.title));
+        let watch = Watch::begin();
+        (figure.run)(self, into)?;
+        Ok(watch.others())
+    }
+
+    /// Judges claims by what was measured.
+    fn judge(
+        &self,
+        claims: &[(&'static Claim, &'static ClaimSpec)],
+        all: &Measurements,
+    ) -> Result<Vec<Judged>, Error> {
+        let one = |&(claim, spec): &(&'static Claim, &'static ClaimSpec)| {
+            let judge = |all: &Measurements| (spec.judge)(claim, self, all);
+            let finding = judge(all)?;
+            let is_by_time = spec.venue.site == Site::Native && self.effort != Effort::Trial;
+            let draws = if is_by_time && finding.verdict != Verdict::NotRun {
+                noise::redrawn(all, self.seed, |all| Ok(judge(all)?.verdict))?
+            } else {
+                Vec::new()
+            };
+            Ok(Judged { claim, spec, finding, draws })
+        };
+        claims.iter().map(one).collect()
+    }
+
+    /// Measures a figure and judges its claims, and measures it again while noise decides one of them.
+    fn until_decided(
+        &self,
+        figure: &FigureSpec,
+        claims: &[(&'static Claim, &'static ClaimSpec)],
+        measurements: &mut Measurements,
+    ) -> Result<Vec<(&'static Claim, Finding)>, Error> {
+        let mut most = self.measure(figure, "", measurements)?;
+        let mut judged = self.judge(claims, measurements)?;
+        for round in 1..noise::ROUNDS {
+            if !judged.iter().any(Judged::is_undecided) {
+                break;
+            }
+            let again = Self { machine: None, round, ..self.clone() };
+            self.progress.inc_length((figure.steps)(&again));
+            most = most.into_iter().chain(again.measure(figure, ", again", measurements)?).reduce(f64::max);
+            judged = self.judge(claims, measurements)?;
+        }
+        Ok(judged.into_iter().map(|judged| judged.finding(most)).collect())
+    }
+
+    /// What has to be run for a claim, if this session does not run it.
+    fn missing(&self, paper: &Paper, spec: &ClaimSpec) -> Option<String> {
+        if !paper.natively {
+            return None;
+        }
+        let is_here = match spec.venue.site {
+            Site::Code => true,
+            Site::Native => self.natively,
+            Site::Simulated => self.machine.as_ref().map(|machine| &*machine.name) == paper.machine,
+        };
+        (!is_here).then(|| match spec.venue.site {
+            Site::Simulated => format!(
+                "Judged on the simulated {}, which was not run: `strandline reproduce {} --claim {}`, without --machine, \
+                 runs it.",
+                paper.machine.unwrap_or("machine"),
+                paper.name,
+                spec.id
+            ),
+            Site::Code | Site::Native => "Judged natively, which was not run.".to_owned(),
+        })
+    }
+}
+
+/// What a run found about one paper.
+#[derive(Debug)]
+pub struct Evaluation {
+    /// The paper.
+    pub paper: &'static Paper,
+    /// The figures that were measured.
+    pub figures: Vec<&'static FigureSpec>,
+    /// What they are drawn from.
+    pub measurements: Measurements,
+    /// The claims with their findings.
+    pub rows: Vec<(&'static Claim, Finding)>,
+    /// How it was measured.
+    pub effort: Effort,
+    /// Length and number of the measurements.
+    pub pace: Pace,
+    /// The seed of all random numbers.
+    pub seed: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Processor time that it took.
+    pub processor_seconds: f64,
+    /// Processor time that each figure took, with what was repeated, in seconds; by its id.
+    pub of_figures: Vec<(&'static str, f64)>,
+    /// Whether this is all that there will be.
+    pub finished: bool,
+}
+
+impl Evaluation {
+    /// Adds findings, in the order of the paper's claims.
+    fn add(&mut self, rows: impl IntoIterator<Item = (&'static Claim, Finding)>) {
+        self.rows.extend(rows);
+        let paper = self.paper;
+        self.rows.sort_by_key(|(claim, _)| paper.data().position(|other| other.id == claim.id));
+    }
+}
+
+/// A claim, judged by the medians of what was measured and by other draws of its repetitions.
+struct Judged {
+    claim: &'static Claim,
+    spec: &'static ClaimSpec,
+    finding: Finding,
+    /// None where time does not decide.
+    draws: Vec<Verdict>,
+}
+
+impl Judged {
+    fn is_undecided(&self) -> bool {
+        noise::decides(self.finding.verdict, &self.draws)
+    }
+
+    /// The claim with what was found, and with what disturbed it: other programs took so many processors while its figure was
+    /// measured.
+    fn finding(self, others: Option<f64>) -> (&'static Claim, Finding) {
+        let is_undecided = self.is_undecided();
+        let Self { claim, spec, mut finding, draws } = self;
+        if is_undecided {
+            finding = finding.decided_by_noise(&draws);
+        }
+        if let Some(others) =
+            others.filter(|&others| spec.venue.site == Site::Native && noise::is_loaded(others))
+        {
+            finding = finding.beside_others(others);
+        }
+        (claim, finding)
+    }
+}
+
+/// Measures a paper's figures and judges its claims.
+///
+/// # Errors
+/// A claim's id is unknown; a pool cannot be created; a transaction failed.
+pub fn reproduce(
+    paper: &'static Paper,
+    settings: &Settings,
+    progress: &ProgressBar,
+) -> Result<Evaluation, Error> {
+    reproduce_with(paper, settings, progress, |_| Ok::<_, Error>(()))
+}
+
+/// As [`reproduce`]; `so_far` is shown what is known after each figure, of which the claims are judged as soon as it is measured.
+///
+/// # Errors
+/// As there, and what `so_far` says.
+pub fn reproduce_with<E: From<Error>>(
+    paper: &'static Paper,
+    settings: &Settings,
+    progress: &ProgressBar,
+    mut so_far: impl FnMut(&Evaluation) -> Result<(), E>,
+) -> Result<Evaluation, E> {
+    let (since, processor_since) = (Instant::now(), own_processor_time());
+    let session = Session::begin(paper, settings, progress)?;
+    let chosen = |id: &str| settings.claims.is_empty() || settings.claims.iter().any(|claim| claim == id);
+    let needed = |figure: &FigureSpec| {
+        settings.claims.is_empty()
+            || paper.claims.iter().any(|claim| chosen(claim.id) && claim.figure == Some(figure.id))
+    };
+    let figures: Vec<_> = paper.figures.iter().filter(|figure| needed(figure)).collect();
+    let varied: Vec<(&str, &str)> = settings
+        .intervals
+        .iter()
+        .flat_map(|interval| interval.values.iter().map(|value| (interval.key.as_str(), value.as_str())))
+        .collect();
+    if !varied.is_empty() && paper.natively && !matches!(settings.simulation, Simulation::Papers) {
+        return Err(Error::Usage("intervals are of the paper's machine: leave --machine out".into()).into());
+    }
+    // What depends on the machine that is varied, and on nothing else.
+    let is_varied = |claim: &ClaimSpec| claim.venue.site == Site::Simulated;
+    let at = |key: &str, value: &str| {
+        let overrides = vec![format!("{key}={value}")];
+        let machine = session.load(own_machine(paper)?, &overrides)?;
+        let machine = paper.natively.then_some(machine);
+        Ok::<_, Error>(Session { overrides, machine, natively: false, ..session.clone() })
+    };
+    // Better to fail before measuring.
+    let varied: Vec<_> = varied
+        .into_iter()
+        .map(|(key, value)| Ok((key, value, at(key, value)?)))
+        .collect::<Result<_, Error>>()?;
+    let again: Vec<_> = figures
+        .iter()
+        .filter(|figure| paper.claims.iter().any(|c| is_varied(c) && c.figure == Some(figure.id)))
+        .copied()
+        .collect();
+    progress.set_position(0);
+    let of_varied = varied.iter().map(|(_, _, session)| session.steps(&again)).sum::<u64>();
+    progress.set_length(session.steps(&figures) + of_varied);
+
+    let claims: Vec<_> = paper
+        .data()
+        .filter(|claim| chosen(&claim.id))
+        .filter_map(|claim| Some((claim, paper.claim(&claim.id)?)))
+        .collect();
+    let of_figure = |figure: Option<&str>| -> Vec<_> {
+        claims.iter().filter(|(_, spec)| spec.figure == figure).copied().collect()
+    };
+    let mut evaluation = Evaluation {
+        paper,
+        figures: Vec::new(),
+        measurements: Measurements::default(),
+        rows: Vec::new(),
+        effort: session.effort,
+        pace: session.pace(),
+        seed: session.seed,
+        seconds: 0.0,
+        processor_seconds: 0.0,
+        of_figures: Vec::new(),
+        finished: false,
+    };
+    let mut show = |evaluation: &mut Evaluation| {
+        evaluation.seconds = since.elapsed().as_secs_f64();
+        evaluation.processor_seconds = (own_processor_time() - processor_since).as_secs_f64();
+        so_far(evaluation)
+    };
+    let of_the_code = session.judge(&of_figure(None), &evaluation.measurements)?;
+    evaluation.add(of_the_code.into_iter().map(|judged| judged.finding(None)));
+    for figure in figures {
+        let processor_since = own_processor_time();
+        let rows =
+            session.until_decided(figure, &of_figure(Some(figure.id)), &mut evaluation.measurements)?;
+        let missing = |(claim, finding): (&'static Claim, Finding)| {
+            let missing = paper.claim(&claim.id).and_then(|spec| session.missing(paper, spec));
+            (claim, missing.into_iter().fold(finding, Finding::elsewhere))
+        };
+        evaluation.add(rows.into_iter().map(missing));
+        evaluation.figures.push(figure);
+        let took = (own_processor_time() - processor_since).as_secs_f64();
+        evaluation.of_figures.push((figure.id, took));
+        show(&mut evaluation)?;
+    }
+    for (key, value, session) in &varied {
+        let mut measurements = Measurements::default();
+        for figure in &again {
+            session.measure(figure, &format!(", {key} = {value}"), &mut measurements)?;
+        }
+        for ((_, finding), (claim, spec)) in evaluation.rows.iter_mut().zip(&claims) {
+            if is_varied(spec) {
+                let Finding { measured, verdict, .. } = (spec.judge)(claim, session, &measurements)?;
+                let (key, value) = ((*key).into(), (*value).into());
+                finding.interval.push(At { key, value, measured, verdict });
+            }
+        }
+        show(&mut evaluation)?;
+    }
+    evaluation.finished = true;
+    show(&mut evaluation)?;
+    Ok(evaluation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strandline_sim::Registry;
+
+    use crate::measurements::Key;
+    use crate::venue::Venue;
+    use crate::verdict::Baseline;
+
+    const KEY: Key = Key { figure: "f", setting: "s", system: "a", quantity: "q" };
+
+    /// A paper whose one native figure has these repetitions in each round, and whose claim is B2: 1.863.
+    macro_rules! paper {
+        ($rounds:expr) => {{
+            static FIGURES: [FigureSpec; 1] = [FigureSpec {
+                id: "f",
+                number: "1",
+                title: "",
+                method: "",
+                steps: |session| session.pace().repetitions,
+                run: |session, into| {
+                    const ROUNDS: &[[f64; 3]] = $rounds;
+                    let repetitions = ROUNDS[session.round as usize];
+                    into.add_repetitions(KEY, "1", &repetitions);
+                    session.progress.inc(repetitions.len() as u64);
+                    Ok(())
+                },
+                draw: |_| Vec::new(),
+            }];
+            static CLAIMS: [ClaimSpec; 1] = [ClaimSpec {
+                id: "B2",
+                figure: Some("f"),
+                venue: Venue { site: Site::Native, because: "It is a test." },
+                judge: |claim, _, all| {
+                    Ok(Finding::headline(claim, vec![all.median(KEY, "1")], Baseline::One, ""))
+                },
+            }];
+            static PAPER: Paper = Paper {
+                name: "fake",
+                letter: 'B',
+                title: "",
+                citation: "",
+                page: "",
+                setting: "",
+                figures: &FIGURES,
+                claims: &CLAIMS,
+                natively: true,
+                machine: None,
+            };
+            let settings = Settings {
+                effort: Effort::Quick,
+                seed: 1,
+                claims: Vec::new(),
+                transactions: None,
+                simulation: Simulation::Nothing,
+                intervals: Vec::new(),
+                registry: Registry::default(),
+            };
+            let progress = ProgressBar::hidden();
+            let mut evaluation = reproduce(&PAPER, &settings, &progress).unwrap();
+            assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
+            evaluation.rows.remove(0).1
+        }};
+    }
+
+    #[test]
+    fn what_is_far_from_turning_is_measured_once() {
+        assert_eq!(paper!(&[[1.85, 1.86, 1.87]]).verdict, Verdict::Holds);
+    }
+
+    #[test]
+    fn what_the_spread_decides_is_measured_again() {
+        // 1.677 is the least that holds.
+        let finding = paper!(&[[1.65, 1.7, 1.75], [1.79, 1.8, 1.81]]);
+        assert_eq!(finding.verdict, Verdict::Holds);
+        assert_eq!(finding.in_short(), "1.77", "of six repetitions");
+    }
+
+    #[test]
+    fn what_more_repetitions_do_not_decide_is_noisy() {
+        let finding = paper!(&[[1.6, 1.68, 1.75]; 3]);
+        assert_eq!(finding.verdict, Verdict::Noisy);
+        assert_eq!(finding.beside[0].verdict, Some(Verdict::Holds), "by the medians");
+        assert!(finding.notes[0].contains("100 draws") && finding.notes[0].contains("short"), "{finding:?}");
+    }
+}

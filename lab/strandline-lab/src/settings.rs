@@ -1,0 +1,65 @@
+//! What a run is asked for.
+
+use strandline_sim::{Description, Registry};
+
+use crate::session::Effort;
+
+/// Which machine is simulated where a paper's figures are measured natively too.
+#[derive(Clone, Debug, Default)]
+pub enum Simulation {
+    /// The paper's.
+    #[default]
+    Papers,
+    /// Another one. What the paper's has to judge is not judged then.
+    On(Box<Description>),
+    /// None.
+    Nothing,
+}
+
+/// What to reproduce, and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How much is measured: in full, or quickly.
+    pub effort: Effort,
+    /// Seeds the workloads' random numbers.
+    pub seed: u64,
+    /// Only these claims, and the figures that they need; none for all.
+    pub claims: Vec<String>,
+    /// Transactions to record where figures count recorded ones, instead of what the effort says.
+    pub transactions: Option<u64>,
+    /// What is simulated beside native measurements.
+    pub simulation: Simulation,
+    /// Open parameters of the papers' machines, which are varied: for which values do claims hold?
+    pub intervals: Vec<Interval>,
+    /// The schemes and workloads that are compared beyond the papers.
+    pub registry: Registry,
+}
+
+/// A key of a machine's description, and values for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The key in full, as in `persistence.write_back_completes`.
+    pub key: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
+impl std::str::FromStr for Interval {
+    type Err = String;
+
+    /// `KEY=v1,v2,…`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, values) = text.split_once('=').ok_or("expected KEY=VALUE,VALUE,…")?;
+        let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+        if key.trim().is_empty() || values.iter().any(String::is_empty) {
+            return Err("expected KEY=VALUE,VALUE,…".into());
+        }
+        Ok(Self { key: key.trim().to_owned(), values })
+    }
+}
+
+impl std::fmt::Display for Interval {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.key, self.values.join(","))
+    }
+}
