@@ -99,6 +99,8 @@ pub struct Machine {
 
 struct State {
     caches: Hierarchy,
+    /// The hardware scheme, if there is one: beside the caches, and called through a port by them, by itself by the machine.
+    scheme: Option<Box<dyn HardwareScheme>>,
     cores: Vec<Core>,
     description: Description,
     volatile_line: u32,
@@ -167,10 +169,10 @@ impl Machine {
         let reserved = scheme.as_ref().map_or(0, |scheme| scheme.reserved_bytes());
         let memory = MemorySide::new(description, persistent, reserved, volatile_bytes, regions);
         let volatile_line = memory.persistent_lines();
-        let mut caches = Hierarchy::new(description, memory);
-        caches.scheme = scheme;
+        let caches = Hierarchy::new(description, memory);
         let state = State {
             caches,
+            scheme,
             cores: (0..description.cores.count).map(|_| Core::new(description)).collect(),
             description: description.clone(),
             volatile_line,
@@ -338,7 +340,7 @@ impl Machine {
         state.accesses_before += state.statistics().accesses;
         state.caches.reset_statistics();
         state.cores.iter_mut().for_each(Core::reset_statistics);
-        if let Some(scheme) = &mut state.caches.scheme {
+        if let Some(scheme) = &mut state.scheme {
             scheme.reset_statistics();
         }
     }
@@ -358,7 +360,7 @@ impl Machine {
 
     /// Whether the hardware scheme still has work to do for what a thread has committed.
     pub fn is_busy(&self, thread: usize) -> bool {
-        self.state.borrow().caches.scheme.as_ref().is_some_and(|scheme| scheme.is_busy(thread))
+        self.state.borrow().scheme.as_ref().is_some_and(|scheme| scheme.is_busy(thread))
     }
 
     /// A thread's time, in cycles.
@@ -379,7 +381,7 @@ impl Machine {
 
     /// What of the hardware scheme's work was not reached since then.
     pub fn unreached(&self) -> Vec<String> {
-        self.state.borrow().caches.scheme.as_ref().map_or(Vec::new(), |scheme| scheme.unreached())
+        self.state.borrow().scheme.as_ref().map_or(Vec::new(), |scheme| scheme.unreached())
     }
 
     /// The newest value of a pool word, wherever it is. For tests and oracles, past all timing.
@@ -412,7 +414,7 @@ impl Machine {
 impl State {
     /// The newest words of a line, wherever they are but in a store queue.
     fn newest(&self, line: u32) -> Line {
-        let copy = || self.caches.scheme.as_ref().and_then(|scheme| scheme.copy(line));
+        let copy = || self.scheme.as_ref().and_then(|scheme| scheme.copy(line));
         let cached = self.caches.newest(line).or_else(|| self.caches.clean_copy(line)).or_else(copy);
         cached.unwrap_or_else(|| self.caches.memory.newest(line))
     }
@@ -530,7 +532,7 @@ impl State {
     fn may_run(&mut self, core: usize) -> bool {
         let clock = self.cores[core].clock;
         // What the scheme has planned since the horizon was found.
-        let is_due = self.caches.scheme.as_ref().is_some_and(|scheme| scheme.next_event() <= clock);
+        let is_due = self.scheme.as_ref().is_some_and(|scheme| scheme.next_event() <= clock);
         if clock < self.horizon && !is_due {
             self.seen_from = clock + 1;
             return true;
@@ -562,7 +564,7 @@ impl State {
     #[inline]
     fn next_agent(&self) -> (Agent, u64) {
         let mut next = (Agent::Crash, self.crashes_at.front().copied().unwrap_or(u64::MAX));
-        if let Some(scheme) = &self.caches.scheme
+        if let Some(scheme) = &self.scheme
             && scheme.next_event() < next.1
         {
             next = (Agent::Scheme, scheme.next_event());
@@ -585,10 +587,9 @@ impl State {
             Agent::Stores(core) => self.issue_store(core, at),
             Agent::Timer(thread) => self.make_ready(thread, at, true),
             Agent::Scheme => {
-                if let Some(mut scheme) = self.caches.scheme.take() {
+                if let Some(scheme) = &mut self.scheme {
                     scheme.act(&mut self.caches, at);
-                    self.caches.scheme = Some(scheme);
-                    self.caches.settle_pending(at);
+                    self.caches.settle_pending(at, &mut self.scheme);
                 }
             }
             Agent::Crash => {
@@ -596,7 +597,7 @@ impl State {
                 let image = self.survivors(at);
                 let events = self.events.as_ref().map_or(0, Vec::len);
                 let notes = self.notes.as_ref().map_or(0, |notes| notes.list.len());
-                let acknowledged = self.caches.scheme.as_ref().and_then(|scheme| scheme.acknowledged(at));
+                let acknowledged = self.scheme.as_ref().and_then(|scheme| scheme.acknowledged(at));
                 let crash = Crash { at, image, events, notes, acknowledged };
                 match &mut self.on_crash {
                     Some(then) => then(crash),
@@ -632,9 +633,8 @@ impl State {
                 }
             }
         }
-        if let Some(mut scheme) = self.caches.scheme.take() {
+        if let Some(scheme) = &mut self.scheme {
             scheme.power_fails(&mut self.caches, &mut image, at);
-            self.caches.scheme = Some(scheme);
         }
         self.caches.memory.go_on(running);
         image
@@ -665,7 +665,7 @@ impl State {
             network: self.caches.network.statistics,
             channels: self.caches.memory.statistics(),
             traffic: self.caches.memory.traffic,
-            scheme: self.caches.scheme.as_ref().map(|scheme| scheme.statistics()).unwrap_or_default(),
+            scheme: self.scheme.as_ref().map(|scheme| scheme.statistics()).unwrap_or_default(),
         }
     }
 }

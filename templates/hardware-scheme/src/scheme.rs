@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use strandline_sim::cache::Hierarchy;
 use strandline_sim::controller::{Line, MemorySide};
 use strandline_sim::scheme::{
-    Boundary, Entry, HardwareScheme, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, exhausted,
+    Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Parameter, Reply, Setup, StoredWord, WayHome,
+    exhausted,
 };
 use strandline_sim::statistics::{Origin, Region};
 
@@ -146,6 +147,17 @@ impl Battery {
     }
 }
 
+impl MemoryPort for Battery {
+    fn read(&mut self, _: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        self.newest.get(&line).map(|(contents, _)| (now + 1, *contents))
+    }
+
+    fn way_home(&mut self, _: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
+        let is_held = self.newest.contains_key(&line) && !self.omits("held-back");
+        if is_held { WayHome::Taken(now) } else { WayHome::Home(now) }
+    }
+}
+
 impl HardwareScheme for Battery {
     fn name(&self) -> &'static str {
         BATTERY.name
@@ -201,15 +213,6 @@ impl HardwareScheme for Battery {
         *newest = contents;
         *places += usize::from(is_new);
         Reply::Go(now)
-    }
-
-    fn way_home(&mut self, _: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
-        let is_held = self.newest.contains_key(&line) && !self.omits("held-back");
-        if is_held { WayHome::Taken(now) } else { WayHome::Home(now) }
-    }
-
-    fn read(&mut self, _: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
-        self.newest.get(&line).map(|(contents, _)| (now + 1, *contents))
     }
 
     fn copy(&self, line: u32) -> Option<Line> {

@@ -12,10 +12,10 @@ use crate::controller::{Line, MemorySide};
 use crate::description::{Description, Inclusion};
 use crate::host::{list, prefetch};
 use crate::network::{Message, Network, Node};
-use crate::scheme::HardwareScheme;
 use crate::statistics::{CacheStatistics, LevelStatistics};
 
 use super::array::{CacheArray, DIRTY, EXCLUSIVE, Entry};
+use super::port::MemoryPort;
 use super::versions::Pending;
 
 /// Nobody may write the line.
@@ -28,6 +28,15 @@ pub(super) struct Directory {
     pub sharers: u64,
     /// The core that may write it.
     pub owner: u8,
+}
+
+/// A line that comes to the private caches of a core.
+pub(super) struct Incoming {
+    /// The flags that it starts with in the first level.
+    pub flags: u8,
+    pub data: Line,
+    /// When it is there.
+    pub at: u64,
 }
 
 /// The answer to an access.
@@ -55,8 +64,6 @@ pub struct Hierarchy {
     pub network: Network,
     /// Controllers and media.
     pub memory: MemorySide,
-    /// The hardware scheme, if there is one. It is taken out while one of its callbacks runs.
-    pub scheme: Option<Box<dyn HardwareScheme>>,
     /// What a scheme's running callback has asked for.
     pub(super) pending: Vec<Pending>,
     /// For each core, the line whose loss it waits for.
@@ -91,7 +98,6 @@ impl Hierarchy {
             directory: list(Directory { sharers: 0, owner: NOBODY }, memory.lines()),
             network: Network::new(machine),
             memory,
-            scheme: None,
             pending: Vec::new(),
             watched: vec![None; cores],
             lost: 0,
@@ -137,9 +143,17 @@ impl Hierarchy {
         &mut self.private[0][core]
     }
 
-    /// Brings a line into the first level of `core` at `at`, with the permission to write if `exclusive`.
+    /// Brings a line into the first level of `core` at `at`, with the permission to write if `exclusive`. What leaves the caches
+    /// for memory, or comes from there, passes `port`.
     #[inline]
-    pub fn access(&mut self, core: usize, line: u32, exclusive: bool, at: u64) -> Access {
+    pub fn access(
+        &mut self,
+        core: usize,
+        line: u32,
+        exclusive: bool,
+        at: u64,
+        port: &mut dyn MemoryPort,
+    ) -> Access {
         let after = at + self.latencies[0];
         let first = &mut self.private[0][core];
         if let Some(entry) = first.find(line) {
@@ -158,18 +172,25 @@ impl Hierarchy {
             return Access { entry, done };
         }
         first.statistics.misses += 1;
-        self.bring(core, line, exclusive, after)
+        self.bring(core, line, exclusive, after, port)
     }
 
     /// Brings a line that is not there. By itself, so that hits carry nothing of it.
     #[inline(never)]
-    fn bring(&mut self, core: usize, line: u32, exclusive: bool, after: u64) -> Access {
+    fn bring(
+        &mut self,
+        core: usize,
+        line: u32,
+        exclusive: bool,
+        after: u64,
+        port: &mut dyn MemoryPort,
+    ) -> Access {
         self.prefetch_sets(core, line);
         self.prefetch_entries(core, line);
-        let mut access = self.miss(core, line, exclusive, after);
+        let mut access = self.miss(core, line, exclusive, after, port);
         // A victim may have pushed the line itself out of a direct-mapped shared level, and so out of this one.
         while self.private[0][core].line(access.entry) != Some(line) {
-            access = self.miss(core, line, exclusive, access.done);
+            access = self.miss(core, line, exclusive, access.done, port);
         }
         access
     }
@@ -272,7 +293,14 @@ impl Hierarchy {
         (first, mshrs[first])
     }
 
-    fn miss(&mut self, core: usize, line: u32, exclusive: bool, at: u64) -> Access {
+    fn miss(
+        &mut self,
+        core: usize,
+        line: u32,
+        exclusive: bool,
+        at: u64,
+        port: &mut dyn MemoryPort,
+    ) -> Access {
         let (mshr, mut at) = self.take_mshr(core, at);
         for level in 1..self.private.len() {
             at += self.latencies[level];
@@ -289,27 +317,35 @@ impl Hierarchy {
                 at = self.upgrade(core, line, at);
             }
             let cache = &self.private[level][core];
-            let (flags, data) = (cache.states[entry].flags & EXCLUSIVE, cache.data[entry].0);
-            let (entry, done) = self.fill(core, level, line, flags, &data, at);
+            let incoming =
+                Incoming { flags: cache.states[entry].flags & EXCLUSIVE, data: cache.data[entry].0, at };
+            let (entry, done) = self.fill(core, level, line, &incoming, port);
             self.mshrs[core][mshr] = done;
             return Access { entry, done };
         }
-        let (flags, data, done) = self.fetch(core, line, exclusive, at);
-        let (entry, done) = self.fill(core, self.private.len(), line, flags, &data, done);
+        let incoming = self.fetch(core, line, exclusive, at, port);
+        let (entry, done) = self.fill(core, self.private.len(), line, &incoming, port);
         self.mshrs[core][mshr] = done;
         Access { entry, done }
     }
 
-    /// Fills the private levels above `from` with a line that is there at `at`, the lowest first. A modified line
-    /// is modified in the first level only.
-    fn fill(&mut self, core: usize, from: usize, line: u32, flags: u8, data: &Line, at: u64) -> (Entry, u64) {
+    /// Fills the private levels above `from` with a line, the lowest first. A modified line is modified in the first level only.
+    fn fill(
+        &mut self,
+        core: usize,
+        from: usize,
+        line: u32,
+        incoming: &Incoming,
+        port: &mut dyn MemoryPort,
+    ) -> (Entry, u64) {
+        let &Incoming { flags, ref data, at } = incoming;
         let (mut place, mut done) = (0, at);
         for level in (0..from).rev() {
             let own = if level == 0 { flags } else { flags & EXCLUSIVE };
             let (entry, victim) = self.private[level][core].insert(line, own, data, at);
             place = entry;
             if let Some(victim) = victim {
-                done = done.max(self.evict_private(core, level, victim, at));
+                done = done.max(self.evict_private(core, level, victim, at, port));
             }
         }
         self.private[0][core].states[place].ready = done;

@@ -2,16 +2,34 @@
 
 use crate::controller::{Arrival, Line};
 use crate::network::{Message, Node};
-use crate::scheme::WayHome;
 use crate::statistics::Origin;
 
 use super::array::{DIRTY, EXCLUSIVE, Victim};
-use super::hierarchy::{Directory, Hierarchy, NOBODY};
+use super::hierarchy::{Directory, Hierarchy, Incoming, NOBODY};
+use super::port::{MemoryPort, WayHome};
 use super::versions::is_version;
 
+/// Words of a line that leave the caches for memory.
+struct Outgoing<'a> {
+    line: u32,
+    data: &'a Line,
+    /// A bit for each word that is written.
+    mask: u8,
+    origin: Origin,
+    /// The core whose next fence waits for them.
+    core: Option<usize>,
+}
+
 impl Hierarchy {
-    /// Fetches a line that no private cache of `core` has; its flags and words, and when they are at the core.
-    pub(super) fn fetch(&mut self, core: usize, line: u32, exclusive: bool, at: u64) -> (u8, Line, u64) {
+    /// Fetches a line that no private cache of `core` has; when it is at the core.
+    pub(super) fn fetch(
+        &mut self,
+        core: usize,
+        line: u32,
+        exclusive: bool,
+        at: u64,
+        port: &mut dyn MemoryPort,
+    ) -> Incoming {
         let home = self.home(line);
         let mut at = self.network.send(Node::Core(core), home, Message::Control, at);
         let first_shared = self.private.len();
@@ -20,10 +38,10 @@ impl Hierarchy {
         }
         let known = self.directory[line as usize];
         if known.owner != NOBODY {
-            return self.fetch_from_owner(core, line, exclusive, home, at);
+            return self.fetch_from_owner(core, line, exclusive, home, at, port);
         }
         let acknowledged = if exclusive { self.invalidate_others(core, line, home, at) } else { at };
-        let (data, at) = self.fetch_shared(core, exclusive, line, home, at);
+        let (data, at) = self.fetch_shared(core, exclusive, line, home, at, port);
         let alone = exclusive || known.sharers == 0;
         self.directory[line as usize] = if alone {
             Directory { sharers: 1 << core, owner: core as u8 }
@@ -31,7 +49,7 @@ impl Hierarchy {
             Directory { sharers: known.sharers | 1 << core, owner: NOBODY }
         };
         let done = self.network.send(home, Node::Core(core), Message::Data, at).max(acknowledged);
-        (Self::flags(false, alone), data, done)
+        Incoming { flags: Self::flags(false, alone), data, at: done }
     }
 
     /// Another core may write the line: it answers.
@@ -42,7 +60,8 @@ impl Hierarchy {
         exclusive: bool,
         home: Node,
         at: u64,
-    ) -> (u8, Line, u64) {
+        port: &mut dyn MemoryPort,
+    ) -> Incoming {
         let owner = usize::from(self.directory[line as usize].owner);
         let mut asked = self.network.send(home, Node::Core(owner), Message::Control, at);
         let (data, dirty, ready) = self.newest_private(owner, line);
@@ -51,7 +70,7 @@ impl Hierarchy {
         if exclusive {
             self.drop_private(owner, line, 0);
             self.directory[line as usize] = Directory { sharers: 1 << core, owner: core as u8 };
-            return (Self::flags(dirty, true), data, done);
+            return Incoming { flags: Self::flags(dirty, true), data, at: done };
         }
         // All copies of the owner now hold the newest words, clean and read-only.
         for level in 0..self.private.len() {
@@ -65,9 +84,9 @@ impl Hierarchy {
         let mut done = done;
         if dirty {
             let arrived = self.network.send(Node::Core(owner), home, Message::Data, asked);
-            done = done.max(self.put_below(line, &data, arrived, 0, Origin::Downgrade));
+            done = done.max(self.put_below(line, &data, arrived, 0, Origin::Downgrade, port));
         }
-        (0, data, done)
+        Incoming { flags: 0, data, at: done }
     }
 
     /// The newest words among the private caches of a core that has the line, whether they are modified, and
@@ -87,7 +106,15 @@ impl Hierarchy {
     }
 
     /// Reads a line from the shared levels or from memory, filling the shared levels.
-    fn fetch_shared(&mut self, core: usize, exclusive: bool, line: u32, home: Node, at: u64) -> (Line, u64) {
+    fn fetch_shared(
+        &mut self,
+        core: usize,
+        exclusive: bool,
+        line: u32,
+        home: Node,
+        at: u64,
+        port: &mut dyn MemoryPort,
+    ) -> (Line, u64) {
         let mut at = at;
         let levels = self.shared.len();
         let mut found = None;
@@ -110,11 +137,9 @@ impl Hierarchy {
             None => {
                 let controller = Node::Controller(self.memory.controller(line));
                 let asked = self.network_below(home, controller, Message::Control, at);
-                let own = self.scheme.as_mut().and_then(|scheme| scheme.read(&mut self.memory, line, asked));
+                let own = port.read(&mut self.memory, line, asked);
                 let (read, data) = own.unwrap_or_else(|| self.memory.read(line, asked));
-                if let Some(scheme) = &mut self.scheme {
-                    scheme.fetched(&mut self.memory, core, exclusive, line, &data, read);
-                }
+                port.fetched(&mut self.memory, core, exclusive, line, &data, read);
                 at = self.network_below(controller, home, Message::Data, read);
                 (levels, data)
             }
@@ -122,7 +147,7 @@ impl Hierarchy {
         for index in (0..missed).rev() {
             let (_, victim) = self.shared[index].insert(line, 0, &data, at);
             if let Some(victim) = victim {
-                at = at.max(self.evict_shared(index, victim, at));
+                at = at.max(self.evict_shared(index, victim, at, port));
             }
         }
         (data, at)
@@ -134,7 +159,14 @@ impl Hierarchy {
     }
 
     /// A line has left a private level of `core`; when what must wait for it may go on.
-    pub(super) fn evict_private(&mut self, core: usize, level: usize, mut victim: Victim, at: u64) -> u64 {
+    pub(super) fn evict_private(
+        &mut self,
+        core: usize,
+        level: usize,
+        mut victim: Victim,
+        at: u64,
+        port: &mut dyn MemoryPort,
+    ) -> u64 {
         let line = victim.line;
         if level > 0
             && self.inclusive[level]
@@ -157,7 +189,7 @@ impl Hierarchy {
                         let flags = victim.flags & (DIRTY | EXCLUSIVE);
                         let (_, next) = cache.insert(line, flags, &victim.data, at);
                         if let Some(next) = next {
-                            done = self.evict_private(core, below, next, at);
+                            done = self.evict_private(core, below, next, at, port);
                         }
                     }
                 }
@@ -165,7 +197,7 @@ impl Hierarchy {
                 let home = self.home(line);
                 let arrived = self.network.send(Node::Core(core), home, Message::Data, at);
                 // Only what had to wait for a full queue holds the fill up.
-                let accepted = self.put_below(line, &victim.data, arrived, 0, Origin::Eviction);
+                let accepted = self.put_below(line, &victim.data, arrived, 0, Origin::Eviction, port);
                 done = at + (accepted - arrived);
             }
         }
@@ -180,7 +212,15 @@ impl Hierarchy {
     }
 
     /// Puts a modified line into shared level `index`, or into memory below the last; when it was accepted.
-    fn put_below(&mut self, line: u32, data: &Line, at: u64, index: usize, origin: Origin) -> u64 {
+    fn put_below(
+        &mut self,
+        line: u32,
+        data: &Line,
+        at: u64,
+        index: usize,
+        origin: Origin,
+        port: &mut dyn MemoryPort,
+    ) -> u64 {
         if index < self.shared.len() {
             let cache = &mut self.shared[index];
             match cache.find(line) {
@@ -191,34 +231,23 @@ impl Hierarchy {
                 }
                 None => {
                     let (_, victim) = cache.insert(line, DIRTY, data, at);
-                    victim.map_or(at, |victim| self.evict_shared(index, victim, at))
+                    victim.map_or(at, |victim| self.evict_shared(index, victim, at, port))
                 }
             }
         } else {
             let home = self.home(line);
             let controller = Node::Controller(self.memory.controller(line));
             let arrived = self.network_below(home, controller, Message::Data, at);
-            let accepted = self.write_home(line, data, 0xff, arrived, origin, None);
+            let accepted =
+                self.write_home(&Outgoing { line, data, mask: 0xff, origin, core: None }, arrived, port);
             at + accepted.saturating_sub(arrived + self.match_latency)
         }
     }
 
-    /// Words of a line arrive at its controller at `at`: through the hardware scheme, if there is one, to memory. When
-    /// they are accepted.
-    fn write_home(
-        &mut self,
-        line: u32,
-        data: &Line,
-        mask: u8,
-        at: u64,
-        origin: Origin,
-        core: Option<usize>,
-    ) -> u64 {
-        let way = match &mut self.scheme {
-            Some(scheme) => scheme.way_home(&mut self.memory, line, data, at),
-            None => WayHome::Home(at),
-        };
-        match way {
+    /// Words of a line arrive at its controller at `at`, and go through the port to memory. When they are accepted.
+    fn write_home(&mut self, words: &Outgoing<'_>, at: u64, port: &mut dyn MemoryPort) -> u64 {
+        let &Outgoing { line, data, mask, origin, core } = words;
+        match port.way_home(&mut self.memory, line, data, at) {
             WayHome::Home(from) => {
                 self.memory.write(line, data, mask, Arrival { at, earliest: from }, origin, core)
             }
@@ -227,12 +256,16 @@ impl Hierarchy {
     }
 
     /// A line has left shared level `index`; when what must wait for it may go on.
-    pub(super) fn evict_shared(&mut self, index: usize, mut victim: Victim, at: u64) -> u64 {
+    pub(super) fn evict_shared(
+        &mut self,
+        index: usize,
+        mut victim: Victim,
+        at: u64,
+        port: &mut dyn MemoryPort,
+    ) -> u64 {
         let line = victim.line;
         if is_version(line) {
-            if let Some(scheme) = &mut self.scheme {
-                scheme.version_overflow(&mut self.memory, line, at);
-            }
+            port.version_overflow(&mut self.memory, line, at);
             return at;
         }
         if self.inclusive[self.private.len() + index] {
@@ -261,7 +294,7 @@ impl Hierarchy {
         if victim.flags & DIRTY == 0 {
             return at;
         }
-        self.put_below(line, &victim.data, at, index + 1, Origin::Eviction)
+        self.put_below(line, &victim.data, at, index + 1, Origin::Eviction, port)
     }
 
     /// Makes all copies of a line equal to its newest words and clean, and takes them out if `evict`; the words, if
@@ -321,7 +354,15 @@ impl Hierarchy {
     /// Writes a line back from wherever it is modified, at the request of `core` at `at`: clwb, or clflush and
     /// clflushopt with `evict`. The core's next fence waits for it. When the memory has accepted it and the
     /// core knows.
-    pub fn write_back(&mut self, core: usize, line: u32, evict: bool, at: u64, origin: Origin) -> u64 {
+    pub fn write_back(
+        &mut self,
+        core: usize,
+        line: u32,
+        evict: bool,
+        at: u64,
+        origin: Origin,
+        port: &mut dyn MemoryPort,
+    ) -> u64 {
         // The request passes all levels on its way down.
         let mut at = at + self.latencies[..self.private.len()].iter().sum::<u64>();
         let known = self.directory[line as usize];
@@ -339,7 +380,8 @@ impl Hierarchy {
         let accepted = match self.clean(line, evict) {
             Some(data) => {
                 let arrived = self.network_below(home, controller, Message::Data, at);
-                self.write_home(line, &data, 0xff, arrived, origin, Some(core))
+                let words = Outgoing { line, data: &data, mask: 0xff, origin, core: Some(core) };
+                self.write_home(&words, arrived, port)
             }
             None => {
                 self.memory.wait_for(line, core, at);
@@ -353,7 +395,15 @@ impl Hierarchy {
     }
 
     /// Writes words past the caches: copies are written back and leave first. When the memory has accepted it.
-    pub fn write_past(&mut self, core: usize, line: u32, data: &Line, mask: u8, at: u64) -> u64 {
+    pub fn write_past(
+        &mut self,
+        core: usize,
+        line: u32,
+        data: &Line,
+        mask: u8,
+        at: u64,
+        port: &mut dyn MemoryPort,
+    ) -> u64 {
         let home = self.home(line);
         let mut at = self.network.send(Node::Core(core), home, Message::Data, at);
         let controller = Node::Controller(self.memory.controller(line));
@@ -368,7 +418,9 @@ impl Hierarchy {
             (data, whole) = (cached, 0xff);
         }
         at = self.network_below(home, controller, Message::Data, at);
-        self.write_home(line, &data, whole, at, Origin::NonTemporal, Some(core))
+        let words =
+            Outgoing { line, data: &data, mask: whole, origin: Origin::NonTemporal, core: Some(core) };
+        self.write_home(&words, at, port)
     }
 
     /// The next line in any cache at or after a place, all caches being numbered through; where, and which.
@@ -388,9 +440,11 @@ impl Hierarchy {
 
     /// Takes a line out of all caches for `core`, and writes it back if it was modified; when the memory accepts
     /// it then. One step of wbinvd.
-    pub fn flush_line(&mut self, core: usize, line: u32, at: u64) -> Option<u64> {
+    pub fn flush_line(&mut self, core: usize, line: u32, at: u64, port: &mut dyn MemoryPort) -> Option<u64> {
         let data = self.clean(line, true)?;
-        Some(self.write_home(line, &data, 0xff, at, Origin::WriteBackAll, Some(core)))
+        let words =
+            Outgoing { line, data: &data, mask: 0xff, origin: Origin::WriteBackAll, core: Some(core) };
+        Some(self.write_home(&words, at, port))
     }
 
     /// Lines that are modified in some cache.

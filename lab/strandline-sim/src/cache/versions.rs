@@ -5,6 +5,7 @@ use crate::controller::Line;
 
 use super::array::DIRTY;
 use super::hierarchy::Hierarchy;
+use super::port::MemoryPort;
 
 /// Numbers from here on are versions, not lines.
 const VERSIONS: u32 = 1 << 31;
@@ -25,7 +26,7 @@ pub(super) fn is_version(line: u32) -> bool {
 impl Hierarchy {
     /// Gives a version of `line` a way in the last level as soon as the running callback has returned; its number, made
     /// of `number`. Whose way it is, if not an empty one, is chosen as always; if a version must go
-    /// [`HardwareScheme::version_overflow`](crate::scheme::HardwareScheme::version_overflow) is told.
+    /// [`MemoryPort::version_overflow`] is called.
     pub fn keep_version(&mut self, line: u32, number: u32) -> u32 {
         let period = self.shared.last().map_or(1, |cache| cache.sets()) as u32;
         let base = VERSIONS.next_multiple_of(period);
@@ -59,7 +60,7 @@ impl Hierarchy {
     }
 
     /// After a callback: puts away what it asked for.
-    pub(crate) fn settle_pending(&mut self, at: u64) {
+    pub(crate) fn settle_pending(&mut self, at: u64, port: &mut dyn MemoryPort) {
         while let Some(pending) = self.pending.pop() {
             let Some(index) = self.shared.len().checked_sub(1) else { return };
             let (line, flags, data) = match pending {
@@ -68,7 +69,7 @@ impl Hierarchy {
             };
             let (_, victim) = self.shared[index].insert(line, flags, &data, at);
             if let Some(victim) = victim {
-                self.evict_shared(index, victim, at);
+                self.evict_shared(index, victim, at, port);
             }
         }
     }

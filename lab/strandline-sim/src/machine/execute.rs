@@ -84,8 +84,8 @@ impl State {
             self.cores[number].enter_reorder_buffer();
         }
         let now = self.cores[number].clock;
-        let access = self.caches.access(number, line, false, now);
-        if let Some(scheme) = &mut self.caches.scheme {
+        let access = self.caches.access(number, line, false, now, &mut self.scheme);
+        if let Some(scheme) = &mut self.scheme {
             scheme.accessed(number, line, false);
         }
         let value = self.caches.first(number).data[access.entry].0[usize::from(word)];
@@ -219,13 +219,12 @@ impl State {
                 if !self.cores[core].combining.is_empty() {
                     self.flush_combining(core, Some(line));
                 }
-                let access = self.caches.access(core, line, true, now);
+                let access = self.caches.access(core, line, true, now, &mut self.scheme);
                 let mut done = access.done;
-                if let Some(mut scheme) = self.caches.scheme.take() {
+                if let Some(scheme) = &mut self.scheme {
                     let stored = StoredWord { line, word, value };
                     scheme.accessed(core, line, true);
                     let reply = scheme.store(&mut self.caches, core, stored, access.entry, done);
-                    self.caches.scheme = Some(scheme);
                     match reply {
                         Reply::Go(at) => done = at,
                         Reply::Wait(_) => return reply,
@@ -237,7 +236,7 @@ impl State {
                 if let Some(notes) = &mut self.notes {
                     notes.seen(core, line);
                 }
-                self.caches.settle_pending(done);
+                self.caches.settle_pending(done, &mut self.scheme);
                 Reply::Go(done)
             }
             QueuedKind::NonTemporal => {
@@ -249,13 +248,13 @@ impl State {
                 if let Some(full) = self.cores[core].combine(line, word, value, buffers) {
                     self.cores[core].streamed += 1;
                     self.caches.memory.take_queue_wait();
-                    self.caches.write_past(core, full.line, &full.data, full.mask, now);
+                    self.caches.write_past(core, full.line, &full.data, full.mask, now, &mut self.scheme);
                     wait = self.caches.memory.take_queue_wait();
                 }
                 Reply::Go(now + 1 + wait)
             }
             QueuedKind::Order(ordering) => {
-                if let Some(scheme) = &mut self.caches.scheme {
+                if let Some(scheme) = &mut self.scheme {
                     scheme.orders(core, ordering, now);
                 }
                 Reply::Go(now)
@@ -269,7 +268,8 @@ impl State {
                 }
                 let evict = self.description.persistence.write_back != WriteBackKind::Clwb;
                 self.caches.memory.take_queue_wait();
-                let accepted = self.caches.write_back(core, line, evict, now, Origin::ForcedWriteBack);
+                let accepted =
+                    self.caches.write_back(core, line, evict, now, Origin::ForcedWriteBack, &mut self.scheme);
                 let wait = self.caches.memory.take_queue_wait();
                 match self.description.persistence.completes() {
                     WriteBackCompletes::Issued => Reply::Go(now + 1 + wait),
@@ -303,7 +303,7 @@ impl State {
             self.cores[core].combining.remove(at);
             self.cores[core].streamed += 1;
             let now = self.cores[core].clock;
-            self.caches.write_past(core, buffer.line, &buffer.data, buffer.mask, now);
+            self.caches.write_past(core, buffer.line, &buffer.data, buffer.mask, now, &mut self.scheme);
         }
     }
 
@@ -341,8 +341,8 @@ impl State {
         }
         self.flush_combining(number, None);
         let now = self.cores[number].clock;
-        let access = self.caches.access(number, line, true, now);
-        if let Some(scheme) = &mut self.caches.scheme {
+        let access = self.caches.access(number, line, true, now, &mut self.scheme);
+        if let Some(scheme) = &mut self.scheme {
             scheme.accessed(number, line, true);
         }
         if let Some(notes) = &mut self.notes {
@@ -436,7 +436,7 @@ impl State {
                 return Done(1);
             };
             self.cores[number].cursor = place;
-            if let Some(accepted) = self.caches.flush_line(number, line, now) {
+            if let Some(accepted) = self.caches.flush_line(number, line, now, &mut self.scheme) {
                 let core = &mut self.cores[number];
                 let next = accepted.saturating_sub(limit).max(now + 1);
                 core.statistics.stalls.write_back_all += next - now;
@@ -453,7 +453,7 @@ impl State {
             _ => None,
         };
         if let Some(ordering) = ordering
-            && self.caches.scheme.is_some()
+            && self.scheme.is_some()
             && let Postponed = self.store(number, QueuedKind::Order(ordering), 0, 0, 0)
         {
             return Postponed;
@@ -471,7 +471,7 @@ impl State {
             self.announce(number, event);
         }
         if let Some(boundary) = boundary
-            && self.caches.scheme.is_some()
+            && self.scheme.is_some()
         {
             if self.drain(number).is_err() {
                 return Postponed;
@@ -499,11 +499,10 @@ impl State {
 
     /// Tells the hardware scheme, if there is one; the time to ask again at, if the core must wait.
     fn boundary(&mut self, number: usize, boundary: Boundary) -> Result<(), u64> {
-        let Some(mut scheme) = self.caches.scheme.take() else { return Ok(()) };
+        let Some(scheme) = &mut self.scheme else { return Ok(()) };
         let now = self.cores[number].clock;
         let reply = scheme.boundary(&mut self.caches, number, boundary, now);
-        self.caches.scheme = Some(scheme);
-        self.caches.settle_pending(now);
+        self.caches.settle_pending(now, &mut self.scheme);
         match reply {
             Reply::Wait(until) => Err(until),
             Reply::Go(at) => {

@@ -149,7 +149,7 @@ impl Machine {
 
 impl State {
     pub(super) fn shares_cores(&self) -> bool {
-        self.description.time_slices.is_some() && self.caches.scheme.is_none()
+        self.description.time_slices.is_some() && self.scheme.is_none()
     }
 
     /// The core on which a thread may perform an operation; none if it has just lost it.

@@ -131,7 +131,7 @@ impl World for Machine {
     }
 
     fn takes_stores_back(&self) -> bool {
-        self.state.borrow().caches.scheme.as_ref().is_some_and(|scheme| scheme.takes_stores_back())
+        self.state.borrow().scheme.as_ref().is_some_and(|scheme| scheme.takes_stores_back())
     }
 
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {

@@ -21,6 +21,7 @@ use strandline_workloads::{SchemeName, UnknownName};
 
 use crate::Description;
 use crate::cache::Hierarchy;
+pub use crate::cache::{MemoryPort, WayHome};
 use crate::controller::{Line, MemorySide};
 
 /// What a run ends with when a scheme's log cannot hold what a program does: why, and what helps.
@@ -45,15 +46,6 @@ pub enum Reply {
     Go(u64),
     /// Not yet: ask again at this time, or when the core's outstanding persists have begun on the medium.
     Wait(u64),
-}
-
-/// What becomes of a modified line on its way to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WayHome {
-    /// It goes home: it takes its place in the queue at once, and begins on the medium no earlier than this.
-    Home(u64),
-    /// The scheme has taken it (a victim cache, a log); it was accepted at this time.
-    Taken(u64),
 }
 
 /// A word that a core stores.
@@ -90,8 +82,9 @@ pub enum Ordering {
     Strand,
 }
 
-/// A hardware scheme in a running machine. All times are cycles; `core` is the hardware thread.
-pub trait HardwareScheme {
+/// A hardware scheme in a running machine. The caches call what it does at their port to memory; the machine calls the rest, while no
+/// access is under way. All times are cycles; `core` is the hardware thread.
+pub trait HardwareScheme: MemoryPort {
     /// The name in `strandline list`.
     fn name(&self) -> &'static str;
 
@@ -120,35 +113,11 @@ pub trait HardwareScheme {
         now: u64,
     ) -> Reply;
 
-    /// A modified line is about to leave the caches for memory at `now`, evicted or written back.
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome;
-
-    /// The last cache level has no room for a version that the scheme keeps there
-    /// ([`Hierarchy::keep_version`]).
-    fn version_overflow(&mut self, _memory: &mut MemorySide, _version: u32, _now: u64) {}
-
-    /// A line is about to be read from memory at `now`: the scheme's own copy, and when it is there, if home is not
-    /// the newest.
-    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)>;
-
     /// A persist barrier or a new strand of `core`, at its place among the core's stores.
     fn orders(&mut self, _core: usize, _ordering: Ordering, _now: u64) {}
 
     /// `core` is about to load from a line or, if `stores`, to store to it, with all permission that this needs.
     fn accessed(&mut self, _core: usize, _line: u32, _stores: bool) {}
-
-    /// A line was read from memory for `core`, with the permission to write if `exclusive`; its words leave their controller
-    /// at `at`.
-    fn fetched(
-        &mut self,
-        _memory: &mut MemorySide,
-        _core: usize,
-        _exclusive: bool,
-        _line: u32,
-        _data: &Line,
-        _at: u64,
-    ) {
-    }
 
     /// When its engine has something to do next; `u64::MAX` for nothing.
     fn next_event(&self) -> u64;
@@ -186,6 +155,40 @@ pub trait HardwareScheme {
 
     /// Sets all counts to zero: the region of interest begins.
     fn reset_statistics(&mut self);
+}
+
+/// The port of a machine with a hardware scheme, or without one: then each line comes from home and goes there.
+impl MemoryPort for Option<Box<dyn HardwareScheme>> {
+    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        self.as_mut()?.read(memory, line, now)
+    }
+
+    fn fetched(
+        &mut self,
+        memory: &mut MemorySide,
+        core: usize,
+        exclusive: bool,
+        line: u32,
+        data: &Line,
+        at: u64,
+    ) {
+        if let Some(scheme) = self {
+            scheme.fetched(memory, core, exclusive, line, data, at);
+        }
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
+        match self {
+            Some(scheme) => scheme.way_home(memory, line, data, now),
+            None => WayHome::Home(now),
+        }
+    }
+
+    fn version_overflow(&mut self, memory: &mut MemorySide, version: u32, now: u64) {
+        if let Some(scheme) = self {
+            scheme.version_overflow(memory, version, now);
+        }
+    }
 }
 
 /// What a scheme's hardware is built into, and what its recovery knows.

@@ -23,7 +23,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::{
-    Boundary, Entry, HardwareScheme, Mutant, Ordering, Parameter, Reply, Setup, StoredWord, WayHome,
+    Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Ordering, Parameter, Reply, Setup, StoredWord,
+    WayHome,
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
@@ -305,6 +306,22 @@ impl PersistBuffers {
     }
 }
 
+impl MemoryPort for PersistBuffers {
+    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        let newest = self.newest.get(&line)?.0;
+        // The memory is asked all the same.
+        Some((memory.read(line, now).0, newest))
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
+        if line >= memory.pool_lines() {
+            return WayHome::Home(now);
+        }
+        self.counts[2] += 1;
+        WayHome::Taken(now)
+    }
+}
+
 impl HardwareScheme for PersistBuffers {
     fn name(&self) -> &'static str {
         self.name
@@ -396,20 +413,6 @@ impl HardwareScheme for PersistBuffers {
         self.writers.insert(line, (core, number));
         self.changes(now);
         Reply::Go(now)
-    }
-
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
-        if line >= memory.pool_lines() {
-            return WayHome::Home(now);
-        }
-        self.counts[2] += 1;
-        WayHome::Taken(now)
-    }
-
-    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
-        let newest = self.newest.get(&line)?.0;
-        // The memory is asked all the same.
-        Some((memory.read(line, now).0, newest))
     }
 
     fn copy(&self, line: u32) -> Option<Line> {

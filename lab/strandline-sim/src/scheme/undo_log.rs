@@ -20,7 +20,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named};
+use super::{
+    Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named,
+};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::statistics::{Origin, Region};
@@ -150,6 +152,19 @@ impl UndoLog {
     }
 }
 
+impl MemoryPort for UndoLog {
+    fn read(&mut self, _: &mut MemorySide, _: u32, _: u64) -> Option<(u64, Line)> {
+        None
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
+        if memory.region(line) != Region::Data || self.outside.remove(&line) {
+            return WayHome::Home(now);
+        }
+        WayHome::Taken(now)
+    }
+}
+
 impl HardwareScheme for UndoLog {
     fn name(&self) -> &'static str {
         UNDO_LOG.name
@@ -225,17 +240,6 @@ impl HardwareScheme for UndoLog {
         log.data.insert(line);
         log.stage = Stage::Free;
         Reply::Go(now)
-    }
-
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
-        if memory.region(line) != Region::Data || self.outside.remove(&line) {
-            return WayHome::Home(now);
-        }
-        WayHome::Taken(now)
-    }
-
-    fn read(&mut self, _: &mut MemorySide, _: u32, _: u64) -> Option<(u64, Line)> {
-        None
     }
 
     fn next_event(&self) -> u64 {

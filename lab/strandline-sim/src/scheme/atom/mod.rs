@@ -44,7 +44,9 @@ use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::network::{Message, Node};
 
-use super::{Boundary, Entry, HardwareScheme, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, named};
+use super::{
+    Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, named,
+};
 use manager::Manager;
 use record::{Area, CRITICAL_LINES, encode_saved, life};
 
@@ -431,6 +433,41 @@ impl Atom {
     }
 }
 
+impl MemoryPort for Atom {
+    fn read(&mut self, _: &mut MemorySide, _: u32, _: u64) -> Option<(u64, Line)> {
+        None
+    }
+
+    fn fetched(
+        &mut self,
+        memory: &mut MemorySide,
+        core: usize,
+        exclusive: bool,
+        line: u32,
+        data: &Line,
+        at: u64,
+    ) {
+        let applies = self.design == Design::Source
+            && exclusive
+            && self.initiators[core].structure.is_some()
+            && line < memory.pool_lines();
+        // Without a free header register LogI sends the entry, as in ATOM.
+        if applies && self.log(memory, core, line, data, at).is_ok() {
+            self.counts.source_logged += 1;
+            self.initiators[core].logged_at_source = Some(line);
+        }
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
+        if line >= memory.pool_lines() || self.omits(INVARIANT_2) {
+            return WayHome::Home(now);
+        }
+        let open = !self.omits(HEADER_MATCH);
+        let manager = &mut self.managers[memory.controller(line)];
+        WayHome::Home(manager.unlocked(memory, line, now, open))
+    }
+}
+
 impl HardwareScheme for Atom {
     fn name(&self) -> &'static str {
         match self.design {
@@ -474,39 +511,6 @@ impl HardwareScheme for Atom {
             return Reply::Go(now);
         }
         self.initiate(caches, core, stored.line, entry, now)
-    }
-
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
-        if line >= memory.pool_lines() || self.omits(INVARIANT_2) {
-            return WayHome::Home(now);
-        }
-        let open = !self.omits(HEADER_MATCH);
-        let manager = &mut self.managers[memory.controller(line)];
-        WayHome::Home(manager.unlocked(memory, line, now, open))
-    }
-
-    fn read(&mut self, _: &mut MemorySide, _: u32, _: u64) -> Option<(u64, Line)> {
-        None
-    }
-
-    fn fetched(
-        &mut self,
-        memory: &mut MemorySide,
-        core: usize,
-        exclusive: bool,
-        line: u32,
-        data: &Line,
-        at: u64,
-    ) {
-        let applies = self.design == Design::Source
-            && exclusive
-            && self.initiators[core].structure.is_some()
-            && line < memory.pool_lines();
-        // Without a free header register LogI sends the entry, as in ATOM.
-        if applies && self.log(memory, core, line, data, at).is_ok() {
-            self.counts.source_logged += 1;
-            self.initiators[core].logged_at_source = Some(line);
-        }
     }
 
     fn next_event(&self) -> u64 {

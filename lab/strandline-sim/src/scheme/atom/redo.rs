@@ -29,7 +29,7 @@ use crate::controller::{Line, MemorySide};
 use crate::description::Controllers;
 use crate::network::{Message, Node};
 use crate::scheme::{
-    Boundary, Entry, HardwareScheme, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named,
+    Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named,
 };
 use crate::statistics::Origin;
 
@@ -487,6 +487,22 @@ impl Redo {
     }
 }
 
+impl MemoryPort for Redo {
+    fn read(&mut self, _: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        self.victims.get(&line).map(|data| (now + self.controllers.match_latency, *data))
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
+        let keep = line < memory.pool_lines() && self.under_way.contains_key(&line);
+        if !keep || self.omits(VICTIMS) {
+            return WayHome::Home(now);
+        }
+        self.counts.victims += 1;
+        self.victims.insert(line, *data);
+        WayHome::Taken(now + self.controllers.match_latency)
+    }
+}
+
 impl HardwareScheme for Redo {
     fn name(&self) -> &'static str {
         REDO.name
@@ -531,20 +547,6 @@ impl HardwareScheme for Redo {
             }
             Err(again) => Reply::Wait(again),
         }
-    }
-
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
-        let keep = line < memory.pool_lines() && self.under_way.contains_key(&line);
-        if !keep || self.omits(VICTIMS) {
-            return WayHome::Home(now);
-        }
-        self.counts.victims += 1;
-        self.victims.insert(line, *data);
-        WayHome::Taken(now + self.controllers.match_latency)
-    }
-
-    fn read(&mut self, _: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
-        self.victims.get(&line).map(|data| (now + self.controllers.match_latency, *data))
     }
 
     fn copy(&self, line: u32) -> Option<Line> {

@@ -35,7 +35,9 @@ mod window;
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Boundary, Entry, HardwareScheme, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, named};
+use super::{
+    Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, named,
+};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use area::LogArea;
@@ -399,6 +401,22 @@ impl LooseOrdering {
     }
 }
 
+impl MemoryPort for LooseOrdering {
+    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        let copy = self.in_log.get(&line)?;
+        let (done, _) = memory.read(copy.place, now);
+        Some((done, copy.data))
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
+        self.leaves_caches(memory, line, data, now)
+    }
+
+    fn version_overflow(&mut self, memory: &mut MemorySide, version: u32, now: u64) {
+        self.evict_version(memory, version, now);
+    }
+}
+
 impl HardwareScheme for LooseOrdering {
     fn name(&self) -> &'static str {
         self.parameters.name
@@ -437,20 +455,6 @@ impl HardwareScheme for LooseOrdering {
             self.transactional_store(caches, core, word.line, entry);
         }
         Reply::Go(now)
-    }
-
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
-        self.leaves_caches(memory, line, data, now)
-    }
-
-    fn version_overflow(&mut self, memory: &mut MemorySide, version: u32, now: u64) {
-        self.evict_version(memory, version, now);
-    }
-
-    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
-        let copy = self.in_log.get(&line)?;
-        let (done, _) = memory.read(copy.place, now);
-        Some((done, copy.data))
     }
 
     fn next_event(&self) -> u64 {

@@ -51,7 +51,8 @@ use self::copy::Copy;
 use self::log::{Area, Buffered, LogChannel, RecordKey};
 use self::victims::Victims;
 use super::{
-    Boundary, Entry, HardwareScheme, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, exhausted, named,
+    Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Parameter, Reply, Setup, StoredWord, WayHome,
+    exhausted, named,
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
@@ -458,6 +459,48 @@ impl Wrap {
     }
 }
 
+impl MemoryPort for Wrap {
+    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+        if !Self::is_protected(memory, line) {
+            return None;
+        }
+        if let Some(data) = self.victims.get(line) {
+            self.counts.victim_hits += 1;
+            return Some((now + self.victim_latency, data));
+        }
+        if !self.victims.is_degraded() {
+            return None;
+        }
+        self.counts.log_searches += 1;
+        // The one that is being copied is the oldest.
+        let wraps = || self.copy.wrap.iter().chain(&self.closed).chain(self.open.iter().flatten());
+        let mut at = now;
+        for wrap in wraps() {
+            for log_line in self.area.lines_of(wrap, self.variant.combined) {
+                at = memory.read(log_line, at).0;
+            }
+        }
+        let (at, mut data) = memory.read(line, at);
+        for record in wraps().flat_map(|wrap| &wrap.records).filter(|record| record.line == line) {
+            data[usize::from(record.word)] = record.value;
+        }
+        Some((at, data))
+    }
+
+    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
+        if !Self::is_protected(memory, line) || !self.rules.victim_cache {
+            return WayHome::Home(now);
+        }
+        if self.victims.is_held(line) {
+            self.counts.victim_overflows += u64::from(!self.victims.keep(line, data));
+            self.counts.victim_lines_largest =
+                self.counts.victim_lines_largest.max(self.victims.len() as u64);
+            self.invoke_copy(now);
+        }
+        WayHome::Taken(now)
+    }
+}
+
 impl HardwareScheme for Wrap {
     fn name(&self) -> &'static str {
         self.variant.name
@@ -547,46 +590,6 @@ impl HardwareScheme for Wrap {
         self.counts.records += 1;
         self.channel.pump(&mut caches.memory, now, &mut self.counts);
         Reply::Go(now)
-    }
-
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
-        if !Self::is_protected(memory, line) || !self.rules.victim_cache {
-            return WayHome::Home(now);
-        }
-        if self.victims.is_held(line) {
-            self.counts.victim_overflows += u64::from(!self.victims.keep(line, data));
-            self.counts.victim_lines_largest =
-                self.counts.victim_lines_largest.max(self.victims.len() as u64);
-            self.invoke_copy(now);
-        }
-        WayHome::Taken(now)
-    }
-
-    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
-        if !Self::is_protected(memory, line) {
-            return None;
-        }
-        if let Some(data) = self.victims.get(line) {
-            self.counts.victim_hits += 1;
-            return Some((now + self.victim_latency, data));
-        }
-        if !self.victims.is_degraded() {
-            return None;
-        }
-        self.counts.log_searches += 1;
-        // The one that is being copied is the oldest.
-        let wraps = || self.copy.wrap.iter().chain(&self.closed).chain(self.open.iter().flatten());
-        let mut at = now;
-        for wrap in wraps() {
-            for log_line in self.area.lines_of(wrap, self.variant.combined) {
-                at = memory.read(log_line, at).0;
-            }
-        }
-        let (at, mut data) = memory.read(line, at);
-        for record in wraps().flat_map(|wrap| &wrap.records).filter(|record| record.line == line) {
-            data[usize::from(record.word)] = record.value;
-        }
-        Some((at, data))
     }
 
     fn next_event(&self) -> u64 {
