@@ -7,7 +7,7 @@
 
 mod store_queue;
 
-pub use store_queue::{Queued, QueuedKind, StoreQueue};
+pub use store_queue::{Ordering, Queued, QueuedKind, StoreQueue};
 
 use std::collections::VecDeque;
 

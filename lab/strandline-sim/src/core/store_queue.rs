@@ -1,6 +1,13 @@
 //! The store queue: stores and write-backs that have retired, on their way to the first level, in order.
 
-use crate::scheme::Ordering;
+/// An order of persists that software asks for without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordering {
+    /// A persist barrier: what the core stores after it persists after what it stored before.
+    Barrier,
+    /// A new strand: what the core stores after it is ordered after nothing of its own.
+    Strand,
+}
 
 /// What a queued entry does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

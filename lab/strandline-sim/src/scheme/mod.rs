@@ -23,6 +23,7 @@ use crate::Description;
 use crate::cache::Hierarchy;
 pub use crate::cache::{MemoryPort, WayHome};
 use crate::controller::{Line, MemorySide};
+pub use crate::core::Ordering;
 
 /// What a run ends with when a scheme's log cannot hold what a program does: why, and what helps.
 /// [`Prepared::run`](crate::run::Prepared::run) gives it as an error.
@@ -71,15 +72,6 @@ pub enum Boundary {
     /// Outside any transaction: all that the core has committed must be durable before it goes on. A persistence
     /// fence, TxFlush.
     Flush,
-}
-
-/// An order of persists that software asks for without waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ordering {
-    /// A persist barrier: what the core stores after it persists after what it stored before.
-    Barrier,
-    /// A new strand: what the core stores after it is ordered after nothing of its own.
-    Strand,
 }
 
 /// A hardware scheme in a running machine. The caches call what it does at their port to memory; the machine calls the rest, while no

@@ -3,6 +3,7 @@
 mod atom;
 mod cache_reference;
 mod coherence;
+mod directions;
 mod loose_ordering;
 mod plain;
 mod software;
