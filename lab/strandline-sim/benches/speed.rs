@@ -8,6 +8,7 @@ use std::rc::Rc;
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress};
 use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
+use strandline_sim::numbers::LineNumber;
 use strandline_sim::nvm::Banks;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::{Contents, Description, Machine, scheme};
@@ -94,9 +95,9 @@ fn controller(requests: u64) {
         random ^= random << 17;
         let line = (random >> 20) % lines;
         if i % 3 == 0 {
-            channel.write((line as u32, line), (&[i; 8], 0xff), 0, now, &mut medium);
+            channel.write((LineNumber::new(line as u32), line), (&[i; 8], 0xff), 0, now, &mut medium);
         } else {
-            black_box(channel.read(line as u32, line, now, &mut medium));
+            black_box(channel.read(LineNumber::new(line as u32), line, now, &mut medium));
         }
         now += 40 + random % 64;
     }

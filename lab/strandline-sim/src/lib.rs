@@ -18,6 +18,7 @@ mod host;
 pub mod instructions;
 mod machine;
 pub mod network;
+pub mod numbers;
 pub mod nvm;
 mod registry;
 pub mod run;

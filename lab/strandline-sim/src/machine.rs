@@ -25,6 +25,7 @@ use crate::description::{
     Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
 };
 use crate::instructions::Instructions;
+use crate::numbers::LineNumber;
 use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
 use earliest::Earliest;
@@ -103,7 +104,7 @@ struct State {
     scheme: Option<Box<dyn HardwareScheme>>,
     cores: Vec<Core>,
     description: Description,
-    volatile_line: u32,
+    volatile_line: LineNumber,
     /// Contents only, no time: set-up.
     functional: bool,
     current: usize,
@@ -121,7 +122,7 @@ struct State {
     /// that spin.
     seen_from: u64,
     /// The line that each core's postponed operation misses, if it does.
-    missing: Vec<Option<u32>>,
+    missing: Vec<Option<LineNumber>>,
     /// Up to here the current thread may go on by itself.
     horizon: u64,
     crashes_at: std::collections::VecDeque<u64>,
@@ -168,7 +169,7 @@ impl Machine {
         let persistent_bytes = 8 * persistent.len() as u64;
         let reserved = scheme.as_ref().map_or(0, |scheme| scheme.reserved_bytes());
         let memory = MemorySide::new(description, persistent, reserved, volatile_bytes, regions);
-        let volatile_line = memory.persistent_lines();
+        let volatile_line = memory.persistent_end();
         let caches = Hierarchy::new(description, memory);
         let state = State {
             caches,
@@ -233,7 +234,7 @@ impl Machine {
     /// Notes from now on what threads do to the pool, and whose store each load sees.
     pub fn record_notes(&self) {
         let state = &mut *self.state.borrow_mut();
-        let (words, cores) = (8 * state.volatile_line as usize, state.cores.len());
+        let (words, cores) = (state.volatile_line.first_word(), state.cores.len());
         state.notes = Some(Box::new(Notes::new(words, cores)));
     }
 
@@ -311,10 +312,10 @@ impl Machine {
     }
 
     /// Puts these lines of the pool, and then all volatile ones, into the shared levels of cache in this order, in no time.
-    pub fn fill_last_level(&self, lines: impl IntoIterator<Item = u32>) {
+    pub fn fill_last_level(&self, lines: impl IntoIterator<Item = LineNumber>) {
         let state = &mut *self.state.borrow_mut();
-        let all = state.caches.memory.lines() as u32;
-        for line in lines.into_iter().chain(state.volatile_line..all) {
+        let all = LineNumber::new(state.caches.memory.lines() as u32);
+        for line in lines.into_iter().chain(LineNumber::all(state.volatile_line..all)) {
             state.caches.fill_shared(line);
         }
     }
@@ -386,7 +387,7 @@ impl Machine {
 
     /// The newest value of a pool word, wherever it is. For tests and oracles, past all timing.
     pub fn newest_word(&self, word: usize) -> u64 {
-        self.state.borrow().newest((word / 8) as u32)[word % 8]
+        self.state.borrow().newest(LineNumber::new((word / 8) as u32))[word % 8]
     }
 
     /// Lines that some cache has modified, and writes that the channels hold.
@@ -413,19 +414,19 @@ impl Machine {
 
 impl State {
     /// The newest words of a line, wherever they are but in a store queue.
-    fn newest(&self, line: u32) -> Line {
+    fn newest(&self, line: LineNumber) -> Line {
         let copy = || self.scheme.as_ref().and_then(|scheme| scheme.copy(line));
         let cached = self.caches.newest(line).or_else(|| self.caches.clean_copy(line)).or_else(copy);
         cached.unwrap_or_else(|| self.caches.memory.newest(line))
     }
 
     #[inline]
-    fn place(&self, space: Space, offset: u64) -> (u32, u8) {
+    fn place(&self, space: Space, offset: u64) -> (LineNumber, u8) {
         let word = offset.rotate_right(3);
         let line = (word / 8) as u32;
         let line = match space {
-            Space::Persistent => line,
-            Space::Volatile => line + self.volatile_line,
+            Space::Persistent => LineNumber::new(line),
+            Space::Volatile => self.volatile_line + line,
         };
         (line, (word % 8) as u8)
     }
@@ -434,7 +435,7 @@ impl State {
     fn perform_functionally(&mut self, operation: Operation) -> u64 {
         let at = |state: &Self, space, offset| {
             let (line, word) = state.place(space, offset);
-            line as usize * 8 + usize::from(word)
+            line.first_word() + usize::from(word)
         };
         let memory = |state: &mut Self, word, new: Option<u64>| {
             let old = state.caches.memory.peek(word);
@@ -627,9 +628,9 @@ impl State {
     fn survivors(&mut self, at: u64) -> Vec<u64> {
         let (at, mut image, running) = self.caches.memory.fail(at);
         if self.description.persistence.domain == PersistenceDomain::FlushOnFail {
-            for line in 0..self.volatile_line {
+            for line in LineNumber::all(LineNumber::default()..self.volatile_line) {
                 if let Some(data) = self.caches.newest(line) {
-                    image[line as usize * 8..][..8].copy_from_slice(&data);
+                    image[line.words()].copy_from_slice(&data);
                 }
             }
         }

@@ -24,6 +24,7 @@ use crate::controller::Regions;
 use crate::description::{Description, LockScope};
 use crate::instructions::Instructions;
 use crate::machine::{Announced, Contents, Crash, Machine};
+use crate::numbers::LineNumber;
 use crate::scheme::{Entry, Exhausted, Setup};
 use crate::statistics::Statistics;
 
@@ -34,7 +35,7 @@ pub struct Prepared {
     shared: SharedLayout,
     image: Vec<u64>,
     /// The lines that the last level of cache has at first, the latest last.
-    cached: Vec<Range<u32>>,
+    cached: Vec<Range<LineNumber>>,
     /// What each thread's structure hangs from, where each has its own.
     roots: Vec<PersistentAddress>,
 }
@@ -214,7 +215,7 @@ impl Prepared {
     pub fn cached(mut self, threads: usize) -> Self {
         let last = self.image.iter().rposition(|&word| word != 0).unwrap_or(0);
         let used = 8 * last as u64 + 4 * threads as u64 * self.layout.geometry.chunk_bytes;
-        let line = |bytes: u64| (bytes / LINE_BYTES) as u32;
+        let line = LineNumber::containing;
         let all = line(self.layout.data.offset())..line(used.min(8 * self.image.len() as u64));
         let hosted: Rc<dyn World> = plain(self.image.clone(), &self.shared);
         let rooms = heap::chunks_with_room(&self.view(Hosted::new(hosted, 0)));
@@ -259,8 +260,9 @@ impl Prepared {
     }
 
     fn regions(&self) -> Regions {
-        let line = |at: PersistentAddress| (at.offset() / LINE_BYTES) as u32;
-        Regions { logs: line(self.layout.logs)..line(self.layout.data), metadata: 0..line(self.layout.logs) }
+        let line = |at: PersistentAddress| LineNumber::containing(at.offset());
+        let logs = line(self.layout.logs)..line(self.layout.data);
+        Regions { metadata: LineNumber::default()..logs.start, logs }
     }
 
     /// A machine whose pool holds `image`.
@@ -340,7 +342,7 @@ impl Prepared {
             machine.crash_at(crash_at);
         }
         if !self.cached.is_empty() {
-            machine.fill_last_level(self.cached.iter().cloned().flatten());
+            machine.fill_last_level(self.cached.iter().cloned().flat_map(LineNumber::all));
         }
         if run.scheme.program().is_some() {
             let Sizes { value_bytes, .. } = *self.selection.sizes();

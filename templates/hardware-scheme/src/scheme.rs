@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use strandline_sim::cache::Hierarchy;
 use strandline_sim::controller::{Line, MemorySide};
+use strandline_sim::numbers::LineNumber;
 use strandline_sim::scheme::{
     Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Parameter, Reply, Setup, StoredWord, WayHome,
     exhausted,
@@ -73,7 +74,7 @@ impl Words {
 
 /// A line in the buffer.
 struct Committed {
-    line: u32,
+    line: LineNumber,
     words: Words,
     /// When to look whether it is home, once it was sent.
     until: Option<u64>,
@@ -84,11 +85,11 @@ struct Battery {
     drains: usize,
     omitted: Option<&'static str>,
     /// What each core's transaction has stored.
-    running: Vec<Option<BTreeMap<u32, Words>>>,
+    running: Vec<Option<BTreeMap<LineNumber, Words>>>,
     /// The buffer, the oldest first.
     buffer: VecDeque<Committed>,
     /// Lines with words of either kind: the newest contents, and in how many places there are words.
-    newest: HashMap<u32, (Line, usize)>,
+    newest: HashMap<LineNumber, (Line, usize)>,
     /// When there may be something to send.
     wakes: u64,
     commits: u64,
@@ -117,7 +118,7 @@ impl Battery {
     }
 
     /// Words of a line are in one place less.
-    fn forget(&mut self, line: u32) {
+    fn forget(&mut self, line: LineNumber) {
         if let Some((_, places)) = self.newest.get_mut(&line) {
             *places -= 1;
             if *places == 0 {
@@ -148,11 +149,11 @@ impl Battery {
 }
 
 impl MemoryPort for Battery {
-    fn read(&mut self, _: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, _: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
         self.newest.get(&line).map(|(contents, _)| (now + 1, *contents))
     }
 
-    fn way_home(&mut self, _: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, _: &mut MemorySide, line: LineNumber, _: &Line, now: u64) -> WayHome {
         let is_held = self.newest.contains_key(&line) && !self.omits("held-back");
         if is_held { WayHome::Taken(now) } else { WayHome::Home(now) }
     }
@@ -215,7 +216,7 @@ impl HardwareScheme for Battery {
         Reply::Go(now)
     }
 
-    fn copy(&self, line: u32) -> Option<Line> {
+    fn copy(&self, line: LineNumber) -> Option<Line> {
         self.newest.get(&line).map(|(contents, _)| *contents)
     }
 
@@ -259,9 +260,9 @@ impl HardwareScheme for Battery {
     }
 
     fn power_fails(&mut self, _: &mut Hierarchy, image: &mut [u64], _: u64) {
-        let mut save = |line: u32, words: &Words| {
+        let mut save = |line: LineNumber, words: &Words| {
             for word in (0..8).filter(|word| words.mask >> word & 1 == 1) {
-                image[line as usize * 8 + word] = words.words[word];
+                image[line.first_word() + word] = words.words[word];
             }
         };
         if !self.omits("saved") {

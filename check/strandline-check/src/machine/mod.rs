@@ -22,11 +22,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use strandline_core::memory::{Event, Hosted, LINE_BYTES, Step, World};
+use strandline_core::memory::{Event, Hosted, Step, World};
 use strandline_core::scheme::{Durability, Schemes, recover};
 use strandline_core::{Error, Result};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::PersistenceDomain;
+use strandline_sim::numbers::LineNumber;
 use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Exhausted, Mutant, Setup};
 use strandline_sim::{Contents, Description, Machine, Note, Noted, Registry};
 
@@ -246,9 +247,9 @@ impl Lab {
 
     fn machine(&self, description: &Description, beginning: &Beginning) -> Result<Machine, String> {
         let ground = &self.ground;
-        let line = |offset: u64| (offset / LINE_BYTES) as u32;
-        let logs = line(ground.layout.logs.offset());
-        let regions = Regions { logs: logs..line(ground.layout.data.offset()), metadata: 0..logs };
+        let line = LineNumber::containing;
+        let logs = line(ground.layout.logs.offset())..line(ground.layout.data.offset());
+        let regions = Regions { metadata: LineNumber::default()..logs.start, logs };
         let contents =
             Contents { persistent: beginning.pool.clone(), volatile_bytes: ground.shared.bytes(), regions };
         let setup = self.setup(description);

@@ -6,6 +6,7 @@
 use crate::controller::Line;
 use crate::description::{CacheLevel, LINE_BYTES};
 use crate::host::{list, prefetch};
+use crate::numbers::LineNumber;
 use crate::statistics::CacheStatistics;
 
 /// No line.
@@ -23,7 +24,7 @@ pub type Entry = usize;
 #[derive(Clone, Copy, Debug)]
 pub struct Victim {
     /// The line's number in memory: its address / 64.
-    pub line: u32,
+    pub line: LineNumber,
     /// A combination of [`DIRTY`] and [`EXCLUSIVE`].
     pub flags: u8,
     /// The hardware scheme's word.
@@ -147,8 +148,8 @@ impl CacheArray {
 
     /// The first entry of the line's set.
     #[inline]
-    fn set(&self, line: u32) -> Entry {
-        let line = line as usize;
+    fn set(&self, line: LineNumber) -> Entry {
+        let line = line.number() as usize;
         let (bank, rest) = if self.banks == 1 {
             (0, line)
         } else if self.bank_shift != 0 {
@@ -173,10 +174,11 @@ impl CacheArray {
 
     /// Where a line is.
     #[inline]
-    pub fn find(&self, line: u32) -> Option<Entry> {
+    pub fn find(&self, line: LineNumber) -> Option<Entry> {
         let first = self.set(line);
         let tag = self.tag(first);
         let tags = &self.tags[tag..tag + self.ways];
+        let line = line.number();
         let way = match self.ways {
             2 => position::<2>(tags, line),
             4 => position::<4>(tags, line),
@@ -189,7 +191,7 @@ impl CacheArray {
 
     /// Has the host fetch what [`find`](Self::find) looks at.
     #[inline]
-    pub fn prefetch_set(&self, line: u32) {
+    pub fn prefetch_set(&self, line: LineNumber) {
         let first = self.set(line);
         prefetch(&self.tags, self.tag(first));
         if self.places > 8 {
@@ -206,10 +208,10 @@ impl CacheArray {
 
     /// Has the host fetch the entry that a line takes which is not there; the entry, and the line in it. The number of no line is one too.
     #[inline]
-    pub fn prefetch_replaced(&self, line: u32) -> (Entry, u32) {
+    pub fn prefetch_replaced(&self, line: LineNumber) -> (Entry, LineNumber) {
         let entry = self.replaced(self.set(line));
         self.prefetch_entry(entry);
-        (entry, self.tags[self.tag(entry)])
+        (entry, LineNumber::new(self.tags[self.tag(entry)]))
     }
 
     /// The entry of the set that begins at `first` which the next line takes: an empty one, or the least recently used.
@@ -229,9 +231,9 @@ impl CacheArray {
 
     /// The line in an entry.
     #[inline]
-    pub fn line(&self, entry: Entry) -> Option<u32> {
+    pub fn line(&self, entry: Entry) -> Option<LineNumber> {
         let line = self.tags[self.tag(entry)];
-        (line != EMPTY).then_some(line)
+        (line != EMPTY).then_some(LineNumber::new(line))
     }
 
     /// Makes an entry the most recently used of its set.
@@ -270,7 +272,13 @@ impl CacheArray {
     }
 
     /// Puts a line, which is not there yet, in place of an empty or the least recently used one.
-    pub fn insert(&mut self, line: u32, flags: u8, data: &Line, ready: u64) -> (Entry, Option<Victim>) {
+    pub fn insert(
+        &mut self,
+        line: LineNumber,
+        flags: u8,
+        data: &Line,
+        ready: u64,
+    ) -> (Entry, Option<Victim>) {
         let entry = self.replaced(self.set(line));
         let state = self.states[entry];
         let is_dirty = state.flags & DIRTY != 0;
@@ -285,7 +293,7 @@ impl CacheArray {
             self.statistics.dirty_evictions += u64::from(is_dirty);
         }
         let tag = self.tag(entry);
-        self.tags[tag] = line;
+        self.tags[tag] = line.number();
         self.states[entry] = LineState { ready, tag: 0, flags };
         self.data[entry].0 = *data;
         self.touch(entry);
@@ -318,11 +326,14 @@ mod tests {
             banks: 1,
         };
         let mut cache = CacheArray::new(&level);
-        let put = |cache: &mut CacheArray, line| cache.insert(line, 0, &[0; 8], 0).1.map(|v| v.line);
+        let put = |cache: &mut CacheArray, line| {
+            let (_, victim) = cache.insert(LineNumber::new(line), 0, &[0; 8], 0);
+            victim.map(|victim| victim.line.number())
+        };
         assert_eq!(put(&mut cache, 0), None);
         assert_eq!(put(&mut cache, 2), None);
         assert_eq!(put(&mut cache, 1), None, "another set");
-        let entry = cache.find(0).unwrap();
+        let entry = cache.find(LineNumber::new(0)).unwrap();
         cache.touch(entry);
         assert_eq!(put(&mut cache, 4), Some(2));
         assert_eq!(put(&mut cache, 6), Some(0));
@@ -361,7 +372,7 @@ mod tests {
             };
             let mut cache = CacheArray::new(&level);
             // Even lines meet in one set.
-            let line = |number: usize| 2 * number as u32;
+            let line = |number: usize| LineNumber::new(2 * number as u32);
             for number in 0..ways {
                 assert!(cache.insert(line(number), 0, &[number as u64; 8], 0).1.is_none());
             }
@@ -378,7 +389,7 @@ mod tests {
             cache.remove(last);
             assert_eq!(
                 (cache.find(line(ways - 1)), cache.prefetch_replaced(line(ways - 1))),
-                (None, (last, EMPTY))
+                (None, (last, LineNumber::new(EMPTY)))
             );
             assert!(cache.insert(line(ways - 1), 0, &[0; 8], 0).1.is_none());
             for number in (0..ways - 1).rev() {

@@ -12,6 +12,7 @@ use crate::controller::{Line, MemorySide};
 use crate::description::{Description, Inclusion};
 use crate::host::{list, prefetch};
 use crate::network::{Message, Network, Node};
+use crate::numbers::LineNumber;
 use crate::statistics::{CacheStatistics, LevelStatistics};
 
 use super::array::{CacheArray, DIRTY, EXCLUSIVE, Entry};
@@ -67,7 +68,7 @@ pub struct Hierarchy {
     /// What a scheme's running callback has asked for.
     pub(super) pending: Vec<Pending>,
     /// For each core, the line whose loss it waits for.
-    watched: Vec<Option<u32>>,
+    watched: Vec<Option<LineNumber>>,
     /// A bit for each core that has lost it.
     lost: u64,
     /// For each core, when each of its MSHRs is free.
@@ -108,7 +109,7 @@ impl Hierarchy {
     }
 
     /// Watches a line in the first level of `core`, until it is [lost](Self::take_lost).
-    pub fn watch(&mut self, core: usize, line: u32) {
+    pub fn watch(&mut self, core: usize, line: LineNumber) {
         self.watched[core] = Some(line);
     }
 
@@ -120,7 +121,7 @@ impl Hierarchy {
 
     /// `core` may no longer have a line in its first level.
     #[inline]
-    pub(super) fn lose(&mut self, core: usize, line: u32) {
+    pub(super) fn lose(&mut self, core: usize, line: LineNumber) {
         if self.watched[core] == Some(line) {
             self.watched[core] = None;
             self.lost |= 1 << core;
@@ -129,11 +130,11 @@ impl Hierarchy {
 
     /// Where a line's directory entry is: the bank of the first shared level, or its controller.
     #[inline]
-    pub(super) fn home(&self, line: u32) -> Node {
+    pub(super) fn home(&self, line: LineNumber) -> Node {
         if self.shared.is_empty() {
             Node::Controller(self.memory.controller(line))
         } else {
-            Node::Bank(line as usize % self.banks[self.private.len()])
+            Node::Bank(line.number() as usize % self.banks[self.private.len()])
         }
     }
 
@@ -149,7 +150,7 @@ impl Hierarchy {
     pub fn access(
         &mut self,
         core: usize,
-        line: u32,
+        line: LineNumber,
         exclusive: bool,
         at: u64,
         port: &mut dyn MemoryPort,
@@ -180,7 +181,7 @@ impl Hierarchy {
     fn bring(
         &mut self,
         core: usize,
-        line: u32,
+        line: LineNumber,
         exclusive: bool,
         after: u64,
         port: &mut dyn MemoryPort,
@@ -198,7 +199,7 @@ impl Hierarchy {
     /// Has the host fetch what an access to a line will look at, some time before; whether it misses in the first level. Then
     /// [`prefetch_entries`](Self::prefetch_entries) fetches more, once this has come.
     #[inline]
-    pub fn prefetch(&self, core: usize, line: u32) -> bool {
+    pub fn prefetch(&self, core: usize, line: LineNumber) -> bool {
         let first = &self.private[0][core];
         let entry = first.find(line);
         match entry {
@@ -211,14 +212,14 @@ impl Hierarchy {
     /// What is where the line's number says, for a line that the first level has not, and what is known of the line that leaves it:
     /// the host waits for all of it together.
     #[inline]
-    fn prefetch_sets(&self, core: usize, line: u32) {
+    fn prefetch_sets(&self, core: usize, line: LineNumber) {
         for level in &self.private[1..] {
             level[core].prefetch_set(line);
         }
         for cache in &self.shared {
             cache.prefetch_set(line);
         }
-        prefetch(&self.directory, line as usize);
+        prefetch(&self.directory, line.number() as usize);
         self.memory.prefetch(line);
         let (_, victim) = self.private[0][core].prefetch_replaced(line);
         self.prefetch_way_out(core, 0, victim);
@@ -227,7 +228,7 @@ impl Hierarchy {
     /// What is found there, for a line that the first level has not: in each level the line's entry or the one that it takes, and what is
     /// known of the line that leaves it.
     #[inline]
-    pub fn prefetch_entries(&self, core: usize, line: u32) {
+    pub fn prefetch_entries(&self, core: usize, line: LineNumber) {
         let first = &self.private[0][core];
         let (entry, victim) = first.prefetch_replaced(line);
         if first.is_dirty(entry)
@@ -250,8 +251,8 @@ impl Hierarchy {
 
     /// What is known of a line that leaves `level`.
     #[inline]
-    fn prefetch_way_out(&self, core: usize, level: usize, victim: u32) {
-        prefetch(&self.directory, victim as usize);
+    fn prefetch_way_out(&self, core: usize, level: usize, victim: LineNumber) {
+        prefetch(&self.directory, victim.number() as usize);
         match self.level(core, level + 1) {
             Some(below) => below.prefetch_set(victim),
             None => self.memory.prefetch_held(victim),
@@ -268,7 +269,7 @@ impl Hierarchy {
     }
 
     /// Puts a line, which no private cache has, into all shared levels. Only while nothing is modified in any.
-    pub fn fill_shared(&mut self, line: u32) {
+    pub fn fill_shared(&mut self, line: LineNumber) {
         let data = self.memory.newest(line);
         for cache in &mut self.shared {
             if cache.find(line).is_none() {
@@ -296,7 +297,7 @@ impl Hierarchy {
     fn miss(
         &mut self,
         core: usize,
-        line: u32,
+        line: LineNumber,
         exclusive: bool,
         at: u64,
         port: &mut dyn MemoryPort,
@@ -334,7 +335,7 @@ impl Hierarchy {
         &mut self,
         core: usize,
         from: usize,
-        line: u32,
+        line: LineNumber,
         incoming: &Incoming,
         port: &mut dyn MemoryPort,
     ) -> (Entry, u64) {
@@ -353,14 +354,14 @@ impl Hierarchy {
     }
 
     /// Asks the directory for the permission to write a line that `core` has; when it has it.
-    fn upgrade(&mut self, core: usize, line: u32, at: u64) -> u64 {
+    fn upgrade(&mut self, core: usize, line: LineNumber, at: u64) -> u64 {
         let home = self.home(line);
         let mut at = self.network.send(Node::Core(core), home, Message::Control, at);
         if !self.shared.is_empty() {
             at += self.latencies[self.private.len()];
         }
         let acknowledged = self.invalidate_others(core, line, home, at);
-        self.directory[line as usize] = Directory { sharers: 1 << core, owner: core as u8 };
+        self.directory[line] = Directory { sharers: 1 << core, owner: core as u8 };
         for level in 0..self.private.len() {
             if let Some(entry) = self.private[level][core].find(line) {
                 self.private[level][core].states[entry].flags |= EXCLUSIVE;
@@ -370,8 +371,8 @@ impl Hierarchy {
     }
 
     /// Removes the copies of all cores but `core`, which nobody has modified; when all have acknowledged to it.
-    pub(super) fn invalidate_others(&mut self, core: usize, line: u32, home: Node, at: u64) -> u64 {
-        let mut others = self.directory[line as usize].sharers & !(1 << core);
+    pub(super) fn invalidate_others(&mut self, core: usize, line: LineNumber, home: Node, at: u64) -> u64 {
+        let mut others = self.directory[line].sharers & !(1 << core);
         let mut acknowledged = at;
         while others != 0 {
             let other = others.trailing_zeros() as usize;
@@ -387,7 +388,7 @@ impl Hierarchy {
 
     /// Removes a line from all private levels of `core` from `level` up to the first; its newest words, if
     /// they were modified.
-    pub(super) fn drop_private(&mut self, core: usize, line: u32, lowest: usize) -> Option<Line> {
+    pub(super) fn drop_private(&mut self, core: usize, line: LineNumber, lowest: usize) -> Option<Line> {
         let lowest = if lowest == 0 { self.private.len() } else { lowest };
         let mut newest = None;
         self.lose(core, line);
@@ -405,7 +406,7 @@ impl Hierarchy {
     }
 
     /// Whether `core` has a line in a private cache.
-    pub(super) fn has(&self, core: usize, line: u32) -> bool {
+    pub(super) fn has(&self, core: usize, line: LineNumber) -> bool {
         self.private.iter().any(|level| level[core].find(line).is_some())
     }
 

@@ -4,6 +4,7 @@
 //! acts on the caches is called by the machine instead, while no access is under way.
 
 use crate::controller::{Line, MemorySide};
+use crate::numbers::LineNumber;
 
 /// What becomes of a modified line on its way to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum WayHome {
 pub trait MemoryPort {
     /// A line is about to be read from memory at `now`: the scheme's own copy, and when it is there, if home is not
     /// the newest.
-    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)>;
+    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)>;
 
     /// A line was read from memory for `core`, with the permission to write if `exclusive`; its words leave their controller
     /// at `at`.
@@ -27,14 +28,14 @@ pub trait MemoryPort {
         _memory: &mut MemorySide,
         _core: usize,
         _exclusive: bool,
-        _line: u32,
+        _line: LineNumber,
         _data: &Line,
         _at: u64,
     ) {
     }
 
     /// A modified line is about to leave the caches for memory at `now`, evicted or written back.
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome;
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: u64) -> WayHome;
 
     /// The last cache level has no room for a version that the scheme keeps there
     /// ([`Hierarchy::keep_version`](super::Hierarchy::keep_version)).

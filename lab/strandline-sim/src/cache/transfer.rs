@@ -2,6 +2,7 @@
 
 use crate::controller::{Arrival, Line};
 use crate::network::{Message, Node};
+use crate::numbers::LineNumber;
 use crate::statistics::Origin;
 
 use super::array::{DIRTY, EXCLUSIVE, Victim};
@@ -11,7 +12,7 @@ use super::versions::is_version;
 
 /// Words of a line that leave the caches for memory.
 struct Outgoing<'a> {
-    line: u32,
+    line: LineNumber,
     data: &'a Line,
     /// A bit for each word that is written.
     mask: u8,
@@ -25,7 +26,7 @@ impl Hierarchy {
     pub(super) fn fetch(
         &mut self,
         core: usize,
-        line: u32,
+        line: LineNumber,
         exclusive: bool,
         at: u64,
         port: &mut dyn MemoryPort,
@@ -36,14 +37,14 @@ impl Hierarchy {
         if !self.shared.is_empty() {
             at += self.latencies[first_shared];
         }
-        let known = self.directory[line as usize];
+        let known = self.directory[line];
         if known.owner != NOBODY {
             return self.fetch_from_owner(core, line, exclusive, home, at, port);
         }
         let acknowledged = if exclusive { self.invalidate_others(core, line, home, at) } else { at };
         let (data, at) = self.fetch_shared(core, exclusive, line, home, at, port);
         let alone = exclusive || known.sharers == 0;
-        self.directory[line as usize] = if alone {
+        self.directory[line] = if alone {
             Directory { sharers: 1 << core, owner: core as u8 }
         } else {
             Directory { sharers: known.sharers | 1 << core, owner: NOBODY }
@@ -56,20 +57,20 @@ impl Hierarchy {
     fn fetch_from_owner(
         &mut self,
         core: usize,
-        line: u32,
+        line: LineNumber,
         exclusive: bool,
         home: Node,
         at: u64,
         port: &mut dyn MemoryPort,
     ) -> Incoming {
-        let owner = usize::from(self.directory[line as usize].owner);
+        let owner = usize::from(self.directory[line].owner);
         let mut asked = self.network.send(home, Node::Core(owner), Message::Control, at);
         let (data, dirty, ready) = self.newest_private(owner, line);
         asked = asked.max(ready) + self.latencies[0];
         let done = self.network.send(Node::Core(owner), Node::Core(core), Message::Data, asked);
         if exclusive {
             self.drop_private(owner, line, 0);
-            self.directory[line as usize] = Directory { sharers: 1 << core, owner: core as u8 };
+            self.directory[line] = Directory { sharers: 1 << core, owner: core as u8 };
             return Incoming { flags: Self::flags(dirty, true), data, at: done };
         }
         // All copies of the owner now hold the newest words, clean and read-only.
@@ -80,7 +81,7 @@ impl Hierarchy {
                 cache.states[entry].flags &= !(DIRTY | EXCLUSIVE);
             }
         }
-        self.directory[line as usize] = Directory { sharers: 1 << owner | 1 << core, owner: NOBODY };
+        self.directory[line] = Directory { sharers: 1 << owner | 1 << core, owner: NOBODY };
         let mut done = done;
         if dirty {
             let arrived = self.network.send(Node::Core(owner), home, Message::Data, asked);
@@ -91,7 +92,7 @@ impl Hierarchy {
 
     /// The newest words among the private caches of a core that has the line, whether they are modified, and
     /// when its fill is complete.
-    fn newest_private(&self, core: usize, line: u32) -> (Line, bool, u64) {
+    fn newest_private(&self, core: usize, line: LineNumber) -> (Line, bool, u64) {
         let mut found: Option<(Line, u64)> = None;
         let mut dirty = false;
         for level in &self.private {
@@ -110,7 +111,7 @@ impl Hierarchy {
         &mut self,
         core: usize,
         exclusive: bool,
-        line: u32,
+        line: LineNumber,
         home: Node,
         at: u64,
         port: &mut dyn MemoryPort,
@@ -202,7 +203,7 @@ impl Hierarchy {
             }
         }
         if !self.has(core, line) {
-            let known = &mut self.directory[line as usize];
+            let known = &mut self.directory[line];
             known.sharers &= !(1 << core);
             if usize::from(known.owner) == core {
                 known.owner = NOBODY;
@@ -214,7 +215,7 @@ impl Hierarchy {
     /// Puts a modified line into shared level `index`, or into memory below the last; when it was accepted.
     fn put_below(
         &mut self,
-        line: u32,
+        line: LineNumber,
         data: &Line,
         at: u64,
         index: usize,
@@ -265,7 +266,7 @@ impl Hierarchy {
     ) -> u64 {
         let line = victim.line;
         if is_version(line) {
-            port.version_overflow(&mut self.memory, line, at);
+            port.version_overflow(&mut self.memory, line.number(), at);
             return at;
         }
         if self.inclusive[self.private.len() + index] {
@@ -279,7 +280,7 @@ impl Hierarchy {
                     self.shared[above].remove(entry);
                 }
             }
-            let mut sharers = self.directory[line as usize].sharers;
+            let mut sharers = self.directory[line].sharers;
             while sharers != 0 {
                 let core = sharers.trailing_zeros() as usize;
                 sharers &= sharers - 1;
@@ -289,7 +290,7 @@ impl Hierarchy {
                     victim.flags |= DIRTY;
                 }
             }
-            self.directory[line as usize] = Directory { sharers: 0, owner: NOBODY };
+            self.directory[line] = Directory { sharers: 0, owner: NOBODY };
         }
         if victim.flags & DIRTY == 0 {
             return at;
@@ -299,8 +300,8 @@ impl Hierarchy {
 
     /// Makes all copies of a line equal to its newest words and clean, and takes them out if `evict`; the words, if
     /// they were modified, and the cycles that the lookups took after the first level.
-    pub(super) fn clean(&mut self, line: u32, evict: bool) -> Option<Line> {
-        let known = self.directory[line as usize];
+    pub(super) fn clean(&mut self, line: LineNumber, evict: bool) -> Option<Line> {
+        let known = self.directory[line];
         let mut newest = None;
         let mut dirty = false;
         if known.owner != NOBODY {
@@ -346,7 +347,7 @@ impl Hierarchy {
             }
         }
         if evict {
-            self.directory[line as usize] = Directory { sharers: 0, owner: NOBODY };
+            self.directory[line] = Directory { sharers: 0, owner: NOBODY };
         }
         newest.filter(|_| dirty)
     }
@@ -357,7 +358,7 @@ impl Hierarchy {
     pub fn write_back(
         &mut self,
         core: usize,
-        line: u32,
+        line: LineNumber,
         evict: bool,
         at: u64,
         origin: Origin,
@@ -365,7 +366,7 @@ impl Hierarchy {
     ) -> u64 {
         // The request passes all levels on its way down.
         let mut at = at + self.latencies[..self.private.len()].iter().sum::<u64>();
-        let known = self.directory[line as usize];
+        let known = self.directory[line];
         let home = self.home(line);
         let own = known.sharers >> core & 1 == 1;
         let message = if own { Message::Data } else { Message::Control };
@@ -398,7 +399,7 @@ impl Hierarchy {
     pub fn write_past(
         &mut self,
         core: usize,
-        line: u32,
+        line: LineNumber,
         data: &Line,
         mask: u8,
         at: u64,
@@ -424,7 +425,7 @@ impl Hierarchy {
     }
 
     /// The next line in any cache at or after a place, all caches being numbered through; where, and which.
-    pub fn next_line(&self, from: usize) -> Option<(usize, u32)> {
+    pub fn next_line(&self, from: usize) -> Option<(usize, LineNumber)> {
         let mut base = 0;
         for cache in self.private.iter().flatten().chain(&self.shared) {
             let end = base + cache.entries();
@@ -440,7 +441,13 @@ impl Hierarchy {
 
     /// Takes a line out of all caches for `core`, and writes it back if it was modified; when the memory accepts
     /// it then. One step of wbinvd.
-    pub fn flush_line(&mut self, core: usize, line: u32, at: u64, port: &mut dyn MemoryPort) -> Option<u64> {
+    pub fn flush_line(
+        &mut self,
+        core: usize,
+        line: LineNumber,
+        at: u64,
+        port: &mut dyn MemoryPort,
+    ) -> Option<u64> {
         let data = self.clean(line, true)?;
         let words =
             Outgoing { line, data: &data, mask: 0xff, origin: Origin::WriteBackAll, core: Some(core) };
@@ -449,23 +456,23 @@ impl Hierarchy {
 
     /// Lines that are modified in some cache.
     pub fn dirty_lines(&self) -> usize {
-        let lines = 0..self.directory.len() as u32;
+        let lines = (0..self.directory.len() as u32).map(LineNumber::new);
         lines.filter(|&line| self.newest(line).is_some()).count()
     }
 
     /// A line's words in some cache that has them, when none has modified them.
-    pub fn clean_copy(&self, line: u32) -> Option<Line> {
-        let sharers = self.directory[line as usize].sharers;
+    pub fn clean_copy(&self, line: LineNumber) -> Option<Line> {
+        let sharers = self.directory[line].sharers;
         let first = (sharers != 0).then(|| self.newest_private(sharers.trailing_zeros() as usize, line).0);
         first.or_else(|| self.shared.iter().find_map(|cache| Some(cache.data[cache.find(line)?].0)))
     }
 
     /// The newest words of a line as caches hold them, if they are modified: what a battery would save.
-    pub fn newest(&self, line: u32) -> Option<Line> {
+    pub fn newest(&self, line: LineNumber) -> Option<Line> {
         if let Some(data) = self.pending_line(line) {
             return Some(data);
         }
-        let known = self.directory[line as usize];
+        let known = self.directory[line];
         if known.owner != NOBODY {
             let (data, dirty, _) = self.newest_private(usize::from(known.owner), line);
             if dirty {

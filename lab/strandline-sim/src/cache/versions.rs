@@ -2,6 +2,7 @@
 //! line's set.
 
 use crate::controller::Line;
+use crate::numbers::LineNumber;
 
 use super::array::DIRTY;
 use super::hierarchy::Hierarchy;
@@ -15,23 +16,23 @@ pub(super) enum Pending {
     /// A version, by its number.
     Version(u32),
     /// A line's words.
-    Line(u32, Line),
+    Line(LineNumber, Line),
 }
 
 /// Whether a last level's entry is a version.
-pub(super) fn is_version(line: u32) -> bool {
-    line >= VERSIONS
+pub(super) fn is_version(line: LineNumber) -> bool {
+    line.number() >= VERSIONS
 }
 
 impl Hierarchy {
     /// Gives a version of `line` a way in the last level as soon as the running callback has returned; its number, made
     /// of `number`. Whose way it is, if not an empty one, is chosen as always; if a version must go
     /// [`MemoryPort::version_overflow`] is called.
-    pub fn keep_version(&mut self, line: u32, number: u32) -> u32 {
+    pub fn keep_version(&mut self, line: LineNumber, number: u32) -> u32 {
         let period = self.shared.last().map_or(1, |cache| cache.sets()) as u32;
         let base = VERSIONS.next_multiple_of(period);
         let numbers = (u32::MAX - base) / period - 1;
-        let version = base + number % numbers * period + line % period;
+        let version = base + number % numbers * period + line.number() % period;
         self.pending.push(Pending::Version(version));
         version
     }
@@ -40,19 +41,19 @@ impl Hierarchy {
     pub fn drop_version(&mut self, version: u32) {
         self.pending.retain(|pending| !matches!(pending, Pending::Version(other) if *other == version));
         if let Some(cache) = self.shared.last_mut()
-            && let Some(entry) = cache.find(version)
+            && let Some(entry) = cache.find(LineNumber::new(version))
         {
             cache.remove(entry);
         }
     }
 
     /// Puts a modified line, which no cache has, into the last level as soon as the running callback has returned.
-    pub fn restore(&mut self, line: u32, data: &Line) {
+    pub fn restore(&mut self, line: LineNumber, data: &Line) {
         self.pending.push(Pending::Line(line, *data));
     }
 
     /// The words of a line that is to be restored.
-    pub(super) fn pending_line(&self, line: u32) -> Option<Line> {
+    pub(super) fn pending_line(&self, line: LineNumber) -> Option<Line> {
         self.pending.iter().find_map(|pending| match pending {
             Pending::Line(other, data) if *other == line => Some(*data),
             _ => None,
@@ -64,7 +65,7 @@ impl Hierarchy {
         while let Some(pending) = self.pending.pop() {
             let Some(index) = self.shared.len().checked_sub(1) else { return };
             let (line, flags, data) = match pending {
-                Pending::Version(version) => (version, 0, [0; 8]),
+                Pending::Version(version) => (LineNumber::new(version), 0, [0; 8]),
                 Pending::Line(line, data) => (line, DIRTY, data),
             };
             let (_, victim) = self.shared[index].insert(line, flags, &data, at);
@@ -75,24 +76,24 @@ impl Hierarchy {
     }
 
     /// Takes all copies of a line out of the caches, modified or not.
-    pub fn discard(&mut self, line: u32) {
+    pub fn discard(&mut self, line: LineNumber) {
         self.clean(line, true);
     }
 
     /// The words of a line that is modified; its copies are clean afterwards.
-    pub fn take_modified(&mut self, line: u32) -> Option<Line> {
+    pub fn take_modified(&mut self, line: LineNumber) -> Option<Line> {
         self.clean(line, false)
     }
 
     /// A line's words in the last level, and whether they are modified there.
-    pub fn last_level(&self, line: u32) -> Option<(Line, bool)> {
+    pub fn last_level(&self, line: LineNumber) -> Option<(Line, bool)> {
         let cache = self.shared.last()?;
         let entry = cache.find(line)?;
         Some((cache.data[entry].0, cache.is_dirty(entry)))
     }
 
     /// Writes a line that is modified above the last level back into it; whether it was.
-    pub fn push_to_last_level(&mut self, line: u32) -> bool {
+    pub fn push_to_last_level(&mut self, line: LineNumber) -> bool {
         let is_above = |caches: &Self| {
             let above = caches.private.iter().flatten().chain(caches.shared.iter().rev().skip(1));
             above.into_iter().any(|cache| cache.find(line).is_some_and(|entry| cache.is_dirty(entry)))
@@ -113,7 +114,7 @@ impl Hierarchy {
     }
 
     /// The modified lines of the last level, as they are there.
-    pub fn modified_in_last_level(&self) -> impl Iterator<Item = (u32, Line)> + '_ {
+    pub fn modified_in_last_level(&self) -> impl Iterator<Item = (LineNumber, Line)> + '_ {
         self.shared.last().into_iter().flat_map(|cache| {
             (0..cache.entries()).filter(move |&entry| cache.is_dirty(entry)).filter_map(move |entry| {
                 let line = cache.line(entry).filter(|&line| !is_version(line))?;

@@ -2,6 +2,7 @@
 
 use crate::description::{Controllers, Description, FenceKind, LINE_BYTES, Pages, PersistenceDomain};
 use crate::host::{list, prefetch};
+use crate::numbers::LineNumber;
 use crate::nvm::Banks;
 use crate::statistics::{Origin, Region, Traffic};
 
@@ -17,9 +18,9 @@ pub const NOT_HELD: u16 = u16::MAX;
 #[derive(Clone, Debug, Default)]
 pub struct Regions {
     /// Lines of the logs.
-    pub logs: std::ops::Range<u32>,
+    pub logs: std::ops::Range<LineNumber>,
     /// Lines of header, watermark and directory.
-    pub metadata: std::ops::Range<u32>,
+    pub metadata: std::ops::Range<LineNumber>,
 }
 
 /// What a core's persists still lack.
@@ -48,10 +49,10 @@ pub struct MemorySide {
     interleave_shift: u32,
     /// Where pages are scattered, the number of bits of a page's number.
     page_bits: Option<u32>,
-    /// Lines of the pool.
-    pool_lines: u32,
-    /// Lines of the pool and those that are reserved, which follow it.
-    persistent_lines: u32,
+    /// The first line that is reserved, behind the pool's.
+    pool_end: LineNumber,
+    /// The first volatile line, behind those that are reserved.
+    persistent_end: LineNumber,
     controllers: Controllers,
     own_dram: bool,
     domain: PersistenceDomain,
@@ -96,9 +97,9 @@ impl MemorySide {
         }
         let mut words = persistent;
         words.resize(words.len().next_multiple_of(8), 0);
-        let pool_lines = (words.len() / 8) as u32;
-        let persistent_lines = pool_lines + reserved_bytes.div_ceil(LINE_BYTES) as u32;
-        let lines = u64::from(persistent_lines) + volatile_bytes.div_ceil(LINE_BYTES);
+        let pool_end = LineNumber::new((words.len() / 8) as u32);
+        let persistent_end = pool_end + reserved_bytes.div_ceil(LINE_BYTES) as u32;
+        let lines = u64::from(persistent_end.number()) + volatile_bytes.div_ceil(LINE_BYTES);
         words.resize(lines as usize * 8, 0);
         Self {
             channels,
@@ -108,8 +109,8 @@ impl MemorySide {
             interleave_shift: (controllers.interleave_bytes / LINE_BYTES).trailing_zeros(),
             page_bits: (controllers.pages == Pages::Scattered)
                 .then(|| lines.div_ceil(PAGE_LINES).next_power_of_two().trailing_zeros().max(2)),
-            pool_lines,
-            persistent_lines,
+            pool_end,
+            persistent_end,
             controllers: controllers.clone(),
             own_dram: machine.dram.is_some(),
             domain: machine.persistence.domain,
@@ -124,8 +125,8 @@ impl MemorySide {
 
     /// What is reserved holds these words, on the medium: what an earlier life's recovery has left.
     pub fn set_reserved(&mut self, words: &[u64]) {
-        let first = self.pool_lines as usize * 8;
-        let reserved = &mut self.medium.words[first..self.persistent_lines as usize * 8];
+        let first = self.pool_end.first_word();
+        let reserved = &mut self.medium.words[first..self.persistent_end.first_word()];
         let words = &words[..words.len().min(reserved.len())];
         reserved[..words.len()].copy_from_slice(words);
     }
@@ -135,14 +136,14 @@ impl MemorySide {
         self.medium.held.len()
     }
 
-    /// Lines of the pool, which come first, and of what is reserved, which follows.
-    pub fn persistent_lines(&self) -> u32 {
-        self.persistent_lines
+    /// The first volatile line: behind the pool's and those that are reserved.
+    pub fn persistent_end(&self) -> LineNumber {
+        self.persistent_end
     }
 
-    /// Lines of the pool.
-    pub fn pool_lines(&self) -> u32 {
-        self.pool_lines
+    /// The first line that is reserved: behind the pool's.
+    pub fn pool_end(&self) -> LineNumber {
+        self.pool_end
     }
 
     /// How lines are spread over controllers.
@@ -151,15 +152,15 @@ impl MemorySide {
     }
 
     /// Line `index` of those that are reserved behind `controller`.
-    pub fn reserved_line(&self, controller: usize, index: u64) -> u32 {
-        self.pool_lines + self.controllers.reserved_line(controller, index) as u32
+    pub fn reserved_line(&self, controller: usize, index: u64) -> LineNumber {
+        self.pool_end + self.controllers.reserved_line(controller, index) as u32
     }
 
     /// Where a line of the program lies: pages may be scattered, and the lines of each, one to one. The latter is what memory
     /// controllers do with an exclusive or, so that the first lines of pages do not all meet in one bank.
     #[inline]
-    fn frame(&self, line: u32) -> u64 {
-        let line = u64::from(line);
+    fn frame(&self, line: LineNumber) -> u64 {
+        let line = u64::from(line.number());
         let Some(bits) = self.page_bits else { return line };
         // Each step can be undone within as many bits.
         let mut page = line / PAGE_LINES;
@@ -171,10 +172,10 @@ impl MemorySide {
 
     /// The channel of a line, and its number there.
     #[inline]
-    fn place(&self, line: u32) -> (usize, u64) {
+    fn place(&self, line: LineNumber) -> (usize, u64) {
         let shift = self.interleave_shift;
-        if line >= self.pool_lines && line < self.persistent_lines {
-            let index = u64::from(line - self.pool_lines);
+        if line >= self.pool_end && line < self.persistent_end {
+            let index = u64::from(line - self.pool_end);
             let (chunk, controllers) = (index >> shift, self.controllers.count as u64);
             let (controller, chunk) = ((chunk % controllers) as usize, chunk / controllers);
             let channel = match self.controllers.log_channel {
@@ -184,7 +185,7 @@ impl MemorySide {
             let local = (chunk << shift) | (index & ((1 << shift) - 1));
             // Log records of a few lines, each at a multiple of eight, would all meet in as few banks.
             let local = if self.page_bits.is_some() { turned(local) } else { local };
-            return (controller * self.per_controller + channel, u64::from(self.pool_lines) + local);
+            return (controller * self.per_controller + channel, u64::from(self.pool_end.number()) + local);
         }
         let frame = self.frame(line);
         let (chunk, within) = (frame >> shift, frame & ((1 << shift) - 1));
@@ -192,28 +193,28 @@ impl MemorySide {
             let each = self.per_controller - 1;
             let channels = (self.controllers.count * each) as u64;
             let (channel, chunk) = ((chunk % channels) as usize, chunk / channels);
-            let dram = if self.own_dram && line >= self.persistent_lines { self.nvm_channels } else { 0 };
+            let dram = if self.own_dram && line >= self.persistent_end { self.nvm_channels } else { 0 };
             return (dram + channel / each * self.per_controller + channel % each, chunk << shift | within);
         }
         let channels = self.nvm_channels as u64;
         let channel = (chunk % channels) as usize;
         let local = (chunk / channels) << shift | within;
-        let dram = self.own_dram && line >= self.persistent_lines;
+        let dram = self.own_dram && line >= self.persistent_end;
         (channel + if dram { self.nvm_channels } else { 0 }, local)
     }
 
     /// The controller of a line.
     #[inline]
-    pub fn controller(&self, line: u32) -> usize {
+    pub fn controller(&self, line: LineNumber) -> usize {
         self.place(line).0 % self.nvm_channels / self.per_controller
     }
 
     /// The part of memory that a line belongs to.
     #[inline]
-    pub fn region(&self, line: u32) -> Region {
-        if line >= self.persistent_lines {
+    pub fn region(&self, line: LineNumber) -> Region {
+        if line >= self.persistent_end {
             Region::Volatile
-        } else if line >= self.pool_lines || self.regions.logs.contains(&line) {
+        } else if line >= self.pool_end || self.regions.logs.contains(&line) {
             Region::Log
         } else if self.regions.metadata.contains(&line) {
             Region::Metadata
@@ -235,7 +236,7 @@ impl MemorySide {
     }
 
     /// Reads a line that arrives at its controller at `at`; when it is there, and its words.
-    pub fn read(&mut self, line: u32, at: u64) -> (u64, Line) {
+    pub fn read(&mut self, line: LineNumber, at: u64) -> (u64, Line) {
         *self.traffic.reads.of(self.region(line)) += 1;
         let (channel, local) = self.place(line);
         let result = self.channels[channel].read(line, local, at, &mut self.medium);
@@ -247,7 +248,7 @@ impl MemorySide {
     /// `core` that core's next fence waits until it is durable.
     pub fn write(
         &mut self,
-        line: u32,
+        line: LineNumber,
         data: &Line,
         mask: u8,
         arrival: impl Into<Arrival>,
@@ -276,7 +277,7 @@ impl MemorySide {
     }
 
     /// How far the newest write of a line is at `now`, towards the persistence domain.
-    pub fn progress(&mut self, line: u32, now: u64) -> Progress {
+    pub fn progress(&mut self, line: LineNumber, now: u64) -> Progress {
         let (channel, _) = self.place(line);
         self.channels[channel].advance(now, &mut self.medium);
         self.settle(channel);
@@ -288,7 +289,7 @@ impl MemorySide {
     }
 
     /// When to look again whether what was written to a line is in the persistence domain; `None`: it is by `now`.
-    pub fn durable_at(&mut self, line: u32, now: u64) -> Option<u64> {
+    pub fn durable_at(&mut self, line: LineNumber, now: u64) -> Option<u64> {
         match self.progress(line, now) {
             Progress::Durable => None,
             Progress::Until(at) => (at > now).then_some(at),
@@ -298,7 +299,7 @@ impl MemorySide {
 
     /// Lets the write of a line that is held, if one is, begin as soon as its bank is free, before any later read; when
     /// it will be in the persistence domain.
-    pub fn hurry(&mut self, line: u32, at: u64) -> u64 {
+    pub fn hurry(&mut self, line: LineNumber, at: u64) -> u64 {
         let (channel, local) = self.place(line);
         if self.domain != PersistenceDomain::Media {
             return self.channels[channel].accepted(line, &self.medium).max(at);
@@ -314,7 +315,7 @@ impl MemorySide {
     }
 
     /// Makes `core` wait for what is held of a line that no cache has modified.
-    pub fn wait_for(&mut self, line: u32, core: usize, at: u64) {
+    pub fn wait_for(&mut self, line: LineNumber, core: usize, at: u64) {
         let (channel, _) = self.place(line);
         if self.domain != PersistenceDomain::Media {
             // A victim may still be on its way to the queue.
@@ -359,15 +360,15 @@ impl MemorySide {
 
     /// Has the host fetch what is known of a line here.
     #[inline]
-    pub fn prefetch(&self, line: u32) {
+    pub fn prefetch(&self, line: LineNumber) {
         self.medium.prefetch(line);
         self.prefetch_held(line);
     }
 
     /// Has the host fetch which write of a line is held.
     #[inline]
-    pub fn prefetch_held(&self, line: u32) {
-        prefetch(&self.medium.held, line as usize);
+    pub fn prefetch_held(&self, line: LineNumber) {
+        prefetch(&self.medium.held, line.number() as usize);
     }
 
     /// Loads a word past all timing, as the medium holds it.
@@ -376,7 +377,7 @@ impl MemorySide {
     }
 
     /// The newest words of a line that the medium or a queue has.
-    pub fn newest(&self, line: u32) -> Line {
+    pub fn newest(&self, line: LineNumber) -> Line {
         let (channel, _) = self.place(line);
         self.channels[channel].newest(line, &self.medium)
     }
@@ -401,14 +402,14 @@ impl MemorySide {
         let before = std::mem::replace(&mut self.medium.words, words);
         self.advance(at + 1);
         let mut words = std::mem::replace(&mut self.medium.words, before);
-        words.truncate(self.persistent_lines as usize * 8);
+        words.truncate(self.persistent_end.first_word());
         if self.domain != PersistenceDomain::Media {
             for channel in &self.channels {
                 // What has left a cache and is not accepted yet is within the caches' domain.
                 let at = (self.domain == PersistenceDomain::Adr).then_some(at);
                 for (line, data, mask) in channel.contents(at) {
-                    if line < self.persistent_lines {
-                        super::merge(&mut words[line as usize * 8..][..8], &data, mask);
+                    if line < self.persistent_end {
+                        super::merge(&mut words[line.words()], &data, mask);
                     }
                 }
             }
@@ -461,10 +462,10 @@ mod tests {
         let machine = crate::file::load("atom", &[""; 0]).unwrap();
         assert_eq!(machine.controllers.pages, Pages::Scattered);
         let memory = MemorySide::new(&machine, vec![0; 100_000 * 8], 0, 1 << 20, Regions::default());
-        let places: HashSet<_> = (0..100_000).map(|line| memory.place(line)).collect();
+        let places: HashSet<_> = (0..100_000).map(|line| memory.place(LineNumber::new(line))).collect();
         assert_eq!(places.len(), 100_000);
         let banks = Banks::new(&machine.nvm, &machine);
-        let chunks = (0..24u32).map(|chunk| memory.place(chunk * 4096));
+        let chunks = (0..24u32).map(|chunk| memory.place(LineNumber::new(chunk * 4096)));
         let met: HashSet<_> = chunks.map(|(channel, local)| (channel, banks.bank_of(local))).collect();
         assert!(met.len() > 12, "{} banks of 32", met.len());
     }

@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 
 use crate::description::Controllers;
 use crate::host::prefetch;
+use crate::numbers::LineNumber;
 use crate::nvm::Banks;
 use crate::statistics::ChannelStatistics;
 
@@ -56,7 +57,7 @@ pub enum Progress {
 #[derive(Clone)]
 struct Held {
     /// The line's number in memory: its address / 64.
-    line: u32,
+    line: LineNumber,
     /// The channel's own number of the line.
     local: u64,
     /// A bit for each word that is written.
@@ -133,21 +134,21 @@ pub struct Medium {
 impl Medium {
     /// The words of a line.
     #[inline]
-    pub fn line(&self, line: u32) -> Line {
-        let first = line as usize * 8;
+    pub fn line(&self, line: LineNumber) -> Line {
+        let first = line.first_word();
         std::array::from_fn(|i| self.words[first + i])
     }
 
     /// Has the host fetch the words of a line, which may lie in two of its own.
     #[inline]
-    fn prefetch(&self, line: u32) {
-        let first = line as usize * 8;
+    fn prefetch(&self, line: LineNumber) {
+        let first = line.first_word();
         prefetch(&self.words, first);
         prefetch(&self.words, first + 7);
     }
 
-    fn apply(&mut self, line: u32, data: &Line, mask: u8) {
-        let words = &mut self.words[line as usize * 8..][..8];
+    fn apply(&mut self, line: LineNumber, data: &Line, mask: u8) {
+        let words = &mut self.words[line.words()];
         merge(words, data, mask);
     }
 }
@@ -274,8 +275,8 @@ impl Channel {
                 continue;
             }
             medium.apply(write.line, &write.data, write.mask);
-            if medium.held[write.line as usize] == slot {
-                medium.held[write.line as usize] = NOT_HELD;
+            if medium.held[write.line] == slot {
+                medium.held[write.line] = NOT_HELD;
             }
             self.free.push(slot);
             // In order, since two writes of a line must reach the medium in order.
@@ -303,11 +304,11 @@ impl Channel {
     }
 
     /// Reads `line`, number `local` of this channel, at `at`; when it is there, and its words.
-    pub fn read(&mut self, line: u32, local: u64, at: u64, medium: &mut Medium) -> (u64, Line) {
+    pub fn read(&mut self, line: LineNumber, local: u64, at: u64, medium: &mut Medium) -> (u64, Line) {
         let at = at + self.match_latency;
         self.advance(at, medium);
         self.statistics.reads += 1;
-        let slot = medium.held[line as usize];
+        let slot = medium.held[line];
         let mut data = medium.line(line);
         if slot != NOT_HELD {
             let write = &self.held[usize::from(slot)];
@@ -332,7 +333,7 @@ impl Channel {
     /// it joins are returned.
     pub fn write(
         &mut self,
-        (line, local): (u32, u64),
+        (line, local): (LineNumber, u64),
         (data, mask): (&Line, u8),
         waiters: u64,
         arrival: impl Into<Arrival>,
@@ -345,7 +346,7 @@ impl Channel {
         self.statistics.write_occupancy.add(self.held() as u64);
         // What is written will be applied.
         medium.prefetch(line);
-        let older = medium.held[line as usize];
+        let older = medium.held[line];
         let (mut data, mut mask) = (*data, mask);
         if older != NOT_HELD {
             let write = &mut self.held[usize::from(older)];
@@ -406,7 +407,7 @@ impl Channel {
                 (self.held.len() - 1) as u16
             }
         };
-        medium.held[line as usize] = slot;
+        medium.held[line] = slot;
         let bank = self.banks.bank_of(local);
         let queue = &mut self.queues[bank];
         match queue.last {
@@ -446,16 +447,16 @@ impl Channel {
     }
 
     /// When the write of `line` that is held was accepted; 0 if none is.
-    pub fn accepted(&self, line: u32, medium: &Medium) -> u64 {
-        match medium.held[line as usize] {
+    pub fn accepted(&self, line: LineNumber, medium: &Medium) -> u64 {
+        match medium.held[line] {
             NOT_HELD => 0,
             slot => self.held[usize::from(slot)].visible,
         }
     }
 
     /// How far the newest write of `line` is, at `now` or later.
-    pub fn progress(&self, line: u32, medium: &Medium) -> Progress {
-        match medium.held[line as usize] {
+    pub fn progress(&self, line: LineNumber, medium: &Medium) -> Progress {
+        match medium.held[line] {
             NOT_HELD => Progress::Durable,
             slot => match self.held[usize::from(slot)].done {
                 NOT_BEGUN => Progress::Waiting(self.next),
@@ -466,8 +467,8 @@ impl Channel {
 
     /// Gives the write of `line` that is held, if one is, and those before it in its bank their times on the medium
     /// now, before any later read; when it is there.
-    pub fn hurry(&mut self, line: u32, local: u64, at: u64, medium: &Medium) -> u64 {
-        let slot = medium.held[line as usize];
+    pub fn hurry(&mut self, line: LineNumber, local: u64, at: u64, medium: &Medium) -> u64 {
+        let slot = medium.held[line];
         if slot == NOT_HELD {
             return at;
         }
@@ -482,8 +483,8 @@ impl Channel {
 
     /// Makes the cores in `waiters` wait for the write of `line` that is held, if one is: the new waiters of a
     /// write that has not begun, or when one under way ends.
-    pub fn wait_for(&mut self, line: u32, waiters: u64, medium: &Medium) -> (u64, u64) {
-        match medium.held[line as usize] {
+    pub fn wait_for(&mut self, line: LineNumber, waiters: u64, medium: &Medium) -> (u64, u64) {
+        match medium.held[line] {
             NOT_HELD => (0, 0),
             slot => {
                 let write = &mut self.held[usize::from(slot)];
@@ -514,17 +515,17 @@ impl Channel {
     }
 
     /// The newest words of a line that the queue or the medium has.
-    pub fn newest(&self, line: u32, medium: &Medium) -> Line {
+    pub fn newest(&self, line: LineNumber, medium: &Medium) -> Line {
         let mut data = medium.line(line);
-        if medium.held[line as usize] != NOT_HELD {
-            let write = &self.held[usize::from(medium.held[line as usize])];
+        if medium.held[line] != NOT_HELD {
+            let write = &self.held[usize::from(medium.held[line])];
             merge(&mut data, &write.data, write.mask);
         }
         data
     }
 
     /// What is held at `at`, oldest first: the line, its words and their mask. `None`: and what is on its way.
-    pub fn contents(&self, at: Option<u64>) -> Vec<(u32, Line, u8)> {
+    pub fn contents(&self, at: Option<u64>) -> Vec<(LineNumber, Line, u8)> {
         let waiting = self.queues.iter().flat_map(|queue| {
             std::iter::successors((queue.first != NONE).then_some(queue.first), |&slot| {
                 let next = self.held[usize::from(slot)].next;

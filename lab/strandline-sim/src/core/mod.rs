@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use crate::controller::Line;
 use crate::description::{CoreKind, Description, LoadOverlap};
 use crate::instructions::Instructions;
+use crate::numbers::LineNumber;
 use crate::statistics::CoreStatistics;
 
 /// Bits of a fraction of a cycle.
@@ -23,7 +24,7 @@ const FRACTION: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct Combining {
     /// The line's number in memory: its address / 64.
-    pub line: u32,
+    pub line: LineNumber,
     /// A bit for each word.
     pub mask: u8,
     /// The words; those without a bit in `mask` mean nothing.
@@ -262,7 +263,7 @@ impl Core {
 
     /// Adds a non-temporal store to its line's buffer; a buffer that must leave: because it is whole, or because
     /// there are more than `buffers`.
-    pub fn combine(&mut self, line: u32, word: u8, value: u64, buffers: usize) -> Option<Combining> {
+    pub fn combine(&mut self, line: LineNumber, word: u8, value: u64, buffers: usize) -> Option<Combining> {
         let at = match self.combining.iter().position(|buffer| buffer.line == line) {
             Some(at) => at,
             None => {

@@ -1,5 +1,7 @@
 //! The store queue: stores and write-backs that have retired, on their way to the first level, in order.
 
+use crate::numbers::LineNumber;
+
 /// An order of persists that software asks for without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordering {
@@ -35,7 +37,7 @@ pub struct Queued {
     /// What it does.
     pub kind: QueuedKind,
     /// The line's number in memory: its address / 64.
-    pub line: u32,
+    pub line: LineNumber,
     /// Number of the word in the line.
     pub word: u8,
     /// The word's new value.
@@ -63,7 +65,14 @@ pub struct StoreQueue {
 impl StoreQueue {
     /// An empty queue of `capacity` entries, of which `in_flight` may be in the caches at a time.
     pub fn new(capacity: usize, in_flight: usize) -> Self {
-        let empty = Queued { kind: QueuedKind::Store, line: 0, word: 0, value: 0, retired: 0, done: 0 };
+        let empty = Queued {
+            kind: QueuedKind::Store,
+            line: LineNumber::default(),
+            word: 0,
+            value: 0,
+            retired: 0,
+            done: 0,
+        };
         Self {
             ring: vec![empty; (capacity + in_flight).next_power_of_two()].into(),
             capacity,
@@ -163,7 +172,7 @@ impl StoreQueue {
 
     /// The newest value that the queue has for a word.
     #[inline]
-    pub fn forward(&self, line: u32, word: u8) -> Option<u64> {
+    pub fn forward(&self, line: LineNumber, word: u8) -> Option<u64> {
         (self.issued..self.tail)
             .rev()
             .map(|number| self.at(number))

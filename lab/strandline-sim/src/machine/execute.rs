@@ -56,7 +56,7 @@ impl State {
 
     /// Loads a word; in a range the core waits at its end, not for each load.
     #[inline]
-    fn load(&mut self, number: usize, line: u32, word: u8, in_range: bool) -> u64 {
+    fn load(&mut self, number: usize, line: LineNumber, word: u8, in_range: bool) -> u64 {
         let core = &mut self.cores[number];
         core.statistics.loads += 1;
         if let Some(notes) = &mut self.notes
@@ -133,7 +133,7 @@ impl State {
     }
 
     /// A store, a non-temporal store or a write-back: into the queue, or at once where there is none.
-    fn store(&mut self, number: usize, kind: QueuedKind, line: u32, word: u8, value: u64) -> Outcome {
+    fn store(&mut self, number: usize, kind: QueuedKind, line: LineNumber, word: u8, value: u64) -> Outcome {
         let core = &mut self.cores[number];
         if !core.again {
             if self.in_range {
@@ -213,7 +213,15 @@ impl State {
     }
 
     /// A store takes effect at `now`; when it is complete.
-    fn put(&mut self, core: usize, kind: QueuedKind, line: u32, word: u8, value: u64, now: u64) -> Reply {
+    fn put(
+        &mut self,
+        core: usize,
+        kind: QueuedKind,
+        line: LineNumber,
+        word: u8,
+        value: u64,
+        now: u64,
+    ) -> Reply {
         match kind {
             QueuedKind::Store => {
                 if !self.cores[core].combining.is_empty() {
@@ -281,7 +289,7 @@ impl State {
     }
 
     /// A write-back that was sent off is complete, at `now` or later, when its line is in the persistence domain.
-    fn written_back(&mut self, core: usize, line: u32, now: u64) -> Reply {
+    fn written_back(&mut self, core: usize, line: LineNumber, now: u64) -> Reply {
         match self.caches.memory.durable_at(line, now) {
             None => Reply::Go(now),
             Some(again) => {
@@ -292,7 +300,7 @@ impl State {
     }
 
     /// Sends non-temporal stores off: those of one line, or all.
-    pub(super) fn flush_combining(&mut self, core: usize, line: Option<u32>) {
+    pub(super) fn flush_combining(&mut self, core: usize, line: Option<LineNumber>) {
         let mut at = 0;
         while at < self.cores[core].combining.len() {
             let buffer = self.cores[core].combining[at];
@@ -454,7 +462,7 @@ impl State {
         };
         if let Some(ordering) = ordering
             && self.scheme.is_some()
-            && let Postponed = self.store(number, QueuedKind::Order(ordering), 0, 0, 0)
+            && let Postponed = self.store(number, QueuedKind::Order(ordering), LineNumber::default(), 0, 0)
         {
             return Postponed;
         }

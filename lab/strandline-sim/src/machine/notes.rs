@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use strandline_core::memory::Event;
 
+use crate::numbers::LineNumber;
+
 /// What a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
@@ -60,8 +62,8 @@ impl Notes {
     }
 
     /// `core` stores; others do not see it yet.
-    pub fn store(&mut self, core: usize, at: u64, line: u32, word: u8, value: u64) {
-        let word = 8 * line + u32::from(word);
+    pub fn store(&mut self, core: usize, at: u64, line: LineNumber, word: u8, value: u64) {
+        let word = line.first_word() as u32 + u32::from(word);
         if (word as usize) < self.visible.len() {
             self.add(core, at, Noted::Store { word, value });
             self.queued[core].push_back(self.list.len() as u32);
@@ -69,8 +71,8 @@ impl Notes {
     }
 
     /// The oldest of `core`'s stores that others do not see, one to `line`, is seen now.
-    pub fn seen(&mut self, core: usize, line: u32) {
-        if (8 * line as usize) < self.visible.len()
+    pub fn seen(&mut self, core: usize, line: LineNumber) {
+        if line.first_word() < self.visible.len()
             && let Some(store) = self.queued[core].pop_front()
             && let Noted::Store { word, .. } = self.list[store as usize - 1].what
         {
@@ -78,8 +80,8 @@ impl Notes {
         }
     }
 
-    pub fn load(&mut self, core: usize, at: u64, line: u32, word: u8) {
-        let word = 8 * line + u32::from(word);
+    pub fn load(&mut self, core: usize, at: u64, line: LineNumber, word: u8) {
+        let word = line.first_word() as u32 + u32::from(word);
         if (word as usize) < self.visible.len() {
             let of_word = |&&store: &&u32| matches!(self.list[store as usize - 1].what, Noted::Store { word: stored, .. } if stored == word);
             let own = self.queued[core].iter().rev().find(of_word).copied();

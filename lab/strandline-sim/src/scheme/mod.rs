@@ -24,6 +24,7 @@ use crate::cache::Hierarchy;
 pub use crate::cache::{MemoryPort, WayHome};
 use crate::controller::{Line, MemorySide};
 pub use crate::core::Ordering;
+use crate::numbers::LineNumber;
 
 /// What a run ends with when a scheme's log cannot hold what a program does: why, and what helps.
 /// [`Prepared::run`](crate::run::Prepared::run) gives it as an error.
@@ -53,7 +54,7 @@ pub enum Reply {
 #[derive(Clone, Copy, Debug)]
 pub struct StoredWord {
     /// The line's number in memory: its address / 64.
-    pub line: u32,
+    pub line: LineNumber,
     /// Number of the word in it.
     pub word: u8,
     /// The word's value after the store.
@@ -109,7 +110,7 @@ pub trait HardwareScheme: MemoryPort {
     fn orders(&mut self, _core: usize, _ordering: Ordering, _now: u64) {}
 
     /// `core` is about to load from a line or, if `stores`, to store to it, with all permission that this needs.
-    fn accessed(&mut self, _core: usize, _line: u32, _stores: bool) {}
+    fn accessed(&mut self, _core: usize, _line: LineNumber, _stores: bool) {}
 
     /// When its engine has something to do next; `u64::MAX` for nothing.
     fn next_event(&self) -> u64;
@@ -133,7 +134,7 @@ pub trait HardwareScheme: MemoryPort {
     }
 
     /// The scheme's own copy of a line, past all timing, if home is not the newest.
-    fn copy(&self, _line: u32) -> Option<Line> {
+    fn copy(&self, _line: LineNumber) -> Option<Line> {
         None
     }
 
@@ -151,7 +152,7 @@ pub trait HardwareScheme: MemoryPort {
 
 /// The port of a machine with a hardware scheme, or without one: then each line comes from home and goes there.
 impl MemoryPort for Option<Box<dyn HardwareScheme>> {
-    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
         self.as_mut()?.read(memory, line, now)
     }
 
@@ -160,7 +161,7 @@ impl MemoryPort for Option<Box<dyn HardwareScheme>> {
         memory: &mut MemorySide,
         core: usize,
         exclusive: bool,
-        line: u32,
+        line: LineNumber,
         data: &Line,
         at: u64,
     ) {
@@ -169,7 +170,7 @@ impl MemoryPort for Option<Box<dyn HardwareScheme>> {
         }
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: u64) -> WayHome {
         match self {
             Some(scheme) => scheme.way_home(memory, line, data, now),
             None => WayHome::Home(now),

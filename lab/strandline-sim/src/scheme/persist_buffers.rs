@@ -29,6 +29,7 @@ use super::{
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::description::PersistenceDomain;
+use crate::numbers::LineNumber;
 use crate::statistics::Origin;
 
 /// Persists that a core's buffer holds.
@@ -127,7 +128,7 @@ struct Epoch {
     /// Those on the medium are struck off when they are looked at.
     after: Vec<Name>,
     /// Not sent yet.
-    waiting: Vec<(u32, Line)>,
+    waiting: Vec<(LineNumber, Line)>,
     /// Sent and not on the medium.
     sent: usize,
 }
@@ -153,11 +154,11 @@ struct PersistBuffers {
     flushes: bool,
     buffers: Vec<Buffer>,
     /// Who has stored to a line last, while that epoch is not on the medium.
-    writers: HashMap<u32, Name>,
+    writers: HashMap<LineNumber, Name>,
     /// The newest words of lines in buffers, and how many persists hold the line.
-    newest: HashMap<u32, (Line, usize)>,
+    newest: HashMap<LineNumber, (Line, usize)>,
     /// When persists that were sent are on the medium.
-    done: BTreeMap<u64, Vec<(Name, u32)>>,
+    done: BTreeMap<u64, Vec<(Name, LineNumber)>>,
     /// Something may be sent, from when on.
     changed: Option<u64>,
     /// Epochs that began, but for the first of each core.
@@ -243,7 +244,7 @@ impl PersistBuffers {
     }
 
     /// `core` accesses a line that another epoch has stored to.
-    fn order_after(&mut self, core: usize, line: u32, stores: bool) {
+    fn order_after(&mut self, core: usize, line: LineNumber, stores: bool) {
         let Some(&other) = self.writers.get(&line) else { return };
         if self.is_done(other) {
             self.writers.remove(&line);
@@ -307,14 +308,14 @@ impl PersistBuffers {
 }
 
 impl MemoryPort for PersistBuffers {
-    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
         let newest = self.newest.get(&line)?.0;
         // The memory is asked all the same.
         Some((memory.read(line, now).0, newest))
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
-        if line >= memory.pool_lines() {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, _: &Line, now: u64) -> WayHome {
+        if line >= memory.pool_end() {
             return WayHome::Home(now);
         }
         self.counts[2] += 1;
@@ -355,7 +356,7 @@ impl HardwareScheme for PersistBuffers {
         }
     }
 
-    fn accessed(&mut self, core: usize, line: u32, stores: bool) {
+    fn accessed(&mut self, core: usize, line: LineNumber, stores: bool) {
         self.order_after(core, line, stores);
         // Who synchronises orders what it has persisted so far.
         if stores && !self.is_done((core, self.current(core).number)) {
@@ -372,7 +373,7 @@ impl HardwareScheme for PersistBuffers {
         now: u64,
     ) -> Reply {
         let line = stored.line;
-        if line >= caches.memory.pool_lines() {
+        if line >= caches.memory.pool_end() {
             return Reply::Go(now);
         }
         let mut data = caches.first(core).data[entry].0;
@@ -415,7 +416,7 @@ impl HardwareScheme for PersistBuffers {
         Reply::Go(now)
     }
 
-    fn copy(&self, line: u32) -> Option<Line> {
+    fn copy(&self, line: LineNumber) -> Option<Line> {
         self.newest.get(&line).map(|&(data, _)| data)
     }
 

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
+use crate::numbers::LineNumber;
 use crate::statistics::{Origin, Region};
 
 /// Lines of each core's log, and so, but for one, the stores that a transaction may make.
@@ -55,7 +56,7 @@ pub const UNDO_LOG: Entry = Entry {
 enum Stage {
     Free,
     /// The entry is on its way.
-    Entry(u32),
+    Entry(LineNumber),
     /// The number is on its way.
     Mark,
 }
@@ -67,18 +68,18 @@ struct OneLog {
     ended: u64,
     entries: u64,
     /// The store that is in the buffer.
-    buffer: Option<u32>,
+    buffer: Option<LineNumber>,
     /// Lines written through in this transaction.
-    data: BTreeSet<u32>,
+    data: BTreeSet<LineNumber>,
 }
 
 /// The undo log's hardware.
 struct UndoLog {
-    base: u32,
+    base: LineNumber,
     logs: Vec<OneLog>,
     started: bool,
     /// Lines stored to outside transactions, which go home as they are evicted.
-    outside: BTreeSet<u32>,
+    outside: BTreeSet<LineNumber>,
     entry_fence: bool,
     data_fence: bool,
     mark_fence: bool,
@@ -96,7 +97,7 @@ impl UndoLog {
             data: BTreeSet::new(),
         };
         Self {
-            base: 0,
+            base: LineNumber::default(),
             logs: (0..setup.machine.cores.count).map(|_| log()).collect(),
             started: false,
             outside: BTreeSet::new(),
@@ -107,16 +108,16 @@ impl UndoLog {
         }
     }
 
-    fn log_line(&self, core: usize) -> u32 {
+    fn log_line(&self, core: usize) -> LineNumber {
         self.base + core as u32 * LOG_LINES as u32
     }
 
     fn start(&mut self, memory: &MemorySide) {
         if !self.started {
             self.started = true;
-            self.base = memory.pool_lines();
+            self.base = memory.pool_end();
             for core in 0..self.logs.len() {
-                self.logs[core].ended = memory.peek(self.log_line(core) as usize * 8);
+                self.logs[core].ended = memory.peek(self.log_line(core).first_word());
             }
         }
     }
@@ -153,11 +154,11 @@ impl UndoLog {
 }
 
 impl MemoryPort for UndoLog {
-    fn read(&mut self, _: &mut MemorySide, _: u32, _: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, _: &mut MemorySide, _: LineNumber, _: u64) -> Option<(u64, Line)> {
         None
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, _: &Line, now: u64) -> WayHome {
         if memory.region(line) != Region::Data || self.outside.remove(&line) {
             return WayHome::Home(now);
         }
@@ -213,7 +214,7 @@ impl HardwareScheme for UndoLog {
             if log.entries >= LOG_LINES {
                 exhausted(format!("a transaction makes more than {} stores; make it smaller", LOG_LINES - 1));
             }
-            let place = ((log.ended + 1) << 32) | (u64::from(line) * 8 + word as u64);
+            let place = ((log.ended + 1) << 32) | (line.first_word() as u64 + word as u64);
             let at = log_line + log.entries as u32;
             let data = [place, old, place ^ old ^ CHECK, 0, 0, 0, 0, 0];
             memory.write(at, &data, 0b111, now, Origin::Scheme, None);

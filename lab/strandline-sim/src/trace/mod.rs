@@ -27,6 +27,7 @@ use strandline_core::memory::{
 use crate::controller::Regions;
 use crate::description::{Description, Impossible};
 use crate::machine::{Contents, Machine};
+use crate::numbers::LineNumber;
 use crate::scheme::{Entry, HardwareScheme, Setup};
 use crate::statistics::Statistics;
 
@@ -331,12 +332,11 @@ fn run_binary(
 
 /// Memory for what the header says.
 fn contents_of(header: &Header) -> Contents {
-    let line = |at: u64| (at / LINE_BYTES) as u32;
-    let logs = line(header.logs.start)..line(header.logs.end);
+    let logs = LineNumber::containing(header.logs.start)..LineNumber::containing(header.logs.end);
     Contents {
         persistent: vec![0; (header.persistent_bytes / 8) as usize],
         volatile_bytes: header.volatile_bytes,
-        regions: Regions { metadata: 0..logs.start, logs },
+        regions: Regions { metadata: LineNumber::default()..logs.start, logs },
     }
 }
 

@@ -8,9 +8,10 @@ mod mechanism;
 use mechanism::{all_sources, upward};
 
 /// Files and folders of `src`, each of which uses only those before it.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "host",
     "description",
+    "numbers",
     "file",
     "instructions",
     "statistics",

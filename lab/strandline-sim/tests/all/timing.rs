@@ -6,10 +6,11 @@ use std::rc::Rc;
 use super::support;
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
-use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
+use strandline_sim::controller::{Channel, Line, Medium, NOT_HELD, Regions};
 use strandline_sim::description::{
     CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
 };
+use strandline_sim::numbers::LineNumber;
 use strandline_sim::nvm::Banks;
 use strandline_sim::{Contents, Machine, Statistics};
 
@@ -47,19 +48,42 @@ fn times(clock: &dyn Fn() -> u64, steps: &[&dyn Fn()]) -> Vec<u64> {
         .collect()
 }
 
-fn channel(change: impl Fn(&mut Description)) -> (Channel, Medium) {
-    let mut description = support::small(1);
-    description.nvm.banks = 2;
-    change(&mut description);
-    let banks = Banks::new(&description.nvm, &description);
-    let medium = Medium { words: vec![0; 8 * LINES], held: vec![NOT_HELD; LINES] };
-    (Channel::new("0.0".into(), &description.controllers, banks), medium)
+/// A channel and what it writes to; a line's number in the channel is that in memory.
+struct OneChannel {
+    channel: Channel,
+    medium: Medium,
+}
+
+impl OneChannel {
+    fn new(change: impl Fn(&mut Description)) -> Self {
+        let mut description = support::small(1);
+        description.nvm.banks = 2;
+        change(&mut description);
+        let banks = Banks::new(&description.nvm, &description);
+        let medium = Medium { words: vec![0; 8 * LINES], held: vec![NOT_HELD; LINES] };
+        Self { channel: Channel::new("0.0".into(), &description.controllers, banks), medium }
+    }
+
+    /// When the line is there, and its words.
+    fn read(&mut self, line: u32, at: u64) -> (u64, Line) {
+        self.channel.read(LineNumber::new(line), u64::from(line), at, &mut self.medium)
+    }
+
+    /// Writes `value` to the words in `mask`; when that was accepted.
+    fn write(&mut self, line: u32, value: u64, mask: u8, at: u64) -> u64 {
+        let place = (LineNumber::new(line), u64::from(line));
+        self.channel.write(place, (&[value; 8], mask), 0, at, &mut self.medium).0
+    }
+
+    fn advance(&mut self, to: u64) {
+        self.channel.advance(to, &mut self.medium);
+    }
 }
 
 #[test]
 fn a_bank_is_busy_to_the_cycle() {
-    let (mut channel, mut medium) = channel(|_| ());
-    let mut read = |line: u32, at| channel.read(line, u64::from(line), at, &mut medium).0;
+    let mut channel = OneChannel::new(|_| ());
+    let mut read = |line, at| channel.read(line, at).0;
     assert_eq!(read(0, 1000), 1100);
     assert_eq!(read(2, 1099), 1200, "one cycle early: it waits one cycle");
     assert_eq!(read(4, 1200), 1300, "on time");
@@ -68,11 +92,11 @@ fn a_bank_is_busy_to_the_cycle() {
 
 #[test]
 fn a_row_buffer_hit_is_short() {
-    let (mut channel, mut medium) = channel(|machine| {
+    let mut channel = OneChannel::new(|machine| {
         machine.nvm.row_buffer_bytes = 256;
         machine.nvm.row_hit_ns = 20.0;
     });
-    let mut read = |line: u32, at| channel.read(line, u64::from(line), at, &mut medium).0 - at;
+    let mut read = |line, at| channel.read(line, at).0 - at;
     assert_eq!(read(0, 1000), 100);
     assert_eq!(read(3, 2000), 20, "the same row");
     assert_eq!(read(8, 3000), 100, "another row of the same bank");
@@ -82,69 +106,67 @@ fn a_row_buffer_hit_is_short() {
 
 #[test]
 fn the_bus_carries_one_line_at_a_time() {
-    let (mut channel, mut medium) = channel(|machine| machine.nvm.gigabytes_per_s = 6.4);
-    let mut read = |line: u32, at| channel.read(line, u64::from(line), at, &mut medium).0;
+    let mut channel = OneChannel::new(|machine| machine.nvm.gigabytes_per_s = 6.4);
+    let mut read = |line, at| channel.read(line, at).0;
     assert_eq!(read(0, 1000), 1110, "100 ns, then 64 bytes at 6.4 GB/s");
     assert_eq!(read(1, 1000), 1120, "the other bank, after the first line");
 }
 
 #[test]
 fn reads_go_before_writes_that_have_not_begun_and_every_write_reaches_memory() {
-    let (mut channel, mut medium) = channel(|_| ());
-    let data = [7; 8];
+    let mut channel = OneChannel::new(|_| ());
     // The write arrives with a read of the same bank: the read is first.
-    assert_eq!(channel.write((0, 0), (&data, 0xff), 0, 1000, &mut medium).0, 1000);
-    assert_eq!(channel.read(2, 2, 1000, &mut medium).0, 1100);
-    assert_eq!(channel.read(4, 4, 1100, &mut medium).0, 1200, "and so is the next");
+    assert_eq!(channel.write(0, 7, 0xff, 1000), 1000);
+    assert_eq!(channel.read(2, 1000).0, 1100);
+    assert_eq!(channel.read(4, 1100).0, 1200, "and so is the next");
     // Now the bank is idle from 1200 on, far below any watermark.
-    channel.advance(1202, &mut medium);
-    assert_eq!(channel.read(6, 6, 1203, &mut medium).0, 1600, "a write under way is not interrupted");
-    channel.advance(1500, &mut medium);
-    assert_eq!(medium.words[0], 0, "it ends at 1500");
-    channel.advance(1501, &mut medium);
-    assert_eq!(medium.words[0], 7);
-    assert_eq!(channel.held(), 0);
+    channel.advance(1202);
+    assert_eq!(channel.read(6, 1203).0, 1600, "a write under way is not interrupted");
+    channel.advance(1500);
+    assert_eq!(channel.medium.words[0], 0, "it ends at 1500");
+    channel.advance(1501);
+    assert_eq!(channel.medium.words[0], 7);
+    assert_eq!(channel.channel.held(), 0);
 }
 
 #[test]
 fn a_read_is_answered_by_the_write_queue_and_writes_join() {
-    let (mut channel, mut medium) = channel(|machine| machine.controllers.match_latency = 3);
-    channel.write((0, 0), (&[7; 8], 0xff), 0, 1000, &mut medium);
-    channel.write((0, 0), (&[9; 8], 0x01), 0, 1000, &mut medium);
-    assert_eq!((channel.statistics.coalesced, channel.held()), (1, 1));
-    let (at, data) = channel.read(0, 0, 1000, &mut medium);
+    let mut channel = OneChannel::new(|machine| machine.controllers.match_latency = 3);
+    channel.write(0, 7, 0xff, 1000);
+    channel.write(0, 9, 0x01, 1000);
+    assert_eq!((channel.channel.statistics.coalesced, channel.channel.held()), (1, 1));
+    let (at, data) = channel.read(0, 1000);
     assert_eq!((at, data[0], data[1]), (1003, 9, 7));
-    assert_eq!(channel.statistics.forwarded, 1);
+    assert_eq!(channel.channel.statistics.forwarded, 1);
 }
 
 #[test]
 fn the_high_watermark_drains_to_the_low_one_before_later_reads() {
-    let (mut channel, mut medium) = channel(|machine| {
+    let mut channel = OneChannel::new(|machine| {
         machine.controllers.high_watermark = 4;
         machine.controllers.low_watermark = 2;
     });
     // A read keeps bank 0 busy, so that the writes stay.
-    channel.read(100, 100, 990, &mut medium);
+    channel.read(100, 990);
     for i in 0..3 {
-        channel.write((2 * i, u64::from(2 * i)), (&[1; 8], 0xff), 0, 1000, &mut medium);
+        channel.write(2 * i, 1, 0xff, 1000);
     }
-    assert_eq!(channel.statistics.drains, 0);
-    channel.write((6, 6), (&[1; 8], 0xff), 0, 1000, &mut medium);
-    assert_eq!(channel.statistics.drains, 1);
+    assert_eq!(channel.channel.statistics.drains, 0);
+    channel.write(6, 1, 0xff, 1000);
+    assert_eq!(channel.channel.statistics.drains, 1);
     // Two writes of 300 after the read that ends at 1090.
-    assert_eq!(channel.read(8, 8, 1001, &mut medium).0, 1090 + 600 + 100);
-    assert_eq!(channel.held(), 4);
+    assert_eq!(channel.read(8, 1001).0, 1090 + 600 + 100);
+    assert_eq!(channel.channel.held(), 4);
 }
 
 #[test]
 fn a_full_write_queue_makes_writes_wait_for_the_medium() {
-    let (mut channel, mut medium) = channel(|machine| {
+    let mut channel = OneChannel::new(|machine| {
         machine.controllers.write_queue = 2;
         machine.controllers.high_watermark = 2;
         machine.controllers.low_watermark = 1;
     });
-    let mut write =
-        |line: u32| channel.write((line, u64::from(line)), (&[1; 8], 0xff), 0, 1000, &mut medium).0;
+    let mut write = |line| channel.write(line, 1, 0xff, 1000);
     assert_eq!((write(0), write(2)), (1000, 1000));
     assert_eq!(write(4), 1300, "when the first write has ended");
 }

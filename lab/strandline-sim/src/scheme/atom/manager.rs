@@ -6,6 +6,7 @@
 //! are no longer locked. Until then a further entry of this structure waits: there is one header register.
 
 use crate::controller::{Line, MemorySide};
+use crate::numbers::LineNumber;
 use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
@@ -80,7 +81,7 @@ impl Manager {
     }
 
     /// Line `index` of the record that `structure` writes.
-    fn line(&self, memory: &MemorySide, structure: usize, index: u64) -> u32 {
+    fn line(&self, memory: &MemorySide, structure: usize, index: u64) -> LineNumber {
         let (bucket, record) = self.structures[structure].current.expect("an entry has a bucket");
         let first = self.parameters.record_line(bucket, &self.pages[bucket], record);
         memory.reserved_line(self.controller, first + index)
@@ -124,7 +125,7 @@ impl Manager {
         &mut self,
         memory: &mut MemorySide,
         structure: usize,
-        line: u32,
+        line: LineNumber,
         old: &Line,
         now: u64,
     ) -> Result<u64, u64> {
@@ -206,7 +207,7 @@ impl Manager {
 
     /// A line is about to go home at `now`: when all records that log it are durable. The header is written first if it was
     /// not. `open`: whether headers that have not been written are looked at.
-    pub fn unlocked(&mut self, memory: &mut MemorySide, line: u32, now: u64, open: bool) -> u64 {
+    pub fn unlocked(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64, open: bool) -> u64 {
         let mut until = now;
         for structure in 0..self.structures.len() {
             let state = &self.structures[structure];

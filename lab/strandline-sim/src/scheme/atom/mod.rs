@@ -43,6 +43,7 @@ pub use recovery::{recover, recover_with};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::network::{Message, Node};
+use crate::numbers::LineNumber;
 
 use super::{
     Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, named,
@@ -192,7 +193,7 @@ pub enum Design {
 
 /// A log entry on its way.
 struct Pending {
-    line: u32,
+    line: LineNumber,
     old: Line,
     /// When it reaches its controller.
     arrived: u64,
@@ -211,7 +212,7 @@ struct Initiator {
     number: u32,
     pending: Option<Pending>,
     /// The line that came logged from its controller.
-    logged_at_source: Option<u32>,
+    logged_at_source: Option<LineNumber>,
     /// A bit for each controller that has entries of the update.
     controllers: u64,
 }
@@ -368,7 +369,7 @@ impl Atom {
         &mut self,
         memory: &mut MemorySide,
         core: usize,
-        line: u32,
+        line: LineNumber,
         old: &Line,
         at: u64,
     ) -> Result<u64, u64> {
@@ -384,7 +385,14 @@ impl Atom {
     }
 
     /// Sends the line at `entry` to be logged, or goes on with that.
-    fn initiate(&mut self, caches: &mut Hierarchy, core: usize, line: u32, entry: usize, now: u64) -> Reply {
+    fn initiate(
+        &mut self,
+        caches: &mut Hierarchy,
+        core: usize,
+        line: LineNumber,
+        entry: usize,
+        now: u64,
+    ) -> Reply {
         let old = caches.first(core).data[entry].0;
         let controller = caches.memory.controller(line);
         let pending = self.initiators[core].pending.take();
@@ -434,7 +442,7 @@ impl Atom {
 }
 
 impl MemoryPort for Atom {
-    fn read(&mut self, _: &mut MemorySide, _: u32, _: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, _: &mut MemorySide, _: LineNumber, _: u64) -> Option<(u64, Line)> {
         None
     }
 
@@ -443,14 +451,14 @@ impl MemoryPort for Atom {
         memory: &mut MemorySide,
         core: usize,
         exclusive: bool,
-        line: u32,
+        line: LineNumber,
         data: &Line,
         at: u64,
     ) {
         let applies = self.design == Design::Source
             && exclusive
             && self.initiators[core].structure.is_some()
-            && line < memory.pool_lines();
+            && line < memory.pool_end();
         // Without a free header register LogI sends the entry, as in ATOM.
         if applies && self.log(memory, core, line, data, at).is_ok() {
             self.counts.source_logged += 1;
@@ -458,8 +466,8 @@ impl MemoryPort for Atom {
         }
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, _: &Line, now: u64) -> WayHome {
-        if line >= memory.pool_lines() || self.omits(INVARIANT_2) {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, _: &Line, now: u64) -> WayHome {
+        if line >= memory.pool_end() || self.omits(INVARIANT_2) {
             return WayHome::Home(now);
         }
         let open = !self.omits(HEADER_MATCH);
@@ -499,7 +507,7 @@ impl HardwareScheme for Atom {
         now: u64,
     ) -> Reply {
         let initiator = &mut self.initiators[core];
-        if initiator.structure.is_none() || stored.line >= caches.memory.pool_lines() {
+        if initiator.structure.is_none() || stored.line >= caches.memory.pool_end() {
             return Reply::Go(now);
         }
         let tag = &mut caches.first(core).states[entry].tag;
@@ -536,13 +544,13 @@ impl HardwareScheme for Atom {
             }
             let words = registers.encode();
             for line in 0..CRITICAL_LINES {
-                let at = memory.reserved_line(controller, line as u64) as usize * 8;
+                let at = memory.reserved_line(controller, line as u64).first_word();
                 image[at..at + 8].copy_from_slice(&words[8 * line..][..8]);
             }
         }
         let area = Area { parameters: self.parameters, controllers: memory.controllers() };
         let saved = encode_saved(life(memory, self.parameters), true);
-        image[memory.pool_lines() as usize * 8 + area.saved()] = saved;
+        image[memory.pool_end().first_word() + area.saved()] = saved;
     }
 
     fn statistics(&self) -> Vec<(String, u64)> {

@@ -11,6 +11,7 @@
 
 use crate::controller::{Line, MemorySide};
 use crate::description::Controllers;
+use crate::numbers::LineNumber;
 
 /// Log entries in a record (section IV-C).
 pub const ENTRIES: usize = 7;
@@ -94,7 +95,7 @@ impl Parameters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The lines whose old values the record holds.
-    pub lines: [u32; ENTRIES],
+    pub lines: [LineNumber; ENTRIES],
     /// How many of `lines` count, up to 7.
     pub count: usize,
 }
@@ -102,7 +103,7 @@ pub struct Header {
 impl Header {
     /// Whether the record logs a line.
     #[inline]
-    pub fn holds(&self, line: u32) -> bool {
+    pub fn holds(&self, line: LineNumber) -> bool {
         self.lines[..self.count].contains(&line)
     }
 
@@ -110,7 +111,7 @@ impl Header {
     pub fn encode(&self, structure: usize, sequence: u64) -> Line {
         let mut words = [0; 8];
         for (word, &line) in words.iter_mut().zip(&self.lines[..self.count]) {
-            *word = u64::from(line) * 64;
+            *word = line.address();
         }
         words[7] = self.count as u64 | (structure as u64) << 8 | sequence << 16;
         words
@@ -122,9 +123,9 @@ impl Header {
         if !(1..=ENTRIES).contains(&count) {
             return None;
         }
-        let mut header = Self { lines: [0; ENTRIES], count };
+        let mut header = Self { lines: [LineNumber::default(); ENTRIES], count };
         for (line, word) in header.lines.iter_mut().zip(&words[..count]) {
-            *line = u32::try_from(word / 64).ok()?;
+            *line = LineNumber::new(u32::try_from(word / 64).ok()?);
         }
         Some((header, (words[7] >> 8 & 0xff) as usize, words[7] >> 16))
     }
@@ -223,7 +224,7 @@ pub fn decode_grant(word: u64) -> Option<(usize, u64)> {
 /// The number of the life that `memory` is in.
 pub fn life(memory: &MemorySide, parameters: Parameters) -> u64 {
     let area = Area { parameters, controllers: memory.controllers() };
-    decode_saved(memory.peek(memory.pool_lines() as usize * 8 + area.saved())).0
+    decode_saved(memory.peek(memory.pool_end().first_word() + area.saved())).0
 }
 
 /// The word of [`Area::saved`] in life number `life`.
@@ -260,11 +261,12 @@ mod tests {
         assert_eq!(Critical::decode(&critical.encode(), 32), critical);
         assert_eq!(Critical::decode(&[0; 16], 2).current, [Current::default(); 2]);
 
-        let header = Header { lines: [9, 0, 3, 0, 0, 0, 0], count: 3 };
+        let line = LineNumber::new;
+        let header = Header { lines: [9, 0, 3, 0, 0, 0, 0].map(line), count: 3 };
         assert_eq!(Header::decode(&header.encode(31, 77)), Some((header, 31, 77)));
-        assert!(header.holds(0) && header.holds(3) && !header.holds(4));
+        assert!(header.holds(line(0)) && header.holds(line(3)) && !header.holds(line(4)));
         assert_eq!(Header::decode(&[0; 8]), None);
-        assert!(!Header::default().holds(0));
+        assert!(!Header::default().holds(line(0)));
     }
 
     #[test]

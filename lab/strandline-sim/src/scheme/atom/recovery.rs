@@ -61,7 +61,7 @@ pub fn recover_with(
         for record in records {
             let entries = (0..record.header.count).rev();
             for entry in entries {
-                let home = record.header.lines[entry] as usize * 8;
+                let home = record.header.lines[entry].first_word();
                 let Some(words) = pool.get_mut(home..home + 8) else {
                     return Err(format!(
                         "a log record behind controller {controller} is of no line of the pool"
@@ -125,6 +125,7 @@ fn find(
 mod tests {
     use super::super::record::{Current, encode_grant};
     use super::*;
+    use crate::numbers::LineNumber;
 
     /// In an earlier life bucket 1 was lengthened by a page; in this one it is full without it, and power fails.
     #[test]
@@ -143,8 +144,8 @@ mod tests {
             // The bucket's own record names line 1, the page's line 2.
             for (record, line, old) in [(0, 1, 5), (1, 2, 6)] {
                 let first = parameters.record_line(1, &[0], record);
-                let mut lines = [0; super::super::record::ENTRIES];
-                lines[0] = line;
+                let mut lines = [LineNumber::default(); super::super::record::ENTRIES];
+                lines[0] = LineNumber::new(line);
                 put(first, &Header { lines, count: 1 }.encode(0, 1 + record));
                 put(first + 1, &[old; 8]);
             }

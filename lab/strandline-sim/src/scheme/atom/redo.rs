@@ -28,6 +28,7 @@ use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::description::Controllers;
 use crate::network::{Message, Node};
+use crate::numbers::LineNumber;
 use crate::scheme::{
     Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named,
 };
@@ -98,11 +99,11 @@ struct Ring {
     combining: Line,
     entries: usize,
     /// Lines of the running update.
-    sent: Vec<u32>,
+    sent: Vec<LineNumber>,
     /// Those that may not be durable.
-    unsettled: Vec<u32>,
+    unsettled: Vec<LineNumber>,
     /// Pool lines that the running update has stored to.
-    stored: Vec<u32>,
+    stored: Vec<LineNumber>,
     /// Its commit's number, once its commit has begun.
     commit: Option<u64>,
 }
@@ -113,11 +114,11 @@ struct Copy {
     number: u64,
     commit: u64,
     /// Its log lines.
-    lines: Vec<u32>,
+    lines: Vec<LineNumber>,
     /// Lines of the pool that are not known to be durable at home.
-    stored: Vec<u32>,
+    stored: Vec<LineNumber>,
     /// The words, once the log has been read: line, word, value.
-    words: Vec<(u32, u8, u64)>,
+    words: Vec<(LineNumber, u8, u64)>,
     /// Whether they were written home.
     written: bool,
 }
@@ -144,12 +145,12 @@ pub struct Redo {
     /// Updates that the log is not freed of, in the order of commits.
     copies: VecDeque<Copy>,
     /// For each line the commits of updates that are still to write it home, in order.
-    writers: HashMap<u32, VecDeque<u64>>,
+    writers: HashMap<LineNumber, VecDeque<u64>>,
     /// The commit up to which all are home, being written; and how many copies it covers.
     copied: Option<(u64, usize)>,
-    victims: HashMap<u32, Line>,
+    victims: HashMap<LineNumber, Line>,
     /// Updates that have stored to a line and are not home.
-    under_way: HashMap<u32, u32>,
+    under_way: HashMap<LineNumber, u32>,
     wake: u64,
     counts: Counts,
 }
@@ -208,14 +209,14 @@ impl Redo {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
-        self.commits = memory.peek(memory.reserved_line(0, 0) as usize * 8);
+        self.commits = memory.peek(memory.reserved_line(0, 0).first_word());
         if self.omits(LIFE_NUMBER) {
             return;
         }
         for core in 0..self.rings.len() {
             let number = |at: u64| {
                 let (controller, index) = place(self.ring_lines, &self.controllers, core, at);
-                memory.peek(memory.reserved_line(controller, index) as usize * 8) >> ADDRESS_BITS
+                memory.peek(memory.reserved_line(controller, index).first_word()) >> ADDRESS_BITS
             };
             let numbers: Vec<u64> = (0..self.ring_lines).map(number).collect();
             let Some(&any) = numbers.iter().find(|&&number| number != 0) else { continue };
@@ -362,7 +363,7 @@ impl Redo {
     }
 
     /// One update less that has stored to a line and is not home.
-    fn leave(&mut self, line: u32) {
+    fn leave(&mut self, line: LineNumber) {
         if let Some(count) = self.under_way.get_mut(&line) {
             *count -= 1;
             if *count == 0 {
@@ -398,7 +399,11 @@ impl Redo {
                     for entry in words.chunks_exact(2) {
                         let address = entry[0] & COMMIT;
                         if entry[0] >> ADDRESS_BITS == copy.number && address != COMMIT {
-                            copy.words.push(((address / 64) as u32, (address / 8 % 8) as u8, entry[1]));
+                            copy.words.push((
+                                LineNumber::containing(address),
+                                (address / 8 % 8) as u8,
+                                entry[1],
+                            ));
                         }
                     }
                 }
@@ -488,12 +493,12 @@ impl Redo {
 }
 
 impl MemoryPort for Redo {
-    fn read(&mut self, _: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, _: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
         self.victims.get(&line).map(|data| (now + self.controllers.match_latency, *data))
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
-        let keep = line < memory.pool_lines() && self.under_way.contains_key(&line);
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: u64) -> WayHome {
+        let keep = line < memory.pool_end() && self.under_way.contains_key(&line);
         if !keep || self.omits(VICTIMS) {
             return WayHome::Home(now);
         }
@@ -532,10 +537,10 @@ impl HardwareScheme for Redo {
         _: usize,
         now: u64,
     ) -> Reply {
-        if self.rings[core].depth == 0 || stored.line >= caches.memory.pool_lines() {
+        if self.rings[core].depth == 0 || stored.line >= caches.memory.pool_end() {
             return Reply::Go(now);
         }
-        let address = u64::from(stored.line) * 64 + u64::from(stored.word) * 8;
+        let address = stored.line.address() + u64::from(stored.word) * 8;
         match self.add(caches, core, (address, stored.value), now) {
             Ok(at) => {
                 let ring = &mut self.rings[core];
@@ -549,7 +554,7 @@ impl HardwareScheme for Redo {
         }
     }
 
-    fn copy(&self, line: u32) -> Option<Line> {
+    fn copy(&self, line: LineNumber) -> Option<Line> {
         self.victims.get(&line).copied()
     }
 

@@ -2,6 +2,7 @@
 
 use super::format::{BlockTag, GROUP_DATA, Head, Kind, LARGEST, PAIRS_PER_BLOCK, Pair, Places, encode_pairs};
 use crate::controller::{Arrival, Line, MemorySide};
+use crate::numbers::LineNumber;
 use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
@@ -11,7 +12,7 @@ pub struct LogArea {
     /// The open group's sequence ID.
     next: u64,
     tags: Vec<BlockTag>,
-    lines: Vec<u32>,
+    lines: Vec<LineNumber>,
     head: Head,
     /// Cycles that a write takes on the medium.
     write: u64,
@@ -70,7 +71,7 @@ impl LogArea {
     }
 
     /// Writes a block at `now`, to begin on the medium no earlier than `earliest`; its line.
-    pub fn append(&mut self, memory: &mut MemorySide, data: &Line, tag: BlockTag, at: Arrival) -> u32 {
+    pub fn append(&mut self, memory: &mut MemorySide, data: &Line, tag: BlockTag, at: Arrival) -> LineNumber {
         if self.free() == 0 {
             exhausted("the memory log area is full inside one window; make transactions smaller".into());
         }
@@ -89,7 +90,7 @@ impl LogArea {
     pub fn append_pairs(&mut self, memory: &mut MemorySide, pairs: &[Pair], window: u8, at: Arrival) {
         for pairs in pairs.chunks(PAIRS_PER_BLOCK) {
             let tx_cnt = pairs.len() as u16;
-            let tag = BlockTag { kind: Kind::Pairs, window, tx_id: 0, tx_cnt, addr: 0 };
+            let tag = BlockTag { kind: Kind::Pairs, window, tx_id: 0, tx_cnt, addr: LineNumber::default() };
             self.append(memory, &encode_pairs(pairs), tag, at);
         }
     }

@@ -10,6 +10,7 @@
 //! the number of the speculation window modulo 4, by which recovery tells where a window ends.
 
 use crate::controller::Line;
+use crate::numbers::LineNumber;
 
 /// Data lines of a block group.
 pub const GROUP_DATA: usize = 7;
@@ -65,7 +66,7 @@ pub struct BlockTag {
     /// The transaction's number of blocks in its last one, else 0.
     pub tx_cnt: u16,
     /// The block's home, a line number.
-    pub addr: u32,
+    pub addr: LineNumber,
 }
 
 impl BlockTag {
@@ -79,7 +80,7 @@ impl BlockTag {
         };
         u64::from(self.tx_id) << 4
             | u64::from(self.tx_cnt) << 12
-            | u64::from(self.addr) << 28
+            | u64::from(self.addr.number()) << 28
             | kind << 60
             | u64::from(self.window & 3) << 62
     }
@@ -97,7 +98,7 @@ impl BlockTag {
             window: (word >> 62) as u8,
             tx_id: (word >> 4) as u8,
             tx_cnt: (word >> 12) as u16,
-            addr: (word >> 28) as u32,
+            addr: LineNumber::new((word >> 28) as u32),
         }
     }
 }
@@ -198,7 +199,13 @@ mod tests {
 
     #[test]
     fn tags_pairs_and_heads_survive_encoding() {
-        let tag = BlockTag { kind: Kind::Block, window: 3, tx_id: 200, tx_cnt: 40_000, addr: u32::MAX - 5 };
+        let tag = BlockTag {
+            kind: Kind::Block,
+            window: 3,
+            tx_id: 200,
+            tx_cnt: 40_000,
+            addr: LineNumber::new(u32::MAX - 5),
+        };
         assert_eq!(BlockTag::decode(tag.encode()), tag);
         assert_eq!(BlockTag::decode(0).kind, Kind::Empty);
         assert_eq!(TAG_BITS.iter().sum::<u32>(), 60, "two bits for the kind, two for the window");

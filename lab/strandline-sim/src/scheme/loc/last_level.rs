@@ -17,6 +17,7 @@ use super::window::Window;
 use super::{LooseOrdering, Rule};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide, Progress};
+use crate::numbers::LineNumber;
 use crate::statistics::Origin;
 
 /// What the last level has of a line that the open window writes.
@@ -30,7 +31,7 @@ pub(super) struct Saved {
 
 impl LooseOrdering {
     /// The open window is about to store to `line`.
-    pub(super) fn save_committed(&mut self, caches: &mut Hierarchy, line: u32) {
+    pub(super) fn save_committed(&mut self, caches: &mut Hierarchy, line: LineNumber) {
         if self.saved.contains_key(&line) || self.omits(Rule::OldInLastLevel) {
             return;
         }
@@ -43,7 +44,7 @@ impl LooseOrdering {
 
     /// The only transaction of the open window that has stored to `line` is aborted: the committed version becomes the
     /// block again.
-    pub(super) fn restore_committed(&mut self, caches: &mut Hierarchy, line: u32) {
+    pub(super) fn restore_committed(&mut self, caches: &mut Hierarchy, line: LineNumber) {
         let Some(saved) = self.saved.remove(&line) else { return };
         self.drop_version(caches, saved.version);
         if let Some(data) = saved.data {
@@ -52,7 +53,13 @@ impl LooseOrdering {
     }
 
     /// If `version` is a committed one: it has to leave the last level, and goes home.
-    pub(super) fn evict_saved(&mut self, memory: &mut MemorySide, line: u32, version: u32, now: u64) -> bool {
+    pub(super) fn evict_saved(
+        &mut self,
+        memory: &mut MemorySide,
+        line: LineNumber,
+        version: u32,
+        now: u64,
+    ) -> bool {
         let Some(saved) = self.saved.get_mut(&line).filter(|saved| saved.version == Some(version)) else {
             return false;
         };
@@ -65,7 +72,13 @@ impl LooseOrdering {
     }
 
     /// Committed words are about to be sent home.
-    pub(super) fn leave_last_level(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) {
+    pub(super) fn leave_last_level(
+        &mut self,
+        memory: &mut MemorySide,
+        line: LineNumber,
+        data: &Line,
+        now: u64,
+    ) {
         if self.leaving.len() > 256 {
             self.leaving.retain(|&line, _| memory.progress(line, now) != Progress::Durable);
         }
@@ -76,7 +89,7 @@ impl LooseOrdering {
     pub(super) fn write_to_last_level(
         &mut self,
         caches: &mut Hierarchy,
-        lines: impl Iterator<Item = u32>,
+        lines: impl Iterator<Item = LineNumber>,
         now: u64,
     ) -> u64 {
         if self.omits(Rule::FlagOrder) {
@@ -119,10 +132,10 @@ impl LooseOrdering {
 
     /// Power fails: what the last level has of committed transactions.
     pub(super) fn save_last_level(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: u64) {
-        let pool = caches.memory.pool_lines();
-        let mut put = |line: u32, data: &Line| {
+        let pool = caches.memory.pool_end();
+        let mut put = |line: LineNumber, data: &Line| {
             if line < pool {
-                image[8 * line as usize..][..8].copy_from_slice(data);
+                image[line.words()].copy_from_slice(data);
             }
         };
         for (&line, data) in &self.leaving {

@@ -40,6 +40,7 @@ use super::{
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
+use crate::numbers::LineNumber;
 use area::LogArea;
 use transaction::{LineState, LogCopy, Running};
 use window::Window;
@@ -300,14 +301,14 @@ pub struct LooseOrdering {
     path: u64,
     /// How many write-backs to the log the commit logic has in flight at most, and the last so many that it has sent off.
     write_backs: usize,
-    in_flight: VecDeque<u32>,
+    in_flight: VecDeque<LineNumber>,
     /// Lines whose newest version is not known to be home.
-    lines: HashMap<u32, LineState>,
+    lines: HashMap<LineNumber, LineState>,
     /// Lines whose newest version outside the caches is in the log.
-    in_log: HashMap<u32, LogCopy>,
+    in_log: HashMap<LineNumber, LogCopy>,
     running: Option<Running>,
     /// Versions in the last level, by their numbers there: the line.
-    versions: HashMap<u32, u32>,
+    versions: HashMap<u32, LineNumber>,
     version_number: u32,
     /// The open window.
     window: Window,
@@ -320,9 +321,9 @@ pub struct LooseOrdering {
     /// Up to here transactions are acknowledged, by the software's TxIDs (LastCommittedTxID).
     acknowledged: u64,
     /// In the last level's own words: what is saved there of lines that the open window writes (Kiln).
-    saved: HashMap<u32, last_level::Saved>,
+    saved: HashMap<LineNumber, last_level::Saved>,
     /// Lines on their way from a non-volatile last level home.
-    leaving: HashMap<u32, Line>,
+    leaving: HashMap<LineNumber, Line>,
     counts: Counts,
 }
 
@@ -390,7 +391,7 @@ impl LooseOrdering {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
-        let first = memory.pool_lines() as usize * 8;
+        let first = memory.pool_end().first_word();
         let heads: Vec<u64> =
             (first..first + 8 * format::HEADS as usize).map(|word| memory.peek(word)).collect();
         let head = format::Head::newest(&heads);
@@ -402,13 +403,13 @@ impl LooseOrdering {
 }
 
 impl MemoryPort for LooseOrdering {
-    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
         let copy = self.in_log.get(&line)?;
         let (done, _) = memory.read(copy.place, now);
         Some((done, copy.data))
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: u64) -> WayHome {
         self.leaves_caches(memory, line, data, now)
     }
 
@@ -451,7 +452,7 @@ impl HardwareScheme for LooseOrdering {
         entry: usize,
         now: u64,
     ) -> Reply {
-        if word.line < caches.memory.pool_lines() && self.running.is_some() {
+        if word.line < caches.memory.pool_end() && self.running.is_some() {
             self.transactional_store(caches, core, word.line, entry);
         }
         Reply::Go(now)
@@ -475,7 +476,7 @@ impl HardwareScheme for LooseOrdering {
         Some(self.acknowledged_at(now))
     }
 
-    fn copy(&self, line: u32) -> Option<Line> {
+    fn copy(&self, line: LineNumber) -> Option<Line> {
         self.in_log.get(&line).map(|copy| copy.data)
     }
 

@@ -19,13 +19,14 @@
 
 use super::format::{BlockTag, GROUP_DATA, GROUP_LINES, Head, Kind, Pair, Places, RUNNING, decode_pairs};
 use super::{Commit, Rule};
+use crate::numbers::LineNumber;
 use crate::scheme::Setup;
 
 /// A transaction of a window.
 #[derive(Clone, Debug, Default)]
 struct Logged {
     /// Home and place of each block, in the order of the log.
-    blocks: Vec<(u32, usize)>,
+    blocks: Vec<(LineNumber, usize)>,
     /// Non-zero TxCnt.
     count: u64,
     /// Whether its commit record is there.
@@ -150,7 +151,7 @@ pub fn recover(commit: Commit, setup: &Setup<'_>, pool: &mut [u64], area: &mut [
         let stop = is_committed.iter().position(|&committed| !committed);
         for (transaction, is_committed) in window.transactions.iter().zip(is_committed) {
             for &(home, place) in transaction.blocks.iter().filter(|_| is_committed) {
-                let to = 8 * home as usize;
+                let to = home.first_word();
                 if to + 8 > pool.len() {
                     return Err(format!("the log has a block for line {home}, behind the pool's end"));
                 }

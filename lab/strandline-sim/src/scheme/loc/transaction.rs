@@ -6,6 +6,7 @@ use super::format::{BlockTag, Kind};
 use super::{LooseOrdering, Rule};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
+use crate::numbers::LineNumber;
 use crate::scheme::{Reply, WayHome};
 
 /// Where the newest version of a line is: its entry in the Tx Dirty Block Table.
@@ -16,7 +17,7 @@ pub(super) struct LineState {
     /// Its window.
     pub window: u64,
     /// Its place in the log, once it is written there (TxDirty is unset then).
-    pub logged: Option<u32>,
+    pub logged: Option<LineNumber>,
     /// Whether it was sent home.
     pub homed: bool,
 }
@@ -27,7 +28,7 @@ pub(super) struct LogCopy {
     /// The words.
     pub data: Line,
     /// The line of the log.
-    pub place: u32,
+    pub place: LineNumber,
 }
 
 /// A line as it was before the running transaction's first store to it.
@@ -44,8 +45,8 @@ struct Previous {
 #[derive(Debug, Default)]
 pub(super) struct Running {
     /// Its lines, in the order of their first stores.
-    pub lines: Vec<u32>,
-    previous: HashMap<u32, Previous>,
+    pub lines: Vec<LineNumber>,
+    previous: HashMap<LineNumber, Previous>,
     /// Its blocks in the log.
     pub logged: u64,
 }
@@ -65,7 +66,7 @@ pub(super) struct KeptVersion {
 #[derive(Debug)]
 pub(super) struct Transaction {
     /// Its lines.
-    pub lines: Vec<u32>,
+    pub lines: Vec<LineNumber>,
     /// Blocks in the log, each time that one was written counted.
     pub logged: u64,
     /// Blocks that later transactions have overwritten.
@@ -80,7 +81,7 @@ impl LooseOrdering {
         &mut self,
         caches: &mut Hierarchy,
         core: usize,
-        line: u32,
+        line: LineNumber,
         entry: usize,
     ) {
         let Some(running) = &mut self.running else { return };
@@ -122,7 +123,7 @@ impl LooseOrdering {
     pub(super) fn leaves_caches(
         &mut self,
         memory: &mut MemorySide,
-        line: u32,
+        line: LineNumber,
         data: &Line,
         now: u64,
     ) -> WayHome {
@@ -166,11 +167,11 @@ impl LooseOrdering {
     pub(super) fn log_block(
         &mut self,
         memory: &mut MemorySide,
-        line: u32,
+        line: LineNumber,
         transaction: u64,
         data: &Line,
         now: u64,
-    ) -> u32 {
+    ) -> LineNumber {
         let tag = self.tag(transaction, line, 0);
         let place = self.log.append(memory, data, tag, self.window.arrival(now));
         match self.window.get(transaction) {
@@ -185,7 +186,7 @@ impl LooseOrdering {
         place
     }
 
-    pub(super) fn tag(&self, transaction: u64, addr: u32, tx_cnt: u64) -> BlockTag {
+    pub(super) fn tag(&self, transaction: u64, addr: LineNumber, tx_cnt: u64) -> BlockTag {
         let window = self.window.number as u8;
         BlockTag { kind: Kind::Block, window, tx_id: transaction as u8, tx_cnt: tx_cnt as u16, addr }
     }
@@ -213,7 +214,7 @@ impl LooseOrdering {
     }
 
     /// Keeps the version of `line` that is about to be overwritten in the last level; its number there.
-    pub(super) fn keep_version(&mut self, caches: &mut Hierarchy, line: u32) -> u32 {
+    pub(super) fn keep_version(&mut self, caches: &mut Hierarchy, line: LineNumber) -> u32 {
         self.version_number += 1;
         let version = caches.keep_version(line, self.version_number);
         self.versions.insert(version, line);

@@ -8,6 +8,7 @@ use super::transaction::{KeptVersion, Transaction};
 use super::{Commit, LooseOrdering, Rule};
 use crate::cache::Hierarchy;
 use crate::controller::{Arrival, MemorySide};
+use crate::numbers::LineNumber;
 use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
@@ -39,7 +40,7 @@ pub(super) struct Window {
     /// Whether all its blocks were sent home.
     is_homed: bool,
     /// Lines that were sent home when it was durable.
-    home: Vec<u32>,
+    home: Vec<LineNumber>,
 }
 
 impl Window {
@@ -102,7 +103,7 @@ impl Window {
         self.first = first;
     }
 
-    fn lines(&self) -> impl Iterator<Item = u32> + '_ {
+    fn lines(&self) -> impl Iterator<Item = LineNumber> + '_ {
         self.transactions.iter().flat_map(|transaction| transaction.lines.iter().copied())
     }
 
@@ -115,7 +116,7 @@ impl Window {
 /// Before the commit logic sends another block to the log: when the first of `limit` that are `in_flight` is durable.
 fn wait_for_turn(
     limit: usize,
-    in_flight: &mut VecDeque<u32>,
+    in_flight: &mut VecDeque<LineNumber>,
     memory: &mut MemorySide,
     now: u64,
 ) -> Option<u64> {
@@ -189,11 +190,11 @@ impl LooseOrdering {
             }
             let number = window.first + index as u64;
             let lines = &self.lines;
-            let is_left = |line: &&u32| {
+            let is_left = |line: &&LineNumber| {
                 let state = lines.get(*line);
                 state.is_some_and(|state| state.transaction == number && state.logged.is_none())
             };
-            let left: Vec<u32> = transaction.lines.iter().filter(is_left).copied().collect();
+            let left: Vec<LineNumber> = transaction.lines.iter().filter(is_left).copied().collect();
             let total = transaction.logged + left.len() as u64 + transaction.overlapped;
             if total > LARGEST {
                 exhausted(format!("a transaction of more than {LARGEST} blocks; make it smaller"));
@@ -251,7 +252,7 @@ impl LooseOrdering {
                 window: window.number as u8,
                 tx_id: last as u8,
                 tx_cnt: 0,
-                addr: 0,
+                addr: LineNumber::default(),
             };
             self.log.append_record(&mut caches.memory, tag, at);
         }
@@ -282,7 +283,7 @@ impl LooseOrdering {
 
     /// Sends home those blocks of a window that are in the log and in no cache, and with `all` all of them.
     fn send_home(&mut self, caches: &mut Hierarchy, window: &mut Window, all: bool, now: u64) {
-        let lines: Vec<u32> = window.lines().collect();
+        let lines: Vec<LineNumber> = window.lines().collect();
         for line in lines {
             if !self.lines.get(&line).is_some_and(|state| state.window == window.number && !state.homed) {
                 continue;
@@ -363,14 +364,14 @@ impl LooseOrdering {
     }
 
     /// Lines that were sent home from the log when the closed windows were durable, and forgets these windows.
-    pub(super) fn forget_closed(&mut self) -> Vec<u32> {
+    pub(super) fn forget_closed(&mut self) -> Vec<LineNumber> {
         self.closed.drain(..).flat_map(|window| window.home).collect()
     }
 }
 
 impl Window {
     /// Its lines, for the last level.
-    pub(super) fn all_lines(&self) -> Vec<u32> {
+    pub(super) fn all_lines(&self) -> Vec<LineNumber> {
         self.lines().collect()
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::log::decode;
 use super::{OneWrap, Wrap};
 use crate::controller::{Line, MemorySide};
+use crate::numbers::LineNumber;
 use crate::statistics::Origin;
 
 /// What COPY does next.
@@ -14,9 +15,9 @@ enum Stage {
     #[default]
     Idle,
     /// Reads the log lines of a wrap that are left.
-    Read { lines: Vec<(u32, u64)>, words: BTreeMap<u32, (Line, u8)> },
+    Read { lines: Vec<(LineNumber, u64)>, words: BTreeMap<LineNumber, (Line, u8)> },
     /// Writes the words that are left home.
-    Write { words: BTreeMap<u32, (Line, u8)> },
+    Write { words: BTreeMap<LineNumber, (Line, u8)> },
     /// Waits until all of them are durable.
     Settle,
     /// Waits until the Log's head is durable.
@@ -33,9 +34,9 @@ pub struct Copy {
     /// Wraps copied in this turn.
     copied: Vec<OneWrap>,
     /// Home lines written in this turn.
-    written: Vec<u32>,
+    written: Vec<LineNumber>,
     /// Victims that a closing wrap has flushed.
-    pub flushed: Vec<u32>,
+    pub flushed: Vec<LineNumber>,
 }
 
 impl Default for Copy {
@@ -71,7 +72,7 @@ impl Copy {
 }
 
 /// Forgets what is durable; when to look again for the rest.
-fn settle(lines: &mut Vec<u32>, memory: &mut MemorySide, now: u64) -> Option<u64> {
+fn settle(lines: &mut Vec<LineNumber>, memory: &mut MemorySide, now: u64) -> Option<u64> {
     let mut until = None;
     lines.retain(|&line| match memory.durable_at(line, now) {
         None => false,

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{Counts, OneWrap};
 use crate::controller::{Line, MemorySide};
+use crate::numbers::LineNumber;
 use crate::statistics::Origin;
 
 /// Lines of a bucket.
@@ -21,7 +22,7 @@ pub const BUCKET_LINES: u64 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordKey {
     /// The line's number in memory: its address / 64.
-    pub line: u32,
+    pub line: LineNumber,
     /// Number of the word in it.
     pub word: u8,
     /// The word's new value.
@@ -41,7 +42,7 @@ pub fn records_per_bucket(combined: bool) -> u64 {
 /// The records in a log line, the first `count` of them.
 pub fn decode(data: &[u64], count: u64) -> impl Iterator<Item = RecordKey> {
     data.chunks(2).take(count as usize).map(|pair| RecordKey {
-        line: (pair[0] / 8) as u32,
+        line: LineNumber::new((pair[0] / 8) as u32),
         word: (pair[0] % 8) as u8,
         value: pair[1],
     })
@@ -51,7 +52,7 @@ pub fn decode(data: &[u64], count: u64) -> impl Iterator<Item = RecordKey> {
 #[derive(Debug)]
 pub struct Area {
     /// The number of its first line.
-    pub base: u32,
+    pub base: LineNumber,
     /// Entries of the Log.
     pub entries: u64,
     /// How many buckets there are.
@@ -68,7 +69,7 @@ impl Area {
         let entries = (lines / BUCKET_LINES).next_power_of_two();
         let first = (1 + entries / 8).next_multiple_of(BUCKET_LINES);
         let buckets = ((lines - first) / BUCKET_LINES) as usize;
-        Self { base: 0, entries, buckets, free: (0..buckets as u32).collect() }
+        Self { base: LineNumber::default(), entries, buckets, free: (0..buckets as u32).collect() }
     }
 
     /// These buckets are free again, and the next to be used.
@@ -103,7 +104,7 @@ impl Area {
     }
 
     /// The write that appends an entry.
-    pub fn entry(&self, number: u64, bucket: u32, records: u64) -> (u32, Line, u8) {
+    pub fn entry(&self, number: u64, bucket: u32, records: u64) -> (LineNumber, Line, u8) {
         let place = self.entry_place(number);
         let mut data = [0; 8];
         data[(place % 8) as usize] = self.entry_word(number, bucket, records);
@@ -111,7 +112,7 @@ impl Area {
     }
 
     /// The write that links `next` behind `bucket`.
-    pub fn link(&self, bucket: u32, next: u32) -> (u32, Line, u8) {
+    pub fn link(&self, bucket: u32, next: u32) -> (LineNumber, Line, u8) {
         (self.base + self.bucket_line(bucket) as u32, [u64::from(next) + 1, 0, 0, 0, 0, 0, 0, 0], 1)
     }
 
@@ -122,7 +123,7 @@ impl Area {
     }
 
     /// The lines that hold a wrap's records, with the number of records in each.
-    pub fn record_lines(&self, buckets: &[u32], records: u64, combined: bool) -> Vec<(u32, u64)> {
+    pub fn record_lines(&self, buckets: &[u32], records: u64, combined: bool) -> Vec<(LineNumber, u64)> {
         let (per_line, per_bucket) = (records_per_line(combined), records_per_bucket(combined));
         (0..records)
             .step_by(per_line as usize)
@@ -135,7 +136,7 @@ impl Area {
     }
 
     /// The lines that a search of a wrap's records reads.
-    pub fn lines_of(&self, wrap: &OneWrap, combined: bool) -> impl Iterator<Item = u32> + use<> {
+    pub fn lines_of(&self, wrap: &OneWrap, combined: bool) -> impl Iterator<Item = LineNumber> + use<> {
         self.record_lines(&wrap.buckets, wrap.records.len() as u64, combined)
             .into_iter()
             .map(|(line, _)| line)
@@ -146,7 +147,7 @@ impl Area {
 #[derive(Clone, Copy, Debug)]
 pub struct Buffered {
     /// The line of the log that it goes to.
-    pub line: u32,
+    pub line: LineNumber,
     /// The line's words.
     pub data: Line,
     /// A bit for each word that is written.
@@ -163,7 +164,7 @@ pub struct LogChannel {
     /// Lines that fill up, by wrap.
     partial: BTreeMap<u64, Buffered>,
     /// What was handed over: line and wrap.
-    in_flight: Vec<(u32, u64)>,
+    in_flight: Vec<(LineNumber, u64)>,
     /// By when all others of a wrap's writes are durable: a core may look ahead of another core's time.
     durable: BTreeMap<u64, u64>,
     limit: usize,
@@ -212,7 +213,7 @@ impl LogChannel {
         let line = area.base + line as u32;
         let partial = self.partial.entry(token).or_insert(Buffered { line, data: [0; 8], mask: 0, token });
         partial.line = line;
-        partial.data[word] = u64::from(record.line) * 8 + u64::from(record.word);
+        partial.data[word] = record.line.first_word() as u64 + u64::from(record.word);
         partial.data[word + 1] = record.value;
         partial.mask |= 0b11 << word;
         if word + 2 == 2 * records_per_line(combined) as usize {

@@ -56,6 +56,7 @@ use super::{
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
+use crate::numbers::LineNumber;
 use crate::statistics::{Origin, Region};
 
 /// What WrAP's hardware is built with.
@@ -238,10 +239,10 @@ struct OneWrap {
     /// Its number in the Log, once it is closed.
     number: u64,
     /// The line of its entry.
-    entry: u32,
+    entry: LineNumber,
     is_durable: bool,
     /// The words it stored to, by line, with its last values.
-    words: BTreeMap<u32, (Line, u8)>,
+    words: BTreeMap<LineNumber, (Line, u8)>,
 }
 
 /// How far a closing wrap is.
@@ -333,15 +334,15 @@ impl Wrap {
     }
 
     /// Whether the line is one that only wraps may change.
-    fn is_protected(memory: &MemorySide, line: u32) -> bool {
+    fn is_protected(memory: &MemorySide, line: LineNumber) -> bool {
         memory.region(line) == Region::Data
     }
 
     fn start(&mut self, memory: &MemorySide) {
         if !self.started {
             self.started = true;
-            self.area.base = memory.pool_lines();
-            self.head = memory.peek(self.area.base as usize * 8);
+            self.area.base = memory.pool_end();
+            self.head = memory.peek(self.area.base.first_word());
             self.tail = self.head;
         }
     }
@@ -460,7 +461,7 @@ impl Wrap {
 }
 
 impl MemoryPort for Wrap {
-    fn read(&mut self, memory: &mut MemorySide, line: u32, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
         if !Self::is_protected(memory, line) {
             return None;
         }
@@ -487,7 +488,7 @@ impl MemoryPort for Wrap {
         Some((at, data))
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: u32, data: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: u64) -> WayHome {
         if !Self::is_protected(memory, line) || !self.rules.victim_cache {
             return WayHome::Home(now);
         }
@@ -522,7 +523,7 @@ impl HardwareScheme for Wrap {
                     buckets: vec![bucket],
                     records: Vec::new(),
                     number: u64::MAX,
-                    entry: 0,
+                    entry: LineNumber::default(),
                     is_durable: false,
                     words: BTreeMap::new(),
                 });
@@ -609,7 +610,7 @@ impl HardwareScheme for Wrap {
         // Log buffer and victim cache are volatile.
     }
 
-    fn copy(&self, line: u32) -> Option<Line> {
+    fn copy(&self, line: LineNumber) -> Option<Line> {
         self.victims.get(line).or_else(|| self.victims.lost(line))
     }
 

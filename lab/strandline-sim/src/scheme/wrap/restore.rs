@@ -43,7 +43,7 @@ pub fn restore(
             let here = left.min(per_bucket);
             for (i, line) in words[8..].chunks(8).enumerate().take(here.div_ceil(per_line) as usize) {
                 for record in decode(line, per_line.min(here - i as u64 * per_line)) {
-                    let at = record.line as usize * 8 + usize::from(record.word);
+                    let at = record.line.first_word() + usize::from(record.word);
                     let home = pool
                         .get_mut(at)
                         .ok_or_else(|| format!("a record of wrap {number} names word {at}"))?;

@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use crate::controller::Line;
+use crate::numbers::LineNumber;
 
 /// The victim cache. Entries are lines; it is volatile.
 #[derive(Debug)]
 pub struct Victims {
     capacity: usize,
-    lines: BTreeMap<u32, Line>,
+    lines: BTreeMap<LineNumber, Line>,
     /// Lines that found it full. Reads rebuild them from the log; what is kept here is for
     /// [`HardwareScheme::copy`](crate::scheme::HardwareScheme::copy).
-    lost: BTreeMap<u32, Line>,
+    lost: BTreeMap<LineNumber, Line>,
     /// For each line that wraps have stored to and that are not copied: their tokens.
-    holders: BTreeMap<u32, Vec<u64>>,
+    holders: BTreeMap<LineNumber, Vec<u64>>,
 }
 
 impl Victims {
@@ -33,7 +34,7 @@ impl Victims {
     }
 
     /// Wrap `token` has stored to `line`.
-    pub fn hold(&mut self, line: u32, token: u64) {
+    pub fn hold(&mut self, line: LineNumber, token: u64) {
         let holders = self.holders.entry(line).or_default();
         if !holders.contains(&token) {
             holders.push(token);
@@ -41,12 +42,12 @@ impl Victims {
     }
 
     /// Whether a wrap that is not copied has stored to the line.
-    pub fn is_held(&self, line: u32) -> bool {
+    pub fn is_held(&self, line: LineNumber) -> bool {
         self.holders.contains_key(&line)
     }
 
     /// The caches have evicted the line. `false`: there is no room.
-    pub fn keep(&mut self, line: u32, data: &Line) -> bool {
+    pub fn keep(&mut self, line: LineNumber, data: &Line) -> bool {
         if self.lines.len() < self.capacity || self.lines.contains_key(&line) {
             self.lost.remove(&line);
             self.lines.insert(line, *data);
@@ -58,18 +59,18 @@ impl Victims {
     }
 
     /// The line's words, if it is here.
-    pub fn get(&self, line: u32) -> Option<Line> {
+    pub fn get(&self, line: LineNumber) -> Option<Line> {
         self.lines.get(&line).copied()
     }
 
     /// The words of a line that found no room.
-    pub fn lost(&self, line: u32) -> Option<Line> {
+    pub fn lost(&self, line: LineNumber) -> Option<Line> {
         self.lost.get(&line).copied()
     }
 
     /// Wrap `token` is copied, or ends without effect: lets go of the line, if `last_writer`, only when no other wrap
     /// has stored to it.
-    pub fn release(&mut self, line: u32, token: u64, last_writer: bool) {
+    pub fn release(&mut self, line: LineNumber, token: u64, last_writer: bool) {
         let Some(holders) = self.holders.get_mut(&line) else { return };
         holders.retain(|&holder| holder != token);
         let alone = holders.is_empty();
@@ -82,7 +83,7 @@ impl Victims {
     }
 
     /// Deletes the entry of `line`, if there is one.
-    pub fn forget(&mut self, line: u32) {
+    pub fn forget(&mut self, line: LineNumber) {
         self.lines.remove(&line);
         self.lost.remove(&line);
     }

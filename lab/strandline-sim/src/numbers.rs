@@ -1,0 +1,104 @@
+//! Numbers that are not to be mixed up.
+
+use std::fmt;
+use std::ops::{Add, Index, IndexMut, Range, Sub};
+
+use crate::description::LINE_BYTES;
+
+/// Words of a line.
+const LINE_WORDS: usize = LINE_BYTES as usize / 8;
+
+/// A line's number in memory: its address / 64. The pool's lines come first, then those that are reserved for hardware, then
+/// the volatile ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LineNumber(u32);
+
+impl LineNumber {
+    /// The line of this number.
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The line that the byte at `address` is in.
+    pub const fn containing(address: u64) -> Self {
+        Self((address / LINE_BYTES) as u32)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The address of its first byte.
+    pub const fn address(self) -> u64 {
+        self.0 as u64 * LINE_BYTES
+    }
+
+    /// The place of its first word among all words of memory.
+    pub const fn first_word(self) -> usize {
+        self.0 as usize * LINE_WORDS
+    }
+
+    /// The places of its words.
+    pub const fn words(self) -> Range<usize> {
+        self.first_word()..self.first_word() + LINE_WORDS
+    }
+
+    /// The lines from `range.start` to before `range.end`.
+    pub fn all(range: Range<Self>) -> impl Iterator<Item = Self> + use<> {
+        (range.start.0..range.end.0).map(Self)
+    }
+}
+
+impl fmt::Display for LineNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Add<u32> for LineNumber {
+    type Output = Self;
+
+    fn add(self, lines: u32) -> Self {
+        Self(self.0 + lines)
+    }
+}
+
+/// How many lines lie between two.
+impl Sub for LineNumber {
+    type Output = u32;
+
+    fn sub(self, earlier: Self) -> u32 {
+        self.0 - earlier.0
+    }
+}
+
+/// A list with an element for each line of memory.
+impl<T> Index<LineNumber> for Vec<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, line: LineNumber) -> &T {
+        &self[line.0 as usize]
+    }
+}
+
+impl<T> IndexMut<LineNumber> for Vec<T> {
+    #[inline]
+    fn index_mut(&mut self, line: LineNumber) -> &mut T {
+        &mut self[line.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_eight_words_and_64_bytes() {
+        let line = LineNumber::containing(3 * 64 + 63);
+        assert_eq!((line, line.address(), line.words()), (LineNumber::new(3), 192, 24..32));
+        assert_eq!(line + 2 - line, 2);
+        assert_eq!(LineNumber::all(line..line + 2).collect::<Vec<_>>(), [line, line + 1]);
+    }
+}
