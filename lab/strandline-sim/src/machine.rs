@@ -25,7 +25,7 @@ use crate::description::{
     Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
 };
 use crate::instructions::Instructions;
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
 use earliest::Earliest;
@@ -107,7 +107,7 @@ struct State {
     volatile_line: LineNumber,
     /// Contents only, no time: set-up.
     functional: bool,
-    current: usize,
+    current: CoreId,
     /// The clock of each thread that is suspended; `u64::MAX` of the current one and of those that have ended.
     clocks: Earliest,
     /// The least of them.
@@ -178,7 +178,7 @@ impl Machine {
             description: description.clone(),
             volatile_line,
             functional: true,
-            current: 0,
+            current: CoreId::default(),
             clocks: Earliest::new(description.cores.count),
             others: u64::MAX,
             waiting: vec![Waiting::No; description.cores.count],
@@ -296,7 +296,7 @@ impl Machine {
             let cores = state.cores.len();
             state.functional = false;
             state.scheduler = None;
-            for core in 0..threads.len().min(cores) {
+            for core in CoreId::first(threads.len().min(cores)) {
                 state.clocks.set(core, state.cores[core].clock);
             }
             if threads.len() > cores {
@@ -330,10 +330,10 @@ impl Machine {
         let state = &mut *self.state.borrow_mut();
         let now = state.cores[state.current].clock;
         state.wake_waiting(now, |why| why == Why::Region);
-        for thread in 0..state.waiting.len() {
-            match state.waiting[thread] {
-                Waiting::Latch => state.spin(thread, state.seen_from),
-                Waiting::Region => state.wake(thread, state.seen_from),
+        for core in CoreId::first(state.waiting.len()) {
+            match state.waiting[core] {
+                Waiting::Latch => state.spin(core, state.seen_from),
+                Waiting::Region => state.wake(core, state.seen_from),
                 Waiting::No | Waiting::Over => {}
             }
         }
@@ -361,7 +361,7 @@ impl Machine {
 
     /// Whether the hardware scheme still has work to do for what a thread has committed.
     pub fn is_busy(&self, thread: usize) -> bool {
-        self.state.borrow().scheme.as_ref().is_some_and(|scheme| scheme.is_busy(thread))
+        self.state.borrow().scheme.as_ref().is_some_and(|scheme| scheme.is_busy(CoreId::new(thread)))
     }
 
     /// A thread's time, in cycles.
@@ -481,15 +481,16 @@ impl State {
         if self.clocks.first().0 == u64::MAX {
             self.act_until_one_wakes();
         }
-        let (_, thread) = self.clocks.first();
-        self.current = thread;
-        self.clocks.set(thread, u64::MAX);
+        let (_, core) = self.clocks.first();
+        self.current = core;
+        self.clocks.set(core, u64::MAX);
         let (others, next) = self.clocks.first();
         self.others = others;
         self.horizon = 0;
         if let Some(line) = self.missing[next].take() {
             self.caches.prefetch_entries(next, line);
         }
+        let thread = core.index();
         // Mostly all still run.
         if running.get(thread) == Some(&thread) {
             return thread;
@@ -499,7 +500,7 @@ impl State {
 
     /// Carries out an operation of the thread that is on `core`; `None`: it is too early, or must wait.
     #[inline]
-    fn perform(&mut self, thread: usize, core: usize, operation: Operation) -> Option<u64> {
+    fn perform(&mut self, thread: usize, core: CoreId, operation: Operation) -> Option<u64> {
         if !self.may_run(core) {
             return None;
         }
@@ -515,7 +516,7 @@ impl State {
 
     /// Has the host fetch what a postponed operation will look at, while other threads run.
     #[inline]
-    fn prefetch(&mut self, core: usize, operation: Operation) {
+    fn prefetch(&mut self, core: CoreId, operation: Operation) {
         if let Operation::Load(space, offset) | Operation::Store(space, offset, _) = operation {
             let (line, _) = self.place(space, offset);
             self.missing[core] = self.caches.prefetch(core, line).then_some(line);
@@ -530,7 +531,7 @@ impl State {
 
     /// Whether `core` is furthest behind, after all store queues and engines have caught up with it.
     #[inline]
-    fn may_run(&mut self, core: usize) -> bool {
+    fn may_run(&mut self, core: CoreId) -> bool {
         let clock = self.cores[core].clock;
         // What the scheme has planned since the horizon was found.
         let is_due = self.scheme.as_ref().is_some_and(|scheme| scheme.next_event() <= clock);
@@ -541,7 +542,7 @@ impl State {
         self.catch_up(core)
     }
 
-    fn catch_up(&mut self, core: usize) -> bool {
+    fn catch_up(&mut self, core: CoreId) -> bool {
         let clock = self.cores[core].clock;
         if clock > self.limit {
             panic!("the program runs for ever");
@@ -620,7 +621,7 @@ impl State {
             }
             self.act(agent, at);
         }
-        for core in 0..self.cores.len() {
+        for core in CoreId::first(self.cores.len()) {
             self.flush_combining(core, None);
         }
     }
@@ -674,7 +675,7 @@ impl State {
 /// What acts by itself.
 #[derive(Clone, Copy)]
 enum Agent {
-    Stores(usize),
+    Stores(CoreId),
     Timer(usize),
     Scheme,
     Crash,

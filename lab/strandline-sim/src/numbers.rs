@@ -90,6 +90,66 @@ impl<T> IndexMut<LineNumber> for Vec<T> {
     }
 }
 
+/// A core, or the hardware thread that it runs: from 0, and below 64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CoreId(u8);
+
+impl CoreId {
+    /// Core number `index`.
+    pub const fn new(index: usize) -> Self {
+        assert!(index < 64, "a core beyond the 64th");
+        Self(index as u8)
+    }
+
+    /// Its number.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Its bit in a set of cores.
+    pub const fn bit(self) -> u64 {
+        1 << self.0
+    }
+
+    /// The first `count` cores.
+    pub fn first(count: usize) -> impl DoubleEndedIterator<Item = Self> + use<> {
+        (0..count).map(Self::new)
+    }
+
+    /// The cores whose bits are set in `cores`.
+    #[inline]
+    pub fn in_set(mut cores: u64) -> impl Iterator<Item = Self> + use<> {
+        std::iter::from_fn(move || {
+            let first = (cores != 0).then(|| Self(cores.trailing_zeros() as u8))?;
+            cores &= cores - 1;
+            Some(first)
+        })
+    }
+}
+
+impl fmt::Display for CoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A list with an element for each core.
+impl<T> Index<CoreId> for Vec<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, core: CoreId) -> &T {
+        &self[core.index()]
+    }
+}
+
+impl<T> IndexMut<CoreId> for Vec<T> {
+    #[inline]
+    fn index_mut(&mut self, core: CoreId) -> &mut T {
+        &mut self[core.index()]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +160,13 @@ mod tests {
         assert_eq!((line, line.address(), line.words()), (LineNumber::new(3), 192, 24..32));
         assert_eq!(line + 2 - line, 2);
         assert_eq!(LineNumber::all(line..line + 2).collect::<Vec<_>>(), [line, line + 1]);
+    }
+
+    #[test]
+    fn a_set_has_a_bit_for_each_core() {
+        let cores = [3, 0, 63].map(CoreId::new);
+        let set = cores.iter().fold(0, |set, core| set | core.bit());
+        assert_eq!(CoreId::in_set(set).collect::<Vec<_>>(), [0, 3, 63].map(CoreId::new));
+        assert_eq!(vec![5, 6, 7, 8][cores[0]], 8);
     }
 }

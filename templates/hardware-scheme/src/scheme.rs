@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use strandline_sim::cache::Hierarchy;
 use strandline_sim::controller::{Line, MemorySide};
-use strandline_sim::numbers::LineNumber;
+use strandline_sim::numbers::{CoreId, LineNumber};
 use strandline_sim::scheme::{
     Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Parameter, Reply, Setup, StoredWord, WayHome,
     exhausted,
@@ -128,7 +128,7 @@ impl Battery {
     }
 
     /// Moves a transaction's words into the buffer, when there is room.
-    fn commit(&mut self, core: usize, now: u64) -> Reply {
+    fn commit(&mut self, core: CoreId, now: u64) -> Reply {
         let count = self.running[core].as_ref().map_or(0, BTreeMap::len);
         if count > self.lines {
             exhausted(format!(
@@ -164,7 +164,7 @@ impl HardwareScheme for Battery {
         BATTERY.name
     }
 
-    fn boundary(&mut self, _: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, _: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
         match boundary {
             Boundary::Begin => self.running[core] = Some(BTreeMap::new()),
             Boundary::Commit(_) => return self.commit(core, now),
@@ -182,7 +182,7 @@ impl HardwareScheme for Battery {
     fn store(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         stored: StoredWord,
         entry: usize,
         now: u64,
@@ -273,7 +273,7 @@ impl HardwareScheme for Battery {
         }
     }
 
-    fn is_busy(&self, _: usize) -> bool {
+    fn is_busy(&self, _: CoreId) -> bool {
         !self.buffer.is_empty()
     }
 

@@ -12,15 +12,12 @@ use crate::controller::{Line, MemorySide};
 use crate::description::{Description, Inclusion};
 use crate::host::{list, prefetch};
 use crate::network::{Message, Network, Node};
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use crate::statistics::{CacheStatistics, LevelStatistics};
 
 use super::array::{CacheArray, DIRTY, EXCLUSIVE, Entry};
 use super::port::MemoryPort;
 use super::versions::Pending;
-
-/// Nobody may write the line.
-pub(super) const NOBODY: u8 = u8::MAX;
 
 /// What the directory knows of a line.
 #[derive(Clone, Copy)]
@@ -28,7 +25,7 @@ pub(super) struct Directory {
     /// A bit for each core that has it in a private cache.
     pub sharers: u64,
     /// The core that may write it.
-    pub owner: u8,
+    pub owner: Option<CoreId>,
 }
 
 /// A line that comes to the private caches of a core.
@@ -96,7 +93,7 @@ impl Hierarchy {
             banks: machine.caches.iter().map(|level| level.banks).collect(),
             match_latency: machine.controllers.match_latency,
             names: machine.caches.iter().map(|level| level.name.clone()).collect(),
-            directory: list(Directory { sharers: 0, owner: NOBODY }, memory.lines()),
+            directory: list(Directory { sharers: 0, owner: None }, memory.lines()),
             network: Network::new(machine),
             memory,
             pending: Vec::new(),
@@ -109,7 +106,7 @@ impl Hierarchy {
     }
 
     /// Watches a line in the first level of `core`, until it is [lost](Self::take_lost).
-    pub fn watch(&mut self, core: usize, line: LineNumber) {
+    pub fn watch(&mut self, core: CoreId, line: LineNumber) {
         self.watched[core] = Some(line);
     }
 
@@ -121,10 +118,10 @@ impl Hierarchy {
 
     /// `core` may no longer have a line in its first level.
     #[inline]
-    pub(super) fn lose(&mut self, core: usize, line: LineNumber) {
+    pub(super) fn lose(&mut self, core: CoreId, line: LineNumber) {
         if self.watched[core] == Some(line) {
             self.watched[core] = None;
-            self.lost |= 1 << core;
+            self.lost |= core.bit();
         }
     }
 
@@ -140,7 +137,7 @@ impl Hierarchy {
 
     /// The first level of `core`.
     #[inline]
-    pub fn first(&mut self, core: usize) -> &mut CacheArray {
+    pub fn first(&mut self, core: CoreId) -> &mut CacheArray {
         &mut self.private[0][core]
     }
 
@@ -149,7 +146,7 @@ impl Hierarchy {
     #[inline]
     pub fn access(
         &mut self,
-        core: usize,
+        core: CoreId,
         line: LineNumber,
         exclusive: bool,
         at: u64,
@@ -180,7 +177,7 @@ impl Hierarchy {
     #[inline(never)]
     fn bring(
         &mut self,
-        core: usize,
+        core: CoreId,
         line: LineNumber,
         exclusive: bool,
         after: u64,
@@ -199,7 +196,7 @@ impl Hierarchy {
     /// Has the host fetch what an access to a line will look at, some time before; whether it misses in the first level. Then
     /// [`prefetch_entries`](Self::prefetch_entries) fetches more, once this has come.
     #[inline]
-    pub fn prefetch(&self, core: usize, line: LineNumber) -> bool {
+    pub fn prefetch(&self, core: CoreId, line: LineNumber) -> bool {
         let first = &self.private[0][core];
         let entry = first.find(line);
         match entry {
@@ -212,7 +209,7 @@ impl Hierarchy {
     /// What is where the line's number says, for a line that the first level has not, and what is known of the line that leaves it:
     /// the host waits for all of it together.
     #[inline]
-    fn prefetch_sets(&self, core: usize, line: LineNumber) {
+    fn prefetch_sets(&self, core: CoreId, line: LineNumber) {
         for level in &self.private[1..] {
             level[core].prefetch_set(line);
         }
@@ -228,7 +225,7 @@ impl Hierarchy {
     /// What is found there, for a line that the first level has not: in each level the line's entry or the one that it takes, and what is
     /// known of the line that leaves it.
     #[inline]
-    pub fn prefetch_entries(&self, core: usize, line: LineNumber) {
+    pub fn prefetch_entries(&self, core: CoreId, line: LineNumber) {
         let first = &self.private[0][core];
         let (entry, victim) = first.prefetch_replaced(line);
         if first.is_dirty(entry)
@@ -251,7 +248,7 @@ impl Hierarchy {
 
     /// What is known of a line that leaves `level`.
     #[inline]
-    fn prefetch_way_out(&self, core: usize, level: usize, victim: LineNumber) {
+    fn prefetch_way_out(&self, core: CoreId, level: usize, victim: LineNumber) {
         prefetch(&self.directory, victim.number() as usize);
         match self.level(core, level + 1) {
             Some(below) => below.prefetch_set(victim),
@@ -261,7 +258,7 @@ impl Hierarchy {
 
     /// A level of cache as `core` sees it, the first being 0.
     #[inline]
-    fn level(&self, core: usize, level: usize) -> Option<&CacheArray> {
+    fn level(&self, core: CoreId, level: usize) -> Option<&CacheArray> {
         match self.private.get(level) {
             Some(caches) => Some(&caches[core]),
             None => self.shared.get(level - self.private.len()),
@@ -279,7 +276,7 @@ impl Hierarchy {
     }
 
     /// Takes an MSHR from `at` on; which, and when it can be had.
-    fn take_mshr(&mut self, core: usize, at: u64) -> (usize, u64) {
+    fn take_mshr(&mut self, core: CoreId, at: u64) -> (usize, u64) {
         let mshrs = &self.mshrs[core];
         let mut first = 0;
         for (i, &free) in mshrs.iter().enumerate() {
@@ -296,7 +293,7 @@ impl Hierarchy {
 
     fn miss(
         &mut self,
-        core: usize,
+        core: CoreId,
         line: LineNumber,
         exclusive: bool,
         at: u64,
@@ -333,7 +330,7 @@ impl Hierarchy {
     /// Fills the private levels above `from` with a line, the lowest first. A modified line is modified in the first level only.
     fn fill(
         &mut self,
-        core: usize,
+        core: CoreId,
         from: usize,
         line: LineNumber,
         incoming: &Incoming,
@@ -354,14 +351,14 @@ impl Hierarchy {
     }
 
     /// Asks the directory for the permission to write a line that `core` has; when it has it.
-    fn upgrade(&mut self, core: usize, line: LineNumber, at: u64) -> u64 {
+    fn upgrade(&mut self, core: CoreId, line: LineNumber, at: u64) -> u64 {
         let home = self.home(line);
         let mut at = self.network.send(Node::Core(core), home, Message::Control, at);
         if !self.shared.is_empty() {
             at += self.latencies[self.private.len()];
         }
         let acknowledged = self.invalidate_others(core, line, home, at);
-        self.directory[line] = Directory { sharers: 1 << core, owner: core as u8 };
+        self.directory[line] = Directory { sharers: core.bit(), owner: Some(core) };
         for level in 0..self.private.len() {
             if let Some(entry) = self.private[level][core].find(line) {
                 self.private[level][core].states[entry].flags |= EXCLUSIVE;
@@ -371,12 +368,10 @@ impl Hierarchy {
     }
 
     /// Removes the copies of all cores but `core`, which nobody has modified; when all have acknowledged to it.
-    pub(super) fn invalidate_others(&mut self, core: usize, line: LineNumber, home: Node, at: u64) -> u64 {
-        let mut others = self.directory[line].sharers & !(1 << core);
+    pub(super) fn invalidate_others(&mut self, core: CoreId, line: LineNumber, home: Node, at: u64) -> u64 {
+        let others = self.directory[line].sharers & !core.bit();
         let mut acknowledged = at;
-        while others != 0 {
-            let other = others.trailing_zeros() as usize;
-            others &= others - 1;
+        for other in CoreId::in_set(others) {
             let arrived = self.network.send(home, Node::Core(other), Message::Control, at);
             let answered = arrived + self.latencies[0];
             let back = self.network.send(Node::Core(other), Node::Core(core), Message::Control, answered);
@@ -388,7 +383,7 @@ impl Hierarchy {
 
     /// Removes a line from all private levels of `core` from `level` up to the first; its newest words, if
     /// they were modified.
-    pub(super) fn drop_private(&mut self, core: usize, line: LineNumber, lowest: usize) -> Option<Line> {
+    pub(super) fn drop_private(&mut self, core: CoreId, line: LineNumber, lowest: usize) -> Option<Line> {
         let lowest = if lowest == 0 { self.private.len() } else { lowest };
         let mut newest = None;
         self.lose(core, line);
@@ -406,7 +401,7 @@ impl Hierarchy {
     }
 
     /// Whether `core` has a line in a private cache.
-    pub(super) fn has(&self, core: usize, line: LineNumber) -> bool {
+    pub(super) fn has(&self, core: CoreId, line: LineNumber) -> bool {
         self.private.iter().any(|level| level[core].find(line).is_some())
     }
 

@@ -4,7 +4,7 @@
 //! acts on the caches is called by the machine instead, while no access is under way.
 
 use crate::controller::{Line, MemorySide};
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 
 /// What becomes of a modified line on its way to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub trait MemoryPort {
     fn fetched(
         &mut self,
         _memory: &mut MemorySide,
-        _core: usize,
+        _core: CoreId,
         _exclusive: bool,
         _line: LineNumber,
         _data: &Line,

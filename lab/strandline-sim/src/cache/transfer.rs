@@ -2,11 +2,11 @@
 
 use crate::controller::{Arrival, Line};
 use crate::network::{Message, Node};
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use crate::statistics::Origin;
 
 use super::array::{DIRTY, EXCLUSIVE, Victim};
-use super::hierarchy::{Directory, Hierarchy, Incoming, NOBODY};
+use super::hierarchy::{Directory, Hierarchy, Incoming};
 use super::port::{MemoryPort, WayHome};
 use super::versions::is_version;
 
@@ -18,14 +18,14 @@ struct Outgoing<'a> {
     mask: u8,
     origin: Origin,
     /// The core whose next fence waits for them.
-    core: Option<usize>,
+    core: Option<CoreId>,
 }
 
 impl Hierarchy {
     /// Fetches a line that no private cache of `core` has; when it is at the core.
     pub(super) fn fetch(
         &mut self,
-        core: usize,
+        core: CoreId,
         line: LineNumber,
         exclusive: bool,
         at: u64,
@@ -38,16 +38,16 @@ impl Hierarchy {
             at += self.latencies[first_shared];
         }
         let known = self.directory[line];
-        if known.owner != NOBODY {
-            return self.fetch_from_owner(core, line, exclusive, home, at, port);
+        if let Some(owner) = known.owner {
+            return self.fetch_from_owner(owner, core, line, exclusive, at, port);
         }
         let acknowledged = if exclusive { self.invalidate_others(core, line, home, at) } else { at };
         let (data, at) = self.fetch_shared(core, exclusive, line, home, at, port);
         let alone = exclusive || known.sharers == 0;
         self.directory[line] = if alone {
-            Directory { sharers: 1 << core, owner: core as u8 }
+            Directory { sharers: core.bit(), owner: Some(core) }
         } else {
-            Directory { sharers: known.sharers | 1 << core, owner: NOBODY }
+            Directory { sharers: known.sharers | core.bit(), owner: None }
         };
         let done = self.network.send(home, Node::Core(core), Message::Data, at).max(acknowledged);
         Incoming { flags: Self::flags(false, alone), data, at: done }
@@ -56,21 +56,21 @@ impl Hierarchy {
     /// Another core may write the line: it answers.
     fn fetch_from_owner(
         &mut self,
-        core: usize,
+        owner: CoreId,
+        core: CoreId,
         line: LineNumber,
         exclusive: bool,
-        home: Node,
         at: u64,
         port: &mut dyn MemoryPort,
     ) -> Incoming {
-        let owner = usize::from(self.directory[line].owner);
+        let home = self.home(line);
         let mut asked = self.network.send(home, Node::Core(owner), Message::Control, at);
         let (data, dirty, ready) = self.newest_private(owner, line);
         asked = asked.max(ready) + self.latencies[0];
         let done = self.network.send(Node::Core(owner), Node::Core(core), Message::Data, asked);
         if exclusive {
             self.drop_private(owner, line, 0);
-            self.directory[line] = Directory { sharers: 1 << core, owner: core as u8 };
+            self.directory[line] = Directory { sharers: core.bit(), owner: Some(core) };
             return Incoming { flags: Self::flags(dirty, true), data, at: done };
         }
         // All copies of the owner now hold the newest words, clean and read-only.
@@ -81,7 +81,7 @@ impl Hierarchy {
                 cache.states[entry].flags &= !(DIRTY | EXCLUSIVE);
             }
         }
-        self.directory[line] = Directory { sharers: 1 << owner | 1 << core, owner: NOBODY };
+        self.directory[line] = Directory { sharers: owner.bit() | core.bit(), owner: None };
         let mut done = done;
         if dirty {
             let arrived = self.network.send(Node::Core(owner), home, Message::Data, asked);
@@ -92,7 +92,7 @@ impl Hierarchy {
 
     /// The newest words among the private caches of a core that has the line, whether they are modified, and
     /// when its fill is complete.
-    fn newest_private(&self, core: usize, line: LineNumber) -> (Line, bool, u64) {
+    fn newest_private(&self, core: CoreId, line: LineNumber) -> (Line, bool, u64) {
         let mut found: Option<(Line, u64)> = None;
         let mut dirty = false;
         for level in &self.private {
@@ -109,7 +109,7 @@ impl Hierarchy {
     /// Reads a line from the shared levels or from memory, filling the shared levels.
     fn fetch_shared(
         &mut self,
-        core: usize,
+        core: CoreId,
         exclusive: bool,
         line: LineNumber,
         home: Node,
@@ -162,7 +162,7 @@ impl Hierarchy {
     /// A line has left a private level of `core`; when what must wait for it may go on.
     pub(super) fn evict_private(
         &mut self,
-        core: usize,
+        core: CoreId,
         level: usize,
         mut victim: Victim,
         at: u64,
@@ -204,9 +204,9 @@ impl Hierarchy {
         }
         if !self.has(core, line) {
             let known = &mut self.directory[line];
-            known.sharers &= !(1 << core);
-            if usize::from(known.owner) == core {
-                known.owner = NOBODY;
+            known.sharers &= !core.bit();
+            if known.owner == Some(core) {
+                known.owner = None;
             }
         }
         done
@@ -280,17 +280,14 @@ impl Hierarchy {
                     self.shared[above].remove(entry);
                 }
             }
-            let mut sharers = self.directory[line].sharers;
-            while sharers != 0 {
-                let core = sharers.trailing_zeros() as usize;
-                sharers &= sharers - 1;
+            for core in CoreId::in_set(self.directory[line].sharers) {
                 self.network.send(self.home(line), Node::Core(core), Message::Control, at);
                 if let Some(newer) = self.drop_private(core, line, 0) {
                     victim.data = newer;
                     victim.flags |= DIRTY;
                 }
             }
-            self.directory[line] = Directory { sharers: 0, owner: NOBODY };
+            self.directory[line] = Directory { sharers: 0, owner: None };
         }
         if victim.flags & DIRTY == 0 {
             return at;
@@ -304,8 +301,8 @@ impl Hierarchy {
         let known = self.directory[line];
         let mut newest = None;
         let mut dirty = false;
-        if known.owner != NOBODY {
-            let (data, modified, _) = self.newest_private(usize::from(known.owner), line);
+        if let Some(owner) = known.owner {
+            let (data, modified, _) = self.newest_private(owner, line);
             newest = Some(data);
             dirty = modified;
         }
@@ -315,10 +312,7 @@ impl Hierarchy {
                 dirty |= cache.is_dirty(entry);
             }
         }
-        let mut sharers = known.sharers;
-        while sharers != 0 {
-            let core = sharers.trailing_zeros() as usize;
-            sharers &= sharers - 1;
+        for core in CoreId::in_set(known.sharers) {
             if evict {
                 self.lose(core, line);
             }
@@ -347,7 +341,7 @@ impl Hierarchy {
             }
         }
         if evict {
-            self.directory[line] = Directory { sharers: 0, owner: NOBODY };
+            self.directory[line] = Directory { sharers: 0, owner: None };
         }
         newest.filter(|_| dirty)
     }
@@ -357,7 +351,7 @@ impl Hierarchy {
     /// core knows.
     pub fn write_back(
         &mut self,
-        core: usize,
+        core: CoreId,
         line: LineNumber,
         evict: bool,
         at: u64,
@@ -368,12 +362,12 @@ impl Hierarchy {
         let mut at = at + self.latencies[..self.private.len()].iter().sum::<u64>();
         let known = self.directory[line];
         let home = self.home(line);
-        let own = known.sharers >> core & 1 == 1;
+        let own = known.sharers & core.bit() != 0;
         let message = if own { Message::Data } else { Message::Control };
         at = self.network.send(Node::Core(core), home, message, at);
         at += self.latencies[self.private.len()..].iter().sum::<u64>();
-        if known.owner != NOBODY && usize::from(known.owner) != core {
-            let owner = Node::Core(usize::from(known.owner));
+        if let Some(owner) = known.owner.filter(|&owner| owner != core) {
+            let owner = Node::Core(owner);
             at = self.network.send(home, owner, Message::Control, at) + self.latencies[0];
             at = self.network.send(owner, home, Message::Data, at);
         }
@@ -398,7 +392,7 @@ impl Hierarchy {
     /// Writes words past the caches: copies are written back and leave first. When the memory has accepted it.
     pub fn write_past(
         &mut self,
-        core: usize,
+        core: CoreId,
         line: LineNumber,
         data: &Line,
         mask: u8,
@@ -443,7 +437,7 @@ impl Hierarchy {
     /// it then. One step of wbinvd.
     pub fn flush_line(
         &mut self,
-        core: usize,
+        core: CoreId,
         line: LineNumber,
         at: u64,
         port: &mut dyn MemoryPort,
@@ -463,7 +457,7 @@ impl Hierarchy {
     /// A line's words in some cache that has them, when none has modified them.
     pub fn clean_copy(&self, line: LineNumber) -> Option<Line> {
         let sharers = self.directory[line].sharers;
-        let first = (sharers != 0).then(|| self.newest_private(sharers.trailing_zeros() as usize, line).0);
+        let first = CoreId::in_set(sharers).next().map(|core| self.newest_private(core, line).0);
         first.or_else(|| self.shared.iter().find_map(|cache| Some(cache.data[cache.find(line)?].0)))
     }
 
@@ -473,8 +467,8 @@ impl Hierarchy {
             return Some(data);
         }
         let known = self.directory[line];
-        if known.owner != NOBODY {
-            let (data, dirty, _) = self.newest_private(usize::from(known.owner), line);
+        if let Some(owner) = known.owner {
+            let (data, dirty, _) = self.newest_private(owner, line);
             if dirty {
                 return Some(data);
             }

@@ -2,7 +2,7 @@
 
 use crate::description::{Controllers, Description, FenceKind, LINE_BYTES, Pages, PersistenceDomain};
 use crate::host::{list, prefetch};
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use crate::nvm::Banks;
 use crate::statistics::{Origin, Region, Traffic};
 
@@ -225,12 +225,10 @@ impl MemorySide {
 
     fn settle(&mut self, channel: usize) {
         for begun in self.channels[channel].take_begun() {
-            let mut waiters = begun.waiters;
-            while waiters != 0 {
-                let wait = &mut self.waits[waiters.trailing_zeros() as usize];
+            for core in CoreId::in_set(begun.waiters) {
+                let wait = &mut self.waits[core];
                 wait.unresolved -= 1;
                 wait.until = wait.until.max(begun.done);
-                waiters &= waiters - 1;
             }
         }
     }
@@ -253,13 +251,13 @@ impl MemorySide {
         mask: u8,
         arrival: impl Into<Arrival>,
         origin: Origin,
-        core: Option<usize>,
+        core: Option<CoreId>,
     ) -> u64 {
         let arrival = arrival.into();
         self.traffic.count_write(origin, self.region(line));
         let (channel, local) = self.place(line);
         let waits_for_media = self.domain == PersistenceDomain::Media;
-        let waiters = core.map_or(0, |core| u64::from(waits_for_media) << core);
+        let waiters = core.filter(|_| waits_for_media).map_or(0, CoreId::bit);
         let arrived = arrival.at + self.match_latency;
         let (accepted, already) =
             self.channels[channel].write((line, local), (data, mask), waiters, arrival, &mut self.medium);
@@ -315,7 +313,7 @@ impl MemorySide {
     }
 
     /// Makes `core` wait for what is held of a line that no cache has modified.
-    pub fn wait_for(&mut self, line: LineNumber, core: usize, at: u64) {
+    pub fn wait_for(&mut self, line: LineNumber, core: CoreId, at: u64) {
         let (channel, _) = self.place(line);
         if self.domain != PersistenceDomain::Media {
             // A victim may still be on its way to the queue.
@@ -323,21 +321,21 @@ impl MemorySide {
             self.waits[core].until = self.waits[core].until.max(at).max(accepted);
             return;
         }
-        let (new, until) = self.channels[channel].wait_for(line, 1 << core, &self.medium);
+        let (new, until) = self.channels[channel].wait_for(line, core.bit(), &self.medium);
         let wait = &mut self.waits[core];
         wait.unresolved += new.count_ones();
         wait.until = wait.until.max(until);
     }
 
     /// Where a fence is a pcommit, makes `core` wait for everything held. Where caches survive, what is held does.
-    pub fn pcommit(&mut self, core: usize, at: u64) {
+    pub fn pcommit(&mut self, core: CoreId, at: u64) {
         if self.fence == FenceKind::Pcommit && self.domain != PersistenceDomain::FlushOnFail {
             self.wait_for_all(core, at);
         }
     }
 
     /// Makes `core` wait for everything held: after wbinvd, for victims too that left the caches before it.
-    pub fn wait_for_all(&mut self, core: usize, at: u64) {
+    pub fn wait_for_all(&mut self, core: CoreId, at: u64) {
         for channel in 0..self.nvm_channels {
             self.channels[channel].advance(at, &mut self.medium);
             self.settle(channel);

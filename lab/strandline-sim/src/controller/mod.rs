@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use crate::description::Controllers;
 use crate::host::prefetch;
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use crate::nvm::Banks;
 use crate::statistics::ChannelStatistics;
 
@@ -499,14 +499,14 @@ impl Channel {
     }
 
     /// Makes core `core` wait for every write held: how many it waits for anew, and when those under way end.
-    pub fn wait_for_all(&mut self, core: usize) -> (u32, u64) {
+    pub fn wait_for_all(&mut self, core: CoreId) -> (u32, u64) {
         let mut new = 0;
         for bank in 0..self.queues.len() {
             let mut slot = self.queues[bank].first;
             while slot != NONE {
                 let write = &mut self.held[usize::from(slot)];
-                new += u32::from(write.waiters >> core & 1 == 0);
-                write.waiters |= 1 << core;
+                new += u32::from(write.waiters & core.bit() == 0);
+                write.waiters |= core.bit();
                 slot = write.next;
             }
         }

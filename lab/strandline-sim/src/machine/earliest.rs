@@ -1,25 +1,27 @@
-//! Who comes first in time.
+//! Which core comes first in time.
+
+use crate::numbers::CoreId;
 
 /// Bits for a number, below those of its time.
 const NUMBER_BITS: u32 = 6;
 /// The time that stands for never.
 const NEVER: u64 = u64::MAX >> NUMBER_BITS;
 
-/// A time for each of some numbers, and the first of them: a tournament, so that a change costs a comparison for each
-/// doubling of the numbers.
+/// A time for each core, and the first of them: a tournament, so that a change costs a comparison for each
+/// doubling of the cores.
 pub(super) struct Earliest {
-    /// A binary tree from its root at 1: the least of its children in each node. The second half are the numbers
-    /// themselves, each with its time above it, so that among equal times the lower number is first.
+    /// A binary tree from its root at 1: the least of its children in each node. The second half are the cores'
+    /// numbers, each with its time above it, so that among equal times the lower number is first.
     nodes: Box<[u64]>,
 }
 
 impl Earliest {
-    /// The numbers below `count`, all at `u64::MAX`.
+    /// The first `count` cores, all at `u64::MAX`.
     ///
     /// # Panics
     /// There are more than 64.
     pub fn new(count: usize) -> Self {
-        assert!(count <= 1 << NUMBER_BITS, "{count} numbers");
+        assert!(count <= 1 << NUMBER_BITS, "{count} cores");
         let leaves = count.next_power_of_two();
         let mut nodes = vec![0; 2 * leaves];
         for number in 0..leaves {
@@ -31,9 +33,10 @@ impl Earliest {
         Self { nodes: nodes.into() }
     }
 
-    /// Sets the time of a number, which is below 2^58 or `u64::MAX`.
+    /// Sets the time of a core, which is below 2^58 or `u64::MAX`.
     #[inline]
-    pub fn set(&mut self, number: usize, at: u64) {
+    pub fn set(&mut self, core: CoreId, at: u64) {
+        let number = core.index();
         let mut node = self.nodes.len() / 2 + number;
         let mut least = at.min(NEVER) << NUMBER_BITS | number as u64;
         while self.nodes[node] != least {
@@ -48,13 +51,13 @@ impl Earliest {
 
     /// The first time and whose it is.
     #[inline]
-    pub fn first(&self) -> (u64, usize) {
+    pub fn first(&self) -> (u64, CoreId) {
         let first = self.nodes[1];
         let at = match first >> NUMBER_BITS {
             NEVER => u64::MAX,
             at => at,
         };
-        (at, (first & ((1 << NUMBER_BITS) - 1)) as usize)
+        (at, CoreId::new((first & ((1 << NUMBER_BITS) - 1)) as usize))
     }
 }
 
@@ -71,9 +74,9 @@ mod tests {
             for _ in 0..1000 {
                 let (number, at) = (random.usize(..count), random.u64(..20));
                 let at = if at == 0 { u64::MAX } else { at };
-                earliest.set(number, at);
+                earliest.set(CoreId::new(number), at);
                 times[number] = at;
-                assert_eq!(earliest.first(), times.iter().copied().zip(0..).min().unwrap());
+                assert_eq!(earliest.first(), times.iter().copied().zip(CoreId::first(count)).min().unwrap());
             }
         }
     }

@@ -5,7 +5,7 @@ use super::*;
 impl State {
     /// Carries out an operation of a thread that is furthest behind.
     #[inline]
-    pub(super) fn execute(&mut self, core: usize, operation: Operation) -> Outcome {
+    pub(super) fn execute(&mut self, core: CoreId, operation: Operation) -> Outcome {
         match operation {
             Operation::Load(space, offset) => {
                 let (line, word) = self.place(space, offset);
@@ -56,7 +56,7 @@ impl State {
 
     /// Loads a word; in a range the core waits at its end, not for each load.
     #[inline]
-    fn load(&mut self, number: usize, line: LineNumber, word: u8, in_range: bool) -> u64 {
+    fn load(&mut self, number: CoreId, line: LineNumber, word: u8, in_range: bool) -> u64 {
         let core = &mut self.cores[number];
         core.statistics.loads += 1;
         if let Some(notes) = &mut self.notes
@@ -100,7 +100,7 @@ impl State {
     }
 
     /// Loads consecutive words.
-    pub(super) fn load_range(&mut self, core: usize, space: Space, offset: u64, into: &mut [u64]) {
+    pub(super) fn load_range(&mut self, core: CoreId, space: Space, offset: u64, into: &mut [u64]) {
         for (i, value) in into.iter_mut().enumerate() {
             let (line, word) = self.place(space, offset + 8 * i as u64);
             if i == 0 {
@@ -117,7 +117,7 @@ impl State {
 
     /// Loads or stores consecutive words of the thread's own memory, which are in the first level: used again and again, it stays
     /// there.
-    pub(super) fn own_memory(&mut self, number: usize, is_store: bool, words: u64) {
+    pub(super) fn own_memory(&mut self, number: CoreId, is_store: bool, words: u64) {
         let core = &mut self.cores[number];
         core.charge_access();
         (1..words).for_each(|_| core.charge_word());
@@ -133,7 +133,7 @@ impl State {
     }
 
     /// A store, a non-temporal store or a write-back: into the queue, or at once where there is none.
-    fn store(&mut self, number: usize, kind: QueuedKind, line: LineNumber, word: u8, value: u64) -> Outcome {
+    fn store(&mut self, number: CoreId, kind: QueuedKind, line: LineNumber, word: u8, value: u64) -> Outcome {
         let core = &mut self.cores[number];
         if !core.again {
             if self.in_range {
@@ -184,7 +184,7 @@ impl State {
         Done(0)
     }
 
-    fn count_store(&mut self, core: usize, kind: QueuedKind) {
+    fn count_store(&mut self, core: CoreId, kind: QueuedKind) {
         let statistics = &mut self.cores[core].statistics;
         match kind {
             QueuedKind::Store => statistics.stores += 1,
@@ -195,7 +195,7 @@ impl State {
     }
 
     /// The next entry of a store queue reaches the first level.
-    pub(super) fn issue_store(&mut self, core: usize, at: u64) {
+    pub(super) fn issue_store(&mut self, core: CoreId, at: u64) {
         let Some(stores) = &self.cores[core].stores else { return };
         let entry = stores.next();
         let reply = self.put(core, entry.kind, entry.line, entry.word, entry.value, at);
@@ -215,7 +215,7 @@ impl State {
     /// A store takes effect at `now`; when it is complete.
     fn put(
         &mut self,
-        core: usize,
+        core: CoreId,
         kind: QueuedKind,
         line: LineNumber,
         word: u8,
@@ -289,7 +289,7 @@ impl State {
     }
 
     /// A write-back that was sent off is complete, at `now` or later, when its line is in the persistence domain.
-    fn written_back(&mut self, core: usize, line: LineNumber, now: u64) -> Reply {
+    fn written_back(&mut self, core: CoreId, line: LineNumber, now: u64) -> Reply {
         match self.caches.memory.durable_at(line, now) {
             None => Reply::Go(now),
             Some(again) => {
@@ -300,7 +300,7 @@ impl State {
     }
 
     /// Sends non-temporal stores off: those of one line, or all.
-    pub(super) fn flush_combining(&mut self, core: usize, line: Option<LineNumber>) {
+    pub(super) fn flush_combining(&mut self, core: CoreId, line: Option<LineNumber>) {
         let mut at = 0;
         while at < self.cores[core].combining.len() {
             let buffer = self.cores[core].combining[at];
@@ -316,7 +316,7 @@ impl State {
     }
 
     /// Waits until all loads and stores are complete; the cycles go to `stall`.
-    pub(super) fn drain(&mut self, number: usize) -> Result<(), u64> {
+    pub(super) fn drain(&mut self, number: CoreId) -> Result<(), u64> {
         let core = &mut self.cores[number];
         if core.overlap == LoadOverlap::All {
             core.retire_loads();
@@ -333,7 +333,7 @@ impl State {
 
     fn atomic(
         &mut self,
-        number: usize,
+        number: CoreId,
         space: Space,
         offset: u64,
         new: impl FnOnce(u64) -> Option<u64>,
@@ -374,7 +374,7 @@ impl State {
     }
 
     /// Waits until this thread's stores have drained and its write-backs are in the persistence domain.
-    fn fence(&mut self, number: usize) -> Outcome {
+    fn fence(&mut self, number: CoreId) -> Outcome {
         if !self.cores[number].again {
             self.cores[number].charge_access();
             self.cores[number].again = true;
@@ -398,7 +398,7 @@ impl State {
         Done(0)
     }
 
-    pub(super) fn persisted(&mut self, number: usize) -> bool {
+    pub(super) fn persisted(&mut self, number: CoreId) -> bool {
         self.flush_combining(number, None);
         let now = self.cores[number].clock;
         if !self.cores[number].committing {
@@ -420,7 +420,7 @@ impl State {
     }
 
     /// wbinvd: line by line through all caches, as fast as the memory accepts.
-    fn write_back_all(&mut self, number: usize) -> Outcome {
+    fn write_back_all(&mut self, number: CoreId) -> Outcome {
         if !self.cores[number].again {
             self.cores[number].charge_access();
             self.cores[number].again = true;
@@ -454,7 +454,7 @@ impl State {
         }
     }
 
-    fn event(&mut self, number: usize, event: Event) -> Outcome {
+    fn event(&mut self, number: CoreId, event: Event) -> Outcome {
         let ordering = match event {
             Event::PersistBarrier(_) => Some(Ordering::Barrier),
             Event::NewStrand(_) => Some(Ordering::Strand),
@@ -494,9 +494,10 @@ impl State {
         Done(0)
     }
 
-    fn announce(&mut self, core: usize, event: Event) {
+    fn announce(&mut self, core: CoreId, event: Event) {
         let at = self.cores[core].clock;
-        let thread = self.scheduler.as_ref().and_then(|scheduler| scheduler.thread(core)).unwrap_or(core);
+        let thread =
+            self.scheduler.as_ref().and_then(|scheduler| scheduler.thread(core)).unwrap_or(core.index());
         if let Some(events) = &mut self.events {
             events.push(Announced { at, thread, event });
         }
@@ -506,7 +507,7 @@ impl State {
     }
 
     /// Tells the hardware scheme, if there is one; the time to ask again at, if the core must wait.
-    fn boundary(&mut self, number: usize, boundary: Boundary) -> Result<(), u64> {
+    fn boundary(&mut self, number: CoreId, boundary: Boundary) -> Result<(), u64> {
         let Some(scheme) = &mut self.scheme else { return Ok(()) };
         let now = self.cores[number].clock;
         let reply = scheme.boundary(&mut self.caches, number, boundary, now);
@@ -521,7 +522,7 @@ impl State {
         }
     }
 
-    fn wait_for_scheme(&mut self, number: usize, until: u64) -> Outcome {
+    fn wait_for_scheme(&mut self, number: CoreId, until: u64) -> Outcome {
         let core = &mut self.cores[number];
         let until = until.max(core.clock + 1);
         core.statistics.stalls.scheme += until - core.clock;

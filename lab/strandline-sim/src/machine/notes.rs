@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use strandline_core::memory::Event;
 
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 
 /// What a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,25 +53,25 @@ impl Notes {
         Self { list: Vec::new(), visible: vec![0; words], queued: vec![VecDeque::new(); cores] }
     }
 
-    fn add(&mut self, core: usize, at: u64, what: Noted) {
-        self.list.push(Note { thread: core as u32, at, what });
+    fn add(&mut self, thread: usize, at: u64, what: Noted) {
+        self.list.push(Note { thread: thread as u32, at, what });
     }
 
-    pub fn event(&mut self, core: usize, at: u64, event: Event) {
-        self.add(core, at, Noted::Event(event));
+    pub fn event(&mut self, thread: usize, at: u64, event: Event) {
+        self.add(thread, at, Noted::Event(event));
     }
 
     /// `core` stores; others do not see it yet.
-    pub fn store(&mut self, core: usize, at: u64, line: LineNumber, word: u8, value: u64) {
+    pub fn store(&mut self, core: CoreId, at: u64, line: LineNumber, word: u8, value: u64) {
         let word = line.first_word() as u32 + u32::from(word);
         if (word as usize) < self.visible.len() {
-            self.add(core, at, Noted::Store { word, value });
+            self.add(core.index(), at, Noted::Store { word, value });
             self.queued[core].push_back(self.list.len() as u32);
         }
     }
 
     /// The oldest of `core`'s stores that others do not see, one to `line`, is seen now.
-    pub fn seen(&mut self, core: usize, line: LineNumber) {
+    pub fn seen(&mut self, core: CoreId, line: LineNumber) {
         if line.first_word() < self.visible.len()
             && let Some(store) = self.queued[core].pop_front()
             && let Noted::Store { word, .. } = self.list[store as usize - 1].what
@@ -80,13 +80,13 @@ impl Notes {
         }
     }
 
-    pub fn load(&mut self, core: usize, at: u64, line: LineNumber, word: u8) {
+    pub fn load(&mut self, core: CoreId, at: u64, line: LineNumber, word: u8) {
         let word = line.first_word() as u32 + u32::from(word);
         if (word as usize) < self.visible.len() {
             let of_word = |&&store: &&u32| matches!(self.list[store as usize - 1].what, Noted::Store { word: stored, .. } if stored == word);
             let own = self.queued[core].iter().rev().find(of_word).copied();
             let saw = own.unwrap_or(self.visible[word as usize]);
-            self.add(core, at, Noted::Load { word, saw });
+            self.add(core.index(), at, Noted::Load { word, saw });
         }
     }
 }

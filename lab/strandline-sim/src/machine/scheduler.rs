@@ -13,7 +13,7 @@ use crate::description::TimeSlices;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// On a core, since a cycle.
-    On { core: usize, since: u64 },
+    On { core: CoreId, since: u64 },
     /// Without one that it could use, since a cycle.
     Ready { since: u64 },
     /// It waits.
@@ -65,7 +65,7 @@ impl Scheduler {
         let cores = machine.cores.count;
         let slice = machine.cycles(slices.slice_ns).max(1);
         let place = |thread| match thread < cores {
-            true => Place::On { core: thread, since: at },
+            true => Place::On { core: CoreId::new(thread), since: at },
             false => Place::Ready { since: at },
         };
         let scheduled =
@@ -81,7 +81,7 @@ impl Scheduler {
         }
     }
 
-    fn core(&self, thread: usize) -> Option<usize> {
+    fn core(&self, thread: usize) -> Option<CoreId> {
         match self.threads[thread].place {
             Place::On { core, .. } => Some(core),
             _ => None,
@@ -89,7 +89,7 @@ impl Scheduler {
     }
 
     /// The thread that a core has.
-    pub fn thread(&self, core: usize) -> Option<usize> {
+    pub fn thread(&self, core: CoreId) -> Option<usize> {
         self.on[core]
     }
 
@@ -154,8 +154,8 @@ impl State {
 
     /// The core on which a thread may perform an operation; none if it has just lost it.
     #[inline]
-    pub(super) fn on_core(&mut self, thread: usize) -> Option<usize> {
-        let Some(scheduler) = &self.scheduler else { return Some(thread) };
+    pub(super) fn on_core(&mut self, thread: usize) -> Option<CoreId> {
+        let Some(scheduler) = &self.scheduler else { return Some(CoreId::new(thread)) };
         let core = scheduler.core(thread)?;
         let is_over = self.cores[core].clock >= scheduler.slice_ends[core] && !scheduler.ready.is_empty();
         // An operation that has begun ends first.
@@ -194,7 +194,7 @@ impl State {
     }
 
     /// Whether nothing of what its core has done is under way any more; if not, the core has waited for some of it.
-    fn settles(&mut self, core: usize) -> bool {
+    fn settles(&mut self, core: CoreId) -> bool {
         if let Err(stall) = self.drain(core) {
             self.cores[core].statistics.stalls.fence_drain += stall;
             return false;
@@ -207,7 +207,7 @@ impl State {
     }
 
     /// The thread of `core` leaves it; when.
-    fn leave(&mut self, core: usize, to: impl FnOnce(u64) -> Place) -> u64 {
+    fn leave(&mut self, core: CoreId, to: impl FnOnce(u64) -> Place) -> u64 {
         let at = self.cores[core].clock;
         self.clocks.set(core, u64::MAX);
         if let Some(scheduler) = &mut self.scheduler
@@ -223,7 +223,7 @@ impl State {
     }
 
     /// A free core takes up the next thread, if one is ready.
-    fn take_up(&mut self, core: usize, at: u64) {
+    fn take_up(&mut self, core: CoreId, at: u64) {
         let Some(scheduler) = &mut self.scheduler else { return };
         let Some(thread) = scheduler.ready.pop_front() else { return };
         let next = &mut scheduler.threads[thread];
@@ -248,7 +248,7 @@ impl State {
         (woken.place, woken.waited) = (Place::Ready { since: at }, Some(is_over));
         scheduler.ready.push_back(thread);
         if let Some(core) = scheduler.on.iter().position(Option::is_none) {
-            self.take_up(core, at);
+            self.take_up(CoreId::new(core), at);
         }
     }
 

@@ -23,9 +23,9 @@ impl State {
             let now = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
             if at == u64::MAX && now <= self.limit && self.waiting.contains(&Waiting::Latch) {
                 // A helper beside workers that have ended: what it spins for no store will say.
-                for thread in 0..self.waiting.len() {
-                    if self.waiting[thread] == Waiting::Latch {
-                        self.wake(thread, now);
+                for core in CoreId::first(self.waiting.len()) {
+                    if self.waiting[core] == Waiting::Latch {
+                        self.wake(core, now);
                     }
                 }
                 return;
@@ -39,46 +39,46 @@ impl State {
 
     /// Whether a thread that waits while a volatile word holds `value` can be left alone until its first level loses the
     /// line; then it watches for that. Not where somebody is told of each load.
-    pub(super) fn can_watch(&mut self, thread: usize, offset: u64, value: u64) -> bool {
+    pub(super) fn can_watch(&mut self, core: CoreId, offset: u64, value: u64) -> bool {
         let (line, word) = self.place(Space::Volatile, offset);
-        let core = &self.cores[thread];
-        let waits = core.stores.as_ref().is_none_or(StoreQueue::is_issued)
-            && core.combining.is_empty()
-            && core.overlap != LoadOverlap::All
+        let its = &self.cores[core];
+        let waits = its.stores.as_ref().is_none_or(StoreQueue::is_issued)
+            && its.combining.is_empty()
+            && its.overlap != LoadOverlap::All
             && self.notes.is_none()
             && self.tape.is_none();
-        let clock = core.clock;
-        let first = self.caches.first(thread);
+        let clock = its.clock;
+        let first = self.caches.first(core);
         let there = first.find(line).is_some_and(|entry| {
             first.data[entry].0[usize::from(word)] == value && first.states[entry].ready <= clock
         });
         if waits && there {
-            self.caches.watch(thread, line);
+            self.caches.watch(core, line);
         }
         waits && there
     }
 
     /// Gives a waiting thread the turns that it has spun up to `until`.
-    pub(super) fn spin(&mut self, thread: usize, until: u64) {
+    pub(super) fn spin(&mut self, core: CoreId, until: u64) {
         let latency = self.description.caches[0].latency;
-        let load = (self.waiting[thread] == Waiting::Latch).then_some(latency);
-        let turns = self.cores[thread].spin(until, load, self.description.cores.pause_cycles);
+        let load = (self.waiting[core] == Waiting::Latch).then_some(latency);
+        let turns = self.cores[core].spin(until, load, self.description.cores.pause_cycles);
         if load.is_some() {
-            self.caches.first(thread).statistics.hits += turns;
+            self.caches.first(core).statistics.hits += turns;
         }
     }
 
     /// A waiting thread looks again in its first turn at `at` or later.
-    pub(super) fn wake(&mut self, thread: usize, at: u64) {
-        self.spin(thread, at);
-        if self.waiting[thread] == Waiting::Region {
+    pub(super) fn wake(&mut self, core: CoreId, at: u64) {
+        self.spin(core, at);
+        if self.waiting[core] == Waiting::Region {
             // It looks after its pause.
-            let next = self.cores[thread].clock + 1;
-            self.spin(thread, next);
+            let next = self.cores[core].clock + 1;
+            self.spin(core, next);
         }
-        let clock = self.cores[thread].clock;
-        self.waiting[thread] = Waiting::Over;
-        self.clocks.set(thread, clock);
+        let clock = self.cores[core].clock;
+        self.waiting[core] = Waiting::Over;
+        self.clocks.set(core, clock);
         self.others = self.others.min(clock);
         self.horizon = self.horizon.min(clock.saturating_add(1));
     }
@@ -86,10 +86,8 @@ impl State {
     /// Wakes the threads whose lines have been taken away.
     #[inline]
     pub(super) fn wake_losers(&mut self) {
-        let mut lost = self.caches.take_lost();
-        while lost != 0 {
-            self.wake(lost.trailing_zeros() as usize, self.seen_from);
-            lost &= lost - 1;
+        for core in CoreId::in_set(self.caches.take_lost()) {
+            self.wake(core, self.seen_from);
         }
     }
 }

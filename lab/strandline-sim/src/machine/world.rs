@@ -5,7 +5,7 @@ use super::*;
 impl Machine {
     /// The core of a thread that is to perform something; none, and the operation is postponed, if it has none any more.
     #[inline]
-    fn core_of(&self, state: &mut State, thread: usize) -> Option<usize> {
+    fn core_of(&self, state: &mut State, thread: usize) -> Option<CoreId> {
         let core = state.on_core(thread);
         if core.is_none() {
             self.postponed.set(true);
@@ -53,15 +53,16 @@ impl World for Machine {
             self.postponed.set(state.block(thread, Why::Word(offset), value, u64::MAX).is_none());
             return;
         }
-        if state.waiting[thread] == Waiting::Over {
-            state.waiting[thread] = Waiting::No;
+        let core = CoreId::new(thread);
+        if state.waiting[core] == Waiting::Over {
+            state.waiting[core] = Waiting::No;
             return;
         }
-        if state.perform(thread, thread, Operation::Pause).is_none() {
-            state.clocks.set(thread, state.cores[thread].clock);
+        if state.perform(thread, core, Operation::Pause).is_none() {
+            state.clocks.set(core, state.cores[core].clock);
             self.postponed.set(true);
-        } else if state.can_watch(thread, offset, value) {
-            state.waiting[thread] = Waiting::Latch;
+        } else if state.can_watch(core, offset, value) {
+            state.waiting[core] = Waiting::Latch;
             self.postponed.set(true);
         }
     }

@@ -5,13 +5,14 @@ mod calendar;
 pub use calendar::Calendars;
 
 use crate::description::{Description, LINE_BYTES, Network as Described, Placement, Sharing};
+use crate::numbers::CoreId;
 use crate::statistics::NetworkStatistics;
 
 /// Who sends or receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
     /// A core with its private caches.
-    Core(usize),
+    Core(CoreId),
     /// A bank of the first shared level, or the directory's slice where there is none.
     Bank(usize),
     /// A memory controller, by its number.
@@ -109,11 +110,12 @@ impl Mesh {
     /// The tile of a node.
     #[inline]
     fn tile(&self, node: Node) -> usize {
-        match node {
-            Node::Core(number) | Node::Bank(number) if number < self.tiles => number,
-            Node::Core(number) | Node::Bank(number) => number % self.tiles,
-            Node::Controller(number) => self.controllers[number],
-        }
+        let number = match node {
+            Node::Core(core) => core.index(),
+            Node::Bank(number) => number,
+            Node::Controller(number) => return self.controllers[number],
+        };
+        if number < self.tiles { number } else { number % self.tiles }
     }
 
     /// First along the row, then along the column. The head moves hop by hop; the tail follows.

@@ -24,7 +24,7 @@ use crate::cache::Hierarchy;
 pub use crate::cache::{MemoryPort, WayHome};
 use crate::controller::{Line, MemorySide};
 pub use crate::core::Ordering;
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 
 /// What a run ends with when a scheme's log cannot hold what a program does: why, and what helps.
 /// [`Prepared::run`](crate::run::Prepared::run) gives it as an error.
@@ -88,7 +88,7 @@ pub trait HardwareScheme: MemoryPort {
     }
 
     /// A transaction's boundary on `core` at `now`.
-    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply;
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply;
 
     /// Whether [`Boundary::Abort`] takes the transaction's stores back (TxAbort). Otherwise the software stores the old values
     /// again before.
@@ -100,17 +100,17 @@ pub trait HardwareScheme: MemoryPort {
     fn store(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         stored: StoredWord,
         entry: usize,
         now: u64,
     ) -> Reply;
 
     /// A persist barrier or a new strand of `core`, at its place among the core's stores.
-    fn orders(&mut self, _core: usize, _ordering: Ordering, _now: u64) {}
+    fn orders(&mut self, _core: CoreId, _ordering: Ordering, _now: u64) {}
 
     /// `core` is about to load from a line or, if `stores`, to store to it, with all permission that this needs.
-    fn accessed(&mut self, _core: usize, _line: LineNumber, _stores: bool) {}
+    fn accessed(&mut self, _core: CoreId, _line: LineNumber, _stores: bool) {}
 
     /// When its engine has something to do next; `u64::MAX` for nothing.
     fn next_event(&self) -> u64;
@@ -129,7 +129,7 @@ pub trait HardwareScheme: MemoryPort {
     }
 
     /// Whether the hardware still has work to do for what `core` has committed, which a measurement is to contain.
-    fn is_busy(&self, _core: usize) -> bool {
+    fn is_busy(&self, _core: CoreId) -> bool {
         false
     }
 
@@ -159,7 +159,7 @@ impl MemoryPort for Option<Box<dyn HardwareScheme>> {
     fn fetched(
         &mut self,
         memory: &mut MemorySide,
-        core: usize,
+        core: CoreId,
         exclusive: bool,
         line: LineNumber,
         data: &Line,

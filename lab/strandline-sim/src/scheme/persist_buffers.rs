@@ -29,7 +29,7 @@ use super::{
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::description::PersistenceDomain;
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use crate::statistics::Origin;
 
 /// Persists that a core's buffer holds.
@@ -116,7 +116,7 @@ pub const STRAND: Entry = entry!(
 );
 
 /// An epoch by its core and number.
-type Name = (usize, u64);
+type Name = (CoreId, u64);
 
 #[derive(Default)]
 struct Epoch {
@@ -190,11 +190,11 @@ impl PersistBuffers {
         }
     }
 
-    fn current(&self, core: usize) -> &Epoch {
+    fn current(&self, core: CoreId) -> &Epoch {
         self.buffers[core].epochs.back().expect("the last epoch stays")
     }
 
-    fn current_mut(&mut self, core: usize) -> &mut Epoch {
+    fn current_mut(&mut self, core: CoreId) -> &mut Epoch {
         self.buffers[core].epochs.back_mut().expect("the last epoch stays")
     }
 
@@ -228,7 +228,7 @@ impl PersistBuffers {
     }
 
     /// Ends the core's epoch; the next one is ordered after it if `ordered`, and after `also`.
-    fn next_epoch(&mut self, core: usize, ordered: bool, also: Option<Name>) {
+    fn next_epoch(&mut self, core: CoreId, ordered: bool, also: Option<Name>) {
         let last = self.current_mut(core);
         last.closed = true;
         let number = last.number + 1;
@@ -244,7 +244,7 @@ impl PersistBuffers {
     }
 
     /// `core` accesses a line that another epoch has stored to.
-    fn order_after(&mut self, core: usize, line: LineNumber, stores: bool) {
+    fn order_after(&mut self, core: CoreId, line: LineNumber, stores: bool) {
         let Some(&other) = self.writers.get(&line) else { return };
         if self.is_done(other) {
             self.writers.remove(&line);
@@ -268,7 +268,7 @@ impl PersistBuffers {
     fn send(&mut self, memory: &mut MemorySide) {
         let now = self.now;
         while self.changed.take().is_some() {
-            for core in 0..self.buffers.len() {
+            for core in CoreId::first(self.buffers.len()) {
                 let mut at = 0;
                 while at < self.buffers[core].epochs.len() {
                     let after = std::mem::take(&mut self.buffers[core].epochs[at].after);
@@ -328,7 +328,7 @@ impl HardwareScheme for PersistBuffers {
         self.name
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
         if boundary != Boundary::Flush || !self.flushes {
             return Reply::Go(now);
         }
@@ -344,7 +344,7 @@ impl HardwareScheme for PersistBuffers {
         }
     }
 
-    fn orders(&mut self, core: usize, ordering: Ordering, _: u64) {
+    fn orders(&mut self, core: CoreId, ordering: Ordering, _: u64) {
         match (self.model, ordering) {
             (Model::Strict, _) | (Model::Epoch, Ordering::Strand) => {}
             (_, Ordering::Barrier) => {
@@ -356,7 +356,7 @@ impl HardwareScheme for PersistBuffers {
         }
     }
 
-    fn accessed(&mut self, core: usize, line: LineNumber, stores: bool) {
+    fn accessed(&mut self, core: CoreId, line: LineNumber, stores: bool) {
         self.order_after(core, line, stores);
         // Who synchronises orders what it has persisted so far.
         if stores && !self.is_done((core, self.current(core).number)) {
@@ -367,7 +367,7 @@ impl HardwareScheme for PersistBuffers {
     fn store(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         stored: StoredWord,
         entry: usize,
         now: u64,

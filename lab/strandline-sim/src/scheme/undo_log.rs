@@ -25,7 +25,7 @@ use super::{
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use crate::statistics::{Origin, Region};
 
 /// Lines of each core's log, and so, but for one, the stores that a transaction may make.
@@ -108,21 +108,21 @@ impl UndoLog {
         }
     }
 
-    fn log_line(&self, core: usize) -> LineNumber {
-        self.base + core as u32 * LOG_LINES as u32
+    fn log_line(&self, core: CoreId) -> LineNumber {
+        self.base + core.index() as u32 * LOG_LINES as u32
     }
 
     fn start(&mut self, memory: &MemorySide) {
         if !self.started {
             self.started = true;
             self.base = memory.pool_end();
-            for core in 0..self.logs.len() {
+            for core in CoreId::first(self.logs.len()) {
                 self.logs[core].ended = memory.peek(self.log_line(core).first_word());
             }
         }
     }
 
-    fn end(&mut self, memory: &mut MemorySide, core: usize, now: u64) -> Reply {
+    fn end(&mut self, memory: &mut MemorySide, core: CoreId, now: u64) -> Reply {
         let line = self.log_line(core);
         let mark_fence = self.mark_fence;
         let log = &mut self.logs[core];
@@ -175,7 +175,7 @@ impl HardwareScheme for UndoLog {
         self.logs.len() as u64 * LOG_LINES * 64
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
         self.start(&caches.memory);
         match boundary {
             Boundary::Begin => {
@@ -191,7 +191,7 @@ impl HardwareScheme for UndoLog {
     fn store(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         stored: StoredWord,
         entry: usize,
         now: u64,

@@ -43,7 +43,7 @@ pub use recovery::{recover, recover_with};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::network::{Message, Node};
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 
 use super::{
     Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, named,
@@ -308,13 +308,13 @@ impl Atom {
         });
     }
 
-    fn begin(&mut self, core: usize, now: u64) -> Reply {
+    fn begin(&mut self, core: CoreId, now: u64) -> Reply {
         if self.initiators[core].depth > 0 {
             self.initiators[core].depth += 1;
             return Reply::Go(now);
         }
         self.settle_endings(now);
-        let own = (core < self.taken.len() && !self.taken[core]).then_some(core);
+        let own = (self.taken.get(core.index()) == Some(&false)).then_some(core.index());
         let Some(structure) = own.or_else(|| self.taken.iter().position(|taken| !taken)) else {
             self.counts.structural_overflows += 1;
             let freed = self.endings.iter().map(|ending| ending.done).min();
@@ -330,7 +330,7 @@ impl Atom {
         Reply::Go(now)
     }
 
-    fn end(&mut self, caches: &mut Hierarchy, core: usize, now: u64) -> Reply {
+    fn end(&mut self, caches: &mut Hierarchy, core: CoreId, now: u64) -> Reply {
         let initiator = &mut self.initiators[core];
         initiator.depth = initiator.depth.saturating_sub(1);
         if initiator.depth > 0 {
@@ -368,7 +368,7 @@ impl Atom {
     fn log(
         &mut self,
         memory: &mut MemorySide,
-        core: usize,
+        core: CoreId,
         line: LineNumber,
         old: &Line,
         at: u64,
@@ -388,7 +388,7 @@ impl Atom {
     fn initiate(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         line: LineNumber,
         entry: usize,
         now: u64,
@@ -449,7 +449,7 @@ impl MemoryPort for Atom {
     fn fetched(
         &mut self,
         memory: &mut MemorySide,
-        core: usize,
+        core: CoreId,
         exclusive: bool,
         line: LineNumber,
         data: &Line,
@@ -489,7 +489,7 @@ impl HardwareScheme for Atom {
         self.reserved_bytes
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
         match boundary {
             Boundary::Begin => self.begin(core, now),
             // An abort has stored the old values again.
@@ -501,7 +501,7 @@ impl HardwareScheme for Atom {
     fn store(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         stored: StoredWord,
         entry: usize,
         now: u64,

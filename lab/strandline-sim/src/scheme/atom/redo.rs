@@ -28,7 +28,7 @@ use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::description::Controllers;
 use crate::network::{Message, Node};
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use crate::scheme::{
     Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named,
 };
@@ -110,7 +110,7 @@ struct Ring {
 
 /// A committed update on its way home.
 struct Copy {
-    core: usize,
+    core: CoreId,
     number: u64,
     commit: u64,
     /// Its log lines.
@@ -166,10 +166,10 @@ struct Counts {
 }
 
 /// Log line `number` of a core's ring among the reserved ones: the controller, and the line behind it.
-fn place(ring_lines: u64, controllers: &Controllers, core: usize, number: u64) -> (usize, u64) {
+fn place(ring_lines: u64, controllers: &Controllers, core: CoreId, number: u64) -> (usize, u64) {
     let count = controllers.count as u64;
     let within = number % ring_lines;
-    ((within % count) as usize, 1 + core as u64 * ring_lines.div_ceil(count) + within / count)
+    ((within % count) as usize, 1 + core.index() as u64 * ring_lines.div_ceil(count) + within / count)
 }
 
 impl Redo {
@@ -213,7 +213,7 @@ impl Redo {
         if self.omits(LIFE_NUMBER) {
             return;
         }
-        for core in 0..self.rings.len() {
+        for core in CoreId::first(self.rings.len()) {
             let number = |at: u64| {
                 let (controller, index) = place(self.ring_lines, &self.controllers, core, at);
                 memory.peek(memory.reserved_line(controller, index).first_word()) >> ADDRESS_BITS
@@ -239,7 +239,7 @@ impl Redo {
     fn add(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         (address, value): (u64, u64),
         now: u64,
     ) -> Result<u64, u64> {
@@ -263,7 +263,7 @@ impl Redo {
     }
 
     /// Sends the line that `core` combines; when the core may go on.
-    fn send(&mut self, caches: &mut Hierarchy, core: usize, now: u64) -> u64 {
+    fn send(&mut self, caches: &mut Hierarchy, core: CoreId, now: u64) -> u64 {
         let ring = &mut self.rings[core];
         let (controller, index) = place(self.ring_lines, &self.controllers, core, ring.tail);
         let line = caches.memory.reserved_line(controller, index);
@@ -279,7 +279,7 @@ impl Redo {
         now + waited
     }
 
-    fn begin(&mut self, core: usize, now: u64) -> Reply {
+    fn begin(&mut self, core: CoreId, now: u64) -> Reply {
         let ring = &mut self.rings[core];
         ring.depth += 1;
         if ring.depth == 1 {
@@ -289,7 +289,7 @@ impl Redo {
         Reply::Go(now)
     }
 
-    fn commit(&mut self, caches: &mut Hierarchy, core: usize, now: u64) -> Reply {
+    fn commit(&mut self, caches: &mut Hierarchy, core: CoreId, now: u64) -> Reply {
         let ring = &mut self.rings[core];
         if ring.depth != 1 {
             ring.depth = ring.depth.saturating_sub(1);
@@ -348,7 +348,7 @@ impl Redo {
     }
 
     /// The old values are back in the caches; the log forgets the update.
-    fn abort(&mut self, core: usize, now: u64) -> Reply {
+    fn abort(&mut self, core: CoreId, now: u64) -> Reply {
         let ring = &mut self.rings[core];
         ring.depth = 0;
         ring.tail -= ring.sent.len() as u64;
@@ -519,7 +519,7 @@ impl HardwareScheme for Redo {
         (lines * 64).next_multiple_of(controllers.interleave_bytes) * controllers.count as u64
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
         self.start(&caches.memory);
         match boundary {
             Boundary::Begin => self.begin(core, now),
@@ -532,7 +532,7 @@ impl HardwareScheme for Redo {
     fn store(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         stored: StoredWord,
         _: usize,
         now: u64,
@@ -559,7 +559,7 @@ impl HardwareScheme for Redo {
     }
 
     /// What the back end has not copied home yet would otherwise be work that nobody counts, while the log has room.
-    fn is_busy(&self, core: usize) -> bool {
+    fn is_busy(&self, core: CoreId) -> bool {
         self.rings[core].head < self.rings[core].tail
     }
 

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use area::LogArea;
 use transaction::{LineState, LogCopy, Running};
 use window::Window;
@@ -427,7 +427,7 @@ impl HardwareScheme for LooseOrdering {
         self.log_bytes
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, _: usize, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, _: CoreId, boundary: Boundary, now: u64) -> Reply {
         self.start(&caches.memory);
         match boundary {
             Boundary::Begin => self.begin(caches, now),
@@ -447,7 +447,7 @@ impl HardwareScheme for LooseOrdering {
     fn store(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         word: StoredWord,
         entry: usize,
         now: u64,

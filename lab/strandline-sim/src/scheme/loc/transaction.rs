@@ -6,7 +6,7 @@ use super::format::{BlockTag, Kind};
 use super::{LooseOrdering, Rule};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use crate::scheme::{Reply, WayHome};
 
 /// Where the newest version of a line is: its entry in the Tx Dirty Block Table.
@@ -80,7 +80,7 @@ impl LooseOrdering {
     pub(super) fn transactional_store(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         line: LineNumber,
         entry: usize,
     ) {

@@ -56,7 +56,7 @@ use super::{
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
-use crate::numbers::LineNumber;
+use crate::numbers::{CoreId, LineNumber};
 use crate::statistics::{Origin, Region};
 
 /// What WrAP's hardware is built with.
@@ -371,7 +371,7 @@ impl Wrap {
         Reply::Wait(self.copy.next().max(now + 1))
     }
 
-    fn close(&mut self, caches: &mut Hierarchy, core: usize, now: u64) -> Reply {
+    fn close(&mut self, caches: &mut Hierarchy, core: CoreId, now: u64) -> Reply {
         let memory = &mut caches.memory;
         if self.closing[core].0 == Closing::Not {
             let stored = self.open[core].as_ref().filter(|wrap| !wrap.records.is_empty());
@@ -511,7 +511,7 @@ impl HardwareScheme for Wrap {
         self.variant.log_bytes * self.open.len() as u64
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, core: usize, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
         self.start(&caches.memory);
         match boundary {
             Boundary::Begin => {
@@ -544,7 +544,7 @@ impl HardwareScheme for Wrap {
     fn store(
         &mut self,
         caches: &mut Hierarchy,
-        core: usize,
+        core: CoreId,
         stored: StoredWord,
         _: usize,
         now: u64,

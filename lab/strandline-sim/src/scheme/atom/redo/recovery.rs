@@ -1,6 +1,7 @@
 //! REDO's recovery: whole updates anywhere in a ring, in the order of commits.
 
 use super::{ADDRESS_BITS, COMMIT, COUNT, REDO_ORDER, RING_LINES, place};
+use crate::numbers::CoreId;
 use crate::scheme::Setup;
 
 /// Redoes every update whose log is whole and that is not known to be home.
@@ -25,7 +26,7 @@ pub fn recover_with(
     let watermark = controllers.reserved_line(0, 0) as usize * 8;
     let copied = reserved[watermark];
     let mut found = Vec::new();
-    for core in 0..setup.machine.cores.count {
+    for core in CoreId::first(setup.machine.cores.count) {
         let line = |number: u64| {
             let (controller, index) = place(ring_lines, controllers, core, number % ring_lines);
             let first = controllers.reserved_line(controller, index) as usize * 8;
