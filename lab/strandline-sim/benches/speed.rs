@@ -8,7 +8,7 @@ use std::rc::Rc;
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress};
 use strandline_sim::controller::{Channel, Medium, NOT_HELD, Regions};
-use strandline_sim::numbers::LineNumber;
+use strandline_sim::numbers::{Cycle, LineNumber};
 use strandline_sim::nvm::Banks;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::{Contents, Description, Machine, scheme};
@@ -88,7 +88,7 @@ fn controller(requests: u64) {
     let lines = 1u64 << 16;
     let mut medium = Medium { words: vec![0; lines as usize * 8], held: vec![NOT_HELD; lines as usize] };
     let since = processor_time();
-    let (mut random, mut now) = (88172645463325252u64, 0);
+    let (mut random, mut now) = (88172645463325252u64, Cycle::ZERO);
     for i in 0..requests {
         random ^= random << 13;
         random ^= random >> 7;

@@ -25,7 +25,7 @@ use crate::description::{
     Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
 };
 use crate::instructions::Instructions;
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
 use earliest::Earliest;
@@ -38,7 +38,7 @@ use waiting::Waiting;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// The cycle in which it happened.
-    pub at: u64,
+    pub at: Cycle,
     /// The hardware thread, from 0.
     pub thread: usize,
     /// What was announced.
@@ -49,7 +49,7 @@ pub struct Announced {
 #[derive(Clone, Debug)]
 pub struct Crash {
     /// The cycle in which it happened.
-    pub at: u64,
+    pub at: Cycle,
     /// The pool's words, and after them those that are reserved for the hardware scheme.
     pub image: Vec<u64>,
     /// Events announced so far; those up to this index happened before.
@@ -108,10 +108,10 @@ struct State {
     /// Contents only, no time: set-up.
     functional: bool,
     current: CoreId,
-    /// The clock of each thread that is suspended; `u64::MAX` of the current one and of those that have ended.
+    /// The clock of each thread that is suspended; [`Cycle::NEVER`] of the current one and of those that have ended.
     clocks: Earliest,
     /// The least of them.
-    others: u64,
+    others: Cycle,
     /// What each thread waits for.
     waiting: Vec<Waiting>,
     /// Who has which core, where there are more threads than cores. Otherwise each has the core of its number.
@@ -120,12 +120,12 @@ struct State {
     issues_at: Earliest,
     /// From when on a spinning thread sees what is done now: among equals store queues and engines go first, then those
     /// that spin.
-    seen_from: u64,
+    seen_from: Cycle,
     /// The line that each core's postponed operation misses, if it does.
     missing: Vec<Option<LineNumber>>,
     /// Up to here the current thread may go on by itself.
-    horizon: u64,
-    crashes_at: std::collections::VecDeque<u64>,
+    horizon: Cycle,
+    crashes_at: std::collections::VecDeque<Cycle>,
     crashes: Vec<Crash>,
     on_crash: Option<OnCrash>,
     events: Option<Vec<Announced>>,
@@ -138,10 +138,10 @@ struct State {
     /// The hardware's number of the last transaction, once one was numbered.
     transaction: Option<u64>,
     /// Threads may not come beyond this cycle.
-    limit: u64,
+    limit: Cycle,
     /// Somebody outside may end the run.
     stop: Option<&'static AtomicBool>,
-    began: u64,
+    began: Cycle,
     accesses_before: u64,
 }
 
@@ -180,13 +180,13 @@ impl Machine {
             functional: true,
             current: CoreId::default(),
             clocks: Earliest::new(description.cores.count),
-            others: u64::MAX,
+            others: Cycle::NEVER,
             waiting: vec![Waiting::No; description.cores.count],
             scheduler: None,
             issues_at: Earliest::new(description.cores.count),
-            seen_from: 0,
+            seen_from: Cycle::ZERO,
             missing: vec![None; description.cores.count],
-            horizon: 0,
+            horizon: Cycle::ZERO,
             crashes_at: Default::default(),
             crashes: Vec::new(),
             on_crash: None,
@@ -196,9 +196,9 @@ impl Machine {
             hint: false,
             in_range: false,
             transaction: None,
-            limit: u64::MAX,
+            limit: Cycle::NEVER,
             stop: None,
-            began: 0,
+            began: Cycle::ZERO,
             accesses_before: 0,
         };
         Ok(Self {
@@ -250,13 +250,13 @@ impl Machine {
     }
 
     /// These cycles, taken out, in no order.
-    pub fn take_write_times(&self) -> Vec<u64> {
+    pub fn take_write_times(&self) -> Vec<Cycle> {
         self.state.borrow_mut().caches.memory.take_times()
     }
 
     /// Makes a run panic whose threads come to this cycle: it would go on for ever.
-    pub fn limit(&self, cycles: u64) {
-        self.state.borrow_mut().limit = cycles;
+    pub fn limit(&self, cycle: Cycle) {
+        self.state.borrow_mut().limit = cycle;
     }
 
     /// Lets workloads end before their transactions are done when this becomes true.
@@ -275,7 +275,7 @@ impl Machine {
     }
 
     /// Lets power fail at these cycles: each leaves a [`Crash`], and the run goes on.
-    pub fn crash_at(&self, mut cycles: Vec<u64>) {
+    pub fn crash_at(&self, mut cycles: Vec<Cycle>) {
         cycles.sort_unstable();
         self.state.borrow_mut().crashes_at = cycles.into();
     }
@@ -302,7 +302,7 @@ impl Machine {
             if threads.len() > cores {
                 assert!(state.shares_cores(), "the machine has {cores} cores");
                 let slices = state.description.time_slices.unwrap_or_default();
-                let at = state.cores.iter().map(|core| core.clock).max().unwrap_or(0);
+                let at = state.cores.iter().map(|core| core.clock).max().unwrap_or_default();
                 state.scheduler = Some(Scheduler::new(slices, &state.description, threads.len(), at));
             }
         }
@@ -365,7 +365,7 @@ impl Machine {
     }
 
     /// A thread's time, in cycles.
-    pub fn clock(&self, thread: usize) -> u64 {
+    pub fn clock(&self, thread: usize) -> Cycle {
         self.state.borrow().clock_of(thread)
     }
 
@@ -399,14 +399,14 @@ impl Machine {
     /// What a power failure now, after a run, leaves of the pool and of what is reserved.
     pub fn survivors(&self) -> Vec<u64> {
         let state = &mut *self.state.borrow_mut();
-        let at = state.cores.iter().map(|core| core.clock).max().unwrap_or(0);
+        let at = state.cores.iter().map(|core| core.clock).max().unwrap_or_default();
         state.survivors(at)
     }
 
     /// Lets so many cycles pass after a run.
     pub fn idle(&self, cycles: u64) {
         let state = &mut *self.state.borrow_mut();
-        let at = state.cores.iter().map(|core| core.clock).max().unwrap_or(0) + cycles;
+        let at = state.cores.iter().map(|core| core.clock).max().unwrap_or_default() + cycles;
         state.cores.iter_mut().for_each(|core| core.clock = at);
         state.caches.memory.advance(at);
     }
@@ -478,15 +478,15 @@ impl State {
         if self.scheduler.is_some() {
             return self.choose_scheduled(running);
         }
-        if self.clocks.first().0 == u64::MAX {
+        if self.clocks.first().0 == Cycle::NEVER {
             self.act_until_one_wakes();
         }
         let (_, core) = self.clocks.first();
         self.current = core;
-        self.clocks.set(core, u64::MAX);
+        self.clocks.set(core, Cycle::NEVER);
         let (others, next) = self.clocks.first();
         self.others = others;
-        self.horizon = 0;
+        self.horizon = Cycle::ZERO;
         if let Some(line) = self.missing[next].take() {
             self.caches.prefetch_entries(next, line);
         }
@@ -564,8 +564,8 @@ impl State {
 
     /// What acts by itself next, and when: core `n`'s store queue, a sleeping thread, the scheme's engine, the power failure.
     #[inline]
-    fn next_agent(&self) -> (Agent, u64) {
-        let mut next = (Agent::Crash, self.crashes_at.front().copied().unwrap_or(u64::MAX));
+    fn next_agent(&self) -> (Agent, Cycle) {
+        let mut next = (Agent::Crash, self.crashes_at.front().copied().unwrap_or(Cycle::NEVER));
         if let Some(scheme) = &self.scheme
             && scheme.next_event() < next.1
         {
@@ -583,7 +583,7 @@ impl State {
         next
     }
 
-    fn act(&mut self, agent: Agent, at: u64) {
+    fn act(&mut self, agent: Agent, at: Cycle) {
         self.seen_from = at;
         match agent {
             Agent::Stores(core) => self.issue_store(core, at),
@@ -612,10 +612,10 @@ impl State {
 
     /// After all threads have returned: what is still on its way goes on, and so do crashes asked for.
     fn finish(&mut self) {
-        let end = self.cores.iter().map(|core| core.clock).max().unwrap_or(0);
+        let end = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
         loop {
             let (agent, at) = self.next_agent();
-            let drained = self.issues_at.first().0 == u64::MAX;
+            let drained = self.issues_at.first().0 == Cycle::NEVER;
             if drained && at > end {
                 break;
             }
@@ -626,7 +626,7 @@ impl State {
         }
     }
 
-    fn survivors(&mut self, at: u64) -> Vec<u64> {
+    fn survivors(&mut self, at: Cycle) -> Vec<u64> {
         let (at, mut image, running) = self.caches.memory.fail(at);
         if self.description.persistence.domain == PersistenceDomain::FlushOnFail {
             for line in LineNumber::all(LineNumber::default()..self.volatile_line) {
@@ -649,7 +649,7 @@ impl State {
             .enumerate()
             .map(|(number, core)| {
                 let mut statistics = core.statistics;
-                statistics.cycles = core.clock.saturating_sub(self.began);
+                statistics.cycles = core.clock.since(self.began);
                 [statistics.private_loads, statistics.private_stores] = core.private_accesses();
                 statistics.mshr_full = self.caches.mshr_full[number];
                 statistics.mshr_merges = self.caches.mshr_merges[number];
@@ -657,7 +657,7 @@ impl State {
             })
             .collect();
         Statistics {
-            cycles: cores.iter().map(|core| core.cycles).max().unwrap_or(0),
+            cycles: cores.iter().map(|core| core.cycles).max().unwrap_or_default(),
             accesses: cores
                 .iter()
                 .map(|core| core.loads + core.stores + core.atomics + core.non_temporal + core.write_backs)

@@ -1,7 +1,7 @@
 //! Numbers that are not to be mixed up.
 
 use std::fmt;
-use std::ops::{Add, Index, IndexMut, Range, Sub};
+use std::ops::{Add, AddAssign, Index, IndexMut, Range, Sub};
 
 use crate::description::LINE_BYTES;
 
@@ -150,6 +150,74 @@ impl<T> IndexMut<CoreId> for Vec<T> {
     }
 }
 
+/// A point in simulated time, in cycles since its beginning. What lies between two is a plain number of cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cycle(u64);
+
+impl Cycle {
+    /// The beginning.
+    pub const ZERO: Self = Self(0);
+    /// Behind all others.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// The point after so many cycles.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Cycles since the beginning.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// Cycles since `earlier`, and 0 if that is later.
+    pub const fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The point so many cycles earlier, or the beginning.
+    pub const fn before(self, cycles: u64) -> Self {
+        Self(self.0.saturating_sub(cycles))
+    }
+
+    /// The point so many cycles later, or [`NEVER`](Self::NEVER).
+    pub const fn saturating_add(self, cycles: u64) -> Self {
+        Self(self.0.saturating_add(cycles))
+    }
+}
+
+impl fmt::Display for Cycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Add<u64> for Cycle {
+    type Output = Self;
+
+    #[inline]
+    fn add(self, cycles: u64) -> Self {
+        Self(self.0 + cycles)
+    }
+}
+
+impl AddAssign<u64> for Cycle {
+    #[inline]
+    fn add_assign(&mut self, cycles: u64) {
+        self.0 += cycles;
+    }
+}
+
+/// The cycles between two.
+impl Sub for Cycle {
+    type Output = u64;
+
+    #[inline]
+    fn sub(self, earlier: Self) -> u64 {
+        self.0 - earlier.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,5 +236,13 @@ mod tests {
         let set = cores.iter().fold(0, |set, core| set | core.bit());
         assert_eq!(CoreId::in_set(set).collect::<Vec<_>>(), [0, 3, 63].map(CoreId::new));
         assert_eq!(vec![5, 6, 7, 8][cores[0]], 8);
+    }
+
+    #[test]
+    fn cycles_do_not_leave_time() {
+        let at = Cycle::new(100);
+        assert_eq!((at + 5 - at, at.since(at + 5), (at + 5).since(at)), (5, 0, 5));
+        assert_eq!((at.before(101), Cycle::NEVER.saturating_add(1)), (Cycle::ZERO, Cycle::NEVER));
+        assert_eq!(at.to_string(), "100");
     }
 }

@@ -24,7 +24,7 @@ use crate::controller::Regions;
 use crate::description::{Description, LockScope};
 use crate::instructions::Instructions;
 use crate::machine::{Announced, Contents, Crash, Machine};
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 use crate::scheme::{Entry, Exhausted, Setup};
 use crate::statistics::Statistics;
 
@@ -124,7 +124,7 @@ pub struct Finished {
     /// How long the host took, in wall time.
     pub host_time: Duration,
     /// The cycles from the threads' start in which transactions counted.
-    pub counted: Range<u64>,
+    pub counted: Range<Cycle>,
     /// What the run was too short for, a sentence each: its cost is not in the figures.
     pub too_short: Vec<String>,
 }
@@ -292,7 +292,7 @@ impl Prepared {
         description: &Description,
         hardware: &Entry,
         run: &Run,
-        crash_at: Vec<u64>,
+        crash_at: Vec<Cycle>,
     ) -> Result<Finished> {
         self.run_with(description, hardware, run, crash_at, |_| ())
     }
@@ -306,7 +306,7 @@ impl Prepared {
         description: &Description,
         hardware: &Entry,
         run: &Run,
-        crash_at: Vec<u64>,
+        crash_at: Vec<Cycle>,
         with: impl FnOnce(&Rc<Machine>),
     ) -> Result<Finished> {
         let cores = description.cores.count;
@@ -397,8 +397,8 @@ impl Prepared {
             statistics,
             machine: description.clone(),
         };
-        let began = threads.iter().map(|thread| thread.began).min().unwrap_or(0);
-        let ended = threads.iter().map(|thread| thread.ended).max().unwrap_or(0);
+        let began = threads.iter().map(|thread| thread.began).min().unwrap_or_default();
+        let ended = threads.iter().map(|thread| thread.ended).max().unwrap_or_default();
         Ok(Finished {
             too_short: self.too_short(run, &outcome, machine.unreached()),
             outcome,
@@ -432,8 +432,8 @@ struct ThreadResult {
     transactions: u64,
     before: TransactionStatistics,
     after: TransactionStatistics,
-    began: u64,
-    ended: u64,
+    began: Cycle,
+    ended: Cycle,
 }
 
 /// Runs the threads of a workload.

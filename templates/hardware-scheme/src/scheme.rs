@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use strandline_sim::cache::Hierarchy;
 use strandline_sim::controller::{Line, MemorySide};
-use strandline_sim::numbers::{CoreId, LineNumber};
+use strandline_sim::numbers::{CoreId, Cycle, LineNumber};
 use strandline_sim::scheme::{
     Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Parameter, Reply, Setup, StoredWord, WayHome,
     exhausted,
@@ -77,7 +77,7 @@ struct Committed {
     line: LineNumber,
     words: Words,
     /// When to look whether it is home, once it was sent.
-    until: Option<u64>,
+    until: Option<Cycle>,
 }
 
 struct Battery {
@@ -91,7 +91,7 @@ struct Battery {
     /// Lines with words of either kind: the newest contents, and in how many places there are words.
     newest: HashMap<LineNumber, (Line, usize)>,
     /// When there may be something to send.
-    wakes: u64,
+    wakes: Cycle,
     commits: u64,
     drained: u64,
     waits: u64,
@@ -106,7 +106,7 @@ impl Battery {
             running: (0..setup.machine.cores.count).map(|_| None).collect(),
             buffer: VecDeque::new(),
             newest: HashMap::new(),
-            wakes: u64::MAX,
+            wakes: Cycle::NEVER,
             commits: 0,
             drained: 0,
             waits: 0,
@@ -128,7 +128,7 @@ impl Battery {
     }
 
     /// Moves a transaction's words into the buffer, when there is room.
-    fn commit(&mut self, core: CoreId, now: u64) -> Reply {
+    fn commit(&mut self, core: CoreId, now: Cycle) -> Reply {
         let count = self.running[core].as_ref().map_or(0, BTreeMap::len);
         if count > self.lines {
             exhausted(format!(
@@ -149,11 +149,11 @@ impl Battery {
 }
 
 impl MemoryPort for Battery {
-    fn read(&mut self, _: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, _: &mut MemorySide, line: LineNumber, now: Cycle) -> Option<(Cycle, Line)> {
         self.newest.get(&line).map(|(contents, _)| (now + 1, *contents))
     }
 
-    fn way_home(&mut self, _: &mut MemorySide, line: LineNumber, _: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, _: &mut MemorySide, line: LineNumber, _: &Line, now: Cycle) -> WayHome {
         let is_held = self.newest.contains_key(&line) && !self.omits("held-back");
         if is_held { WayHome::Taken(now) } else { WayHome::Home(now) }
     }
@@ -164,7 +164,7 @@ impl HardwareScheme for Battery {
         BATTERY.name
     }
 
-    fn boundary(&mut self, _: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, _: &mut Hierarchy, core: CoreId, boundary: Boundary, now: Cycle) -> Reply {
         match boundary {
             Boundary::Begin => self.running[core] = Some(BTreeMap::new()),
             Boundary::Commit(_) => return self.commit(core, now),
@@ -185,7 +185,7 @@ impl HardwareScheme for Battery {
         core: CoreId,
         stored: StoredWord,
         entry: usize,
-        now: u64,
+        now: Cycle,
     ) -> Reply {
         let StoredWord { line, word, value } = stored;
         if caches.memory.region(line) != Region::Data {
@@ -220,13 +220,13 @@ impl HardwareScheme for Battery {
         self.newest.get(&line).map(|(contents, _)| *contents)
     }
 
-    fn next_event(&self) -> u64 {
+    fn next_event(&self) -> Cycle {
         let sent = self.buffer.iter().take(self.drains).filter_map(|committed| committed.until);
-        sent.min().unwrap_or(u64::MAX).min(self.wakes)
+        sent.min().unwrap_or(Cycle::NEVER).min(self.wakes)
     }
 
-    fn act(&mut self, caches: &mut Hierarchy, now: u64) {
-        self.wakes = u64::MAX;
+    fn act(&mut self, caches: &mut Hierarchy, now: Cycle) {
+        self.wakes = Cycle::NEVER;
         let memory = &mut caches.memory;
         // In the order of commits, so that no older word comes home after a newer one.
         let drains_late = !self.omits("drained");
@@ -248,7 +248,7 @@ impl HardwareScheme for Battery {
                 }
                 // It waits for those before it, whose turn comes first.
                 None => {
-                    *until = Some(u64::MAX);
+                    *until = Some(Cycle::NEVER);
                     at += 1;
                 }
                 Some(later) => {
@@ -259,7 +259,7 @@ impl HardwareScheme for Battery {
         }
     }
 
-    fn power_fails(&mut self, _: &mut Hierarchy, image: &mut [u64], _: u64) {
+    fn power_fails(&mut self, _: &mut Hierarchy, image: &mut [u64], _: Cycle) {
         let mut save = |line: LineNumber, words: &Words| {
             for word in (0..8).filter(|word| words.mask >> word & 1 == 1) {
                 image[line.first_word() + word] = words.words[word];

@@ -27,7 +27,7 @@ use strandline_core::scheme::{Durability, Schemes, recover};
 use strandline_core::{Error, Result};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::PersistenceDomain;
-use strandline_sim::numbers::LineNumber;
+use strandline_sim::numbers::{Cycle, LineNumber};
 use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Exhausted, Mutant, Setup};
 use strandline_sim::{Contents, Description, Machine, Note, Noted, Registry};
 
@@ -179,13 +179,13 @@ pub struct Bounds {
 /// Cycles at which power fails in a sampled history.
 const CRASHES: usize = 64;
 /// Cycles after which a history is said to go on for ever.
-const PATIENCE: u64 = 200_000_000;
+const PATIENCE: Cycle = Cycle::new(200_000_000);
 /// Cycles tried in one run of a history.
 const BATCH: u64 = 1 << 20;
 
 /// What a power failure has left, against what the one before had left.
 struct Left {
-    at: u64,
+    at: Cycle,
     notes: usize,
     acknowledged: Option<u64>,
     changed: Vec<(u32, u64)>,
@@ -198,8 +198,8 @@ struct Run {
     /// Words that a power failure leaves, and what each has left.
     crashes: (usize, Vec<Left>),
     /// Cycles at which memory accepted a write or had it on the medium, in a run without power failures.
-    writes: Vec<u64>,
-    end: u64,
+    writes: Vec<Cycle>,
+    end: Cycle,
 }
 
 /// What a life begins with.
@@ -273,7 +273,7 @@ impl Lab {
         (description, beginning): (&Description, &Beginning),
         script: &Script,
         seed: u64,
-        crash_at: Vec<u64>,
+        crash_at: Vec<Cycle>,
     ) -> Result<Run, String> {
         let machine = Rc::new(self.machine(description, beginning)?);
         machine.record_notes();
@@ -302,7 +302,7 @@ impl Lab {
         machine.run(cast.threads(&self.ground, script, &mut Rng::with_seed(seed)));
         let done = cast.done()?;
         let notes = machine.take_notes();
-        let end = (0..self.cores()).map(|core| machine.clock(core)).max().unwrap_or(0);
+        let end = (0..self.cores()).map(|core| machine.clock(core)).max().unwrap_or_default();
         // Power fails while threads run; what they leave goes on after that.
         let writes = machine.take_write_times().into_iter().filter(|&at| at <= end).collect();
         drop(machine);
@@ -317,7 +317,7 @@ impl Lab {
         (description, beginning): (&Description, &Beginning),
         script: &Script,
         seed: u64,
-        crash_at: Vec<u64>,
+        crash_at: Vec<Cycle>,
     ) -> Result<Run, Box<Violation>> {
         let run = || self.run((description, beginning), script, seed, crash_at);
         let run = catch_unwind(AssertUnwindSafe(run));
@@ -342,7 +342,7 @@ impl Beginning {
 }
 
 /// When transactions commit and are acknowledged.
-fn boundaries(notes: &[Note]) -> Vec<u64> {
+fn boundaries(notes: &[Note]) -> Vec<Cycle> {
     let is_boundary = |note: &&Note| {
         matches!(note.what, Noted::Event(Event::Commit(1..) | Event::Acknowledged(_) | Event::Executed(_)))
     };
@@ -471,8 +471,7 @@ fn live_once(
     let near = |random: &mut Rng| {
         let of = boundaries[random.usize(..boundaries.len())];
         // What controllers tell each other at a commit takes a few cycles.
-        let at =
-            if random.bool() { of + random.u64(..64) } else { (of + random.u64(..1000)).saturating_sub(300) };
+        let at = if random.bool() { of + random.u64(..64) } else { (of + random.u64(..1000)).before(300) };
         at.min(first.end)
     };
     // At most other cycles a power failure leaves what it leaves a cycle before.
@@ -480,7 +479,7 @@ fn live_once(
     let crash_at = (0..CRASHES).map(|_| match random.u8(..8) {
         0..5 if !first.writes.is_empty() => at_a_write(random),
         0..7 if !boundaries.is_empty() => near(random),
-        _ => random.u64(..=first.end),
+        _ => Cycle::new(random.u64(..=first.end.number())),
     });
     let crash_at = crash_at.collect();
     let run = lab.live((description, beginning), script, seed, crash_at)?;
@@ -517,10 +516,10 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
                 continue;
             }
             let found = (|| {
-                let end = lab.live((&description, &new_pool), &script, 1, Vec::new())?.end;
+                let end = lab.live((&description, &new_pool), &script, 1, Vec::new())?.end.number();
                 judge.counts.histories += 1;
                 for from in (1..=end).step_by(BATCH as usize) {
-                    let cycles = from..=end.min(from + BATCH - 1);
+                    let cycles = (from..=end.min(from + BATCH - 1)).map(Cycle::new);
                     let run = lab.live((&description, &new_pool), &script, 1, cycles.collect())?;
                     judge.until(started + bounds.limit);
                     judge.judge(

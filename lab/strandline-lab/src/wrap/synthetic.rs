@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, LINE_BYTES, Memory, PersistentAddress};
+use strandline_sim::numbers::Cycle;
 use strandline_sim::scheme::{Setup, find};
 use strandline_sim::{Contents, Description, Machine};
 
@@ -55,7 +56,7 @@ struct Trace {
 }
 
 /// The time after opening, after each store, and after closing.
-fn clocks(description: &Description, hardware: &str, trace: &Trace) -> Result<Vec<u64>, Error> {
+fn clocks(description: &Description, hardware: &str, trace: &Trace) -> Result<Vec<Cycle>, Error> {
     let entry = find(hardware).ok_or_else(|| Error::Usage(format!("no hardware scheme {hardware}")))?;
     let words = (trace.stores * LINE_BYTES / 8) as usize;
     let contents = Contents { persistent: vec![0; words], volatile_bytes: 4096, regions: Default::default() };
@@ -88,7 +89,7 @@ fn clocks(description: &Description, hardware: &str, trace: &Trace) -> Result<Ve
     Ok(clocks.into_inner())
 }
 
-fn total(clocks: &[u64]) -> f64 {
+fn total(clocks: &[Cycle]) -> f64 {
     (clocks[clocks.len() - 1] - clocks[0]) as f64
 }
 

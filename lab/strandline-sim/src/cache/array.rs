@@ -6,7 +6,7 @@
 use crate::controller::Line;
 use crate::description::{CacheLevel, LINE_BYTES};
 use crate::host::{list, prefetch};
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 use crate::statistics::CacheStatistics;
 
 /// No line.
@@ -42,7 +42,7 @@ pub struct Words(pub Line);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineState {
     /// When its fill is complete.
-    pub ready: u64,
+    pub ready: Cycle,
     /// A word for hardware schemes (log bit, TxID); 0 when the line enters.
     pub tag: u32,
     /// A combination of [`DIRTY`] and [`EXCLUSIVE`].
@@ -277,7 +277,7 @@ impl CacheArray {
         line: LineNumber,
         flags: u8,
         data: &Line,
-        ready: u64,
+        ready: Cycle,
     ) -> (Entry, Option<Victim>) {
         let entry = self.replaced(self.set(line));
         let state = self.states[entry];
@@ -327,7 +327,7 @@ mod tests {
         };
         let mut cache = CacheArray::new(&level);
         let put = |cache: &mut CacheArray, line| {
-            let (_, victim) = cache.insert(LineNumber::new(line), 0, &[0; 8], 0);
+            let (_, victim) = cache.insert(LineNumber::new(line), 0, &[0; 8], Cycle::ZERO);
             victim.map(|victim| victim.line.number())
         };
         assert_eq!(put(&mut cache, 0), None);
@@ -374,7 +374,7 @@ mod tests {
             // Even lines meet in one set.
             let line = |number: usize| LineNumber::new(2 * number as u32);
             for number in 0..ways {
-                assert!(cache.insert(line(number), 0, &[number as u64; 8], 0).1.is_none());
+                assert!(cache.insert(line(number), 0, &[number as u64; 8], Cycle::ZERO).1.is_none());
             }
             // All but the last are used again, the first last.
             cache.clock = u32::MAX - (ways as u32 - 1) / 2;
@@ -391,13 +391,13 @@ mod tests {
                 (cache.find(line(ways - 1)), cache.prefetch_replaced(line(ways - 1))),
                 (None, (last, LineNumber::new(EMPTY)))
             );
-            assert!(cache.insert(line(ways - 1), 0, &[0; 8], 0).1.is_none());
+            assert!(cache.insert(line(ways - 1), 0, &[0; 8], Cycle::ZERO).1.is_none());
             for number in (0..ways - 1).rev() {
                 let entry = cache.find(line(number)).unwrap();
                 cache.touch(entry);
             }
             for number in (0..ways).rev() {
-                let (_, victim) = cache.insert(line(ways + number), 0, &[0; 8], 0);
+                let (_, victim) = cache.insert(line(ways + number), 0, &[0; 8], Cycle::ZERO);
                 assert_eq!(victim.map(|victim| victim.line), Some(line(number)));
             }
         }

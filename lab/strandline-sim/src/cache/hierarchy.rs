@@ -12,7 +12,7 @@ use crate::controller::{Line, MemorySide};
 use crate::description::{Description, Inclusion};
 use crate::host::{list, prefetch};
 use crate::network::{Message, Network, Node};
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::statistics::{CacheStatistics, LevelStatistics};
 
 use super::array::{CacheArray, DIRTY, EXCLUSIVE, Entry};
@@ -34,7 +34,7 @@ pub(super) struct Incoming {
     pub flags: u8,
     pub data: Line,
     /// When it is there.
-    pub at: u64,
+    pub at: Cycle,
 }
 
 /// The answer to an access.
@@ -43,7 +43,7 @@ pub struct Access {
     /// Where the line is in the core's first level.
     pub entry: Entry,
     /// When it is there, and writable if that was asked.
-    pub done: u64,
+    pub done: Cycle,
 }
 
 /// All caches, the network and the memory.
@@ -69,7 +69,7 @@ pub struct Hierarchy {
     /// A bit for each core that has lost it.
     lost: u64,
     /// For each core, when each of its MSHRs is free.
-    mshrs: Vec<Vec<u64>>,
+    mshrs: Vec<Vec<Cycle>>,
     /// For each core, misses that waited for an MSHR, and accesses that joined one.
     pub mshr_full: Vec<u64>,
     /// Accesses that joined an outstanding miss.
@@ -99,7 +99,7 @@ impl Hierarchy {
             pending: Vec::new(),
             watched: vec![None; cores],
             lost: 0,
-            mshrs: vec![vec![0; machine.cores.mshrs]; cores],
+            mshrs: vec![vec![Cycle::ZERO; machine.cores.mshrs]; cores],
             mshr_full: vec![0; cores],
             mshr_merges: vec![0; cores],
         }
@@ -149,7 +149,7 @@ impl Hierarchy {
         core: CoreId,
         line: LineNumber,
         exclusive: bool,
-        at: u64,
+        at: Cycle,
         port: &mut dyn MemoryPort,
     ) -> Access {
         let after = at + self.latencies[0];
@@ -180,7 +180,7 @@ impl Hierarchy {
         core: CoreId,
         line: LineNumber,
         exclusive: bool,
-        after: u64,
+        after: Cycle,
         port: &mut dyn MemoryPort,
     ) -> Access {
         self.prefetch_sets(core, line);
@@ -270,13 +270,13 @@ impl Hierarchy {
         let data = self.memory.newest(line);
         for cache in &mut self.shared {
             if cache.find(line).is_none() {
-                cache.insert(line, 0, &data, 0);
+                cache.insert(line, 0, &data, Cycle::ZERO);
             }
         }
     }
 
     /// Takes an MSHR from `at` on; which, and when it can be had.
-    fn take_mshr(&mut self, core: CoreId, at: u64) -> (usize, u64) {
+    fn take_mshr(&mut self, core: CoreId, at: Cycle) -> (usize, Cycle) {
         let mshrs = &self.mshrs[core];
         let mut first = 0;
         for (i, &free) in mshrs.iter().enumerate() {
@@ -296,7 +296,7 @@ impl Hierarchy {
         core: CoreId,
         line: LineNumber,
         exclusive: bool,
-        at: u64,
+        at: Cycle,
         port: &mut dyn MemoryPort,
     ) -> Access {
         let (mshr, mut at) = self.take_mshr(core, at);
@@ -335,7 +335,7 @@ impl Hierarchy {
         line: LineNumber,
         incoming: &Incoming,
         port: &mut dyn MemoryPort,
-    ) -> (Entry, u64) {
+    ) -> (Entry, Cycle) {
         let &Incoming { flags, ref data, at } = incoming;
         let (mut place, mut done) = (0, at);
         for level in (0..from).rev() {
@@ -351,7 +351,7 @@ impl Hierarchy {
     }
 
     /// Asks the directory for the permission to write a line that `core` has; when it has it.
-    fn upgrade(&mut self, core: CoreId, line: LineNumber, at: u64) -> u64 {
+    fn upgrade(&mut self, core: CoreId, line: LineNumber, at: Cycle) -> Cycle {
         let home = self.home(line);
         let mut at = self.network.send(Node::Core(core), home, Message::Control, at);
         if !self.shared.is_empty() {
@@ -368,7 +368,13 @@ impl Hierarchy {
     }
 
     /// Removes the copies of all cores but `core`, which nobody has modified; when all have acknowledged to it.
-    pub(super) fn invalidate_others(&mut self, core: CoreId, line: LineNumber, home: Node, at: u64) -> u64 {
+    pub(super) fn invalidate_others(
+        &mut self,
+        core: CoreId,
+        line: LineNumber,
+        home: Node,
+        at: Cycle,
+    ) -> Cycle {
         let others = self.directory[line].sharers & !core.bit();
         let mut acknowledged = at;
         for other in CoreId::in_set(others) {

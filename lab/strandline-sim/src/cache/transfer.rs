@@ -2,7 +2,7 @@
 
 use crate::controller::{Arrival, Line};
 use crate::network::{Message, Node};
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::statistics::Origin;
 
 use super::array::{DIRTY, EXCLUSIVE, Victim};
@@ -28,7 +28,7 @@ impl Hierarchy {
         core: CoreId,
         line: LineNumber,
         exclusive: bool,
-        at: u64,
+        at: Cycle,
         port: &mut dyn MemoryPort,
     ) -> Incoming {
         let home = self.home(line);
@@ -60,7 +60,7 @@ impl Hierarchy {
         core: CoreId,
         line: LineNumber,
         exclusive: bool,
-        at: u64,
+        at: Cycle,
         port: &mut dyn MemoryPort,
     ) -> Incoming {
         let home = self.home(line);
@@ -92,8 +92,8 @@ impl Hierarchy {
 
     /// The newest words among the private caches of a core that has the line, whether they are modified, and
     /// when its fill is complete.
-    fn newest_private(&self, core: CoreId, line: LineNumber) -> (Line, bool, u64) {
-        let mut found: Option<(Line, u64)> = None;
+    fn newest_private(&self, core: CoreId, line: LineNumber) -> (Line, bool, Cycle) {
+        let mut found: Option<(Line, Cycle)> = None;
         let mut dirty = false;
         for level in &self.private {
             let cache = &level[core];
@@ -113,9 +113,9 @@ impl Hierarchy {
         exclusive: bool,
         line: LineNumber,
         home: Node,
-        at: u64,
+        at: Cycle,
         port: &mut dyn MemoryPort,
-    ) -> (Line, u64) {
+    ) -> (Line, Cycle) {
         let mut at = at;
         let levels = self.shared.len();
         let mut found = None;
@@ -155,7 +155,7 @@ impl Hierarchy {
     }
 
     /// Between a shared bank and a controller; no message where the directory stands with the controller.
-    fn network_below(&mut self, from: Node, to: Node, message: Message, at: u64) -> u64 {
+    fn network_below(&mut self, from: Node, to: Node, message: Message, at: Cycle) -> Cycle {
         if from == to { at } else { self.network.send(from, to, message, at) }
     }
 
@@ -165,9 +165,9 @@ impl Hierarchy {
         core: CoreId,
         level: usize,
         mut victim: Victim,
-        at: u64,
+        at: Cycle,
         port: &mut dyn MemoryPort,
-    ) -> u64 {
+    ) -> Cycle {
         let line = victim.line;
         if level > 0
             && self.inclusive[level]
@@ -217,11 +217,11 @@ impl Hierarchy {
         &mut self,
         line: LineNumber,
         data: &Line,
-        at: u64,
+        at: Cycle,
         index: usize,
         origin: Origin,
         port: &mut dyn MemoryPort,
-    ) -> u64 {
+    ) -> Cycle {
         if index < self.shared.len() {
             let cache = &mut self.shared[index];
             match cache.find(line) {
@@ -241,12 +241,12 @@ impl Hierarchy {
             let arrived = self.network_below(home, controller, Message::Data, at);
             let accepted =
                 self.write_home(&Outgoing { line, data, mask: 0xff, origin, core: None }, arrived, port);
-            at + accepted.saturating_sub(arrived + self.match_latency)
+            at + accepted.since(arrived + self.match_latency)
         }
     }
 
     /// Words of a line arrive at its controller at `at`, and go through the port to memory. When they are accepted.
-    fn write_home(&mut self, words: &Outgoing<'_>, at: u64, port: &mut dyn MemoryPort) -> u64 {
+    fn write_home(&mut self, words: &Outgoing<'_>, at: Cycle, port: &mut dyn MemoryPort) -> Cycle {
         let &Outgoing { line, data, mask, origin, core } = words;
         match port.way_home(&mut self.memory, line, data, at) {
             WayHome::Home(from) => {
@@ -261,9 +261,9 @@ impl Hierarchy {
         &mut self,
         index: usize,
         mut victim: Victim,
-        at: u64,
+        at: Cycle,
         port: &mut dyn MemoryPort,
-    ) -> u64 {
+    ) -> Cycle {
         let line = victim.line;
         if is_version(line) {
             port.version_overflow(&mut self.memory, line.number(), at);
@@ -354,10 +354,10 @@ impl Hierarchy {
         core: CoreId,
         line: LineNumber,
         evict: bool,
-        at: u64,
+        at: Cycle,
         origin: Origin,
         port: &mut dyn MemoryPort,
-    ) -> u64 {
+    ) -> Cycle {
         // The request passes all levels on its way down.
         let mut at = at + self.latencies[..self.private.len()].iter().sum::<u64>();
         let known = self.directory[line];
@@ -396,9 +396,9 @@ impl Hierarchy {
         line: LineNumber,
         data: &Line,
         mask: u8,
-        at: u64,
+        at: Cycle,
         port: &mut dyn MemoryPort,
-    ) -> u64 {
+    ) -> Cycle {
         let home = self.home(line);
         let mut at = self.network.send(Node::Core(core), home, Message::Data, at);
         let controller = Node::Controller(self.memory.controller(line));
@@ -439,9 +439,9 @@ impl Hierarchy {
         &mut self,
         core: CoreId,
         line: LineNumber,
-        at: u64,
+        at: Cycle,
         port: &mut dyn MemoryPort,
-    ) -> Option<u64> {
+    ) -> Option<Cycle> {
         let data = self.clean(line, true)?;
         let words =
             Outgoing { line, data: &data, mask: 0xff, origin: Origin::WriteBackAll, core: Some(core) };

@@ -2,7 +2,7 @@
 //! line's set.
 
 use crate::controller::Line;
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 
 use super::array::DIRTY;
 use super::hierarchy::Hierarchy;
@@ -61,7 +61,7 @@ impl Hierarchy {
     }
 
     /// After a callback: puts away what it asked for.
-    pub(crate) fn settle_pending(&mut self, at: u64, port: &mut dyn MemoryPort) {
+    pub(crate) fn settle_pending(&mut self, at: Cycle, port: &mut dyn MemoryPort) {
         while let Some(pending) = self.pending.pop() {
             let Some(index) = self.shared.len().checked_sub(1) else { return };
             let (line, flags, data) = match pending {

@@ -2,7 +2,7 @@
 
 use crate::description::{Controllers, Description, FenceKind, LINE_BYTES, Pages, PersistenceDomain};
 use crate::host::{list, prefetch};
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::nvm::Banks;
 use crate::statistics::{Origin, Region, Traffic};
 
@@ -29,7 +29,7 @@ pub struct Wait {
     /// Writes that have not begun on the medium.
     pub unresolved: u32,
     /// When everything else is durable.
-    pub until: u64,
+    pub until: Cycle,
 }
 
 /// What a power failure changes of a memory beside its words.
@@ -234,7 +234,7 @@ impl MemorySide {
     }
 
     /// Reads a line that arrives at its controller at `at`; when it is there, and its words.
-    pub fn read(&mut self, line: LineNumber, at: u64) -> (u64, Line) {
+    pub fn read(&mut self, line: LineNumber, at: Cycle) -> (Cycle, Line) {
         *self.traffic.reads.of(self.region(line)) += 1;
         let (channel, local) = self.place(line);
         let result = self.channels[channel].read(line, local, at, &mut self.medium);
@@ -252,7 +252,7 @@ impl MemorySide {
         arrival: impl Into<Arrival>,
         origin: Origin,
         core: Option<CoreId>,
-    ) -> u64 {
+    ) -> Cycle {
         let arrival = arrival.into();
         self.traffic.count_write(origin, self.region(line));
         let (channel, local) = self.place(line);
@@ -275,7 +275,7 @@ impl MemorySide {
     }
 
     /// How far the newest write of a line is at `now`, towards the persistence domain.
-    pub fn progress(&mut self, line: LineNumber, now: u64) -> Progress {
+    pub fn progress(&mut self, line: LineNumber, now: Cycle) -> Progress {
         let (channel, _) = self.place(line);
         self.channels[channel].advance(now, &mut self.medium);
         self.settle(channel);
@@ -287,7 +287,7 @@ impl MemorySide {
     }
 
     /// When to look again whether what was written to a line is in the persistence domain; `None`: it is by `now`.
-    pub fn durable_at(&mut self, line: LineNumber, now: u64) -> Option<u64> {
+    pub fn durable_at(&mut self, line: LineNumber, now: Cycle) -> Option<Cycle> {
         match self.progress(line, now) {
             Progress::Durable => None,
             Progress::Until(at) => (at > now).then_some(at),
@@ -297,7 +297,7 @@ impl MemorySide {
 
     /// Lets the write of a line that is held, if one is, begin as soon as its bank is free, before any later read; when
     /// it will be in the persistence domain.
-    pub fn hurry(&mut self, line: LineNumber, at: u64) -> u64 {
+    pub fn hurry(&mut self, line: LineNumber, at: Cycle) -> Cycle {
         let (channel, local) = self.place(line);
         if self.domain != PersistenceDomain::Media {
             return self.channels[channel].accepted(line, &self.medium).max(at);
@@ -313,7 +313,7 @@ impl MemorySide {
     }
 
     /// Makes `core` wait for what is held of a line that no cache has modified.
-    pub fn wait_for(&mut self, line: LineNumber, core: CoreId, at: u64) {
+    pub fn wait_for(&mut self, line: LineNumber, core: CoreId, at: Cycle) {
         let (channel, _) = self.place(line);
         if self.domain != PersistenceDomain::Media {
             // A victim may still be on its way to the queue.
@@ -328,14 +328,14 @@ impl MemorySide {
     }
 
     /// Where a fence is a pcommit, makes `core` wait for everything held. Where caches survive, what is held does.
-    pub fn pcommit(&mut self, core: CoreId, at: u64) {
+    pub fn pcommit(&mut self, core: CoreId, at: Cycle) {
         if self.fence == FenceKind::Pcommit && self.domain != PersistenceDomain::FlushOnFail {
             self.wait_for_all(core, at);
         }
     }
 
     /// Makes `core` wait for everything held: after wbinvd, for victims too that left the caches before it.
-    pub fn wait_for_all(&mut self, core: CoreId, at: u64) {
+    pub fn wait_for_all(&mut self, core: CoreId, at: Cycle) {
         for channel in 0..self.nvm_channels {
             self.channels[channel].advance(at, &mut self.medium);
             self.settle(channel);
@@ -346,8 +346,8 @@ impl MemorySide {
     }
 
     /// Catches up with `to`. When something can happen next if some core waits for a write to begin.
-    pub fn advance(&mut self, to: u64) -> u64 {
-        let mut next = u64::MAX;
+    pub fn advance(&mut self, to: Cycle) -> Cycle {
+        let mut next = Cycle::NEVER;
         for channel in 0..self.channels.len() {
             self.channels[channel].advance(to, &mut self.medium);
             self.settle(channel);
@@ -389,8 +389,8 @@ impl MemorySide {
     /// all its latencies, and what a channel has done by then cannot be taken back. Brings all channels to that time;
     /// the time, what is left of the pool and of what is reserved but for the caches' part, and what is needed to go on as
     /// if power had not failed.
-    pub fn fail(&mut self, at: u64) -> (u64, Vec<u64>, Running) {
-        let at = self.channels.iter().map(Channel::now).fold(at, u64::max);
+    pub fn fail(&mut self, at: Cycle) -> (Cycle, Vec<u64>, Running) {
+        let at = self.channels.iter().map(Channel::now).fold(at, Cycle::max);
         let running = Running {
             channels: self.channels.clone(),
             held: self.medium.held.clone(),
@@ -427,7 +427,7 @@ impl MemorySide {
     }
 
     /// What was kept, taken out, by channel.
-    pub fn take_times(&mut self) -> Vec<u64> {
+    pub fn take_times(&mut self) -> Vec<Cycle> {
         self.channels.iter_mut().flat_map(Channel::take_times).collect()
     }
 

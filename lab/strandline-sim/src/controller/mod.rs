@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use crate::description::Controllers;
 use crate::host::prefetch;
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::nvm::Banks;
 use crate::statistics::ChannelStatistics;
 
@@ -25,20 +25,20 @@ pub type Line = [u64; 8];
 
 const NONE: u16 = u16::MAX;
 /// A write that has not begun.
-const NOT_BEGUN: u64 = u64::MAX;
+const NOT_BEGUN: Cycle = Cycle::NEVER;
 
 /// When a write comes to its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The cycle in which it reaches the controller.
-    pub at: u64,
+    pub at: Cycle,
     /// It takes its place, but does not begin on the medium before this time.
-    pub earliest: u64,
+    pub earliest: Cycle,
 }
 
-impl From<u64> for Arrival {
-    fn from(at: u64) -> Self {
-        Self { at, earliest: 0 }
+impl From<Cycle> for Arrival {
+    fn from(at: Cycle) -> Self {
+        Self { at, earliest: Cycle::ZERO }
     }
 }
 
@@ -48,9 +48,9 @@ pub enum Progress {
     /// Nothing is held: all that was written to the line is on the medium.
     Durable,
     /// It will be on the medium at this time.
-    Until(u64),
+    Until(Cycle),
     /// It has not begun; nothing changes before this time.
-    Waiting(u64),
+    Waiting(Cycle),
 }
 
 /// A write that a channel holds.
@@ -63,15 +63,15 @@ struct Held {
     /// A bit for each word that is written.
     mask: u8,
     data: Line,
-    arrival: u64,
+    arrival: Cycle,
     /// It does not begin before.
-    earliest: u64,
+    earliest: Cycle,
     /// From when on a persistence domain that holds the queue has its words.
-    visible: u64,
+    visible: Cycle,
     /// The words before others joined them, and from when on the domain had those.
-    older: Vec<(u64, Line, u8)>,
+    older: Vec<(Cycle, Line, u8)>,
     /// When it is on the medium.
-    done: u64,
+    done: Cycle,
     /// A bit for each core that waits for it.
     waiters: u64,
     sequence: u64,
@@ -91,7 +91,7 @@ pub struct Begun {
     /// A bit for each core that waits.
     pub waiters: u64,
     /// When it will be on the medium.
-    pub done: u64,
+    pub done: Cycle,
 }
 
 /// A channel of a controller: its queues, its banks and its bus.
@@ -104,7 +104,7 @@ pub struct Channel {
     low: usize,
     match_latency: u64,
     /// When each read slot is free, the first first.
-    reads: VecDeque<u64>,
+    reads: VecDeque<Cycle>,
     held: Vec<Held>,
     free: Vec<u16>,
     queues: Vec<BankQueue>,
@@ -113,12 +113,12 @@ pub struct Channel {
     /// Writes that have, by slot, in the order in which they began.
     in_flight: Vec<u16>,
     /// Nothing happens before this time.
-    next: u64,
-    now: u64,
+    next: Cycle,
+    now: Cycle,
     sequence: u64,
     begun: Vec<Begun>,
     /// When writes were accepted and done, if that is kept.
-    times: Option<Vec<u64>>,
+    times: Option<Vec<Cycle>>,
     /// What it has done.
     pub statistics: ChannelStatistics,
 }
@@ -171,15 +171,15 @@ impl Channel {
             high: controllers.high_watermark,
             low: controllers.low_watermark,
             match_latency: controllers.match_latency,
-            reads: vec![0; controllers.read_queue].into(),
+            reads: vec![Cycle::ZERO; controllers.read_queue].into(),
             held: Vec::with_capacity(controllers.write_queue + 64),
             free: Vec::new(),
             queues: vec![BankQueue { first: NONE, last: NONE }; banks.count()],
             banks,
             waiting: 0,
             in_flight: Vec::with_capacity(controllers.write_queue + 64),
-            next: u64::MAX,
-            now: 0,
+            next: Cycle::NEVER,
+            now: Cycle::ZERO,
             sequence: 0,
             begun: Vec::new(),
             times: None,
@@ -193,12 +193,12 @@ impl Channel {
     }
 
     /// The time that it has caught up with.
-    pub fn now(&self) -> u64 {
+    pub fn now(&self) -> Cycle {
         self.now
     }
 
     /// When a write can begin or end next; nothing happens before.
-    pub fn next_event(&self) -> u64 {
+    pub fn next_event(&self) -> Cycle {
         self.next
     }
 
@@ -208,7 +208,7 @@ impl Channel {
     }
 
     /// What was kept, taken out.
-    pub fn take_times(&mut self) -> Vec<u64> {
+    pub fn take_times(&mut self) -> Vec<Cycle> {
         self.times.take().unwrap_or_default()
     }
 
@@ -219,14 +219,14 @@ impl Channel {
 
     /// Catches up with time `to`: writes begin in banks that are idle before it, and end.
     #[inline]
-    pub fn advance(&mut self, to: u64, medium: &mut Medium) {
+    pub fn advance(&mut self, to: Cycle, medium: &mut Medium) {
         self.now = self.now.max(to);
         if self.next < to {
             self.catch_up(to, medium);
         }
     }
 
-    fn catch_up(&mut self, to: u64, medium: &mut Medium) {
+    fn catch_up(&mut self, to: Cycle, medium: &mut Medium) {
         for bank in 0..self.queues.len() {
             while let Some(begin) = self.could_begin(bank) {
                 if begin >= to {
@@ -240,13 +240,13 @@ impl Channel {
     }
 
     /// When the first waiting write of `bank` could begin if no read came.
-    fn could_begin(&self, bank: usize) -> Option<u64> {
+    fn could_begin(&self, bank: usize) -> Option<Cycle> {
         let first = self.queues[bank].first;
         let write = self.held.get(usize::from(first))?;
         Some(self.banks.free(bank).max(write.arrival).max(write.earliest))
     }
 
-    fn begin(&mut self, bank: usize, at: u64) {
+    fn begin(&mut self, bank: usize, at: Cycle) {
         let slot = self.queues[bank].first;
         let write = &mut self.held[usize::from(slot)];
         self.queues[bank].first = write.next;
@@ -265,7 +265,7 @@ impl Channel {
     }
 
     /// Puts what is done before `to` on the medium.
-    fn end(&mut self, to: u64, medium: &mut Medium) {
+    fn end(&mut self, to: Cycle, medium: &mut Medium) {
         let mut at = 0;
         while at < self.in_flight.len() {
             let slot = self.in_flight[at];
@@ -287,11 +287,11 @@ impl Channel {
     fn find_next(&mut self) {
         let begins = (0..self.queues.len()).filter_map(|bank| self.could_begin(bank));
         let ends = self.in_flight.iter().map(|&slot| self.held[usize::from(slot)].done);
-        self.next = begins.chain(ends).min().unwrap_or(u64::MAX);
+        self.next = begins.chain(ends).min().unwrap_or(Cycle::NEVER);
     }
 
     /// Turns to writing: the oldest waiting writes take their banks, down to the low watermark.
-    fn drain(&mut self, at: u64) {
+    fn drain(&mut self, at: Cycle) {
         self.statistics.drains += 1;
         while self.waiting > self.low {
             let oldest = (0..self.queues.len())
@@ -304,7 +304,7 @@ impl Channel {
     }
 
     /// Reads `line`, number `local` of this channel, at `at`; when it is there, and its words.
-    pub fn read(&mut self, line: LineNumber, local: u64, at: u64, medium: &mut Medium) -> (u64, Line) {
+    pub fn read(&mut self, line: LineNumber, local: u64, at: Cycle, medium: &mut Medium) -> (Cycle, Line) {
         let at = at + self.match_latency;
         self.advance(at, medium);
         self.statistics.reads += 1;
@@ -319,9 +319,9 @@ impl Channel {
             }
         }
         debug_assert_eq!(self.reads.len(), self.read_queue);
-        let later = |reads: &VecDeque<u64>, than| reads.iter().rev().take_while(|&&end| end > than).count();
+        let later = |reads: &VecDeque<Cycle>, than| reads.iter().rev().take_while(|&&end| end > than).count();
         self.statistics.read_occupancy.add(later(&self.reads, at) as u64);
-        let begin = at.max(self.reads.pop_front().unwrap_or(0));
+        let begin = at.max(self.reads.pop_front().unwrap_or(Cycle::ZERO));
         let done = self.banks.read(local, begin);
         self.reads.insert(self.reads.len() - later(&self.reads, done), done);
         self.statistics.read_cycles += done - at + self.match_latency;
@@ -338,7 +338,7 @@ impl Channel {
         waiters: u64,
         arrival: impl Into<Arrival>,
         medium: &mut Medium,
-    ) -> (u64, u64) {
+    ) -> (Cycle, u64) {
         let arrival = arrival.into();
         let at = arrival.at + self.match_latency;
         self.advance(at, medium);
@@ -420,7 +420,7 @@ impl Channel {
             self.drain(at);
             self.find_next();
         } else {
-            let begin = self.could_begin(bank).unwrap_or(u64::MAX);
+            let begin = self.could_begin(bank).unwrap_or(Cycle::NEVER);
             self.next = self.next.min(begin);
         }
         (accepted, 0)
@@ -428,7 +428,7 @@ impl Channel {
 
     /// When so many places are free that a write beyond the queue's `over`-th has one. What is held above the
     /// high watermark has begun, so that its end is known.
-    fn room(&mut self, over: usize, at: u64) -> u64 {
+    fn room(&mut self, over: usize, at: Cycle) -> Cycle {
         while self.in_flight.len() < over && self.waiting > 0 {
             let bank = (0..self.queues.len()).find(|&bank| self.queues[bank].first != NONE);
             let Some(bank) = bank else { break };
@@ -439,7 +439,7 @@ impl Channel {
         if over == 1 {
             return ends.min().unwrap_or(at).max(at);
         }
-        let mut ends: Vec<u64> = ends.collect();
+        let mut ends: Vec<Cycle> = ends.collect();
         if ends.len() < over {
             return at;
         }
@@ -447,9 +447,9 @@ impl Channel {
     }
 
     /// When the write of `line` that is held was accepted; 0 if none is.
-    pub fn accepted(&self, line: LineNumber, medium: &Medium) -> u64 {
+    pub fn accepted(&self, line: LineNumber, medium: &Medium) -> Cycle {
         match medium.held[line] {
-            NOT_HELD => 0,
+            NOT_HELD => Cycle::ZERO,
             slot => self.held[usize::from(slot)].visible,
         }
     }
@@ -467,7 +467,7 @@ impl Channel {
 
     /// Gives the write of `line` that is held, if one is, and those before it in its bank their times on the medium
     /// now, before any later read; when it is there.
-    pub fn hurry(&mut self, line: LineNumber, local: u64, at: u64, medium: &Medium) -> u64 {
+    pub fn hurry(&mut self, line: LineNumber, local: u64, at: Cycle, medium: &Medium) -> Cycle {
         let slot = medium.held[line];
         if slot == NOT_HELD {
             return at;
@@ -483,9 +483,9 @@ impl Channel {
 
     /// Makes the cores in `waiters` wait for the write of `line` that is held, if one is: the new waiters of a
     /// write that has not begun, or when one under way ends.
-    pub fn wait_for(&mut self, line: LineNumber, waiters: u64, medium: &Medium) -> (u64, u64) {
+    pub fn wait_for(&mut self, line: LineNumber, waiters: u64, medium: &Medium) -> (u64, Cycle) {
         match medium.held[line] {
-            NOT_HELD => (0, 0),
+            NOT_HELD => (0, Cycle::ZERO),
             slot => {
                 let write = &mut self.held[usize::from(slot)];
                 if write.done != NOT_BEGUN {
@@ -493,13 +493,13 @@ impl Channel {
                 }
                 let new = waiters & !write.waiters;
                 write.waiters |= waiters;
-                (new, 0)
+                (new, Cycle::ZERO)
             }
         }
     }
 
     /// Makes core `core` wait for every write held: how many it waits for anew, and when those under way end.
-    pub fn wait_for_all(&mut self, core: CoreId) -> (u32, u64) {
+    pub fn wait_for_all(&mut self, core: CoreId) -> (u32, Cycle) {
         let mut new = 0;
         for bank in 0..self.queues.len() {
             let mut slot = self.queues[bank].first;
@@ -511,7 +511,7 @@ impl Channel {
             }
         }
         let ends = self.in_flight.iter().map(|&slot| self.held[usize::from(slot)].done);
-        (new, ends.max().unwrap_or(0))
+        (new, ends.max().unwrap_or(Cycle::ZERO))
     }
 
     /// The newest words of a line that the queue or the medium has.
@@ -525,7 +525,7 @@ impl Channel {
     }
 
     /// What is held at `at`, oldest first: the line, its words and their mask. `None`: and what is on its way.
-    pub fn contents(&self, at: Option<u64>) -> Vec<(LineNumber, Line, u8)> {
+    pub fn contents(&self, at: Option<Cycle>) -> Vec<(LineNumber, Line, u8)> {
         let waiting = self.queues.iter().flat_map(|queue| {
             std::iter::successors((queue.first != NONE).then_some(queue.first), |&slot| {
                 let next = self.held[usize::from(slot)].next;

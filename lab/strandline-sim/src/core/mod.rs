@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use crate::controller::Line;
 use crate::description::{CoreKind, Description, LoadOverlap};
 use crate::instructions::Instructions;
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 use crate::statistics::CoreStatistics;
 
 /// Bits of a fraction of a cycle.
@@ -34,7 +34,7 @@ pub struct Combining {
 /// A core's time, store queue and outstanding loads.
 pub struct Core {
     /// The cycle that its thread has reached.
-    pub clock: u64,
+    pub clock: Cycle,
     fraction: u64,
     cycles_per_instruction: f64,
     instruction_cost: u64,
@@ -53,8 +53,8 @@ pub struct Core {
     pub stores: Option<StoreQueue>,
     reorder_buffer: u64,
     /// Loads in flight: the instruction's number, and when it retires.
-    in_flight: VecDeque<(u64, u64)>,
-    last_retired: u64,
+    in_flight: VecDeque<(u64, Cycle)>,
+    last_retired: Cycle,
     /// Which loads need not wait for one another.
     pub overlap: LoadOverlap,
     /// Lines of non-temporal stores.
@@ -66,7 +66,7 @@ pub struct Core {
     /// Cycles for which the program waits after each flush.
     flush_delay: u64,
     /// When the running write-back instruction began.
-    flush_began: u64,
+    flush_began: Cycle,
     /// Whether the write-back that is to complete next has been sent off and waits for its line to be durable.
     pub write_back_sent: bool,
     /// Whether the running fence has asked for everything (pcommit).
@@ -96,7 +96,7 @@ impl Core {
             .then(|| StoreQueue::new(cores.store_queue, cores.stores_in_flight.min(cores.mshrs)));
         let none = Charge { instructions: 0, cost: 0 };
         let mut core = Self {
-            clock: 0,
+            clock: Cycle::ZERO,
             fraction: 0,
             cycles_per_instruction: cores.cycles_per_instruction,
             instruction_cost: fixed(cores.cycles_per_instruction),
@@ -113,7 +113,7 @@ impl Core {
             stores: queue,
             reorder_buffer: cores.reorder_buffer as u64,
             in_flight: VecDeque::with_capacity(cores.reorder_buffer + 1),
-            last_retired: 0,
+            last_retired: Cycle::ZERO,
             overlap: match cores.kind {
                 CoreKind::InOrder => LoadOverlap::None,
                 CoreKind::OutOfOrder => cores.load_overlap,
@@ -122,7 +122,7 @@ impl Core {
             streamed: 0,
             flush_cost: machine.cycles(machine.persistence.flush_cost_ns),
             flush_delay: machine.cycles(machine.persistence.flush_delay_ns),
-            flush_began: 0,
+            flush_began: Cycle::ZERO,
             write_back_sent: false,
             committing: false,
             cursor: 0,
@@ -185,7 +185,7 @@ impl Core {
 
     /// The write-back instruction is on its way: it keeps the core, and then the program waits.
     pub fn end_flush(&mut self) {
-        let kept = (self.flush_began + self.flush_cost).saturating_sub(self.clock);
+        let kept = (self.flush_began + self.flush_cost).since(self.clock);
         self.wait_for_flush(kept + self.flush_delay);
     }
 
@@ -209,11 +209,11 @@ impl Core {
 
     /// Repeats the turn of a spin loop, a load that takes `load` cycles if there is one and a pause, until the next turn begins at
     /// `until` or later; how many turns that were.
-    pub fn spin(&mut self, until: u64, load: Option<u64>, pause: u64) -> u64 {
+    pub fn spin(&mut self, until: Cycle, load: Option<u64>, pause: u64) -> u64 {
         let (cost, charged) = load.map_or((0, 0), |_| (self.access.cost, self.access.instructions));
         let turn = load.unwrap_or(0) + pause;
         let after = |turns: u64| (self.fraction + turns * cost) + ((turns * turn) << FRACTION);
-        let missing = until.saturating_sub(self.clock);
+        let missing = until.since(self.clock);
         let mut turns = (missing << FRACTION) / ((turn << FRACTION) + cost);
         while after(turns) >> FRACTION < missing {
             turns += 1;
@@ -247,7 +247,7 @@ impl Core {
     }
 
     /// A load is in flight until `done`.
-    pub fn load_in_flight(&mut self, done: u64) {
+    pub fn load_in_flight(&mut self, done: Cycle) {
         self.last_retired = self.last_retired.max(done);
         self.in_flight.push_back((self.statistics.instructions, self.last_retired));
     }

@@ -1,6 +1,6 @@
 //! The store queue: stores and write-backs that have retired, on their way to the first level, in order.
 
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 
 /// An order of persists that software asks for without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +43,9 @@ pub struct Queued {
     /// The word's new value.
     pub value: u64,
     /// The cycle in which the core had done with it: it may be issued from then on.
-    pub retired: u64,
+    pub retired: Cycle,
     /// When it is complete, once it has been issued.
-    pub done: u64,
+    pub done: Cycle,
 }
 
 /// A first-in first-out queue. Entries are issued in order, so many at a time, and complete in order.
@@ -58,8 +58,8 @@ pub struct StoreQueue {
     head: usize,
     issued: usize,
     tail: usize,
-    last_issue: u64,
-    last_done: u64,
+    last_issue: Cycle,
+    last_done: Cycle,
 }
 
 impl StoreQueue {
@@ -70,8 +70,8 @@ impl StoreQueue {
             line: LineNumber::default(),
             word: 0,
             value: 0,
-            retired: 0,
-            done: 0,
+            retired: Cycle::ZERO,
+            done: Cycle::ZERO,
         };
         Self {
             ring: vec![empty; (capacity + in_flight).next_power_of_two()].into(),
@@ -80,8 +80,8 @@ impl StoreQueue {
             head: 0,
             issued: 0,
             tail: 0,
-            last_issue: 0,
-            last_done: 0,
+            last_issue: Cycle::ZERO,
+            last_done: Cycle::ZERO,
         }
     }
 
@@ -97,7 +97,7 @@ impl StoreQueue {
 
     /// Lets go of what is complete by `now`; entries left.
     #[inline]
-    pub fn occupancy(&mut self, now: u64) -> usize {
+    pub fn occupancy(&mut self, now: Cycle) -> usize {
         while self.head < self.issued && self.at(self.head).done <= now {
             self.head += 1;
         }
@@ -111,7 +111,7 @@ impl StoreQueue {
     }
 
     /// When the oldest entry is complete; `None` if it has not been issued.
-    pub fn head_done(&self) -> Option<u64> {
+    pub fn head_done(&self) -> Option<Cycle> {
         (self.head < self.issued).then(|| self.at(self.head).done)
     }
 
@@ -123,11 +123,11 @@ impl StoreQueue {
         self.tail += 1;
     }
 
-    /// When the next entry is issued; `u64::MAX` if there is none.
+    /// When the next entry is issued; [`Cycle::NEVER`] if there is none.
     #[inline]
-    pub fn next_issue(&self) -> u64 {
+    pub fn next_issue(&self) -> Cycle {
         if self.issued == self.tail {
-            return u64::MAX;
+            return Cycle::NEVER;
         }
         let mut at = self.at(self.issued).retired;
         if self.issued > 0 {
@@ -145,7 +145,7 @@ impl StoreQueue {
     }
 
     /// The next entry was issued at `at` and is in the cache at `done`.
-    pub fn issue(&mut self, at: u64, done: u64) {
+    pub fn issue(&mut self, at: Cycle, done: Cycle) {
         self.last_issue = at;
         self.last_done = self.last_done.max(done);
         let index = self.place(self.issued);
@@ -154,7 +154,7 @@ impl StoreQueue {
     }
 
     /// The next entry cannot be issued before `until`.
-    pub fn delay(&mut self, until: u64) {
+    pub fn delay(&mut self, until: Cycle) {
         let index = self.place(self.issued);
         self.ring[index].retired = self.ring[index].retired.max(until);
     }
@@ -166,7 +166,7 @@ impl StoreQueue {
     }
 
     /// When everything issued so far is complete.
-    pub fn last_done(&self) -> u64 {
+    pub fn last_done(&self) -> Cycle {
         self.last_done
     }
 

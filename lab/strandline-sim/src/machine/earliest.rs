@@ -1,6 +1,6 @@
 //! Which core comes first in time.
 
-use crate::numbers::CoreId;
+use crate::numbers::{CoreId, Cycle};
 
 /// Bits for a number, below those of its time.
 const NUMBER_BITS: u32 = 6;
@@ -16,7 +16,7 @@ pub(super) struct Earliest {
 }
 
 impl Earliest {
-    /// The first `count` cores, all at `u64::MAX`.
+    /// The first `count` cores, all at [`Cycle::NEVER`].
     ///
     /// # Panics
     /// There are more than 64.
@@ -33,12 +33,12 @@ impl Earliest {
         Self { nodes: nodes.into() }
     }
 
-    /// Sets the time of a core, which is below 2^58 or `u64::MAX`.
+    /// Sets the time of a core, which is below 2^58 or [`Cycle::NEVER`].
     #[inline]
-    pub fn set(&mut self, core: CoreId, at: u64) {
+    pub fn set(&mut self, core: CoreId, at: Cycle) {
         let number = core.index();
         let mut node = self.nodes.len() / 2 + number;
-        let mut least = at.min(NEVER) << NUMBER_BITS | number as u64;
+        let mut least = at.number().min(NEVER) << NUMBER_BITS | number as u64;
         while self.nodes[node] != least {
             self.nodes[node] = least;
             if node == 1 {
@@ -51,11 +51,11 @@ impl Earliest {
 
     /// The first time and whose it is.
     #[inline]
-    pub fn first(&self) -> (u64, CoreId) {
+    pub fn first(&self) -> (Cycle, CoreId) {
         let first = self.nodes[1];
         let at = match first >> NUMBER_BITS {
-            NEVER => u64::MAX,
-            at => at,
+            NEVER => Cycle::NEVER,
+            at => Cycle::new(at),
         };
         (at, CoreId::new((first & ((1 << NUMBER_BITS) - 1)) as usize))
     }
@@ -70,10 +70,10 @@ mod tests {
         for count in [1, 2, 3, 32, 33] {
             let mut random = fastrand::Rng::with_seed(count as u64);
             let mut earliest = Earliest::new(count);
-            let mut times = vec![u64::MAX; count];
+            let mut times = vec![Cycle::NEVER; count];
             for _ in 0..1000 {
                 let (number, at) = (random.usize(..count), random.u64(..20));
-                let at = if at == 0 { u64::MAX } else { at };
+                let at = if at == 0 { Cycle::NEVER } else { Cycle::new(at) };
                 earliest.set(CoreId::new(number), at);
                 times[number] = at;
                 assert_eq!(earliest.first(), times.iter().copied().zip(CoreId::first(count)).min().unwrap());

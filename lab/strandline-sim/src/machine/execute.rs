@@ -175,7 +175,7 @@ impl State {
             return Postponed;
         }
         core.statistics.store_queue_occupancy.add(occupancy as u64);
-        stores.push(Queued { kind, line, word, value, retired: core.clock, done: 0 });
+        stores.push(Queued { kind, line, word, value, retired: core.clock, done: Cycle::ZERO });
         let next = stores.next_issue();
         self.caches.prefetch(number, line);
         self.issues_at.set(number, next);
@@ -195,7 +195,7 @@ impl State {
     }
 
     /// The next entry of a store queue reaches the first level.
-    pub(super) fn issue_store(&mut self, core: CoreId, at: u64) {
+    pub(super) fn issue_store(&mut self, core: CoreId, at: Cycle) {
         let Some(stores) = &self.cores[core].stores else { return };
         let entry = stores.next();
         let reply = self.put(core, entry.kind, entry.line, entry.word, entry.value, at);
@@ -206,7 +206,7 @@ impl State {
         }
         let next = stores.next_issue();
         let line = stores.next().line;
-        if next != u64::MAX && self.caches.first(core).find(line).is_none() {
+        if next != Cycle::NEVER && self.caches.first(core).find(line).is_none() {
             self.caches.prefetch_entries(core, line);
         }
         self.issues_at.set(core, next);
@@ -220,7 +220,7 @@ impl State {
         line: LineNumber,
         word: u8,
         value: u64,
-        now: u64,
+        now: Cycle,
     ) -> Reply {
         match kind {
             QueuedKind::Store => {
@@ -289,7 +289,7 @@ impl State {
     }
 
     /// A write-back that was sent off is complete, at `now` or later, when its line is in the persistence domain.
-    fn written_back(&mut self, core: CoreId, line: LineNumber, now: u64) -> Reply {
+    fn written_back(&mut self, core: CoreId, line: LineNumber, now: Cycle) -> Reply {
         match self.caches.memory.durable_at(line, now) {
             None => Reply::Go(now),
             Some(again) => {
@@ -326,7 +326,7 @@ impl State {
         if stores.is_issued() && until <= core.clock {
             return Ok(());
         }
-        let stall = until.saturating_sub(core.clock);
+        let stall = until.since(core.clock);
         core.clock = core.clock.max(until);
         Err(stall)
     }
@@ -446,7 +446,7 @@ impl State {
             self.cores[number].cursor = place;
             if let Some(accepted) = self.caches.flush_line(number, line, now, &mut self.scheme) {
                 let core = &mut self.cores[number];
-                let next = accepted.saturating_sub(limit).max(now + 1);
+                let next = accepted.before(limit).max(now + 1);
                 core.statistics.stalls.write_back_all += next - now;
                 core.clock = next;
             }
@@ -507,7 +507,7 @@ impl State {
     }
 
     /// Tells the hardware scheme, if there is one; the time to ask again at, if the core must wait.
-    fn boundary(&mut self, number: CoreId, boundary: Boundary) -> Result<(), u64> {
+    fn boundary(&mut self, number: CoreId, boundary: Boundary) -> Result<(), Cycle> {
         let Some(scheme) = &mut self.scheme else { return Ok(()) };
         let now = self.cores[number].clock;
         let reply = scheme.boundary(&mut self.caches, number, boundary, now);
@@ -515,14 +515,14 @@ impl State {
         match reply {
             Reply::Wait(until) => Err(until),
             Reply::Go(at) => {
-                self.cores[number].statistics.stalls.scheme += at.saturating_sub(now);
+                self.cores[number].statistics.stalls.scheme += at.since(now);
                 self.cores[number].clock = at.max(now);
                 Ok(())
             }
         }
     }
 
-    fn wait_for_scheme(&mut self, number: CoreId, until: u64) -> Outcome {
+    fn wait_for_scheme(&mut self, number: CoreId, until: Cycle) -> Outcome {
         let core = &mut self.cores[number];
         let until = until.max(core.clock + 1);
         core.statistics.stalls.scheme += until - core.clock;

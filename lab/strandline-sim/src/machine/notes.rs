@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use strandline_core::memory::Event;
 
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 
 /// What a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Note {
     /// The hardware thread, from 0.
     pub thread: u32,
     /// The cycle in which it happened.
-    pub at: u64,
+    pub at: Cycle,
     /// What the thread did.
     pub what: Noted,
 }
@@ -53,16 +53,16 @@ impl Notes {
         Self { list: Vec::new(), visible: vec![0; words], queued: vec![VecDeque::new(); cores] }
     }
 
-    fn add(&mut self, thread: usize, at: u64, what: Noted) {
+    fn add(&mut self, thread: usize, at: Cycle, what: Noted) {
         self.list.push(Note { thread: thread as u32, at, what });
     }
 
-    pub fn event(&mut self, thread: usize, at: u64, event: Event) {
+    pub fn event(&mut self, thread: usize, at: Cycle, event: Event) {
         self.add(thread, at, Noted::Event(event));
     }
 
     /// `core` stores; others do not see it yet.
-    pub fn store(&mut self, core: CoreId, at: u64, line: LineNumber, word: u8, value: u64) {
+    pub fn store(&mut self, core: CoreId, at: Cycle, line: LineNumber, word: u8, value: u64) {
         let word = line.first_word() as u32 + u32::from(word);
         if (word as usize) < self.visible.len() {
             self.add(core.index(), at, Noted::Store { word, value });
@@ -80,7 +80,7 @@ impl Notes {
         }
     }
 
-    pub fn load(&mut self, core: CoreId, at: u64, line: LineNumber, word: u8) {
+    pub fn load(&mut self, core: CoreId, at: Cycle, line: LineNumber, word: u8) {
         let word = line.first_word() as u32 + u32::from(word);
         if (word as usize) < self.visible.len() {
             let of_word = |&&store: &&u32| matches!(self.list[store as usize - 1].what, Noted::Store { word: stored, .. } if stored == word);

@@ -13,11 +13,11 @@ use crate::description::TimeSlices;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// On a core, since a cycle.
-    On { core: CoreId, since: u64 },
+    On { core: CoreId, since: Cycle },
     /// Without one that it could use, since a cycle.
-    Ready { since: u64 },
+    Ready { since: Cycle },
     /// It waits.
-    Blocked { why: Why, until: u64 },
+    Blocked { why: Why, until: Cycle },
     /// Its code has returned.
     Ended,
 }
@@ -41,7 +41,7 @@ struct Scheduled {
     /// It has waited: whether its time was over.
     waited: Option<bool>,
     /// The cycle in which it lost its last core.
-    left_at: u64,
+    left_at: Cycle,
     /// Its next pause is a wait without its core, for so many cycles at most.
     gives_up: Option<(Why, u64)>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Scheduler {
     threads: Vec<Scheduled>,
     /// The thread that each core has.
     on: Vec<Option<usize>>,
-    slice_ends: Vec<u64>,
+    slice_ends: Vec<Cycle>,
     ready: VecDeque<usize>,
     /// The thread whose turn it is.
     current: Option<usize>,
@@ -61,7 +61,7 @@ pub(super) struct Scheduler {
 
 impl Scheduler {
     /// `threads` threads on `cores` cores; the first ones begin, at `at`.
-    pub fn new(slices: TimeSlices, machine: &Description, threads: usize, at: u64) -> Self {
+    pub fn new(slices: TimeSlices, machine: &Description, threads: usize, at: Cycle) -> Self {
         let cores = machine.cores.count;
         let slice = machine.cycles(slices.slice_ns).max(1);
         let place = |thread| match thread < cores {
@@ -94,10 +94,10 @@ impl Scheduler {
     }
 
     /// When the first of those that wait for a time has waited long enough, and who that is.
-    pub fn next_timer(&self) -> Option<(u64, usize)> {
+    pub fn next_timer(&self) -> Option<(Cycle, usize)> {
         let timers =
             self.threads.iter().enumerate().filter_map(|(thread, scheduled)| match scheduled.place {
-                Place::Blocked { until, .. } if until != u64::MAX => Some((until, thread)),
+                Place::Blocked { until, .. } if until != Cycle::NEVER => Some((until, thread)),
                 _ => None,
             });
         timers.min()
@@ -141,7 +141,7 @@ impl Machine {
     }
 
     /// When what counts began for a thread that finds out now that it has: where threads share cores, that may be long ago.
-    pub fn region_began(&self, thread: usize) -> u64 {
+    pub fn region_began(&self, thread: usize) -> Cycle {
         let state = self.state.borrow();
         if state.scheduler.is_some() { state.began } else { state.clock_of(thread) }
     }
@@ -173,7 +173,7 @@ impl State {
     }
 
     /// A thread's time.
-    pub(super) fn clock_of(&self, thread: usize) -> u64 {
+    pub(super) fn clock_of(&self, thread: usize) -> Cycle {
         match &self.scheduler {
             None => self.cores[thread].clock,
             Some(scheduler) => match scheduler.core(thread) {
@@ -185,10 +185,10 @@ impl State {
 
     /// Cycles for which a thread has had a core.
     pub(super) fn processor_time(&self, thread: usize) -> u64 {
-        let Some(scheduler) = &self.scheduler else { return self.cores[thread].clock };
+        let Some(scheduler) = &self.scheduler else { return self.cores[thread].clock.since(Cycle::ZERO) };
         let Scheduled { place, ran, .. } = scheduler.threads[thread];
         match place {
-            Place::On { core, since } => ran + self.cores[core].clock - since,
+            Place::On { core, since } => ran + (self.cores[core].clock - since),
             _ => ran,
         }
     }
@@ -207,9 +207,9 @@ impl State {
     }
 
     /// The thread of `core` leaves it; when.
-    fn leave(&mut self, core: CoreId, to: impl FnOnce(u64) -> Place) -> u64 {
+    fn leave(&mut self, core: CoreId, to: impl FnOnce(Cycle) -> Place) -> Cycle {
         let at = self.cores[core].clock;
-        self.clocks.set(core, u64::MAX);
+        self.clocks.set(core, Cycle::NEVER);
         if let Some(scheduler) = &mut self.scheduler
             && let Some(thread) = scheduler.on[core].take()
         {
@@ -223,7 +223,7 @@ impl State {
     }
 
     /// A free core takes up the next thread, if one is ready.
-    fn take_up(&mut self, core: CoreId, at: u64) {
+    fn take_up(&mut self, core: CoreId, at: Cycle) {
         let Some(scheduler) = &mut self.scheduler else { return };
         let Some(thread) = scheduler.ready.pop_front() else { return };
         let next = &mut scheduler.threads[thread];
@@ -242,7 +242,7 @@ impl State {
     }
 
     /// A thread that waits need wait no longer; whether because its time is over.
-    pub(super) fn make_ready(&mut self, thread: usize, at: u64, is_over: bool) {
+    pub(super) fn make_ready(&mut self, thread: usize, at: Cycle, is_over: bool) {
         let Some(scheduler) = &mut self.scheduler else { return };
         let woken = &mut scheduler.threads[thread];
         (woken.place, woken.waited) = (Place::Ready { since: at }, Some(is_over));
@@ -253,7 +253,7 @@ impl State {
     }
 
     /// Those that wait for this need wait no longer.
-    pub(super) fn wake_waiting(&mut self, at: u64, whom: impl Fn(Why) -> bool) {
+    pub(super) fn wake_waiting(&mut self, at: Cycle, whom: impl Fn(Why) -> bool) {
         let Some(scheduler) = &self.scheduler else { return };
         let waits =
             |scheduled: &Scheduled| matches!(scheduled.place, Place::Blocked { why, .. } if whom(why));
@@ -329,9 +329,9 @@ impl State {
             let at = self.leave(core, |_| Place::Ended);
             self.take_up(core, at);
         }
-        while self.clocks.first().0 == u64::MAX {
+        while self.clocks.first().0 == Cycle::NEVER {
             let (agent, at) = self.next_agent();
-            if at == u64::MAX {
+            if at == Cycle::NEVER {
                 // A helper beside workers that have ended: nobody wakes it any more.
                 let now = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
                 self.wake_waiting(now, |_| true);
@@ -341,9 +341,9 @@ impl State {
         }
         let (_, core) = self.clocks.first();
         self.current = core;
-        self.clocks.set(core, u64::MAX);
+        self.clocks.set(core, Cycle::NEVER);
         self.others = self.clocks.first().0;
-        self.horizon = 0;
+        self.horizon = Cycle::ZERO;
         let Some(scheduler) = &mut self.scheduler else { return 0 };
         scheduler.current = scheduler.on[core];
         let thread = scheduler.on[core].expect("a core with a clock has a thread");

@@ -18,10 +18,10 @@ pub(super) enum Waiting {
 impl State {
     /// All threads wait: goes on with store queues and engines until one of them has reason to look again.
     pub(super) fn act_until_one_wakes(&mut self) {
-        while self.clocks.first().0 == u64::MAX {
+        while self.clocks.first().0 == Cycle::NEVER {
             let (agent, at) = self.next_agent();
             let now = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
-            if at == u64::MAX && now <= self.limit && self.waiting.contains(&Waiting::Latch) {
+            if at == Cycle::NEVER && now <= self.limit && self.waiting.contains(&Waiting::Latch) {
                 // A helper beside workers that have ended: what it spins for no store will say.
                 for core in CoreId::first(self.waiting.len()) {
                     if self.waiting[core] == Waiting::Latch {
@@ -30,7 +30,7 @@ impl State {
                 }
                 return;
             }
-            if at > self.limit || at == u64::MAX {
+            if at > self.limit || at == Cycle::NEVER {
                 panic!("the program runs for ever");
             }
             self.act(agent, at);
@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Gives a waiting thread the turns that it has spun up to `until`.
-    pub(super) fn spin(&mut self, core: CoreId, until: u64) {
+    pub(super) fn spin(&mut self, core: CoreId, until: Cycle) {
         let latency = self.description.caches[0].latency;
         let load = (self.waiting[core] == Waiting::Latch).then_some(latency);
         let turns = self.cores[core].spin(until, load, self.description.cores.pause_cycles);
@@ -69,7 +69,7 @@ impl State {
     }
 
     /// A waiting thread looks again in its first turn at `at` or later.
-    pub(super) fn wake(&mut self, core: CoreId, at: u64) {
+    pub(super) fn wake(&mut self, core: CoreId, at: Cycle) {
         self.spin(core, at);
         if self.waiting[core] == Waiting::Region {
             // It looks after its pause.

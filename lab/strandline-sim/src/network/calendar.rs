@@ -1,5 +1,7 @@
 //! Calendars: who uses a link, a bus or a port when, for requests that arrive slightly out of order.
 
+use crate::numbers::Cycle;
+
 /// Cycles in a bucket.
 const WIDTH: u64 = 16;
 /// Buckets that are remembered.
@@ -45,32 +47,32 @@ impl Calendars {
 
     /// Takes a resource for `length` cycles from `at` on, or as soon as it is free after that; when.
     #[inline]
-    pub fn reserve(&mut self, resource: usize, at: u64, length: u64) -> u64 {
-        let number = at / WIDTH;
+    pub fn reserve(&mut self, resource: usize, at: Cycle, length: u64) -> Cycle {
+        let number = at.number() / WIDTH;
         // Mostly there is room in the bucket itself, and it is free: then the host need not have seen that to go on with `at`.
         if let Some(used) = self.used(resource, number) {
-            let (taken, wanted) = (u64::from(*used), at % WIDTH);
+            let (taken, wanted) = (u64::from(*used), at.number() % WIDTH);
             if taken <= wanted && length != 0 && wanted + length <= WIDTH {
                 *used = (wanted + length) as u8;
                 return at;
             }
             if taken > wanted && length != 0 && taken + length <= WIDTH {
                 *used = (taken + length) as u8;
-                return number * WIDTH + taken;
+                return Cycle::new(number * WIDTH + taken);
             }
         }
         self.reserve_beyond(resource, at, length)
     }
 
     /// Takes a resource where more than one bucket is in question.
-    fn reserve_beyond(&mut self, resource: usize, at: u64, length: u64) -> u64 {
+    fn reserve_beyond(&mut self, resource: usize, at: Cycle, length: u64) -> Cycle {
         if length == 0 {
             return at;
         }
-        let mut number = at / WIDTH;
-        let mut begin = at;
+        let mut number = at.number() / WIDTH;
+        let mut begin = at.number();
         loop {
-            let Some(used) = self.used(resource, number) else { return begin };
+            let Some(used) = self.used(resource, number) else { return Cycle::new(begin) };
             begin = begin.max(number * WIDTH + u64::from(*used));
             if begin < (number + 1) * WIDTH {
                 break;
@@ -88,7 +90,7 @@ impl Calendars {
             from = 0;
             number += 1;
         }
-        begin
+        Cycle::new(begin)
     }
 }
 
@@ -99,20 +101,22 @@ mod tests {
     #[test]
     fn what_overlaps_waits_and_what_does_not_goes_through() {
         let mut calendar = Calendars::new(3);
-        assert_eq!(calendar.reserve(1, 100, 5), 100);
-        assert_eq!(calendar.reserve(1, 100, 5), 105);
-        assert_eq!(calendar.reserve(1, 500, 5), 500);
-        assert_eq!(calendar.reserve(1, 200, 5), 200, "a later reservation does not delay an earlier one");
-        assert_eq!(calendar.reserve(1, 110, 5), 110);
-        assert_eq!(calendar.reserve(1, 111, 5), 115);
-        assert_eq!(calendar.reserve(2, 111, 5), 111, "another resource");
+        let mut reserve = |resource, at, length| calendar.reserve(resource, Cycle::new(at), length).number();
+        assert_eq!(reserve(1, 100, 5), 100);
+        assert_eq!(reserve(1, 100, 5), 105);
+        assert_eq!(reserve(1, 500, 5), 500);
+        assert_eq!(reserve(1, 200, 5), 200, "a later reservation does not delay an earlier one");
+        assert_eq!(reserve(1, 110, 5), 110);
+        assert_eq!(reserve(1, 111, 5), 115);
+        assert_eq!(reserve(2, 111, 5), 111, "another resource");
     }
 
     #[test]
     fn long_reservations_fill_the_buckets_that_follow() {
         let mut calendar = Calendars::new(3);
-        assert_eq!(calendar.reserve(1, 0, 40), 0);
-        assert_eq!(calendar.reserve(1, 0, 8), 40);
-        assert_eq!(calendar.reserve(1, 0, 8), 48);
+        let mut reserve = |resource, at, length| calendar.reserve(resource, Cycle::new(at), length).number();
+        assert_eq!(reserve(1, 0, 40), 0);
+        assert_eq!(reserve(1, 0, 8), 40);
+        assert_eq!(reserve(1, 0, 8), 48);
     }
 }

@@ -5,7 +5,7 @@ mod calendar;
 pub use calendar::Calendars;
 
 use crate::description::{Description, LINE_BYTES, Network as Described, Placement, Sharing};
-use crate::numbers::CoreId;
+use crate::numbers::{CoreId, Cycle};
 use crate::statistics::NetworkStatistics;
 
 /// Who sends or receives.
@@ -92,7 +92,7 @@ impl Network {
 
     /// Sends a message at `at`; when it has arrived.
     #[inline]
-    pub fn send(&mut self, from: Node, to: Node, message: Message, at: u64) -> u64 {
+    pub fn send(&mut self, from: Node, to: Node, message: Message, at: Cycle) -> Cycle {
         self.statistics.messages += 1;
         match &mut self.kind {
             Kind::Fixed(latency) => at + *latency,
@@ -119,7 +119,7 @@ impl Mesh {
     }
 
     /// First along the row, then along the column. The head moves hop by hop; the tail follows.
-    fn send(&mut self, from: Node, to: Node, message: Message, at: u64) -> (u64, u64, u64) {
+    fn send(&mut self, from: Node, to: Node, message: Message, at: Cycle) -> (Cycle, u64, u64) {
         let flits = match message {
             Message::Control => self.control_flits,
             Message::Data => self.data_flits,
@@ -149,6 +149,6 @@ impl Mesh {
         } else {
             go(rows, 3, self.columns.wrapping_neg())
         }
-        (time + flits - 1, (columns + rows) as u64, waited)
+        (time + (flits - 1), (columns + rows) as u64, waited)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::description::{Description, Device, LINE_BYTES};
 use crate::network::Calendars;
+use crate::numbers::Cycle;
 use crate::statistics::BankStatistics;
 
 /// No row is open.
@@ -24,7 +25,7 @@ pub struct Banks {
 
 #[derive(Clone)]
 struct Bank {
-    free: u64,
+    free: Cycle,
     row: u64,
     statistics: BankStatistics,
 }
@@ -36,7 +37,7 @@ impl Banks {
             0.0 => 0.0,
             rate => LINE_BYTES as f64 / rate,
         };
-        let bank = || Bank { free: 0, row: NO_ROW, statistics: BankStatistics::default() };
+        let bank = || Bank { free: Cycle::ZERO, row: NO_ROW, statistics: BankStatistics::default() };
         Self {
             banks: (0..device.banks).map(|_| bank()).collect(),
             bus: Calendars::new(1),
@@ -65,7 +66,7 @@ impl Banks {
 
     /// From when on `bank` is free.
     #[inline]
-    pub fn free(&self, bank: usize) -> u64 {
+    pub fn free(&self, bank: usize) -> Cycle {
         self.banks[bank].free
     }
 
@@ -76,7 +77,7 @@ impl Banks {
 
     /// Reads a line from `at` on, or when its bank is free; when the line is there.
     #[inline]
-    pub fn read(&mut self, line: u64, at: u64) -> u64 {
+    pub fn read(&mut self, line: u64, at: Cycle) -> Cycle {
         let (number, row) = (self.bank_of(line), self.row_of(line));
         let hit = self.row_lines != 0 && self.banks[number].row == row;
         let bank = &mut self.banks[number];
@@ -93,7 +94,7 @@ impl Banks {
 
     /// Writes a line from `at` on, or when its bank is free; when it is on the medium.
     #[inline]
-    pub fn write(&mut self, line: u64, at: u64) -> u64 {
+    pub fn write(&mut self, line: u64, at: Cycle) -> Cycle {
         let (number, row) = (self.bank_of(line), self.row_of(line));
         let begin = at.max(self.banks[number].free);
         let arrived = self.bus.reserve(0, begin, self.burst) + self.burst;

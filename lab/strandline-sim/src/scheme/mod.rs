@@ -24,7 +24,7 @@ use crate::cache::Hierarchy;
 pub use crate::cache::{MemoryPort, WayHome};
 use crate::controller::{Line, MemorySide};
 pub use crate::core::Ordering;
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 
 /// What a run ends with when a scheme's log cannot hold what a program does: why, and what helps.
 /// [`Prepared::run`](crate::run::Prepared::run) gives it as an error.
@@ -45,9 +45,9 @@ fn named<const N: usize>(counts: [(&str, u64); N]) -> Vec<(String, u64)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The core goes on at this time.
-    Go(u64),
+    Go(Cycle),
     /// Not yet: ask again at this time, or when the core's outstanding persists have begun on the medium.
-    Wait(u64),
+    Wait(Cycle),
 }
 
 /// A word that a core stores.
@@ -88,7 +88,7 @@ pub trait HardwareScheme: MemoryPort {
     }
 
     /// A transaction's boundary on `core` at `now`.
-    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply;
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: Cycle) -> Reply;
 
     /// Whether [`Boundary::Abort`] takes the transaction's stores back (TxAbort). Otherwise the software stores the old values
     /// again before.
@@ -103,28 +103,28 @@ pub trait HardwareScheme: MemoryPort {
         core: CoreId,
         stored: StoredWord,
         entry: usize,
-        now: u64,
+        now: Cycle,
     ) -> Reply;
 
     /// A persist barrier or a new strand of `core`, at its place among the core's stores.
-    fn orders(&mut self, _core: CoreId, _ordering: Ordering, _now: u64) {}
+    fn orders(&mut self, _core: CoreId, _ordering: Ordering, _now: Cycle) {}
 
     /// `core` is about to load from a line or, if `stores`, to store to it, with all permission that this needs.
     fn accessed(&mut self, _core: CoreId, _line: LineNumber, _stores: bool) {}
 
-    /// When its engine has something to do next; `u64::MAX` for nothing.
-    fn next_event(&self) -> u64;
+    /// When its engine has something to do next; [`Cycle::NEVER`] for nothing.
+    fn next_event(&self) -> Cycle;
 
     /// Does what its engine has to do at `now`, the time that [`HardwareScheme::next_event`] named.
-    fn act(&mut self, caches: &mut Hierarchy, now: u64);
+    fn act(&mut self, caches: &mut Hierarchy, now: Cycle);
 
     /// Power fails at `now`: writes into `image`, the words of the pool and the reserved ones that survive so far,
     /// what the scheme's own hardware saves. The run may go on after it.
-    fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: u64);
+    fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: Cycle);
 
     /// At `now`, up to which TxID transactions are acknowledged as durable, if it is the hardware that tells.
     /// `None`: a transaction is acknowledged when its commit boundary has let the core go on.
-    fn acknowledged(&self, _now: u64) -> Option<u64> {
+    fn acknowledged(&self, _now: Cycle) -> Option<u64> {
         None
     }
 
@@ -152,7 +152,7 @@ pub trait HardwareScheme: MemoryPort {
 
 /// The port of a machine with a hardware scheme, or without one: then each line comes from home and goes there.
 impl MemoryPort for Option<Box<dyn HardwareScheme>> {
-    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: Cycle) -> Option<(Cycle, Line)> {
         self.as_mut()?.read(memory, line, now)
     }
 
@@ -163,21 +163,21 @@ impl MemoryPort for Option<Box<dyn HardwareScheme>> {
         exclusive: bool,
         line: LineNumber,
         data: &Line,
-        at: u64,
+        at: Cycle,
     ) {
         if let Some(scheme) = self {
             scheme.fetched(memory, core, exclusive, line, data, at);
         }
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: Cycle) -> WayHome {
         match self {
             Some(scheme) => scheme.way_home(memory, line, data, now),
             None => WayHome::Home(now),
         }
     }
 
-    fn version_overflow(&mut self, memory: &mut MemorySide, version: u32, now: u64) {
+    fn version_overflow(&mut self, memory: &mut MemorySide, version: u32, now: Cycle) {
         if let Some(scheme) = self {
             scheme.version_overflow(memory, version, now);
         }

@@ -29,7 +29,7 @@ use super::{
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::description::PersistenceDomain;
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::statistics::Origin;
 
 /// Persists that a core's buffer holds.
@@ -139,7 +139,7 @@ struct Buffer {
     epochs: VecDeque<Epoch>,
     held: usize,
     /// When all that was sent is on the medium.
-    durable: u64,
+    durable: Cycle,
 }
 
 /// The buffers of all cores.
@@ -158,13 +158,13 @@ struct PersistBuffers {
     /// The newest words of lines in buffers, and how many persists hold the line.
     newest: HashMap<LineNumber, (Line, usize)>,
     /// When persists that were sent are on the medium.
-    done: BTreeMap<u64, Vec<(Name, LineNumber)>>,
+    done: BTreeMap<Cycle, Vec<(Name, LineNumber)>>,
     /// Something may be sent, from when on.
-    changed: Option<u64>,
+    changed: Option<Cycle>,
     /// Epochs that began, but for the first of each core.
     began: u64,
     /// The latest time acted at. Accesses are carried out at once with all their latencies, so that cores may be behind it.
-    now: u64,
+    now: Cycle,
     /// Persists sent, stores that joined one, dropped lines, conflicts.
     counts: [u64; 4],
 }
@@ -185,7 +185,7 @@ impl PersistBuffers {
             done: BTreeMap::new(),
             changed: None,
             began: 0,
-            now: 0,
+            now: Cycle::ZERO,
             counts: [0; 4],
         }
     }
@@ -239,7 +239,7 @@ impl PersistBuffers {
     }
 
     /// Something may be sent from `now` on.
-    fn changes(&mut self, now: u64) {
+    fn changes(&mut self, now: Cycle) {
         self.changed = Some(self.changed.map_or(now, |at| at.min(now)));
     }
 
@@ -302,19 +302,19 @@ impl PersistBuffers {
     }
 
     /// When the next persist is on the medium.
-    fn next_done(&self, now: u64) -> u64 {
+    fn next_done(&self, now: Cycle) -> Cycle {
         self.done.keys().next().map_or(now + 1, |&at| at.max(now + 1))
     }
 }
 
 impl MemoryPort for PersistBuffers {
-    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: Cycle) -> Option<(Cycle, Line)> {
         let newest = self.newest.get(&line)?.0;
         // The memory is asked all the same.
         Some((memory.read(line, now).0, newest))
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, _: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, _: &Line, now: Cycle) -> WayHome {
         if line >= memory.pool_end() {
             return WayHome::Home(now);
         }
@@ -328,7 +328,7 @@ impl HardwareScheme for PersistBuffers {
         self.name
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: Cycle) -> Reply {
         if boundary != Boundary::Flush || !self.flushes {
             return Reply::Go(now);
         }
@@ -344,7 +344,7 @@ impl HardwareScheme for PersistBuffers {
         }
     }
 
-    fn orders(&mut self, core: CoreId, ordering: Ordering, _: u64) {
+    fn orders(&mut self, core: CoreId, ordering: Ordering, _: Cycle) {
         match (self.model, ordering) {
             (Model::Strict, _) | (Model::Epoch, Ordering::Strand) => {}
             (_, Ordering::Barrier) => {
@@ -370,7 +370,7 @@ impl HardwareScheme for PersistBuffers {
         core: CoreId,
         stored: StoredWord,
         entry: usize,
-        now: u64,
+        now: Cycle,
     ) -> Reply {
         let line = stored.line;
         if line >= caches.memory.pool_end() {
@@ -420,12 +420,12 @@ impl HardwareScheme for PersistBuffers {
         self.newest.get(&line).map(|&(data, _)| data)
     }
 
-    fn next_event(&self) -> u64 {
-        let done = self.done.keys().next().copied().unwrap_or(u64::MAX);
+    fn next_event(&self) -> Cycle {
+        let done = self.done.keys().next().copied().unwrap_or(Cycle::NEVER);
         self.changed.map_or(done, |at| at.max(self.now).min(done))
     }
 
-    fn act(&mut self, caches: &mut Hierarchy, now: u64) {
+    fn act(&mut self, caches: &mut Hierarchy, now: Cycle) {
         self.now = self.now.max(now);
         while let Some(first) = self.done.first_entry() {
             if *first.key() > now {
@@ -449,7 +449,7 @@ impl HardwareScheme for PersistBuffers {
         self.send(&mut caches.memory);
     }
 
-    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {}
+    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: Cycle) {}
 
     fn statistics(&self) -> Vec<(String, u64)> {
         let names = ["persists", "stores joined to one", "modified lines dropped", "conflicts"];

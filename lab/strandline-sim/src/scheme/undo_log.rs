@@ -25,7 +25,7 @@ use super::{
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::statistics::{Origin, Region};
 
 /// Lines of each core's log, and so, but for one, the stores that a transaction may make.
@@ -122,7 +122,7 @@ impl UndoLog {
         }
     }
 
-    fn end(&mut self, memory: &mut MemorySide, core: CoreId, now: u64) -> Reply {
+    fn end(&mut self, memory: &mut MemorySide, core: CoreId, now: Cycle) -> Reply {
         let line = self.log_line(core);
         let mark_fence = self.mark_fence;
         let log = &mut self.logs[core];
@@ -154,11 +154,11 @@ impl UndoLog {
 }
 
 impl MemoryPort for UndoLog {
-    fn read(&mut self, _: &mut MemorySide, _: LineNumber, _: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, _: &mut MemorySide, _: LineNumber, _: Cycle) -> Option<(Cycle, Line)> {
         None
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, _: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, _: &Line, now: Cycle) -> WayHome {
         if memory.region(line) != Region::Data || self.outside.remove(&line) {
             return WayHome::Home(now);
         }
@@ -175,7 +175,7 @@ impl HardwareScheme for UndoLog {
         self.logs.len() as u64 * LOG_LINES * 64
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: Cycle) -> Reply {
         self.start(&caches.memory);
         match boundary {
             Boundary::Begin => {
@@ -194,7 +194,7 @@ impl HardwareScheme for UndoLog {
         core: CoreId,
         stored: StoredWord,
         entry: usize,
-        now: u64,
+        now: Cycle,
     ) -> Reply {
         let line = stored.line;
         if caches.memory.region(line) != Region::Data {
@@ -243,13 +243,13 @@ impl HardwareScheme for UndoLog {
         Reply::Go(now)
     }
 
-    fn next_event(&self) -> u64 {
-        u64::MAX
+    fn next_event(&self) -> Cycle {
+        Cycle::NEVER
     }
 
-    fn act(&mut self, _: &mut Hierarchy, _: u64) {}
+    fn act(&mut self, _: &mut Hierarchy, _: Cycle) {}
 
-    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {}
+    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: Cycle) {}
 
     fn statistics(&self) -> Vec<(String, u64)> {
         named([("log entries", self.counts[0]), ("stores written through", self.counts[1])])

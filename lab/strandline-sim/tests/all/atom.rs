@@ -8,6 +8,7 @@ use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::{Description, PersistenceDomain, Placement};
+use strandline_sim::numbers::Cycle;
 
 use strandline_sim::scheme::atom::redo::{self, Redo};
 use strandline_sim::scheme::atom::{Atom, Design, Parameters, recover_with};
@@ -181,7 +182,7 @@ fn store_cycles(design: Option<Design>) -> u64 {
         }),
     );
     assert_eq!(cycles.get(), 1);
-    machine.clock(0)
+    machine.clock(0).number()
 }
 
 #[test]
@@ -306,7 +307,7 @@ fn work(memory: &Hosted, load: Load, thread: u64, flushes: bool) {
 
 /// What a crash and recovery have left.
 struct Left {
-    at: u64,
+    at: Cycle,
     events: usize,
     pool: Result<Vec<u64>, String>,
 }
@@ -364,7 +365,7 @@ fn crash(
         Contents { persistent: vec![0; WORDS as usize], volatile_bytes: 4096, regions: Regions::default() };
     let machine = Rc::new(Machine::new(description, contents, Some(scheme), None).unwrap());
     machine.record_events();
-    machine.crash_at((1..300_000).step_by(step).collect());
+    machine.crash_at((1..300_000).step_by(step).map(Cycle::new).collect());
     let found = Rc::new(RefCell::new(Vec::new()));
     let (into, own_description) = (found.clone(), description.clone());
     machine.on_crash(move |crash| {
@@ -468,7 +469,7 @@ fn copied(controllers: usize, window: usize, domain: PersistenceDomain) -> u64 {
         while running.is_busy(0) {
             memory.work(10);
         }
-        ended.set(running.clock(0));
+        ended.set(running.clock(0).number());
     }));
     until.get()
 }

@@ -9,6 +9,7 @@ use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::Description;
+use strandline_sim::numbers::Cycle;
 use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Mutant, SCHEMES, Setup};
 use strandline_sim::{Contents, Machine};
 
@@ -108,7 +109,7 @@ fn violations(
         let running = Rc::new(running);
         let mut random = Rng::with_seed(seed ^ 0xc4a5);
         running.record_events();
-        running.crash_at((0..250).map(|_| random.u64(..400_000)).collect());
+        running.crash_at((0..250).map(|_| Cycle::new(random.u64(..400_000))).collect());
         let thread: Thread<'_> = Box::new(|memory: &Hosted| program(memory, &history, seed, 400));
         running.run(vec![thread]);
         if history.wrong.get() > 0 {
@@ -160,7 +161,7 @@ fn run(
     let made = (find(name).make.unwrap())(&setup).unwrap();
     let running = Rc::new(Machine::new(&machine, contents, Some(made), None).unwrap());
     let clock = running.clone();
-    let thread: Thread<'_> = Box::new(move |memory: &Hosted| body(memory, &|| clock.clock(0)));
+    let thread: Thread<'_> = Box::new(move |memory: &Hosted| body(memory, &|| clock.clock(0).number()));
     running.run(vec![thread]);
     running
 }

@@ -14,6 +14,7 @@ use strandline_schemes::{PlainWorker, Program};
 use strandline_sim::Instructions;
 use strandline_sim::Machine;
 use strandline_sim::description::{Description, LockScope, ProgramChoices};
+use strandline_sim::numbers::Cycle;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
 use strandline_sim::scheme;
 use strandline_workloads::{
@@ -143,7 +144,7 @@ fn declared_locks_isolate_and_the_hardware_makes_atomic() {
             let whole = prepared.run(&machine, hardware, &run, Vec::new()).unwrap().outcome;
             assert_eq!(whole.abort_ratio, 0.0);
             let end = whole.statistics.cycles;
-            let crash_at = (1..60).map(|part| end * part / 60 + 37 * part).collect();
+            let crash_at = (1..60).map(|part| Cycle::new(end * part / 60 + 37 * part)).collect();
             let finished = prepared.run(&machine, hardware, &run, crash_at).unwrap();
             for crash in finished.crashes {
                 let words = recover(&prepared, &machine, run.scheme, hardware, crash.image).unwrap().words;
@@ -174,7 +175,7 @@ fn locks_guard_what_their_scope_says() {
             let prepared =
                 Prepared::of_scope(workload, &sizes, self::sizes(), 4, run.scheme, &machine).unwrap();
             let outcome = prepared.run(&machine, hardware, &run, Vec::new()).unwrap().outcome;
-            let crash_at = (1..20).map(|part| outcome.statistics.cycles * part / 20).collect();
+            let crash_at = (1..20).map(|part| Cycle::new(outcome.statistics.cycles * part / 20)).collect();
             for crash in prepared.run(&machine, hardware, &run, crash_at).unwrap().crashes {
                 let words = recover(&prepared, &machine, run.scheme, hardware, crash.image).unwrap().words;
                 let found = check(workload, &sizes, &prepared, words);

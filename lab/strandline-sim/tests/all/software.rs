@@ -11,6 +11,7 @@ use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_schemes::{Locking, laboratory};
 use strandline_sim::description::PersistenceDomain;
+use strandline_sim::numbers::Cycle;
 use strandline_sim::run::{PoolSizes, Prepared, Recovered, Run, recover};
 use strandline_sim::scheme;
 use strandline_structures::Array;
@@ -179,7 +180,7 @@ fn power_may_fail_at_any_cycle() {
                 machine.persistence.domain = domain;
                 // A small first level evicts what is not committed.
                 machine.caches[0].bytes = 64 * 4 * machine.caches[0].ways as u64;
-                let crash_at = (1..400).map(|i| i * 997).collect();
+                let crash_at = (1..400).map(|i| Cycle::new(i * 997)).collect();
                 let finished = prepared.run(&machine, none, &run(scheme, 3, 100), crash_at).unwrap();
                 for crash in finished.crashes {
                     judged += 1;
@@ -217,7 +218,7 @@ fn np_does_not_survive() {
     let prepared = Prepared::new(&SPS, &sizes, pool, 1).unwrap();
     let mut machine = support::small(1);
     machine.caches[0].bytes = 256;
-    let crash_at = (1..400).map(|i| i * 997).collect();
+    let crash_at = (1..400).map(|i| Cycle::new(i * 997)).collect();
     let finished = prepared.run(&machine, none, &run("np", 1, 400), crash_at).unwrap();
     let torn = finished
         .crashes
@@ -254,7 +255,7 @@ fn a_structure_that_is_cached_is_read_from_there() {
     let pool = PoolSizes { log_bytes: 1 << 16, chunk_bytes: 1 << 16, lock_bits: 8 };
     let run = Run { warm_up: 0, ..run("bppm", 4, 200) };
     let reads = |prepared: &Prepared| {
-        let crash_at = (1..10).map(|i| i * 9970).collect();
+        let crash_at = (1..10).map(|i| Cycle::new(i * 9970)).collect();
         let finished = prepared.run(&machine, none, &run, crash_at).unwrap();
         for crash in finished.crashes {
             let image = recover(prepared, &machine, run.scheme, none, crash.image).unwrap().words;

@@ -38,7 +38,7 @@ fn run(description: &Description, bodies: Vec<Body<'_>>) -> (u64, Rc<Machine>) {
         })
         .collect();
     machine.run(threads);
-    let end = (0..count).map(|thread| machine.clock(thread)).max().unwrap();
+    let end = (0..count).map(|thread| machine.clock(thread).number()).max().unwrap();
     (end, machine)
 }
 
@@ -86,7 +86,7 @@ fn a_thread_that_sleeps_or_waits_leaves_its_core() {
                 while memory.load(word) == 0 {
                     memory.wait(word, 0);
                 }
-                waited.borrow_mut().push(machine.clock(2));
+                waited.borrow_mut().push(machine.clock(2).number());
                 memory.wait(word, 0);
             }),
         ],

@@ -10,7 +10,7 @@ use strandline_sim::controller::{Channel, Line, Medium, NOT_HELD, Regions};
 use strandline_sim::description::{
     CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
 };
-use strandline_sim::numbers::LineNumber;
+use strandline_sim::numbers::{Cycle, LineNumber};
 use strandline_sim::nvm::Banks;
 use strandline_sim::{Contents, Machine, Statistics};
 
@@ -25,7 +25,7 @@ fn run(
         Contents { persistent: vec![0; 8 * LINES], volatile_bytes: 4096, regions: Regions::default() };
     let machine = Rc::new(Machine::new(description, contents, None, None).unwrap());
     let found = RefCell::new(Vec::new());
-    let clock = || machine.clock(0);
+    let clock = || machine.clock(0).number();
     let body = |memory: &Hosted| *found.borrow_mut() = measure(memory, &clock);
     machine.run(vec![Box::new(body) as Thread<'_>]);
     let statistics = machine.statistics();
@@ -66,17 +66,19 @@ impl OneChannel {
 
     /// When the line is there, and its words.
     fn read(&mut self, line: u32, at: u64) -> (u64, Line) {
-        self.channel.read(LineNumber::new(line), u64::from(line), at, &mut self.medium)
+        let (at, words) =
+            self.channel.read(LineNumber::new(line), u64::from(line), Cycle::new(at), &mut self.medium);
+        (at.number(), words)
     }
 
     /// Writes `value` to the words in `mask`; when that was accepted.
     fn write(&mut self, line: u32, value: u64, mask: u8, at: u64) -> u64 {
         let place = (LineNumber::new(line), u64::from(line));
-        self.channel.write(place, (&[value; 8], mask), 0, at, &mut self.medium).0
+        self.channel.write(place, (&[value; 8], mask), 0, Cycle::new(at), &mut self.medium).0.number()
     }
 
     fn advance(&mut self, to: u64) {
-        self.channel.advance(to, &mut self.medium);
+        self.channel.advance(Cycle::new(to), &mut self.medium);
     }
 }
 
@@ -332,7 +334,7 @@ fn a_fence_sends_non_temporal_stores_off_in_every_domain() {
         let contents =
             Contents { persistent: vec![0; 8 * LINES], volatile_bytes: 64, regions: Regions::default() };
         let machine = Rc::new(Machine::new(&description, contents, None, None).unwrap());
-        machine.crash_at(vec![5_000, 15_000]);
+        machine.crash_at(vec![Cycle::new(5_000), Cycle::new(15_000)]);
         machine.run(vec![Box::new(|memory: &Hosted| {
             memory.store_non_temporal(line(3), 7);
             memory.work(10_000);

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use strandline_core::memory::Event;
+use strandline_sim::numbers::Cycle;
 use strandline_sim::run::{Prepared, recover};
 use strandline_sim::scheme::Entry;
 use strandline_sim::{Announced, Crash, Description};
@@ -26,9 +27,9 @@ impl CrashAt {
     }
 
     /// The cycle, where transactions count from and to these.
-    pub fn cycle(&self, counted: &Range<u64>) -> u64 {
+    pub fn cycle(&self, counted: &Range<Cycle>) -> Cycle {
         match *self {
-            Self::Cycle(cycle) => cycle,
+            Self::Cycle(cycle) => Cycle::new(cycle),
             Self::Share(percent) => {
                 counted.start + ((counted.end - counted.start) as f64 * percent / 100.0) as u64
             }
@@ -102,7 +103,7 @@ impl CrashReport {
                 .count()
         };
         Self {
-            at: crash.at,
+            at: crash.at.number(),
             entered_commit: count(|event| matches!(event, Event::Commit(1..))),
             acknowledged: match crash.acknowledged {
                 Some(up_to) => numbered(up_to),
@@ -126,7 +127,8 @@ mod tests {
 
     #[test]
     fn power_fails_at_cycles_and_shares() {
-        let at = |text: &str| text.parse::<CrashAt>().map(|at| at.cycle(&(1000..3000)));
+        let counted = Cycle::new(1000)..Cycle::new(3000);
+        let at = |text: &str| text.parse::<CrashAt>().map(|at| at.cycle(&counted).number());
         assert_eq!(
             (at("7"), at("1_000"), at("50%"), at("0%"), at("12.5%")),
             (Ok(7), Ok(1000), Ok(2000), Ok(1000), Ok(1250))

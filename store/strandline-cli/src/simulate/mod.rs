@@ -14,6 +14,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use strandline_lab::Interval;
 use strandline_lab::sweep::Shard;
+use strandline_sim::numbers::Cycle;
 use strandline_sim::run::{Finished, Prepared};
 use strandline_sim::scheme::Entry;
 use strandline_sim::{Description, Registry, file, trace};
@@ -290,7 +291,7 @@ impl Arguments {
             let counted = once(Vec::new())?.counted;
             self.crash_at.iter().map(|at| at.cycle(&counted)).collect()
         } else {
-            self.crash_at.iter().map(|at| at.cycle(&(0..0))).collect()
+            self.crash_at.iter().map(|at| at.cycle(&(Cycle::ZERO..Cycle::ZERO))).collect()
         };
         let mut finished = match &self.record {
             None => once(crash_at)?,

@@ -6,7 +6,7 @@
 //! are no longer locked. Until then a further entry of this structure waits: there is one header register.
 
 use crate::controller::{Line, MemorySide};
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
@@ -88,7 +88,7 @@ impl Manager {
     }
 
     /// Looks whether the record that `structure` has closed is durable at `now`; if not, when to look again.
-    pub fn settle(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> Result<(), u64> {
+    pub fn settle(&mut self, memory: &mut MemorySide, structure: usize, now: Cycle) -> Result<(), Cycle> {
         if self.structures[structure].closing {
             self.durable(memory, structure, now)?;
             self.finish(structure);
@@ -97,7 +97,7 @@ impl Manager {
     }
 
     /// Whether all lines of the record that `structure` has closed are durable at `now`; if not, when to look again.
-    fn durable(&self, memory: &mut MemorySide, structure: usize, now: u64) -> Result<(), u64> {
+    fn durable(&self, memory: &mut MemorySide, structure: usize, now: Cycle) -> Result<(), Cycle> {
         for index in 0..=self.structures[structure].header.count as u64 {
             let line = self.line(memory, structure, index);
             if let Some(again) = memory.durable_at(line, now) {
@@ -127,8 +127,8 @@ impl Manager {
         structure: usize,
         line: LineNumber,
         old: &Line,
-        now: u64,
-    ) -> Result<u64, u64> {
+        now: Cycle,
+    ) -> Result<Cycle, Cycle> {
         self.settle(memory, structure, now)?;
         self.find_record(memory, structure, now)?;
         let header = &mut self.structures[structure].header;
@@ -145,7 +145,7 @@ impl Manager {
     }
 
     /// Writes the header of the record that `structure` fills.
-    pub fn close(&mut self, memory: &mut MemorySide, structure: usize, now: u64) {
+    pub fn close(&mut self, memory: &mut MemorySide, structure: usize, now: Cycle) {
         self.sequence += 1;
         self.counts.records += 1;
         self.structures[structure].closing = true;
@@ -162,7 +162,7 @@ impl Manager {
     }
 
     /// Gives `structure` a record to fill; if the OS has to, when it will have done so.
-    fn find_record(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> Result<(), u64> {
+    fn find_record(&mut self, memory: &mut MemorySide, structure: usize, now: Cycle) -> Result<(), Cycle> {
         if let Some((bucket, record)) = self.structures[structure].current
             && record < self.parameters.capacity(self.pages[bucket].len())
         {
@@ -184,7 +184,7 @@ impl Manager {
     }
 
     /// Log overflow: the OS grants a page to the current bucket, whose records go on there; from when on.
-    fn grant(&mut self, memory: &mut MemorySide, structure: usize, now: u64) -> u64 {
+    fn grant(&mut self, memory: &mut MemorySide, structure: usize, now: Cycle) -> Cycle {
         let (bucket, _) = self.structures[structure].current.expect("it has buckets");
         let page = self.granted;
         if page >= self.parameters.grants {
@@ -207,7 +207,7 @@ impl Manager {
 
     /// A line is about to go home at `now`: when all records that log it are durable. The header is written first if it was
     /// not. `open`: whether headers that have not been written are looked at.
-    pub fn unlocked(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64, open: bool) -> u64 {
+    pub fn unlocked(&mut self, memory: &mut MemorySide, line: LineNumber, now: Cycle, open: bool) -> Cycle {
         let mut until = now;
         for structure in 0..self.structures.len() {
             let state = &self.structures[structure];
@@ -245,7 +245,7 @@ impl Manager {
     }
 
     /// The registers that a power failure at `now` saves.
-    pub fn critical(&self, memory: &mut MemorySide, now: u64) -> Critical {
+    pub fn critical(&self, memory: &mut MemorySide, now: Cycle) -> Critical {
         let mut taken = [0; 4];
         for bucket in (0..self.free.len()).filter(|&bucket| !self.free[bucket]) {
             taken[bucket / 64] |= 1 << (bucket % 64);

@@ -43,7 +43,7 @@ pub use recovery::{recover, recover_with};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::network::{Message, Node};
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 
 use super::{
     Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Parameter, Reply, Setup, StoredWord, WayHome, named,
@@ -196,7 +196,7 @@ struct Pending {
     line: LineNumber,
     old: Line,
     /// When it reaches its controller.
-    arrived: u64,
+    arrived: Cycle,
     /// Whether it was written and is to become durable.
     written: bool,
 }
@@ -221,10 +221,10 @@ struct Initiator {
 struct Ending {
     structure: usize,
     /// The controller that decides, and when.
-    flagged: Option<(usize, u64)>,
+    flagged: Option<(usize, Cycle)>,
     /// When each controller clears its vector.
-    clears: Vec<(usize, u64)>,
-    done: u64,
+    clears: Vec<(usize, Cycle)>,
+    done: Cycle,
 }
 
 /// The hardware of BASE, ATOM and ATOM-OPT.
@@ -288,7 +288,7 @@ impl Atom {
     }
 
     /// Does what controllers have done by `now` about updates that have ended.
-    fn settle_endings(&mut self, now: u64) {
+    fn settle_endings(&mut self, now: Cycle) {
         let (managers, taken) = (&mut self.managers, &mut self.taken);
         self.endings.retain_mut(|ending| {
             if let Some((controller, at)) = ending.flagged
@@ -308,7 +308,7 @@ impl Atom {
         });
     }
 
-    fn begin(&mut self, core: CoreId, now: u64) -> Reply {
+    fn begin(&mut self, core: CoreId, now: Cycle) -> Reply {
         if self.initiators[core].depth > 0 {
             self.initiators[core].depth += 1;
             return Reply::Go(now);
@@ -330,7 +330,7 @@ impl Atom {
         Reply::Go(now)
     }
 
-    fn end(&mut self, caches: &mut Hierarchy, core: CoreId, now: u64) -> Reply {
+    fn end(&mut self, caches: &mut Hierarchy, core: CoreId, now: Cycle) -> Reply {
         let initiator = &mut self.initiators[core];
         initiator.depth = initiator.depth.saturating_sub(1);
         if initiator.depth > 0 {
@@ -371,8 +371,8 @@ impl Atom {
         core: CoreId,
         line: LineNumber,
         old: &Line,
-        at: u64,
-    ) -> Result<u64, u64> {
+        at: Cycle,
+    ) -> Result<Cycle, Cycle> {
         let structure = self.initiators[core].structure.expect("an update runs");
         let controller = memory.controller(line);
         let manager = &mut self.managers[controller];
@@ -391,7 +391,7 @@ impl Atom {
         core: CoreId,
         line: LineNumber,
         entry: usize,
-        now: u64,
+        now: Cycle,
     ) -> Reply {
         let old = caches.first(core).data[entry].0;
         let controller = caches.memory.controller(line);
@@ -442,7 +442,7 @@ impl Atom {
 }
 
 impl MemoryPort for Atom {
-    fn read(&mut self, _: &mut MemorySide, _: LineNumber, _: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, _: &mut MemorySide, _: LineNumber, _: Cycle) -> Option<(Cycle, Line)> {
         None
     }
 
@@ -453,7 +453,7 @@ impl MemoryPort for Atom {
         exclusive: bool,
         line: LineNumber,
         data: &Line,
-        at: u64,
+        at: Cycle,
     ) {
         let applies = self.design == Design::Source
             && exclusive
@@ -466,7 +466,7 @@ impl MemoryPort for Atom {
         }
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, _: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, _: &Line, now: Cycle) -> WayHome {
         if line >= memory.pool_end() || self.omits(INVARIANT_2) {
             return WayHome::Home(now);
         }
@@ -489,7 +489,7 @@ impl HardwareScheme for Atom {
         self.reserved_bytes
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: Cycle) -> Reply {
         match boundary {
             Boundary::Begin => self.begin(core, now),
             // An abort has stored the old values again.
@@ -504,7 +504,7 @@ impl HardwareScheme for Atom {
         core: CoreId,
         stored: StoredWord,
         entry: usize,
-        now: u64,
+        now: Cycle,
     ) -> Reply {
         let initiator = &mut self.initiators[core];
         if initiator.structure.is_none() || stored.line >= caches.memory.pool_end() {
@@ -521,13 +521,13 @@ impl HardwareScheme for Atom {
         self.initiate(caches, core, stored.line, entry, now)
     }
 
-    fn next_event(&self) -> u64 {
-        u64::MAX
+    fn next_event(&self) -> Cycle {
+        Cycle::NEVER
     }
 
-    fn act(&mut self, _: &mut Hierarchy, _: u64) {}
+    fn act(&mut self, _: &mut Hierarchy, _: Cycle) {}
 
-    fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: u64) {
+    fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: Cycle) {
         if self.omits(ADR_REGISTERS) {
             return;
         }

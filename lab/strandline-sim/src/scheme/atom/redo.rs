@@ -28,7 +28,7 @@ use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
 use crate::description::Controllers;
 use crate::network::{Message, Node};
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::scheme::{
     Boundary, Entry, HardwareScheme, MemoryPort, Mutant, Reply, Setup, StoredWord, WayHome, exhausted, named,
 };
@@ -129,7 +129,7 @@ struct Engine {
     /// Those whose log it has not begun to read, in order.
     waiting: VecDeque<u64>,
     /// When the log of each of the others is read.
-    reading: Vec<(u64, u64)>,
+    reading: Vec<(Cycle, u64)>,
 }
 
 /// REDO's hardware.
@@ -151,7 +151,7 @@ pub struct Redo {
     victims: HashMap<LineNumber, Line>,
     /// Updates that have stored to a line and are not home.
     under_way: HashMap<LineNumber, u32>,
-    wake: u64,
+    wake: Cycle,
     counts: Counts,
 }
 
@@ -195,7 +195,7 @@ impl Redo {
             copied: None,
             victims: HashMap::new(),
             under_way: HashMap::new(),
-            wake: u64::MAX,
+            wake: Cycle::NEVER,
             counts: Counts::default(),
         })
     }
@@ -241,8 +241,8 @@ impl Redo {
         caches: &mut Hierarchy,
         core: CoreId,
         (address, value): (u64, u64),
-        now: u64,
-    ) -> Result<u64, u64> {
+        now: Cycle,
+    ) -> Result<Cycle, Cycle> {
         let ring = &mut self.rings[core];
         // One line is kept for the commit.
         if ring.tail + 2 - ring.head > self.ring_lines {
@@ -263,7 +263,7 @@ impl Redo {
     }
 
     /// Sends the line that `core` combines; when the core may go on.
-    fn send(&mut self, caches: &mut Hierarchy, core: CoreId, now: u64) -> u64 {
+    fn send(&mut self, caches: &mut Hierarchy, core: CoreId, now: Cycle) -> Cycle {
         let ring = &mut self.rings[core];
         let (controller, index) = place(self.ring_lines, &self.controllers, core, ring.tail);
         let line = caches.memory.reserved_line(controller, index);
@@ -279,7 +279,7 @@ impl Redo {
         now + waited
     }
 
-    fn begin(&mut self, core: CoreId, now: u64) -> Reply {
+    fn begin(&mut self, core: CoreId, now: Cycle) -> Reply {
         let ring = &mut self.rings[core];
         ring.depth += 1;
         if ring.depth == 1 {
@@ -289,7 +289,7 @@ impl Redo {
         Reply::Go(now)
     }
 
-    fn commit(&mut self, caches: &mut Hierarchy, core: CoreId, now: u64) -> Reply {
+    fn commit(&mut self, caches: &mut Hierarchy, core: CoreId, now: Cycle) -> Reply {
         let ring = &mut self.rings[core];
         if ring.depth != 1 {
             ring.depth = ring.depth.saturating_sub(1);
@@ -348,7 +348,7 @@ impl Redo {
     }
 
     /// The old values are back in the caches; the log forgets the update.
-    fn abort(&mut self, core: CoreId, now: u64) -> Reply {
+    fn abort(&mut self, core: CoreId, now: Cycle) -> Reply {
         let ring = &mut self.rings[core];
         ring.depth = 0;
         ring.tail -= ring.sent.len() as u64;
@@ -379,7 +379,7 @@ impl Redo {
     }
 
     /// The back ends begin to read what they have room for.
-    fn read_log(&mut self, memory: &mut MemorySide, now: u64) {
+    fn read_log(&mut self, memory: &mut MemorySide, now: Cycle) {
         for engine in 0..self.engines.len() {
             loop {
                 let Engine { waiting, reading } = &self.engines[engine];
@@ -415,8 +415,8 @@ impl Redo {
     }
 
     /// The back ends write home what they have read, unless an earlier commit has still to write one of the lines.
-    fn write_home(&mut self, memory: &mut MemorySide, now: u64) {
-        let is_read = |&(ready, _): &(u64, u64)| ready <= now;
+    fn write_home(&mut self, memory: &mut MemorySide, now: Cycle) {
+        let is_read = |&(ready, _): &(Cycle, u64)| ready <= now;
         let read = self.engines.iter().flat_map(|engine| engine.reading.iter().copied().filter(is_read));
         let mut commits: Vec<u64> = read.map(|(_, commit)| commit).collect();
         commits.sort_unstable();
@@ -452,7 +452,7 @@ impl Redo {
     }
 
     /// Frees the log of updates whose words are durable at home; when to look again.
-    fn free(&mut self, memory: &mut MemorySide, now: u64) -> u64 {
+    fn free(&mut self, memory: &mut MemorySide, now: Cycle) -> Cycle {
         let watermark = memory.reserved_line(0, 0);
         let skip = self.omits(COPIED);
         loop {
@@ -465,7 +465,7 @@ impl Redo {
                     self.rings[copy.core].head += copy.lines.len() as u64;
                 }
             }
-            let (mut count, mut again) = (0, u64::MAX);
+            let (mut count, mut again) = (0, Cycle::NEVER);
             let from = self.rings.iter().filter_map(|ring| ring.commit).min().unwrap_or(u64::MAX);
             for copy in self.copies.iter_mut().take_while(|copy| copy.written && copy.commit < from) {
                 while let Some(&line) = copy.stored.last() {
@@ -477,7 +477,7 @@ impl Redo {
                         _ => copy.stored.pop(),
                     };
                 }
-                if again != u64::MAX {
+                if again != Cycle::NEVER {
                     break;
                 }
                 count += 1;
@@ -493,11 +493,11 @@ impl Redo {
 }
 
 impl MemoryPort for Redo {
-    fn read(&mut self, _: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, _: &mut MemorySide, line: LineNumber, now: Cycle) -> Option<(Cycle, Line)> {
         self.victims.get(&line).map(|data| (now + self.controllers.match_latency, *data))
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: Cycle) -> WayHome {
         let keep = line < memory.pool_end() && self.under_way.contains_key(&line);
         if !keep || self.omits(VICTIMS) {
             return WayHome::Home(now);
@@ -519,7 +519,7 @@ impl HardwareScheme for Redo {
         (lines * 64).next_multiple_of(controllers.interleave_bytes) * controllers.count as u64
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: Cycle) -> Reply {
         self.start(&caches.memory);
         match boundary {
             Boundary::Begin => self.begin(core, now),
@@ -535,7 +535,7 @@ impl HardwareScheme for Redo {
         core: CoreId,
         stored: StoredWord,
         _: usize,
-        now: u64,
+        now: Cycle,
     ) -> Reply {
         if self.rings[core].depth == 0 || stored.line >= caches.memory.pool_end() {
             return Reply::Go(now);
@@ -563,22 +563,22 @@ impl HardwareScheme for Redo {
         self.rings[core].head < self.rings[core].tail
     }
 
-    fn next_event(&self) -> u64 {
+    fn next_event(&self) -> Cycle {
         self.wake
     }
 
-    fn act(&mut self, caches: &mut Hierarchy, now: u64) {
+    fn act(&mut self, caches: &mut Hierarchy, now: Cycle) {
         let memory = &mut caches.memory;
         self.write_home(memory, now);
         let again = self.free(memory, now);
         self.read_log(memory, now);
         // What waits for an earlier commit is woken by that.
         let ready = self.engines.iter().flat_map(|engine| &engine.reading).map(|&(ready, _)| ready);
-        let ready = ready.filter(|&ready| ready > now).min().unwrap_or(u64::MAX);
+        let ready = ready.filter(|&ready| ready > now).min().unwrap_or(Cycle::NEVER);
         self.wake = again.min(ready).max(now + 1);
     }
 
-    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {}
+    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: Cycle) {}
 
     fn statistics(&self) -> Vec<(String, u64)> {
         let counts = self.counts;

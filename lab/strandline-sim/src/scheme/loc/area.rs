@@ -2,7 +2,7 @@
 
 use super::format::{BlockTag, GROUP_DATA, Head, Kind, LARGEST, PAIRS_PER_BLOCK, Pair, Places, encode_pairs};
 use crate::controller::{Arrival, Line, MemorySide};
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
@@ -19,7 +19,7 @@ pub struct LogArea {
     /// Whether the metadata waits for the data (a rule; see `Rule::GroupOrder`).
     ordered: bool,
     /// When all groups closed so far are durable.
-    pub until: u64,
+    pub until: Cycle,
     /// Blocks and metadata lines written.
     pub written: [u64; 2],
 }
@@ -35,7 +35,7 @@ impl LogArea {
             head: Head::default(),
             write,
             ordered,
-            until: 0,
+            until: Cycle::ZERO,
             written: [0; 2],
         }
     }
@@ -101,13 +101,13 @@ impl LogArea {
             return;
         }
         // "Issued serially": metadata begins when the last block of data has begun, and all writes take the same time.
-        let data = self.lines.iter().map(|&line| memory.hurry(line, at.at)).fold(at.at, u64::max);
+        let data = self.lines.iter().map(|&line| memory.hurry(line, at.at)).fold(at.at, Cycle::max);
         let mut meta = [0; 8];
         meta[0] = self.next + 1;
         for (word, tag) in meta[1..].iter_mut().zip(&self.tags) {
             *word = tag.encode();
         }
-        let after = if self.ordered { data.saturating_sub(self.write) } else { 0 };
+        let after = if self.ordered { data.before(self.write) } else { Cycle::ZERO };
         let at = Arrival { at: at.at, earliest: at.earliest.max(after) };
         self.write_meta(memory, &meta, at);
         self.until = self.until.max(data);
@@ -131,7 +131,7 @@ impl LogArea {
     }
 
     /// Writes a log head; when it is durable.
-    pub fn write_head(&mut self, memory: &mut MemorySide, start: u64, first: u8, at: Arrival) -> u64 {
+    pub fn write_head(&mut self, memory: &mut MemorySide, start: u64, first: u8, at: Arrival) -> Cycle {
         self.head = Head { epoch: self.head.epoch + 1, start, first };
         let line = memory.reserved_line(0, self.head.line());
         memory.write(line, &self.head.encode(), 0xff, at, Origin::Scheme, None);

@@ -17,7 +17,7 @@ use super::window::Window;
 use super::{LooseOrdering, Rule};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide, Progress};
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 use crate::statistics::Origin;
 
 /// What the last level has of a line that the open window writes.
@@ -58,7 +58,7 @@ impl LooseOrdering {
         memory: &mut MemorySide,
         line: LineNumber,
         version: u32,
-        now: u64,
+        now: Cycle,
     ) -> bool {
         let Some(saved) = self.saved.get_mut(&line).filter(|saved| saved.version == Some(version)) else {
             return false;
@@ -77,7 +77,7 @@ impl LooseOrdering {
         memory: &mut MemorySide,
         line: LineNumber,
         data: &Line,
-        now: u64,
+        now: Cycle,
     ) {
         if self.leaving.len() > 256 {
             self.leaving.retain(|&line, _| memory.progress(line, now) != Progress::Durable);
@@ -90,8 +90,8 @@ impl LooseOrdering {
         &mut self,
         caches: &mut Hierarchy,
         lines: impl Iterator<Item = LineNumber>,
-        now: u64,
-    ) -> u64 {
+        now: Cycle,
+    ) -> Cycle {
         if self.omits(Rule::FlagOrder) {
             return now;
         }
@@ -101,7 +101,7 @@ impl LooseOrdering {
     }
 
     /// A window is durable: older versions of its blocks go.
-    pub(super) fn commit_last_level(&mut self, caches: &mut Hierarchy, window: &Window, now: u64) {
+    pub(super) fn commit_last_level(&mut self, caches: &mut Hierarchy, window: &Window, now: Cycle) {
         let lines = window.all_lines();
         // What fell back to the log is in the upper levels still.
         self.write_to_last_level(caches, lines.iter().copied(), now);
@@ -114,7 +114,7 @@ impl LooseOrdering {
     }
 
     /// After a fall-back the log is emptied before the next window opens. Until when that takes.
-    pub(super) fn end_fallback(&mut self, caches: &mut Hierarchy, now: u64) -> u64 {
+    pub(super) fn end_fallback(&mut self, caches: &mut Hierarchy, now: Cycle) -> Cycle {
         let home = self.forget_closed();
         if self.log.is_empty() {
             // No TxID given since the last head is in the log: they begin again at the one that it names.
@@ -125,13 +125,13 @@ impl LooseOrdering {
         let home_at = if self.omits(Rule::TruncateAfterHome) {
             now
         } else {
-            home.into_iter().map(|line| caches.memory.hurry(line, now)).fold(now, u64::max)
+            home.into_iter().map(|line| caches.memory.hurry(line, now)).fold(now, Cycle::max)
         };
         self.pass(caches, home_at, now)
     }
 
     /// Power fails: what the last level has of committed transactions.
-    pub(super) fn save_last_level(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: u64) {
+    pub(super) fn save_last_level(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: Cycle) {
         let pool = caches.memory.pool_end();
         let mut put = |line: LineNumber, data: &Line| {
             if line < pool {

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use area::LogArea;
 use transaction::{LineState, LogCopy, Running};
 use window::Window;
@@ -403,17 +403,17 @@ impl LooseOrdering {
 }
 
 impl MemoryPort for LooseOrdering {
-    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: Cycle) -> Option<(Cycle, Line)> {
         let copy = self.in_log.get(&line)?;
         let (done, _) = memory.read(copy.place, now);
         Some((done, copy.data))
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: Cycle) -> WayHome {
         self.leaves_caches(memory, line, data, now)
     }
 
-    fn version_overflow(&mut self, memory: &mut MemorySide, version: u32, now: u64) {
+    fn version_overflow(&mut self, memory: &mut MemorySide, version: u32, now: Cycle) {
         self.evict_version(memory, version, now);
     }
 }
@@ -427,7 +427,7 @@ impl HardwareScheme for LooseOrdering {
         self.log_bytes
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, _: CoreId, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, _: CoreId, boundary: Boundary, now: Cycle) -> Reply {
         self.start(&caches.memory);
         match boundary {
             Boundary::Begin => self.begin(caches, now),
@@ -450,7 +450,7 @@ impl HardwareScheme for LooseOrdering {
         core: CoreId,
         word: StoredWord,
         entry: usize,
-        now: u64,
+        now: Cycle,
     ) -> Reply {
         if word.line < caches.memory.pool_end() && self.running.is_some() {
             self.transactional_store(caches, core, word.line, entry);
@@ -458,21 +458,21 @@ impl HardwareScheme for LooseOrdering {
         Reply::Go(now)
     }
 
-    fn next_event(&self) -> u64 {
+    fn next_event(&self) -> Cycle {
         self.next_completion()
     }
 
-    fn act(&mut self, caches: &mut Hierarchy, now: u64) {
+    fn act(&mut self, caches: &mut Hierarchy, now: Cycle) {
         self.complete_windows(caches, now);
     }
 
-    fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: u64) {
+    fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: Cycle) {
         if self.parameters.non_volatile {
             self.save_last_level(caches, image, now);
         }
     }
 
-    fn acknowledged(&self, now: u64) -> Option<u64> {
+    fn acknowledged(&self, now: Cycle) -> Option<u64> {
         Some(self.acknowledged_at(now))
     }
 

@@ -6,7 +6,7 @@ use super::format::{BlockTag, Kind};
 use super::{LooseOrdering, Rule};
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::scheme::{Reply, WayHome};
 
 /// Where the newest version of a line is: its entry in the Tx Dirty Block Table.
@@ -125,7 +125,7 @@ impl LooseOrdering {
         memory: &mut MemorySide,
         line: LineNumber,
         data: &Line,
-        now: u64,
+        now: Cycle,
     ) -> WayHome {
         let Some(&state) = self.lines.get(&line) else {
             if self.parameters.non_volatile {
@@ -170,7 +170,7 @@ impl LooseOrdering {
         line: LineNumber,
         transaction: u64,
         data: &Line,
-        now: u64,
+        now: Cycle,
     ) -> LineNumber {
         let tag = self.tag(transaction, line, 0);
         let place = self.log.append(memory, data, tag, self.window.arrival(now));
@@ -192,7 +192,7 @@ impl LooseOrdering {
     }
 
     /// The last level has no way for this version: it goes to the log, as a block of the transaction that wrote it.
-    pub(super) fn evict_version(&mut self, memory: &mut MemorySide, version: u32, now: u64) {
+    pub(super) fn evict_version(&mut self, memory: &mut MemorySide, version: u32, now: Cycle) {
         let Some(line) = self.versions.remove(&version) else { return };
         self.counts.version_overflows += 1;
         if let Some(kept) = self.window.take_version(version) {
@@ -230,7 +230,7 @@ impl LooseOrdering {
     }
 
     /// TxBegin.
-    pub(super) fn begin(&mut self, caches: &mut Hierarchy, now: u64) -> Reply {
+    pub(super) fn begin(&mut self, caches: &mut Hierarchy, now: Cycle) -> Reply {
         self.complete_windows(caches, now);
         if let Some(last) = self.closed.back()
             && last.durable_at > now
@@ -251,7 +251,7 @@ impl LooseOrdering {
     }
 
     /// TxCommit of the transaction that the software calls `software`.
-    pub(super) fn commit(&mut self, caches: &mut Hierarchy, software: u64, now: u64) -> Reply {
+    pub(super) fn commit(&mut self, caches: &mut Hierarchy, software: u64, now: Cycle) -> Reply {
         let Some(running) = self.running.take() else { return Reply::Go(now) };
         if running.lines.is_empty() {
             return Reply::Go(now);
@@ -292,7 +292,7 @@ impl LooseOrdering {
     }
 
     /// TxAbort: the transaction's blocks become what they were.
-    pub(super) fn abort(&mut self, caches: &mut Hierarchy, now: u64) {
+    pub(super) fn abort(&mut self, caches: &mut Hierarchy, now: Cycle) {
         let Some(running) = self.running.take() else { return };
         if running.lines.is_empty() {
             return;
@@ -350,7 +350,7 @@ impl LooseOrdering {
     }
 
     /// TxFlush: what is committed must be durable.
-    pub(super) fn flush(&mut self, caches: &mut Hierarchy, now: u64) -> Reply {
+    pub(super) fn flush(&mut self, caches: &mut Hierarchy, now: Cycle) -> Reply {
         if self.running.is_none() && !self.window.transactions.is_empty() {
             self.close_window(caches, now);
         }

@@ -8,7 +8,7 @@ use super::transaction::{KeptVersion, Transaction};
 use super::{Commit, LooseOrdering, Rule};
 use crate::cache::Hierarchy;
 use crate::controller::{Arrival, MemorySide};
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 use crate::scheme::exhausted;
 use crate::statistics::Origin;
 
@@ -32,9 +32,9 @@ pub(super) struct Window {
     /// The last of them, as the software calls it.
     pub software: u64,
     /// No block goes to the log before.
-    earliest: u64,
+    earliest: Cycle,
     /// When all of it is durable in the log.
-    pub durable_at: u64,
+    pub durable_at: Cycle,
     /// Whether that has been seen to.
     is_settled: bool,
     /// Whether all its blocks were sent home.
@@ -45,7 +45,7 @@ pub(super) struct Window {
 
 impl Window {
     /// When a block that is written at `now` arrives.
-    pub fn arrival(&self, now: u64) -> Arrival {
+    pub fn arrival(&self, now: Cycle) -> Arrival {
         Arrival { at: now, earliest: self.earliest }
     }
 
@@ -118,8 +118,8 @@ fn wait_for_turn(
     limit: usize,
     in_flight: &mut VecDeque<LineNumber>,
     memory: &mut MemorySide,
-    now: u64,
-) -> Option<u64> {
+    now: Cycle,
+) -> Option<Cycle> {
     if in_flight.len() < limit {
         return None;
     }
@@ -128,7 +128,7 @@ fn wait_for_turn(
 
 impl LooseOrdering {
     /// Whether window `number` is durable at `now`.
-    pub(super) fn is_complete(&self, number: u64, now: u64) -> bool {
+    pub(super) fn is_complete(&self, number: u64, now: Cycle) -> bool {
         let Some(oldest) = self.closed.front() else { return number < self.window.number };
         match number.checked_sub(oldest.number) {
             None => true,
@@ -137,13 +137,13 @@ impl LooseOrdering {
     }
 
     /// Up to which of the software's TxIDs transactions are durable at `now`.
-    pub(super) fn acknowledged_at(&self, now: u64) -> u64 {
+    pub(super) fn acknowledged_at(&self, now: Cycle) -> u64 {
         let durable = self.closed.iter().filter(|window| window.durable_at <= now);
         durable.map(|window| window.software).fold(self.acknowledged, u64::max)
     }
 
     /// Ends the open window at `now`: what of it is not in the log goes there. When it is durable.
-    pub(super) fn close_window(&mut self, caches: &mut Hierarchy, now: u64) -> u64 {
+    pub(super) fn close_window(&mut self, caches: &mut Hierarchy, now: Cycle) -> Cycle {
         let next = Window { number: self.window.number + 1, first: self.next, ..Window::default() };
         let mut window = std::mem::replace(&mut self.window, next);
         // LastCommittedTxID will pass all of the window at once: no version of it is wanted any more.
@@ -168,12 +168,12 @@ impl LooseOrdering {
     }
 
     /// Writes what is left of a window to the log; when all of it is durable.
-    fn write_log(&mut self, caches: &mut Hierarchy, window: &mut Window, now: u64) -> u64 {
+    fn write_log(&mut self, caches: &mut Hierarchy, window: &mut Window, now: Cycle) -> Cycle {
         if self.parameters.home_each
             && let Some(last) = self.closed.back()
         {
             let home = last.home.iter().map(|&line| caches.memory.hurry(line, now));
-            window.earliest = home.fold(window.earliest, u64::max);
+            window.earliest = home.fold(window.earliest, Cycle::max);
         }
         // The commit logic takes block by block through the levels, as clflush does for S-WAL. All have their places in
         // the queue at once, so that the controller's time does not run ahead of the core's.
@@ -214,7 +214,7 @@ impl LooseOrdering {
                     addr: line,
                 };
                 let turn = wait_for_turn(self.write_backs, &mut self.in_flight, &mut caches.memory, now);
-                at.earliest = at.earliest.max(turn.map_or(0, |turn| turn + self.path));
+                at.earliest = at.earliest.max(turn.map_or(Cycle::ZERO, |turn| turn + self.path));
                 let place = self.log.append(&mut caches.memory, &data, tag, at);
                 self.in_flight.push_back(place);
                 through += self.path;
@@ -259,13 +259,13 @@ impl LooseOrdering {
     }
 
     /// When the next closed window is durable.
-    pub(super) fn next_completion(&self) -> u64 {
+    pub(super) fn next_completion(&self) -> Cycle {
         let unsettled = self.closed.iter().rev().take_while(|window| !window.is_settled);
-        unsettled.map(|window| window.durable_at).min().unwrap_or(u64::MAX)
+        unsettled.map(|window| window.durable_at).min().unwrap_or(Cycle::NEVER)
     }
 
     /// Windows that are durable at `now` enter their in-place phase.
-    pub(super) fn complete_windows(&mut self, caches: &mut Hierarchy, now: u64) {
+    pub(super) fn complete_windows(&mut self, caches: &mut Hierarchy, now: Cycle) {
         for index in 0..self.closed.len() {
             if self.closed[index].is_settled || self.closed[index].durable_at > now {
                 continue;
@@ -282,7 +282,7 @@ impl LooseOrdering {
     }
 
     /// Sends home those blocks of a window that are in the log and in no cache, and with `all` all of them.
-    fn send_home(&mut self, caches: &mut Hierarchy, window: &mut Window, all: bool, now: u64) {
+    fn send_home(&mut self, caches: &mut Hierarchy, window: &mut Window, all: bool, now: Cycle) {
         let lines: Vec<LineNumber> = window.lines().collect();
         for line in lines {
             if !self.lines.get(&line).is_some_and(|state| state.window == window.number && !state.homed) {
@@ -316,7 +316,7 @@ impl LooseOrdering {
     }
 
     /// Before a window opens at `now`: TxIDs and room in the log. Until when it must wait.
-    pub(super) fn make_room(&mut self, caches: &mut Hierarchy, now: u64) -> u64 {
+    pub(super) fn make_room(&mut self, caches: &mut Hierarchy, now: Cycle) -> Cycle {
         if self.parameters.non_volatile {
             return self.end_fallback(caches, now);
         }
@@ -352,7 +352,7 @@ impl LooseOrdering {
     }
 
     /// Lets the log head pass all windows but those in [`LooseOrdering::closed`], when `home_at` has come.
-    pub(super) fn pass(&mut self, caches: &mut Hierarchy, home_at: u64, now: u64) -> u64 {
+    pub(super) fn pass(&mut self, caches: &mut Hierarchy, home_at: Cycle, now: Cycle) -> Cycle {
         let (start, first) = match self.closed.front() {
             Some(window) => (window.start, window.first),
             None => (self.log.next(), self.next),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::log::decode;
 use super::{OneWrap, Wrap};
 use crate::controller::{Line, MemorySide};
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 use crate::statistics::Origin;
 
 /// What COPY does next.
@@ -28,7 +28,7 @@ enum Stage {
 #[derive(Debug)]
 pub struct Copy {
     stage: Stage,
-    next: u64,
+    next: Cycle,
     /// The wrap that is being copied.
     pub wrap: Option<OneWrap>,
     /// Wraps copied in this turn.
@@ -43,7 +43,7 @@ impl Default for Copy {
     fn default() -> Self {
         Self {
             stage: Stage::Idle,
-            next: u64::MAX,
+            next: Cycle::NEVER,
             wrap: None,
             copied: Vec::new(),
             written: Vec::new(),
@@ -54,30 +54,30 @@ impl Default for Copy {
 
 impl Copy {
     /// When it has something to do.
-    pub fn next(&self) -> u64 {
+    pub fn next(&self) -> Cycle {
         self.next
     }
 
     /// Lets it begin, if it is idle.
-    pub fn invoke(&mut self, now: u64) {
+    pub fn invoke(&mut self, now: Cycle) {
         if matches!(self.stage, Stage::Idle) {
             self.next = self.next.min(now + 1);
         }
     }
 
     /// Whether all victims that closing wraps have flushed are durable; else when to look again.
-    pub fn unsettled(&mut self, memory: &mut MemorySide, now: u64) -> Option<u64> {
+    pub fn unsettled(&mut self, memory: &mut MemorySide, now: Cycle) -> Option<Cycle> {
         settle(&mut self.flushed, memory, now)
     }
 }
 
 /// Forgets what is durable; when to look again for the rest.
-fn settle(lines: &mut Vec<LineNumber>, memory: &mut MemorySide, now: u64) -> Option<u64> {
+fn settle(lines: &mut Vec<LineNumber>, memory: &mut MemorySide, now: Cycle) -> Option<Cycle> {
     let mut until = None;
     lines.retain(|&line| match memory.durable_at(line, now) {
         None => false,
         Some(at) => {
-            until = Some(until.map_or(at, |until: u64| until.min(at)));
+            until = Some(until.map_or(at, |until: Cycle| until.min(at)));
             true
         }
     });
@@ -86,7 +86,7 @@ fn settle(lines: &mut Vec<LineNumber>, memory: &mut MemorySide, now: u64) -> Opt
 
 impl Wrap {
     /// The next wrap to copy: the oldest one in the Log, if its entry is durable.
-    fn next_to_copy(&mut self, memory: &mut MemorySide, now: u64) -> Option<OneWrap> {
+    fn next_to_copy(&mut self, memory: &mut MemorySide, now: Cycle) -> Option<OneWrap> {
         let oldest = self.closed.front()?;
         if !oldest.is_durable && memory.durable_at(oldest.entry, now).is_some() {
             return None;
@@ -100,7 +100,7 @@ impl Wrap {
     }
 
     /// COPY's turn.
-    pub(super) fn act_copy(&mut self, memory: &mut MemorySide, now: u64) {
+    pub(super) fn act_copy(&mut self, memory: &mut MemorySide, now: Cycle) {
         match std::mem::take(&mut self.copy.stage) {
             Stage::Idle => self.copy_next(memory, now),
             Stage::Read { mut lines, mut words } => {
@@ -163,7 +163,7 @@ impl Wrap {
                             self.area.release(&wrap.buckets);
                         }
                     }
-                    self.copy.next = u64::MAX;
+                    self.copy.next = Cycle::NEVER;
                     self.invoke_copy(now);
                 }
             },
@@ -171,7 +171,7 @@ impl Wrap {
     }
 
     /// Begins with the next wrap, or ends the turn.
-    fn copy_next(&mut self, memory: &mut MemorySide, now: u64) {
+    fn copy_next(&mut self, memory: &mut MemorySide, now: Cycle) {
         self.copy.next = now + 1;
         match self.next_to_copy(memory, now) {
             Some(wrap) => {
@@ -190,7 +190,7 @@ impl Wrap {
                 self.copy.stage = Stage::Idle;
                 // Its entry is about to be durable, or it is closed later and invokes COPY then.
                 let waits = self.closed.front().and_then(|wrap| memory.durable_at(wrap.entry, now));
-                self.copy.next = waits.unwrap_or(u64::MAX);
+                self.copy.next = waits.unwrap_or(Cycle::NEVER);
             }
             None => self.copy.stage = Stage::Settle,
         }
@@ -215,7 +215,7 @@ impl Wrap {
     }
 
     /// The wraps of this turn leave the Log.
-    fn move_head(&mut self, memory: &mut MemorySide, now: u64) {
+    fn move_head(&mut self, memory: &mut MemorySide, now: Cycle) {
         self.copy.written.clear();
         let head = self.head + self.copy.copied.len() as u64;
         self.write_head(memory, head, now);
@@ -223,7 +223,7 @@ impl Wrap {
         self.copy.next = now + 1;
     }
 
-    fn write_head(&self, memory: &mut MemorySide, head: u64, now: u64) {
+    fn write_head(&self, memory: &mut MemorySide, head: u64, now: Cycle) {
         let words = [head, 0, 0, 0, 0, 0, 0, 0];
         memory.write(self.area.base, &words, 1, now, Origin::Scheme, None);
     }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{Counts, OneWrap};
 use crate::controller::{Line, MemorySide};
-use crate::numbers::LineNumber;
+use crate::numbers::{Cycle, LineNumber};
 use crate::statistics::Origin;
 
 /// Lines of a bucket.
@@ -166,9 +166,9 @@ pub struct LogChannel {
     /// What was handed over: line and wrap.
     in_flight: Vec<(LineNumber, u64)>,
     /// By when all others of a wrap's writes are durable: a core may look ahead of another core's time.
-    durable: BTreeMap<u64, u64>,
+    durable: BTreeMap<u64, Cycle>,
     limit: usize,
-    next: u64,
+    next: Cycle,
 }
 
 impl LogChannel {
@@ -180,12 +180,12 @@ impl LogChannel {
             in_flight: Vec::new(),
             durable: BTreeMap::new(),
             limit,
-            next: u64::MAX,
+            next: Cycle::NEVER,
         }
     }
 
     /// When it has something to do.
-    pub fn next(&self) -> u64 {
+    pub fn next(&self) -> Cycle {
         self.next
     }
 
@@ -233,7 +233,7 @@ impl LogChannel {
     }
 
     /// Whether all writes of the wrap are durable: `None` by `now`; else when to look again.
-    pub fn outstanding(&self, token: u64, now: u64) -> Option<u64> {
+    pub fn outstanding(&self, token: u64, now: Cycle) -> Option<Cycle> {
         let is_held = self.buffer.iter().any(|write| write.token == token)
             || self.in_flight.iter().any(|&(_, owner)| owner == token);
         if is_held {
@@ -243,16 +243,16 @@ impl LogChannel {
     }
 
     /// Forgets when writes became durable that all are by `now`.
-    pub fn forget_durable(&mut self, now: u64) {
+    pub fn forget_durable(&mut self, now: Cycle) {
         self.durable.retain(|_, by| *by > now);
     }
 
     /// Catches up with `now`.
-    pub fn pump(&mut self, memory: &mut MemorySide, now: u64, counts: &mut Counts) {
+    pub fn pump(&mut self, memory: &mut MemorySide, now: Cycle, counts: &mut Counts) {
         let occupied = self.len() as u64;
         counts.log_buffer_largest = counts.log_buffer_largest.max(occupied);
         loop {
-            let mut next = u64::MAX;
+            let mut next = Cycle::NEVER;
             self.in_flight.retain(|&(line, token)| match memory.durable_at(line, now) {
                 None => {
                     let by = self.durable.entry(token).or_default();

@@ -56,7 +56,7 @@ use super::{
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
-use crate::numbers::{CoreId, LineNumber};
+use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::statistics::{Origin, Region};
 
 /// What WrAP's hardware is built with.
@@ -292,7 +292,7 @@ struct Wrap {
     started: bool,
     /// For each core.
     open: Vec<Option<OneWrap>>,
-    closing: Vec<(Closing, u64)>,
+    closing: Vec<(Closing, Cycle)>,
     closed: VecDeque<OneWrap>,
     counts: Counts,
 }
@@ -326,7 +326,7 @@ impl Wrap {
             head: 0,
             started: false,
             open: (0..cores).map(|_| None).collect(),
-            closing: vec![(Closing::Not, 0); cores],
+            closing: vec![(Closing::Not, Cycle::ZERO); cores],
             closed: VecDeque::new(),
             counts: Counts::default(),
             variant,
@@ -348,7 +348,7 @@ impl Wrap {
     }
 
     /// Asks COPY to run, if it is time.
-    fn invoke_copy(&mut self, now: u64) {
+    fn invoke_copy(&mut self, now: Cycle) {
         let due = self.closed.len() >= self.variant.copy_after
             || self.area.free.len() < self.area.buckets / 2
             || self.closed.len() as u64 > self.area.entries / 2
@@ -360,8 +360,8 @@ impl Wrap {
     }
 
     /// COPY must make room: when to look again.
-    fn wait_for_copy(&mut self, now: u64) -> Reply {
-        if self.closed.is_empty() && self.copy.next() == u64::MAX {
+    fn wait_for_copy(&mut self, now: Cycle) -> Reply {
+        if self.closed.is_empty() && self.copy.next() == Cycle::NEVER {
             exhausted(format!(
                 "open wraps fill all {} buckets of the log area; make transactions smaller",
                 self.area.buckets
@@ -371,7 +371,7 @@ impl Wrap {
         Reply::Wait(self.copy.next().max(now + 1))
     }
 
-    fn close(&mut self, caches: &mut Hierarchy, core: CoreId, now: u64) -> Reply {
+    fn close(&mut self, caches: &mut Hierarchy, core: CoreId, now: Cycle) -> Reply {
         let memory = &mut caches.memory;
         if self.closing[core].0 == Closing::Not {
             let stored = self.open[core].as_ref().filter(|wrap| !wrap.records.is_empty());
@@ -421,13 +421,13 @@ impl Wrap {
         }
         self.counts.wraps += 1;
         self.counts.close_cycles += now - self.closing[core].1;
-        self.closing[core] = (Closing::Not, 0);
+        self.closing[core] = (Closing::Not, Cycle::ZERO);
         self.invoke_copy(now);
         Reply::Go(now)
     }
 
     /// Whether the Log's entries up to `number` are durable; else when to look again.
-    fn entries_durable(&mut self, memory: &mut MemorySide, number: u64, now: u64) -> Option<u64> {
+    fn entries_durable(&mut self, memory: &mut MemorySide, number: u64, now: Cycle) -> Option<Cycle> {
         let mut until = None;
         for wrap in self.closed.iter_mut().filter(|wrap| wrap.number <= number && !wrap.is_durable) {
             match memory.durable_at(wrap.entry, now) {
@@ -439,7 +439,7 @@ impl Wrap {
     }
 
     /// Writes the words of wrap `number` that are in the victim cache home, as the paper's evaluation does.
-    fn flush_victims(&mut self, memory: &mut MemorySide, number: u64, now: u64) {
+    fn flush_victims(&mut self, memory: &mut MemorySide, number: u64, now: Cycle) {
         let Some(wrap) = self.closed.iter().find(|wrap| wrap.number == number) else { return };
         for (&line, (data, mask)) in wrap.words.iter().filter(|(line, _)| self.victims.get(**line).is_some())
         {
@@ -461,7 +461,7 @@ impl Wrap {
 }
 
 impl MemoryPort for Wrap {
-    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: u64) -> Option<(u64, Line)> {
+    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: Cycle) -> Option<(Cycle, Line)> {
         if !Self::is_protected(memory, line) {
             return None;
         }
@@ -488,7 +488,7 @@ impl MemoryPort for Wrap {
         Some((at, data))
     }
 
-    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: u64) -> WayHome {
+    fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, data: &Line, now: Cycle) -> WayHome {
         if !Self::is_protected(memory, line) || !self.rules.victim_cache {
             return WayHome::Home(now);
         }
@@ -511,7 +511,7 @@ impl HardwareScheme for Wrap {
         self.variant.log_bytes * self.open.len() as u64
     }
 
-    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: u64) -> Reply {
+    fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: Cycle) -> Reply {
         self.start(&caches.memory);
         match boundary {
             Boundary::Begin => {
@@ -547,7 +547,7 @@ impl HardwareScheme for Wrap {
         core: CoreId,
         stored: StoredWord,
         _: usize,
-        now: u64,
+        now: Cycle,
     ) -> Reply {
         if !Self::is_protected(&caches.memory, stored.line) {
             return Reply::Go(now);
@@ -593,11 +593,11 @@ impl HardwareScheme for Wrap {
         Reply::Go(now)
     }
 
-    fn next_event(&self) -> u64 {
+    fn next_event(&self) -> Cycle {
         self.channel.next().min(self.copy.next())
     }
 
-    fn act(&mut self, caches: &mut Hierarchy, now: u64) {
+    fn act(&mut self, caches: &mut Hierarchy, now: Cycle) {
         if self.channel.next() <= now {
             self.channel.pump(&mut caches.memory, now, &mut self.counts);
         }
@@ -606,7 +606,7 @@ impl HardwareScheme for Wrap {
         }
     }
 
-    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: u64) {
+    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: Cycle) {
         // Log buffer and victim cache are volatile.
     }
 

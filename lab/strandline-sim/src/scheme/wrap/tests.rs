@@ -14,6 +14,7 @@ use super::{
 use crate::controller::Regions;
 use crate::description::{Description, PersistenceDomain};
 use crate::machine::{Contents, Machine};
+use crate::numbers::Cycle;
 use crate::scheme::{BETWEEN_LIVES, Entry, Mutant, Setup, find};
 
 fn machine(overrides: &[&str]) -> Description {
@@ -142,7 +143,7 @@ fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option
         let scheme = entry.make.map(|make| make(&setup).unwrap());
         let machine = Rc::new(Machine::new(&description, contents, scheme, None).unwrap());
         machine.record_events();
-        machine.crash_at((1..150).map(|i| i * 2111 + seed * 13).collect());
+        machine.crash_at((1..150).map(|i| Cycle::new(i * 2111 + seed * 13)).collect());
         let first = || History { states: vec![vec![0; (WORDS / threads as u64) as usize]], wrong: None };
         let histories: Vec<_> = (0..threads).map(|_| RefCell::new(first())).collect();
         let programs = histories.iter().enumerate().map(|(thread, history)| {
