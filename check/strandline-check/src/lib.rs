@@ -2,23 +2,17 @@
 //!
 //! [`check`] tears programs of your own apart, `store` code over a Strandline database, [`recorded`] programs in C and C++, [`litmus`] small
 //! tests in a file. What is written against Strandline's
-//! [`Memory`](strandline_core::memory::Memory) runs in an [`X86World`](x86::X86World), or in [`x86::check`]. The rest checks Strandline itself: its
-//! schemes ([`explore`]), under persistency models ([`persist_order`]), on simulated machines ([`machine`]) and on faulty
-//! disks ([`device`]).
+//! [`Memory`](strandline_core::memory::Memory) runs in an [`X86World`](x86::X86World), or in [`x86::check`]. An oracle of one's own judges such
+//! runs through [`x86::explorer`].
 //!
 //! # Features
 //!
-//! | feature | default | what it adds |
-//! |---|---|---|
-//! | `schemes` | yes | the checks of Strandline itself, and with them the crates that these need |
-//! | `store` | with `schemes` | `store`: code over a Strandline `Database` is checked |
-//! | `serde` | with `schemes` | results implement `Serialize` |
+//! By default there are none.
 //!
-//! To check a program of your own, do without:
-//!
-//! ```toml
-//! strandline-check = { version = "0.1", default-features = false }
-//! ```
+//! | feature | what it adds |
+//! |---|---|
+//! | `store` | `store`: code over a Strandline `Database` is checked |
+//! | `serde` | results implement `Serialize` |
 //!
 //! ```
 //! use strandline_check::check;
@@ -40,16 +34,8 @@
 
 mod check;
 mod data_race;
-#[cfg(feature = "schemes")]
-pub mod device;
-#[cfg(feature = "schemes")]
-pub mod explore;
 mod finding;
 pub mod litmus;
-#[cfg(feature = "schemes")]
-pub mod machine;
-#[cfg(feature = "schemes")]
-pub mod persist_order;
 mod pmem;
 pub mod recorded;
 mod replay;

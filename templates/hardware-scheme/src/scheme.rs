@@ -297,9 +297,9 @@ impl HardwareScheme for Battery {
 mod tests {
     use std::time::Duration;
 
-    use strandline_check::explore::Workload;
-    use strandline_check::machine::{Bounds, Case, attempts, sample, subjects};
     use strandline_cli::Registry;
+    use strandline_scheme_check::explore::Workload;
+    use strandline_scheme_check::machine::{Bounds, Case, attempts, sample, subjects};
 
     use super::*;
 
@@ -307,7 +307,7 @@ mod tests {
         Bounds { histories, seed: 1, transactions, limit: Duration::from_secs(120) }
     }
 
-    fn all() -> Vec<strandline_check::machine::Subject> {
+    fn all() -> Vec<strandline_scheme_check::machine::Subject> {
         let all = subjects(Registry::default().with_hardware(&[&BATTERY]));
         all.into_iter().filter(|subject| subject.hardware.name == BATTERY.name).collect()
     }

@@ -225,7 +225,7 @@ impl Judge for ProcessJudge<'_, '_> {
         &SAMPLED
     }
 
-    fn turn_to(&mut self) {}
+    fn begin_run(&mut self) {}
 
     fn expected(&mut self, life: &Run, time: u32) -> Rc<Crashed> {
         Rc::new(self.expected_of(life, &life.trace, time))
@@ -263,7 +263,7 @@ impl Judge for ProcessJudge<'_, '_> {
         (self.0.name)(word)
     }
 
-    fn anew(&self) -> Self {
+    fn fresh(&self) -> Self {
         Self(self.0)
     }
 }

@@ -268,7 +268,7 @@ impl Program {
 
     fn states_to(processes: &Processes<'_>, run: &Run, depth: Depth) -> (Counts, Option<Box<Broken>>) {
         let mut explorer = Explorer::new(ProcessJudge(processes));
-        explorer.turn_to();
+        explorer.begin_run();
         let mut random = Rng::with_seed(1);
         for &point in &run.trace.points {
             let cut_short = explorer.counts.cut_short;
@@ -295,7 +295,7 @@ impl Program {
     /// The crash that `replay` tells of `run`.
     fn state(&self, processes: &Processes<'_>, run: &Run, replay: &Replay) -> (Counts, Option<Box<Broken>>) {
         let mut explorer = Explorer::new(ProcessJudge(processes));
-        explorer.turn_to();
+        explorer.begin_run();
         let time = replay.time.filter(|&time| time <= run.trace.time);
         let found = time.map(|time| explorer.replay(run, time, &replay.crashes));
         (explorer.counts, found.and_then(Result::err))

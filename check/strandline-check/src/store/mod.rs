@@ -451,7 +451,7 @@ fn earlier(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option
     let first = lost.iter().map(|lost| lost.word / 8).min()?;
     let time = tell::committed_at(&run.trace, first as usize)? - 1;
     let mut explorer = Explorer::new(OwnJudge(own));
-    explorer.turn_to();
+    explorer.begin_run();
     bridge.recoveries.borrow_mut().clear();
     let mut found = explorer.replay(run, time, &[(Vec::new(), 0)]).err()?;
     found.schedule.clone_from(&broken.schedule);

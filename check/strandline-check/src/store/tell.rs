@@ -46,7 +46,7 @@ pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) 
     if !broken.crashes.is_empty() {
         bridge.recoveries.borrow_mut().clear();
         let mut explorer = Explorer::new(OwnJudge(own));
-        explorer.turn_to();
+        explorer.begin_run();
         let _ = explorer.replay(run, broken.time, &broken.crashes);
         held = Some(bridge.holds());
         // Telling the violation has recovered again and again.

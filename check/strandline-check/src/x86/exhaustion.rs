@@ -24,9 +24,10 @@ pub struct Bounds {
     pub limit: Duration,
 }
 
-/// Explores all schedules of `threads` threads, again and again until no further lines turn out to be shared. `lives` runs the
-/// threads with these choices, telling states apart under this list of shared lines.
-pub(crate) fn exhaust<J: Judge>(
+/// Explores all schedules of `threads` threads within `bounds` until the given instant, again and again until no further lines turn out
+/// to be shared, and returns the first violation. `lives` runs the threads with these choices ([`Policy::Guided`](super::Policy::Guided)),
+/// telling states apart under this list of shared lines; `shared` is that list, which grows.
+pub fn exhaust<J: Judge>(
     explorer: &mut Explorer<J>,
     threads: usize,
     mut lives: impl FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<Broken>>,
@@ -135,7 +136,7 @@ impl<J: Judge, L: FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<
         waiting: &mut [Vec<Schedule>],
     ) -> Result<(), Box<Broken>> {
         let life = (self.lives)(&schedule.choices, self.shared)?;
-        self.explorer.turn_to();
+        self.explorer.begin_run();
         self.found_shared.extend(life.found_shared());
         let left = self.bounds.preemptions - used as u32;
         let mut until = u32::MAX;

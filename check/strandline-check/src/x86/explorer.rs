@@ -1,4 +1,8 @@
-//! Judging the crashes of a life, counting them, and telling a violation so that it can be understood.
+//! Explores the crashes of runs: a [`Judge`] recovers from each and judges the result; an [`Explorer`] chooses crashes, counts them and
+//! makes the violation that it finds small enough to be understood.
+//!
+//! [`Explorer::some_states`] samples the crashes of one run, [`exhaust`] explores all schedules of some threads and all their crashes. The
+//! runs come from an [`X86World`](super::X86World).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -9,6 +13,7 @@ use strandline_core::memory::{Step, World};
 
 use super::caught::Stopped;
 use super::crash::{CrashMemory, Decision, RecoveryCrash};
+pub use super::exhaustion::{Bounds, exhaust};
 use super::missing::{Missing, Trial, missing};
 use super::mix;
 use super::schedule::ChoicePoint;
@@ -17,19 +22,19 @@ use super::trace::Trace;
 use crate::Setting;
 
 /// A run that crashes are explored of.
-pub(crate) trait Lived {
-    /// What it left.
+pub trait Lived {
+    /// What it left behind.
     fn trace(&self) -> &Trace;
     /// When the threads began.
     fn began(&self) -> u32;
     /// Choice points of a guided run.
     fn choices(&self) -> &[ChoicePoint];
-    /// Lines that turned out to be shared (`state.rs`).
+    /// Lines that turned out to be shared between threads.
     fn found_shared(&self) -> &BTreeSet<u32>;
 }
 
-/// What recovers after a crash, and says whether the result is right: a scheme with its oracle, or a program of one's own.
-pub(crate) trait Judge {
+/// Recovers after a crash, and judges the result: a scheme with its oracle, or a program.
+pub trait Judge {
     /// Its runs.
     type Life: Lived;
     /// What is right after a crash at one point.
@@ -47,25 +52,25 @@ pub(crate) trait Judge {
     /// How much is sampled at one crash.
     fn tries(&self) -> &'static Tries;
 
-    /// Another run follows.
-    fn turn_to(&mut self);
+    /// The crashes of another run follow.
+    fn begin_run(&mut self);
 
     /// What is right after a crash of `life` at `time`.
     fn expected(&mut self, life: &Self::Life, time: u32) -> Rc<Self::Expected>;
 
-    /// The same for a changed history of `life`.
+    /// What is right after a crash at `time` of `trace`, a changed history of `life`.
     fn expected_of(&self, life: &Self::Life, trace: &Trace, time: u32) -> Self::Expected;
 
     /// A number for what is expected.
     fn fingerprint(expected: &Self::Expected) -> u64;
 
-    /// Recovery on `world`.
+    /// Runs recovery on `world`.
     ///
     /// # Errors
-    /// It fails, or panics.
+    /// Recovery fails, or panics.
     fn recover(&self, world: &Rc<dyn World>) -> Result<(), String>;
 
-    /// Whether what recovery has left is right.
+    /// Checks what recovery has left in the memory, which is given as itself and as a world.
     ///
     /// # Errors
     /// What is wrong.
@@ -79,8 +84,8 @@ pub(crate) trait Judge {
     /// What a word of the pool is.
     fn describe(&self, word: u32) -> String;
 
-    /// A judge that has judged nothing, for histories that are changed to find out what is missing.
-    fn anew(&self) -> Self;
+    /// A judge of the same runs that has judged nothing yet, for histories that are changed to find out what is missing.
+    fn fresh(&self) -> Self;
 }
 
 /// What was explored.
@@ -142,24 +147,31 @@ pub struct Violation {
 
 /// A violation, and the crash that shows it.
 #[derive(Default)]
-pub(crate) struct Broken {
+pub struct Broken {
     /// As it is told.
     pub violation: Violation,
     /// When power failed first.
-    pub time: u32,
+    pub(crate) time: u32,
     /// What each power failure left: of the last one, only what must be lost; and after how many operations of recovery the
     /// next one came.
-    pub crashes: Vec<(Vec<Decision>, usize)>,
+    pub(crate) crashes: Vec<(Vec<Decision>, usize)>,
     /// What is missing, if that was looked for and found.
-    pub missing: Option<Missing>,
+    pub(crate) missing: Option<Missing>,
     /// The choices of its schedule, where runs are guided or can be.
-    pub schedule: Vec<(u32, usize)>,
+    pub(crate) schedule: Vec<(u32, usize)>,
     /// Why the run ended before its end, if that is what is wrong.
-    pub stopped: Option<Stopped>,
+    pub(crate) stopped: Option<Stopped>,
     /// Whether it is recovery that fails.
-    pub recovery_stopped: bool,
+    pub(crate) recovery_stopped: bool,
     /// What the last recovery did, an operation a line.
-    pub recovery: Vec<String>,
+    pub(crate) recovery: Vec<String>,
+}
+
+/// A violation that no crash is needed for: the run itself fails.
+impl From<Box<Violation>> for Box<Broken> {
+    fn from(violation: Box<Violation>) -> Self {
+        Box::new(Broken { violation: *violation, ..Broken::default() })
+    }
 }
 
 impl From<Box<Broken>> for Box<Violation> {
@@ -169,7 +181,8 @@ impl From<Box<Broken>> for Box<Violation> {
 }
 
 /// Explores crashes of runs of one judge.
-pub(crate) struct Explorer<J: Judge> {
+pub struct Explorer<J: Judge> {
+    /// What judges the crashes.
     pub judge: J,
     /// The memory after the first power failure, after one in its recovery, and so on.
     memories: Vec<(Rc<CrashMemory>, Rc<dyn World>)>,
@@ -188,10 +201,10 @@ pub(crate) struct Explorer<J: Judge> {
 }
 
 /// How much is sampled at one crash.
-pub(crate) struct Tries {
+pub struct Tries {
     /// Runs that begin with the oldest values, depth first.
     pub first: usize,
-    /// Runs at random behind these, until [`REPEATED_RUNS`] of them have been there before.
+    /// Runs at random after these, until a few of them have repeated earlier ones.
     pub random: usize,
     /// Where power fails again: recoveries in which it does.
     pub recoveries: usize,
@@ -199,7 +212,8 @@ pub(crate) struct Tries {
     pub repaired: usize,
 }
 
-pub(crate) const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2, repaired: 4000 };
+/// The numbers of tries that suit most judges.
+pub const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2, repaired: 4000 };
 const REPEATED_RUNS: usize = 4;
 /// Runs at a crash in which something is torn.
 const TORN_RUNS: usize = 12;
@@ -243,9 +257,9 @@ impl<J: Judge> Explorer<J> {
         self.recovery_crashes = RECOVERY_CRASHES_GUESS;
     }
 
-    /// Turns to another life.
-    pub fn turn_to(&mut self) {
-        self.judge.turn_to();
+    /// Begins with another run: the crashes that follow are of that one.
+    pub fn begin_run(&mut self) {
+        self.judge.begin_run();
         self.fresh = true;
         self.counts.histories += 1;
     }
@@ -289,7 +303,7 @@ impl<J: Judge> Explorer<J> {
     ///
     /// # Errors
     /// A violation.
-    pub fn all_states(&mut self, life: &J::Life, time: u32, depth: Depth) -> Result<(), Box<Broken>> {
+    pub(crate) fn all_states(&mut self, life: &J::Life, time: u32, depth: Depth) -> Result<(), Box<Broken>> {
         let expected = self.judge.expected(life, time);
         let memory = self.crash(life.trace(), time);
         if !self.is_new(memory.fingerprint(), &expected, depth.recovery_crashes) {
@@ -416,7 +430,7 @@ impl<J: Judge> Explorer<J> {
     ///
     /// # Errors
     /// A violation.
-    pub fn replay(
+    pub(crate) fn replay(
         &mut self,
         life: &J::Life,
         time: u32,
@@ -557,7 +571,7 @@ impl<J: Judge> Explorer<J> {
         let mut lost = Vec::new();
         let recovered = self.recovery_story(level);
         let mut told = story::lost(&memory.decisions(), |word| self.judge.describe(word));
-        let mut trial = Trying { explorer: Explorer::new(self.judge.anew()), life };
+        let mut trial = Trying { explorer: Explorer::new(self.judge.fresh()), life };
         let missing = if level == 0 { missing(life.trace(), time, &lost_words, &mut trial) } else { None };
         let advice = if level == 0 {
             story::missing(life.trace(), missing.as_ref(), |word| self.judge.describe(word))

@@ -176,7 +176,7 @@ impl Judge for OwnJudge<'_, '_> {
         &TRIES
     }
 
-    fn turn_to(&mut self) {}
+    fn begin_run(&mut self) {}
 
     fn expected(&mut self, life: &Run, time: u32) -> Rc<Crashed> {
         Rc::new(self.expected_of(life, &life.trace, time))
@@ -215,7 +215,7 @@ impl Judge for OwnJudge<'_, '_> {
         (self.0.name)(word)
     }
 
-    fn anew(&self) -> Self {
+    fn fresh(&self) -> Self {
         Self(self.0)
     }
 }
@@ -297,7 +297,7 @@ fn crashes_of(
 ) -> Result<(), Box<Broken>> {
     let run = own.live(how)?;
     each(&run);
-    explorer.turn_to();
+    explorer.begin_run();
     let depth = Depth { states: reach.states, recovery_crashes: reach.recovery_crashes, until };
     for &point in &run.trace.points {
         explorer.all_states(&run, point, depth).map_err(|mut broken| {
@@ -332,7 +332,7 @@ pub(crate) fn replay(own: &Own<'_>, replay: &Replay, mut each: impl FnMut(&Run))
         Ok(run) => {
             each(&run);
             let mut explorer = Explorer::new(OwnJudge(own));
-            explorer.turn_to();
+            explorer.begin_run();
             let time = replay.time.filter(|&time| time <= run.trace.time);
             let found = time.map(|time| explorer.replay(&run, time, &replay.crashes));
             counts = explorer.counts;

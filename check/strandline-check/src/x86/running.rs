@@ -1,5 +1,5 @@
-//! What the oracle keeps of a thread's running transaction, in every world: a world tells loads, stores and events, and
-//! the trace gets transactions with what they read and wrote.
+//! A thread's running transaction, in every world: the world reports loads, stores and events, and the trace gets
+//! transactions with what they read and wrote.
 
 use std::collections::HashMap;
 
@@ -7,9 +7,9 @@ use strandline_core::memory::Event;
 
 use super::trace::{Reader, Trace};
 
-/// A thread's running transaction.
+/// A thread's running transaction: turns the loads, stores and events that a world reports into the transactions of its [`Trace`].
 #[derive(Default)]
-pub(crate) struct RunningTransaction {
+pub struct RunningTransaction {
     /// What it has read before it was in the trace: words, and the times of the stores that were read.
     reads: Vec<(u32, u32)>,
     /// The transaction in commit, or the one that is storing in place: an index into the trace's.
@@ -26,7 +26,7 @@ impl RunningTransaction {
         self.update.is_none()
     }
 
-    /// It loads a word of transactions, and sees the store made at `saw`.
+    /// The transaction loads word `word`, which belongs to transactions, and sees the store made at `saw` (0: what was there before).
     pub fn loads(&mut self, trace: &mut Trace, word: u32, saw: u32) {
         match self.update {
             None => self.reads.push((word, saw)),
@@ -37,7 +37,7 @@ impl RunningTransaction {
         }
     }
 
-    /// Its thread has stored to a word of transactions at `time`, where the newest store was the one at `before`.
+    /// Its thread has stored to a word of transactions at `time`; the newest store to the word was the one at `before` (0: none).
     pub fn stores(
         &mut self,
         trace: &mut Trace,
@@ -58,7 +58,7 @@ impl RunningTransaction {
         }
     }
 
-    /// An event of `thread` at the present time; `newest` says when the newest store to a word was made.
+    /// Takes an event of `thread` at the present time; `newest` returns when the newest store to a word was made, 0 if there is none.
     pub fn event(&mut self, trace: &mut Trace, thread: u32, event: Event, newest: impl Fn(u32) -> u32) {
         let time = trace.time;
         match event {

@@ -9,8 +9,7 @@ use super::trace::{Mark, Store, Trace};
 /// Lines of a history that are told.
 const LONGEST: usize = 60;
 
-/// The history from `began` up to `time`, its last part: stores to the pool, write-backs, fences and events. `describe`
-/// names a word of the pool.
+/// See [`Trace::story`].
 pub(crate) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
     let mut lines: Vec<(u32, String)> = Vec::new();
     for line in &trace.lines {

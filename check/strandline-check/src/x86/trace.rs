@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use strandline_core::memory::{Event, Operation};
 
 use super::site::{Site, Source};
+use super::story;
 
 /// A store to a word of the pool.
 #[derive(Clone, Copy, Debug)]
@@ -159,7 +160,7 @@ pub struct Trace {
 
 impl Trace {
     /// A trace that begins with `initial`.
-    pub(crate) fn new(initial: Vec<u64>) -> Self {
+    pub fn new(initial: Vec<u64>) -> Self {
         let lines = initial.len().div_ceil(8);
         Self { initial, line_index: vec![0; lines], ..Self::default() }
     }
@@ -182,14 +183,14 @@ impl Trace {
         }
     }
 
-    /// Time goes on.
-    pub(crate) fn tick(&mut self) -> u32 {
+    /// Advances the time by one, and returns it.
+    pub fn tick(&mut self) -> u32 {
         self.time += 1;
         self.time
     }
 
     /// Adds `store` at a time of its own, which is returned; with `every`, as a crash point.
-    pub(crate) fn store(&mut self, store: Store, every: bool) -> u32 {
+    pub fn store(&mut self, store: Store, every: bool) -> u32 {
         let time = self.tick();
         self.line_mut(store.word / 8).stores.push(Store { time, ..store });
         if every {
@@ -198,8 +199,8 @@ impl Trace {
         time
     }
 
-    /// Makes the present a crash point; what happens next makes fewer states possible, or more right.
-    pub(crate) fn point(&mut self) {
+    /// Makes the present a crash point: the next operation makes fewer states possible, or more of them right.
+    pub fn point(&mut self) {
         if self.points.last() != Some(&self.time) {
             self.points.push(self.time);
         }
@@ -238,7 +239,8 @@ impl Trace {
         }
     }
 
-    pub(crate) fn mark(&mut self, thread: u32, operation: Operation) {
+    /// Keeps an operation of `thread` at the present time, for reports.
+    pub fn mark(&mut self, thread: u32, operation: Operation) {
         self.mark_site(thread, operation, None, None);
     }
 
@@ -266,6 +268,12 @@ impl Trace {
             .collect()
     }
 
+    /// The history after `began` up to `time`, an operation a line, at most its last 60: stores to the pool, write-backs, fences and events.
+    /// `describe` names a word of the pool.
+    pub fn story(&self, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
+        story::history(self, began, time, describe)
+    }
+
     /// The transaction that made the home store at `time`.
     pub fn writer(&self, time: u32) -> Option<usize> {
         let at = self.home.binary_search_by_key(&time, |&(when, _)| when).ok()?;
@@ -286,7 +294,7 @@ impl Trace {
     }
 
     /// Ends the trace: the end is a crash point too, and the last values of each transaction are kept.
-    pub(crate) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.point();
         let mut order: Vec<usize> = (0..self.updates.len()).collect();
         order.sort_by_key(|&index| self.updates[index].entered);

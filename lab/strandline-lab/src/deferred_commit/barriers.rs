@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use strandline_check::persist_order::{Sampling, schemes};
+use strandline_scheme_check::persist_order::{Sampling, schemes};
 
 use crate::error::Error;
 use crate::finding::Order;

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use strandline_check::device::{
+use strandline_core::memory::Step;
+use strandline_scheme_check::device::{
     Bounds, Case, Counts, Outcome as Explored, SCHEMES, Sampling, Size, exhaust, sample,
 };
-use strandline_check::explore::Workload;
-use strandline_core::memory::Step;
+use strandline_scheme_check::explore::Workload;
 use strandline_sim::Registry;
 
 use super::Finished;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use strandline_check::explore::{Counts, Outcome as Explored, Workload};
 use strandline_check::is_stopped;
-use strandline_check::machine::{
+use strandline_core::Error;
+use strandline_scheme_check::explore::{Counts, Outcome as Explored, Workload};
+use strandline_scheme_check::machine::{
     Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects, without_mutant,
 };
-use strandline_core::Error;
 use strandline_sim::Registry;
 
 use super::Finished;
@@ -34,7 +34,7 @@ struct Row {
 }
 
 impl Row {
-    fn violation(&self) -> Option<&strandline_check::explore::Violation> {
+    fn violation(&self) -> Option<&strandline_scheme_check::explore::Violation> {
         self.explored.as_ref().ok().and_then(|explored| explored.violation.as_ref())
     }
 

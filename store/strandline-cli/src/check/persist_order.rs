@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use strandline_check::persist_order::{OrderedScheme, Outcome as Explored, Sampling, schemes_of};
 use strandline_core::scheme::Barrier;
+use strandline_scheme_check::persist_order::{OrderedScheme, Outcome as Explored, Sampling, schemes_of};
 use strandline_sim::Registry;
 
 use super::Finished;

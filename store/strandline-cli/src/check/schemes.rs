@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use serde_json::json;
-use strandline_check::explore::{
+use strandline_check::{Setting, is_stopped};
+use strandline_scheme_check::explore::{
     Bounds, Case, CheckedScheme, Counts, Outcome as Explored, Sampling, Violation, Workload, exhaust,
     exhaust_histories, sample, schemes_of,
 };
-use strandline_check::{Setting, is_stopped};
 use strandline_sim::Registry;
 
 use super::Finished;

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use strandline_core::memory::{Operation, Space, Step, World};
 use strandline_persistency::{NodeSet, PersistGraph};
 
-use crate::x86::Recovered;
+use strandline_check::x86::Recovered;
 
 /// After so many pauses recovery is taken to run for ever.
 const PATIENCE: u64 = 1_000_000;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use strandline_core::memory::recorder::Recorded;
 use strandline_core::memory::{Event, Operation, Space};
 
-use crate::x86::trace::{Reader, Store, Trace, Update};
+use strandline_check::x86::{Reader, Store, Trace, Update};
 
 /// A transaction that has not entered commit.
 #[derive(Default)]

@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use super::HANG;
 use strandline_check::Setting;
-use strandline_check::explore::{Case, Sampling, Workload, sample, schemes};
 use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, PoolState, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
 use strandline_core::scheme::recover;
 use strandline_core::{Concurrency, Runner, Transaction};
+use strandline_scheme_check::explore::{Case, Sampling, Workload, sample, schemes};
 use strandline_schemes::{UndoLog, recover_undo};
 
 const GEOMETRY: Geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };

@@ -2,11 +2,11 @@
 
 use super::{HANG, campaigns};
 use strandline_check::Setting;
-use strandline_check::explore::{
-    Bounds, Case, CheckedScheme, Outcome, Sampling, Workload, exhaust, sample, schemes,
-};
 use strandline_check::x86::{Options, check};
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
+use strandline_scheme_check::explore::{
+    Bounds, Case, CheckedScheme, Outcome, Sampling, Workload, exhaust, sample, schemes,
+};
 
 /// What applications get, on their own path.
 fn product() -> CheckedScheme {

@@ -14,7 +14,7 @@ use strandline_persistency::{Model, PersistGraph, events};
 use super::history;
 use super::survivors::Survivors;
 use crate::explore::oracle::{Expectation, Home};
-use crate::x86::panic_text;
+use strandline_check::x86::panic_text;
 
 /// What is explored: a program of transactions that store in place, and its recovery.
 pub struct Program<'a> {
@@ -118,7 +118,7 @@ pub fn explore(program: &Program<'_>, sampling: Sampling, mut progress: impl FnM
             break;
         }
         progress(&outcome.counts);
-        if started.elapsed() > sampling.limit || crate::is_stopped() {
+        if started.elapsed() > sampling.limit || strandline_check::is_stopped() {
             break;
         }
     }

@@ -3,11 +3,11 @@
 use super::HANG;
 use std::collections::BTreeSet;
 
-use strandline_check::explore::Workload;
-use strandline_check::machine::{
+use strandline_core::memory::Step;
+use strandline_scheme_check::explore::Workload;
+use strandline_scheme_check::machine::{
     Bounds, Case, Omitted, Subject, attempts, exhaust, sample, subjects, without_mutant,
 };
-use strandline_core::memory::Step;
 use strandline_sim::Registry;
 use strandline_sim::scheme::{BETWEEN_LIVES, Mutant, SCHEMES};
 

@@ -2,13 +2,13 @@
 
 use super::HANG;
 use strandline_check::Setting;
-use strandline_check::explore::{Case, CheckedScheme, Sampling, Workload, sample};
 use strandline_core::memory::Step;
+use strandline_scheme_check::explore::{Case, CheckedScheme, Sampling, Workload, sample};
 
 /// The schemes whose names fit.
 pub fn schemes(fits: impl Fn(&str) -> bool) -> Vec<CheckedScheme> {
     let schemes: Vec<_> =
-        strandline_check::explore::schemes().into_iter().filter(|scheme| fits(scheme.name)).collect();
+        strandline_scheme_check::explore::schemes().into_iter().filter(|scheme| fits(scheme.name)).collect();
     assert!(!schemes.is_empty());
     schemes
 }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::HANG;
-use strandline_check::device;
-use strandline_check::explore::{Case, Sampling, Workload, sample, schemes_of};
-use strandline_check::{Setting, machine, persist_order};
+use strandline_check::Setting;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::scheme::{Mode, SchemeDescriptor};
 use strandline_core::transaction::{AnyRunner, Concurrency, Transaction};
 use strandline_core::{Abort, Result};
+use strandline_scheme_check::device;
+use strandline_scheme_check::explore::{Case, Sampling, Workload, sample, schemes_of};
+use strandline_scheme_check::{machine, persist_order};
 use strandline_schemes::SCT_EPOCH;
 use strandline_sim::Registry;
 use strandline_structures::model::{Choices, Contents, Invariant, Operation, Outcome, Structure, Words};

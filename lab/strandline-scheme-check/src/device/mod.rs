@@ -26,7 +26,7 @@ use strandline_core::Concurrency;
 use strandline_core::memory::Step;
 
 use crate::explore::Workload;
-use crate::x86::panic_text;
+use strandline_check::x86::panic_text;
 
 pub use exhaustive::{Bounds, exhaust};
 pub use faulty_device::{Fault, FaultyDevice};

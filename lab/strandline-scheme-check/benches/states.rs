@@ -1,10 +1,10 @@
-//! Crash states judged in a second of processor time, for sps under BPPM: `cargo bench -p strandline-check`, or one of the four:
+//! Crash states judged in a second of processor time, for sps under BPPM: `cargo bench -p strandline-scheme-check`, or one of the four:
 //! `-- "word, sampled"`. Fails below 100,000.
 
 use std::time::Duration;
 
 use strandline_check::Setting;
-use strandline_check::explore::{Bounds, Case, Outcome, Sampling, Workload, exhaust, sample, schemes};
+use strandline_scheme_check::explore::{Bounds, Case, Outcome, Sampling, Workload, exhaust, sample, schemes};
 
 fn main() -> Result<(), String> {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();

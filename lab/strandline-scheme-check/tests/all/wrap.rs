@@ -2,8 +2,8 @@
 
 use super::campaigns;
 use strandline_check::Setting;
-use strandline_check::explore::CheckedScheme;
 use strandline_core::memory::Step;
+use strandline_scheme_check::explore::CheckedScheme;
 
 fn schemes() -> Vec<CheckedScheme> {
     campaigns::schemes(|name| name.starts_with("wrap") || name.starts_with("undo-log"))

@@ -20,10 +20,10 @@ use crate::explore::life::{Ground, contents, effects};
 use crate::explore::oracle::{Expectation, Home, Survival};
 use crate::explore::workload::{Effect, apply};
 use crate::explore::{Counts, Violation};
-use crate::x86::Recovered;
-use crate::x86::mix;
-use crate::x86::trace::Trace;
-use crate::x86::{panic_text, story};
+use strandline_check::x86::Recovered;
+use strandline_check::x86::Trace;
+use strandline_check::x86::mix;
+use strandline_check::x86::panic_text;
 
 /// A pool's words after recovery.
 struct Image<'a> {
@@ -170,7 +170,8 @@ impl<'a> Judge<'a> {
                 return Err(self.violation(&trace, time, &image, what));
             }
             if self.counts.points.is_multiple_of(256)
-                && (crate::is_stopped() || self.until.get().is_some_and(|until| Instant::now() > until))
+                && (strandline_check::is_stopped()
+                    || self.until.get().is_some_and(|until| Instant::now() > until))
             {
                 self.counts.cut_short += 1;
                 break;
@@ -295,7 +296,7 @@ impl<'a> Judge<'a> {
 
     fn violation(&self, trace: &Trace, time: u32, image: &[u64], what: String) -> Box<Violation> {
         let name = |word: u32| format!("{:#x}", 8 * u64::from(word));
-        let history = story::history(trace, 0, time, name);
+        let history = trace.story(0, time, name);
         let mut newest: std::collections::BTreeMap<u32, (u32, u64)> = Default::default();
         for store in trace.lines.iter().flat_map(|line| &line.stores).filter(|store| store.time <= time) {
             let slot = newest.entry(store.word).or_default();

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::workload::Effect;
-use crate::x86::trace::{Trace, Update};
-use crate::x86::{Recovered, mix};
+use strandline_check::x86::{Recovered, mix};
+use strandline_check::x86::{Trace, Update};
 
 /// The words that a run's transactions and recovery wrote, and what all others hold.
 pub struct Home {

@@ -11,12 +11,11 @@ use strandline_core::Result;
 use super::judge::SchemeJudge;
 use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, between_lives, in_recovery, style};
 use super::workload::Plan;
-use crate::Setting;
-use crate::x86::exhaustion;
-pub use crate::x86::exhaustion::Bounds;
-use crate::x86::explorer::{Broken, Counts, Explorer, Violation};
-use crate::x86::panic_text;
-use crate::x86::schedule::Policy;
+use strandline_check::Setting;
+use strandline_check::x86::Policy;
+pub use strandline_check::x86::explorer::Bounds;
+use strandline_check::x86::explorer::{self, Counts, Explorer, Violation};
+use strandline_check::x86::panic_text;
 
 /// What an exploration found.
 #[derive(Clone, Debug)]
@@ -105,7 +104,7 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
             break;
         }
         progress(&outcome.counts);
-        if started.elapsed() > sampling.limit || crate::is_stopped() {
+        if started.elapsed() > sampling.limit || strandline_check::is_stopped() {
             break;
         }
     }
@@ -151,7 +150,7 @@ fn short_lives(
             random: random.fork(),
         };
         let lived = live(ground, recipe)?;
-        explorer.turn_to();
+        explorer.begin_run();
         let points = &lived.trace.points;
         let mut next = None;
         for pick in 1..=SHORT_POINTS {
@@ -202,7 +201,7 @@ fn sample_one(
             random: random.fork(),
         };
         let lived = live(ground, recipe)?;
-        explorer.turn_to();
+        explorer.begin_run();
         image = Vec::new();
         // Most points are just before a completion; the more interesting ones follow a step left out.
         let picks = if ground.case.setting == Setting::FlushOnFail { 8 * POINTS } else { POINTS };
@@ -288,7 +287,7 @@ pub fn exhaust_histories(
         let until = started + bounds.limit;
         violation =
             exhaust_script(&ground, &mut explorer, plans, (bounds, until), &mut shared, &mut progress);
-        if violation.is_some() || crate::is_stopped() || Instant::now() > until {
+        if violation.is_some() || strandline_check::is_stopped() || Instant::now() > until {
             break;
         }
     }
@@ -326,8 +325,7 @@ fn exhaust_script(
             delays: false,
             random: Rng::with_seed(1),
         };
-        live(ground, recipe)
-            .map_err(|violation| Box::new(Broken { violation: *violation, ..Broken::default() }))
+        live(ground, recipe).map_err(Into::into)
     };
-    exhaustion::exhaust(explorer, ground.case.threads, lives, limits, shared, progress).map(Into::into)
+    explorer::exhaust(explorer, ground.case.threads, lives, limits, shared, progress).map(Into::into)
 }

@@ -13,12 +13,12 @@ use strandline_structures::model::Contents;
 use super::life::{Ground, Life, contents, in_recovery};
 use super::oracle::Expectation;
 use super::workload::apply;
-use crate::Setting;
-use crate::x86::crash::CrashMemory;
-use crate::x86::explorer::{Judge, Lived, TRIES, Tries};
-use crate::x86::schedule::ChoicePoint;
-use crate::x86::trace::Trace;
-use crate::x86::{mix, panic_text};
+use strandline_check::Setting;
+use strandline_check::x86::ChoicePoint;
+use strandline_check::x86::CrashMemory;
+use strandline_check::x86::Trace;
+use strandline_check::x86::explorer::{Judge, Lived, TRIES, Tries};
+use strandline_check::x86::{mix, panic_text};
 
 /// What recovery leaves out shows where power fails in it.
 const RECOVERY_TRIES: Tries = Tries { first: 16, random: 16, recoveries: 9, repaired: 4000 };
@@ -120,7 +120,7 @@ impl Judge for SchemeJudge<'_> {
         if self.ground.case.omitted.is_some_and(in_recovery) { &RECOVERY_TRIES } else { &TRIES }
     }
 
-    fn turn_to(&mut self) {
+    fn begin_run(&mut self) {
         if self.checked.len() > 1 << 16 {
             self.checked.clear();
         }
@@ -202,7 +202,7 @@ impl Judge for SchemeJudge<'_> {
         format!("home {at:#x}")
     }
 
-    fn anew(&self) -> Self {
+    fn fresh(&self) -> Self {
         Self::new(self.ground)
     }
 }

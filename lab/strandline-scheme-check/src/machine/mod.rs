@@ -31,12 +31,12 @@ use strandline_sim::numbers::{Cycle, LineNumber};
 use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Exhausted, Mutant, Setup};
 use strandline_sim::{Contents, Description, Machine, Note, Noted, Registry};
 
-use crate::Setting;
 use crate::explore::campaign::cpu_seconds;
 use crate::explore::life::{Cast, Ground, Script};
 use crate::explore::workload::Effect;
 use crate::explore::{CheckedScheme, Counts, Outcome, Plan, Violation, Workload, schemes_of};
-use crate::x86::panic_text;
+use strandline_check::Setting;
+use strandline_check::x86::panic_text;
 
 use judge::Judge;
 pub use mutants::{SHAPES, Shape, attempts};
@@ -382,7 +382,7 @@ pub fn sample(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> 
             break;
         }
         progress(&judge.counts);
-        if started.elapsed() > bounds.limit || crate::is_stopped() {
+        if started.elapsed() > bounds.limit || strandline_check::is_stopped() {
             break;
         }
     }
@@ -531,7 +531,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
                         random,
                     )?;
                     progress(&judge.counts);
-                    if started.elapsed() > bounds.limit || crate::is_stopped() {
+                    if started.elapsed() > bounds.limit || strandline_check::is_stopped() {
                         return Ok(false);
                     }
                 }

@@ -17,10 +17,10 @@ use super::oracle::{Home, MOST_IN_COMMIT};
 use super::scheme::CheckedScheme;
 use super::worker::AnyWorker;
 use super::workload::{Effect, Plan, Workload};
-use crate::Setting;
-use crate::x86::schedule::{ChoicePoint, Policy};
-use crate::x86::trace::Trace;
-use crate::x86::world::X86World;
+use strandline_check::Setting;
+use strandline_check::x86::Trace;
+use strandline_check::x86::X86World;
+use strandline_check::x86::{ChoicePoint, Policy};
 
 /// What to check: a scheme, a workload, a setting, threads and a mutant.
 #[derive(Clone, Copy)]

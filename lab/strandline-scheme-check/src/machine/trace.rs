@@ -6,8 +6,8 @@ use std::ops::Range;
 use strandline_core::memory::Operation;
 use strandline_sim::{Note, Noted};
 
-use crate::x86::running::RunningTransaction;
-use crate::x86::trace::{Store, Trace};
+use strandline_check::x86::RunningTransaction;
+use strandline_check::x86::{Store, Trace};
 
 /// What `notes` tell of a pool that began as `image`; transactions write the words in `data`. Time is the number of
 /// notes.

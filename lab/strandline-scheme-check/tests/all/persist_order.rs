@@ -1,9 +1,9 @@
 //! The persist-order world on a few words: an undo entry, a word of data, a mark.
 
 use super::HANG;
-use strandline_check::persist_order::{Outcome, Program, Sampling, explore, schemes};
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_persistency::Model;
+use strandline_scheme_check::persist_order::{Outcome, Program, Sampling, explore, schemes};
 
 const LOCK: VolatileAddress = VolatileAddress::new(0);
 /// The lock's stamp, protected by it.

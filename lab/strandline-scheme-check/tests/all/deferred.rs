@@ -2,8 +2,8 @@
 
 use super::{HANG, campaigns};
 use strandline_check::Setting;
-use strandline_check::explore::{Bounds, Case, CheckedScheme, Workload, exhaust};
 use strandline_core::memory::Step;
+use strandline_scheme_check::explore::{Bounds, Case, CheckedScheme, Workload, exhaust};
 
 fn schemes() -> Vec<CheckedScheme> {
     campaigns::schemes(|name| name.ends_with("-eager-sync"))
