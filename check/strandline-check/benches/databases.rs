@@ -1,4 +1,4 @@
-//! How fast code over databases is checked: `cargo bench -p strandline-check --no-default-features --features store --bench
+//! How fast code over databases is checked: `cargo bench -p strandline-check --bench
 //! databases`. Each program is explored again and again for some seconds.
 
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! A list that only grows, in persistent memory: an element is stored first, then the length that makes it
 //! count. Between the two a fence is needed, and it is easily forgotten.
 //!
-//! `cargo run --release -p strandline-check --no-default-features --example append_only_list`
+//! `cargo run --release -p strandline-check --example append_only_list`
 
 use strandline_check::{Check, Pmem, check};
 

@@ -2,8 +2,8 @@
 //! `docs/published-bugs.md`; as a test it compares.
 //!
 //! ```text
-//! cargo run --release -p strandline-check --no-default-features --example planted_bugs
-//! cargo test -p strandline-check --no-default-features --example planted_bugs
+//! cargo run --release -p strandline-check --example planted_bugs
+//! cargo test -p strandline-check --example planted_bugs
 //! ```
 
 use strandline_check::{Check, Outcome, Pmem, check};

@@ -2,8 +2,8 @@
 //! with what repairs it. Prints the table of `docs/published-bugs.md`, where the sources are; as a test it compares.
 //!
 //! ```text
-//! cargo run --release -p strandline-check --no-default-features --example published_bugs
-//! cargo test -p strandline-check --no-default-features --example published_bugs
+//! cargo run --release -p strandline-check --example published_bugs
+//! cargo test -p strandline-check --example published_bugs
 //! ```
 
 mod btree_map;

@@ -520,7 +520,7 @@ fn every_mutant_is_found_broken() {
         (atom(Design::Source), "atom-opt"),
         ([Subject::Redo(600), Subject::Redo(64)], "atom-redo"),
     ] {
-        // The others take a second life (`strandline-check/tests/machine.rs`, `atom/recovery.rs`).
+        // The others take a second life (`strandline-scheme-check/tests/all/machine.rs`, `atom/recovery.rs`).
         let alone = |mutant: &&Mutant| !BETWEEN_LIVES.contains(&mutant.name);
         for mutant in scheme::find(entry).unwrap().mutants.iter().filter(alone) {
             // Its window is a few cycles of an update.

@@ -277,7 +277,7 @@ fn loc_kiln_survives() {
 fn every_rule_is_needed_in_every_system() {
     let mut missed = Vec::new();
     for entry in LOGS.into_iter().chain(["kiln", "loc-kiln"]).map(find) {
-        // The others take a second life (`strandline-check/tests/machine.rs`).
+        // The others take a second life (`strandline-scheme-check/tests/all/machine.rs`).
         let alone = |mutant: &&Mutant| !BETWEEN_LIVES.contains(&mutant.name);
         for mutant in entry.mutants.iter().filter(alone) {
             if violations(entry, None, Some(mutant.name), 0..100).is_ok() {

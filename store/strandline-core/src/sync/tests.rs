@@ -1,5 +1,5 @@
 //! The protocol on real files, with operating-system threads. What becomes of it when devices fail and power is
-//! lost is tested by `strandline-check`, in its device world.
+//! lost is tested by `strandline-scheme-check`, in its device world.
 
 use std::fs::{File, OpenOptions};
 use std::sync::Arc;

@@ -1,0 +1,140 @@
+//! Crates depend in one direction: `lab/` uses `check/` and `store/`, `check/` uses `store/`, and no dependency goes back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use toml::{Table, Value};
+
+/// The folders of crates, each of which uses only itself and those before it.
+const ORDER: [&str; 3] = ["store", "check", "lab"];
+
+/// The tables of a manifest that name dependencies.
+const KINDS: [&str; 3] = ["dependencies", "build-dependencies", "dev-dependencies"];
+
+/// Dependencies that go back all the same: the crate, the kind, what it depends on, and why.
+const EXCEPTIONS: [(&str, &str, &[&str], &str); 3] = [
+    (
+        "strandline",
+        "dev-dependencies",
+        &["strandline-schemes", "strandline-structures"],
+        "its tests open pools of other schemes, and compare its collections with the structures on words",
+    ),
+    (
+        "strandline-cli",
+        "dependencies",
+        &[
+            "strandline-check",
+            "strandline-lab",
+            "strandline-scheme-check",
+            "strandline-schemes",
+            "strandline-sim",
+            "strandline-structures",
+            "strandline-workloads",
+        ],
+        "the command is one program for all three folders; it is not split yet",
+    ),
+    (
+        "strandline-py",
+        "dependencies",
+        &["strandline-check", "strandline-lab"],
+        "Python calls the command and the laboratory's sweeps, and stops explorations when it is interrupted",
+    ),
+];
+
+/// A dependency on a crate of a later folder: the crate, the kind, and what it depends on.
+type Back = (String, String, String);
+
+/// The packages that `manifest` depends on, each with the kind of dependency. Those of `[target.…]` are included.
+fn dependencies(manifest: &Table) -> Vec<(&'static str, String)> {
+    let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
+    let places: Vec<&Table> = targets.filter_map(Value::as_table).chain([manifest]).collect();
+    let named = |kind: &'static str| {
+        let tables = places.iter().filter_map(move |place| place.get(kind)?.as_table());
+        tables.flatten().map(move |(name, dependency)| {
+            // A dependency may be renamed.
+            let package = dependency.get("package").and_then(Value::as_str).unwrap_or(name);
+            (kind, package.to_owned())
+        })
+    };
+    KINDS.into_iter().flat_map(named).collect()
+}
+
+/// The manifests in `root`'s folders: of each package its folder's place in [`ORDER`], and its manifest.
+fn manifests(root: &Path) -> BTreeMap<String, (usize, Table)> {
+    let mut manifests = BTreeMap::new();
+    for (place, folder) in ORDER.into_iter().enumerate() {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path().join("Cargo.toml");
+            if !path.exists() {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let manifest: Table = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let name = manifest["package"]["name"].as_str().unwrap().to_owned();
+            manifests.insert(name, (place, manifest));
+        }
+    }
+    manifests
+}
+
+/// The dependencies on crates of later folders.
+fn dependencies_back(manifests: &BTreeMap<String, (usize, Table)>) -> BTreeSet<Back> {
+    let mut back = BTreeSet::new();
+    for (name, (place, manifest)) in manifests {
+        for (kind, dependency) in dependencies(manifest) {
+            if manifests.get(&dependency).is_some_and(|(other, _)| other > place) {
+                back.insert((name.clone(), kind.to_owned(), dependency));
+            }
+        }
+    }
+    back
+}
+
+#[test]
+fn no_dependency_goes_back() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let manifests = manifests(&root);
+    for (place, folder) in ORDER.into_iter().enumerate() {
+        assert!(manifests.values().any(|(other, _)| *other == place), "{folder}/ has no crates");
+    }
+    let found = dependencies_back(&manifests);
+    let row = |name: &str, kind: &str, dependency: &str| (name.into(), kind.into(), dependency.into());
+    let allowed: BTreeSet<Back> = EXCEPTIONS
+        .into_iter()
+        .flat_map(|(name, kind, list, _)| list.iter().map(move |dependency| row(name, kind, dependency)))
+        .collect();
+    let forbidden: Vec<_> = found.difference(&allowed).collect();
+    assert!(forbidden.is_empty(), "these depend on crates of later folders ({ORDER:?}): {forbidden:#?}");
+    let unneeded: Vec<_> = allowed.difference(&found).collect();
+    assert!(unneeded.is_empty(), "these exceptions are not needed any more, remove them: {unneeded:#?}");
+}
+
+#[test]
+fn each_kind_of_dependency_is_seen() {
+    let manifest = |text: &str| text.parse::<Table>().unwrap();
+    let of_store = manifest(
+        r#"
+        [dependencies]
+        low.workspace = true
+        [build-dependencies]
+        check = "1"
+        [target.'cfg(unix)'.dev-dependencies]
+        another = { package = "lab", path = "lab" }
+        "#,
+    );
+    let of_check = manifest("[dev-dependencies]\nlab = { path = 'lab' }\nstore = '1'");
+    let manifests = BTreeMap::from([
+        ("store".to_owned(), (0, of_store)),
+        ("low".to_owned(), (0, Table::new())),
+        ("check".to_owned(), (1, of_check)),
+        ("lab".to_owned(), (2, manifest("dependencies = { check = '1', store = '1' }"))),
+    ]);
+    let row = |name: &str, kind: &str, dependency: &str| (name.into(), kind.into(), dependency.into());
+    let expected: BTreeSet<Back> = BTreeSet::from([
+        row("store", "build-dependencies", "check"),
+        row("store", "dev-dependencies", "lab"),
+        row("check", "dev-dependencies", "lab"),
+    ]);
+    assert_eq!(dependencies_back(&manifests), expected);
+}
