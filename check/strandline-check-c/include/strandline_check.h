@@ -1,7 +1,7 @@
 // The crash checker for C and C++: macros by which a program says what it does to persistent memory.
 // docs/checking-c-programs.md introduces it.
 //
-// Compiled with STRANDLINE_CHECK defined, and run by `strandline check program`, a program is recorded. Run without it, it does what it
+// Compiled with STRANDLINE_CHECK defined, and run by `strandline-check program`, a program is recorded. Run without it, it does what it
 // always does. Without STRANDLINE_CHECK nothing is left but the stores, flushes and fences themselves. There is no library to link (with a
 // C library older than glibc 2.34: -ldl).
 //

@@ -1,4 +1,4 @@
-//! The recorder of the crash checker for C and C++: a library that `strandline check program` loads into programs.
+//! The recorder of the crash checker for C and C++: a library that `strandline-check program` loads into programs.
 //!
 //! It writes down what a program does to its pool, a file that it maps: stores, flushes, fences and what it says with the macros of
 //! `include/strandline_check.h`. `docs/checking-c-programs.md` introduces it, and says how a recording is written.

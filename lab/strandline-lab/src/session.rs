@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
+use strandline_command::Place;
 use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::{Description, Registry, file};
-use strandline_workloads::{Length, Place, Sizes};
+use strandline_workloads::{Length, Sizes};
 
 use crate::error::Error;
 use crate::venue::Site;

@@ -13,7 +13,7 @@ const ORDER: [&str; 3] = ["store", "check", "lab"];
 const KINDS: [&str; 3] = ["dependencies", "build-dependencies", "dev-dependencies"];
 
 /// Dependencies that go back all the same: the crate, the kind, what it depends on, and why.
-const EXCEPTIONS: [(&str, &str, &[&str], &str); 3] = [
+const EXCEPTIONS: [(&str, &str, &[&str], &str); 2] = [
     (
         "strandline",
         "dev-dependencies",
@@ -21,24 +21,10 @@ const EXCEPTIONS: [(&str, &str, &[&str], &str); 3] = [
         "its tests open pools of other schemes, and compare its collections with the structures on words",
     ),
     (
-        "strandline-cli",
-        "dependencies",
-        &[
-            "strandline-check",
-            "strandline-lab",
-            "strandline-scheme-check",
-            "strandline-schemes",
-            "strandline-sim",
-            "strandline-structures",
-            "strandline-workloads",
-        ],
-        "the command is one program for all three folders; it is not split yet",
-    ),
-    (
         "strandline-py",
         "dependencies",
-        &["strandline-check", "strandline-lab"],
-        "Python calls the command and the laboratory's sweeps, and stops explorations when it is interrupted",
+        &["strandline-check", "strandline-check-cli", "strandline-lab", "strandline-lab-cli"],
+        "one wheel has the store, the checker and the laboratory, and their commands",
     ),
 ];
 

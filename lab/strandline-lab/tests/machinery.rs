@@ -55,7 +55,7 @@ fn every_paper_gives_a_report() {
 
     let machine = Machine::here();
     let evaluations: Vec<_> = evaluations.iter().collect();
-    let results = json(&evaluations, &machine, Some("abc"), "strandline reproduce");
+    let results = json(&evaluations, &machine, Some("abc"), "strandline-lab reproduce");
     // Numbers that are not finite would read back as null.
     let results: Value = serde_json::from_str(&results.to_string()).unwrap();
     let letters: BTreeSet<_> = PAPERS.iter().map(|paper| paper.letter).collect();
@@ -76,7 +76,8 @@ fn every_paper_gives_a_report() {
     assert_eq!(results["commit"], "abc");
     assert!(results["papers"][0]["series"].as_array().is_some());
 
-    let run = Run { machine: &machine, commit: None, command: "strandline reproduce <all>", date: "today" };
+    let run =
+        Run { machine: &machine, commit: None, command: "strandline-lab reproduce <all>", date: "today" };
     let page = html(&evaluations, &run);
     for evaluation in &evaluations {
         for (claim, _) in &evaluation.rows {

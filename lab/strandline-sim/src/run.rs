@@ -79,11 +79,11 @@ pub struct Run {
 /// What a run found: the same for the same machine, run and seed, to the byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The software scheme's name in `strandline list`.
+    /// The software scheme's name in `strandline-lab list`.
     pub scheme: String,
-    /// The hardware scheme's name in `strandline list`.
+    /// The hardware scheme's name in `strandline-lab list`.
     pub hardware: String,
-    /// The workload's name in `strandline list`.
+    /// The workload's name in `strandline-lab list`.
     pub workload: String,
     /// Threads, each on a core of its own.
     pub threads: usize,

@@ -2,7 +2,7 @@
  *
  *   cc -O2 -o bank bank.c
  *   valgrind --tool=lackey --trace-mem=yes --log-file=bank.trace ./bank 200
- *   strandline simulate --machine loc --hardware loc-wal --trace bank.trace
+ *   strandline-lab simulate --machine loc --hardware loc-wal --trace bank.trace
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 //
 //   g++ -O2 -o set set.cpp
 //   valgrind --tool=lackey --trace-mem=yes --log-file=set.lackey ./set set 200 5
-//   strandline simulate --machine wrap --hardware wrap-evaluated --trace set.lackey
+//   strandline-lab simulate --machine wrap --hardware wrap-evaluated --trace set.lackey
 //
 // The container's nodes are in a pool and hold 100 elements when the trace starts; each operation inserts, finds and deletes
 // one. make.sh makes the traces that the laboratory runs.

@@ -1,7 +1,7 @@
-/* Marks in a program whose memory accesses valgrind's lackey records, for `strandline simulate --trace`.
+/* Marks in a program whose memory accesses valgrind's lackey records, for `strandline-lab simulate --trace`.
  *
  *   valgrind --tool=lackey --trace-mem=yes --log-file=mine.trace ./mine
- *   strandline simulate --machine wrap --hardware wrap --trace mine.trace
+ *   strandline-lab simulate --machine wrap --hardware wrap --trace mine.trace
  *
  * Each is a line in the trace, at its place among the accesses. Outside valgrind, or where its header is not installed, they do nothing.
  * docs/machines.md says what a trace can have in it, and what not. */

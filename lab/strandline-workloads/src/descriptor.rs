@@ -70,7 +70,7 @@ pub struct Checked {
 }
 
 impl WorkloadDescriptor {
-    /// What `strandline list` says of it.
+    /// What `strandline-lab list` says of it.
     pub fn entry(&self) -> Entry {
         Entry { name: self.name, source: self.source, description: self.description }
     }
@@ -155,7 +155,9 @@ mod tests {
     use strandline_schemes::VCBP_STREAMED;
 
     use super::*;
-    use crate::{ALL, Place, PoolSetting, Prepared, PreparedProduct, SchemeName, Selection, System, runner};
+    use strandline_command::Place;
+
+    use crate::{ALL, PoolSetting, Prepared, PreparedProduct, SchemeName, Selection, System, runner};
 
     const TRANSACTIONS: u64 = 20;
 

@@ -43,7 +43,7 @@ pub use driver::{Length, Run};
 pub use hash::HASH;
 pub use kvstore::KVSTORE;
 pub use names::{Entry, REFERENCES, SchemeName, System, UnknownName, schemes};
-pub use pools::{NewPool, Place, PoolSetting, Prepared, PreparedProduct};
+pub use pools::{NewPool, PoolSetting, Prepared, PreparedProduct};
 pub use queue::QUEUE;
 pub use row::{Latency, Row};
 pub use sdg::SDG;

@@ -1,4 +1,4 @@
-//! Schemes, and what is measured beside them, by name: what `strandline list` shows and the command line takes.
+//! Schemes, and what is measured beside them, by name: what `strandline-lab list` shows and the command line takes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use strandline_core::Concurrency;
 use strandline_core::scheme::{SchemeDescriptor, SchemeKind, Schemes};
 use strandline_schemes::{HARDWARE, HARDWARE_FLUSHED, Locking, Program};
 
-/// Something that has a name in `strandline list`.
+/// Something that has a name in `strandline-lab list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Entry {
     /// The name on the command line and in JSON.
     pub name: &'static str,
     /// The paper, or what else it is taken from.
     pub source: &'static str,
-    /// What it is, in a line of `strandline list`.
+    /// What it is, in a line of `strandline-lab list`.
     pub description: &'static str,
 }
 
@@ -184,7 +184,7 @@ impl SchemeName {
         PLAIN.iter().find(|(scheme, _)| *scheme == self).map(|&(_, entry)| entry)
     }
 
-    /// The name in `strandline list`.
+    /// The name in `strandline-lab list`.
     pub fn name(self) -> &'static str {
         if let Some(entry) = self.plain_entry() {
             return entry.name;
@@ -192,7 +192,7 @@ impl SchemeName {
         self.kind.map_or(VOLATILE.name, |kind| kind.name(self.concurrency))
     }
 
-    /// What `strandline list` says of it.
+    /// What `strandline-lab list` says of it.
     pub fn entry(self) -> Entry {
         if let Some(entry) = self.plain_entry() {
             return entry;
@@ -250,7 +250,7 @@ impl System {
         SchemeName::all().map(Self::Scheme).chain([Self::Words, Self::SingleWriter, Self::Types])
     }
 
-    /// The name in `strandline list`.
+    /// The name in `strandline-lab list`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scheme(scheme) => scheme.name(),

@@ -6,9 +6,9 @@ use strandline_core::transaction::Statistics;
 /// One run: a scheme on a workload. The fields are those of `bench --json`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Row {
-    /// The scheme's name in `strandline list`, with `+single-writer` where that mode ran.
+    /// The scheme's name in `strandline-lab list`, with `+single-writer` where that mode ran.
     pub scheme: String,
-    /// The workload's name in `strandline list`.
+    /// The workload's name in `strandline-lab list`.
     pub workload: String,
     /// Threads that ran transactions.
     pub threads: u64,

@@ -1,7 +1,7 @@
-//! The `strandline` command, with the schemes and workloads of the papers.
+//! The `strandline` command.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    strandline_cli::run(strandline_cli::Registry::default())
+    strandline_cli::run_with(std::env::args_os())
 }

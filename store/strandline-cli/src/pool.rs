@@ -7,8 +7,10 @@ use strandline::{
     Database, DynamicStore, FieldDescription, LostMemory, Persist, Schema, SingleWriter, Tables,
     TypeDescription,
 };
+use strandline_command::say;
 use strandline_core::Concurrency;
-use strandline_schemes::laboratory;
+use strandline_core::engine::Setup;
+use strandline_core::scheme::Schemes;
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -22,10 +24,10 @@ use strandline_core::layout::Geometry;
 use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
 use strandline_core::{Domain, Error};
 
-use crate::arguments::{DomainName, bytes};
-use crate::failure::{Failure, Outcome};
-use crate::output::SCHEMA;
 use crate::rows;
+use strandline_command::arguments::{DomainName, bytes};
+use strandline_command::output::SCHEMA;
+use strandline_command::{Failure, Outcome};
 
 /// Create a pool, or look at one.
 #[derive(clap::Args)]
@@ -269,11 +271,11 @@ struct Compact {
     json: bool,
 }
 
-/// Runs it.
+/// Runs it; `schemes`: those whose pools it can open.
 ///
 /// # Errors
 /// The pool cannot be created or read.
-pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+pub fn run(arguments: &Arguments, schemes: Schemes) -> Result<Outcome, Failure> {
     match &arguments.what {
         What::Create(create) => {
             let geometry = Geometry {
@@ -290,15 +292,16 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 ..create.opening.options()
             };
             Pool::create(&create.path, &options)?.close()?;
-            show(&inspect(&create.path, strandline_schemes::ALL)?, create.json);
+            show(&inspect(&create.path, schemes)?, create.json);
         }
-        What::Info(info) => show(&inspect(&info.path, strandline_schemes::ALL)?, info.json),
+        What::Info(info) => show(&inspect(&info.path, schemes)?, info.json),
         What::Check(arguments) => {
-            let repaired = if arguments.repair { mend(arguments)? } else { Some(RepairReport::default()) };
+            let repaired =
+                if arguments.repair { mend(arguments, schemes)? } else { Some(RepairReport::default()) };
             let Some(repaired) = repaired else { return Ok(Outcome::Finding) };
-            let mut report = check(&arguments.path, strandline_schemes::ALL)?;
+            let mut report = check(&arguments.path, schemes)?;
             let hanging = if report.damage.is_empty() {
-                check_described(arguments, &mut report)?
+                check_described(arguments, &mut report, schemes)?
             } else {
                 Hanging::default()
             };
@@ -306,7 +309,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         What::Dump(dump) if dump.json => {
             let mut out = BufWriter::new(std::io::stdout().lock());
-            let mut options = options_of(&dump.path, dump.opening)?;
+            let mut options = options_of(&dump.path, dump.opening, schemes)?;
             options.sync.cut_damaged_log = dump.cut_log;
             let damage = match &dump.table {
                 Some(table) => {
@@ -322,12 +325,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             return Ok(if damage.is_empty() { Outcome::Success } else { Outcome::Finding });
         }
         What::Dump(dump) => {
-            show_dump(&check(&dump.path, strandline_schemes::ALL)?);
-            show_types(&dump.path, dump.opening)?;
+            show_dump(&check(&dump.path, schemes)?);
+            show_types(&dump.path, dump.opening, schemes)?;
         }
         What::Copy(copy) => {
             let (tables, rows) = make_new(&copy.to, |to| {
-                let db = database(&copy.path, &options_of(&copy.path, copy.opening)?)?;
+                let db = database(&copy.path, &options_of(&copy.path, copy.opening, schemes)?)?;
                 let to = Database::<SingleWriter>::open_with(to, &copy.opening.options())?;
                 let copied = rows::copy(&db, &to)?;
                 to.close()?;
@@ -339,20 +342,20 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let load_into = |path: &Path| match &load.rows {
                 Some(file) if file.as_os_str() != "-" => {
                     let opened = File::open(file).map_err(Failure::io(format!("open {}", file.display())))?;
-                    rows::load(path, &options_of(path, load.opening)?, BufReader::new(opened))
+                    rows::load(path, &options_of(path, load.opening, schemes)?, BufReader::new(opened))
                 }
-                _ => rows::load(path, &options_of(path, load.opening)?, std::io::stdin().lock()),
+                _ => rows::load(path, &options_of(path, load.opening, schemes)?, std::io::stdin().lock()),
             };
             let (tables, rows) =
                 if load.path.exists() { load_into(&load.path)? } else { make_new(&load.path, load_into)? };
             say!("{rows} rows of {tables} tables");
         }
         What::Backup(arguments) => {
-            let report = backup_files(&arguments.path, &arguments.to, strandline_schemes::ALL)?;
+            let report = backup_files(&arguments.path, &arguments.to, schemes)?;
             say!("{} bytes and {} log blocks copied", report.heap_bytes, report.log_blocks);
         }
         What::Restore(Restore { backup, pool, replace }) => {
-            let report = check(backup, strandline_schemes::ALL)?;
+            let report = check(backup, schemes)?;
             if let Some(damage) = report.damage.first() {
                 let name = backup.display();
                 return Err(Error::Damaged(format!(
@@ -361,7 +364,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 .into());
             }
             let old_files = if *replace { OldFiles::Remove } else { OldFiles::Keep };
-            let report = restore(backup, pool, old_files, strandline_schemes::ALL)?;
+            let report = restore(backup, pool, old_files, schemes)?;
             for kept in &report.kept {
                 say!("kept  {}", kept.display());
             }
@@ -381,17 +384,16 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             say!("the log has {blocks} blocks of {BLOCK_BYTES} bytes");
         }
         What::Recover(arguments) => {
-            let pool = open(&arguments.path, arguments.opening)?;
+            let pool = open(&arguments.path, arguments.opening, schemes)?;
             let replayed = pool.recovery().replayed();
             pool.close()?;
             say!("{replayed} transactions replayed; the pool is closed");
         }
         What::Compact(arguments) => {
             // Opening and closing the pool changes what it takes, too.
-            let disk_bytes =
-                || inspect_files(&arguments.path, strandline_schemes::ALL).map(|info| info.space.disk_bytes);
+            let disk_bytes = || inspect_files(&arguments.path, schemes).map(|info| info.space.disk_bytes);
             let disk_bytes_before = disk_bytes()?;
-            let pool = open(&arguments.path, arguments.opening)?;
+            let pool = open(&arguments.path, arguments.opening, schemes)?;
             let before = pool.usage()?;
             pool.compact()?;
             let after = pool.usage()?;
@@ -401,7 +403,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             compare_moved(|| "bytes in the objects of the pool".into(), bytes.0, bytes.1)?;
             // It grows again where that is of use.
             let new_log = SyncParameters::default().initial_ring_blocks;
-            match inspect(&arguments.path, strandline_schemes::ALL)?.log {
+            match inspect(&arguments.path, schemes)?.log {
                 LogFile::Own { ring_blocks } if ring_blocks > new_log => {
                     resize_log(&arguments.path, new_log)?
                 }
@@ -456,11 +458,11 @@ fn remove_abandoned_folders(beside: &Path, prefix: &str) {
 }
 
 /// How a database is opened to be written: as a new one, if there is none.
-fn options_of(path: &Path, opening: Opening) -> Result<Options, Failure> {
+fn options_of(path: &Path, opening: Opening, schemes: Schemes) -> Result<Options, Failure> {
     if !path.exists() {
         return Ok(opening.options());
     }
-    let info = inspect_files(path, strandline_schemes::ALL)?;
+    let info = inspect_files(path, schemes)?;
     let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
     let domain = used.map_or(Domain::Sync, |name| name.domain(0));
     Ok(Options { layout_name: info.header.layout_name, domain, assume_persistent: true, ..opening.options() })
@@ -515,8 +517,12 @@ struct Hanging {
 }
 
 /// Looks over what hangs from the root, by what the pool says of its types, and adds what is damaged to `report`.
-fn check_described(arguments: &Check, report: &mut CheckReport) -> Result<Hanging, Failure> {
-    let options = options_of(&arguments.path, arguments.opening)?;
+fn check_described(
+    arguments: &Check,
+    report: &mut CheckReport,
+    schemes: Schemes,
+) -> Result<Hanging, Failure> {
+    let options = options_of(&arguments.path, arguments.opening, schemes)?;
     let Some(store) = read_described(&arguments.path, &options)? else { return Ok(Hanging::default()) };
     match store.check() {
         Ok(damage) if damage.is_empty() => Ok(Hanging { lost: Some(store.lost_memory()?), unchecked: None }),
@@ -530,8 +536,8 @@ fn check_described(arguments: &Check, report: &mut CheckReport) -> Result<Hangin
 }
 
 /// Prints the tables of a database, or the types of another root.
-fn show_types(path: &Path, opening: Opening) -> Result<(), Failure> {
-    let options = options_of(path, opening)?;
+fn show_types(path: &Path, opening: Opening, schemes: Schemes) -> Result<(), Failure> {
+    let options = options_of(path, opening, schemes)?;
     let Some(store) = read_described(path, &options)? else { return Ok(()) };
     let Ok(Schema { root, types }) = store.schema() else { return Ok(()) };
     if root == Tables::NAME {
@@ -559,8 +565,8 @@ fn show_types(path: &Path, opening: Opening) -> Result<(), Failure> {
 }
 
 /// Opens a pool under the domain that wrote it.
-fn open(path: &Path, opening: Opening) -> Result<Pool<Concurrency>, Failure> {
-    let info = inspect(path, strandline_schemes::ALL)?;
+fn open(path: &Path, opening: Opening, schemes: Schemes) -> Result<Pool<Concurrency>, Failure> {
+    let info = inspect(path, schemes)?;
     // One that is cleanly closed opens under any domain; this one makes no log file beside it, but does not keep checksums.
     let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
     let unused = if checksums_path(path).exists() { Domain::Sync } else { Domain::Process };
@@ -571,13 +577,13 @@ fn open(path: &Path, opening: Opening) -> Result<Pool<Concurrency>, Failure> {
         assume_persistent: true,
         ..opening.options()
     };
-    Ok(laboratory(Concurrency::Stm).open(path, &options)?)
+    Ok(Setup { control: Concurrency::Stm, schemes }.open(path, &options)?)
 }
 
 /// Repairs a pool; `None` if something would be lost.
-fn mend(arguments: &Check) -> Result<Option<RepairReport>, Failure> {
+fn mend(arguments: &Check, schemes: Schemes) -> Result<Option<RepairReport>, Failure> {
     let repair = if arguments.cut_log { repair_and_cut_log } else { repair };
-    match repair(&arguments.path, strandline_schemes::ALL) {
+    match repair(&arguments.path, schemes) {
         Ok(report) => Ok(Some(report)),
         Err(error @ Error::Irreparable(_)) => {
             if arguments.json {

@@ -15,7 +15,7 @@ use strandline::{
 use strandline_core::error::compare_moved;
 use strandline_core::file::Options;
 
-use crate::failure::Failure;
+use strandline_command::Failure;
 
 /// So many rows are copied at a time.
 const ROWS: usize = 10_000;

@@ -351,7 +351,7 @@ impl fmt::Display for Error {
             Self::OtherScheme { path, code } => write!(
                 f,
                 "{} was left by another scheme than bppm (number {code} in its state word), which this program does not have; \
-                 `strandline pool recover FILE` recovers and closes it, and then every program can open it",
+                 `strandline-lab pool recover FILE` recovers and closes it, and then every program can open it",
                 the_pool(path)
             ),
             Self::Full(bytes) => write!(
@@ -628,12 +628,12 @@ mod tests {
             (
                 Error::OtherScheme { path: Some(path()), code: 7 },
                 "the pool /a/bank.pool was left by another scheme than bppm (number 7 in its state word), which this program \
-                 does not have; `strandline pool recover FILE` recovers and closes it, and then every program can open it",
+                 does not have; `strandline-lab pool recover FILE` recovers and closes it, and then every program can open it",
             ),
             (
                 Error::OtherScheme { path: None, code: 7 },
                 "the pool was left by another scheme than bppm (number 7 in its state word), which this program does not \
-                 have; `strandline pool recover FILE` recovers and closes it, and then every program can open it",
+                 have; `strandline-lab pool recover FILE` recovers and closes it, and then every program can open it",
             ),
             (
                 Error::Full(64),

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use strandline::{Error, ErrorKind};
-use strandline_cli::Failure;
+use strandline_lab_cli::Failure;
 
 /// An exception of this class.
 pub fn raised(class: &'static str, message: String) -> PyErr {

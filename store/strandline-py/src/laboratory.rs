@@ -1,4 +1,4 @@
-//! `simulate`, `check`, `litmus`, `list` and the command itself.
+//! `simulate`, `check`, `litmus`, `list` and the commands themselves.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use pyo3::prelude::*;
-use strandline_cli::{Failure, Registry};
+use strandline_lab_cli::{Failure, Registry};
 
 use crate::errors::failed;
 use crate::patience::{Stop, run, stop_all, wait_for};
@@ -24,7 +24,7 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// The text of the object that the command prints with these flags and `--json`.
 #[pyfunction]
 fn answer(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
-    let found = run(py, move |stop| strandline_cli::answer(&flags, Registry::default(), stop))?;
+    let found = run(py, move |stop| strandline_lab_cli::answer(&flags, Registry::default(), stop))?;
     found.map(|found| found.to_string()).map_err(failed)
 }
 
@@ -54,7 +54,8 @@ fn explore(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
         let run = Stop::new();
         let found = match state.is_given_up.load(SeqCst) {
             true => Err(Failure::Other("given up".into())),
-            false => strandline_cli::answer(&flags, Registry::default(), run.flag()),
+            false if flags.first().is_some_and(|name| name == "litmus") => strandline_check_cli::answer(&flags),
+            false => strandline_lab_cli::answer(&flags, Registry::default(), run.flag()),
         };
         state.has_turn.store(false, SeqCst);
         found
@@ -65,14 +66,14 @@ fn explore(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
 /// The flags of a subcommand, as JSON: name, help, default.
 #[pyfunction]
 fn parameters(subcommand: &str) -> PyResult<String> {
-    strandline_cli::parameters(subcommand).map(|found| found.to_string()).map_err(failed)
+    strandline_lab_cli::parameters(subcommand).map(|found| found.to_string()).map_err(failed)
 }
 
 /// Tells the library which file it is.
 pub fn find_itself(py: Python<'_>) -> PyResult<()> {
     static FOUND: Once = Once::new();
     let file: PathBuf = py.import("strandline._strandline")?.getattr("__file__")?.extract()?;
-    FOUND.call_once(|| strandline_cli::is_in(file));
+    FOUND.call_once(|| strandline_lab_cli::is_in(file));
     Ok(())
 }
 
@@ -80,7 +81,7 @@ pub fn find_itself(py: Python<'_>) -> PyResult<()> {
 #[pyfunction]
 fn program(py: Python<'_>) -> PyResult<String> {
     find_itself(py)?;
-    strandline_cli::program().map_err(failed)
+    strandline_lab_cli::program().map_err(failed)
 }
 
 /// Ends all runs of this process that are under way.
@@ -89,11 +90,16 @@ fn stop() {
     stop_all();
 }
 
-/// The command, with the program's arguments; its exit code. It takes Ctrl-C itself.
+/// The command that the first of the program's arguments names, with the others; its exit code. It takes Ctrl-C itself.
 #[pyfunction]
 fn main(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
     find_itself(py)?;
-    let code = py.detach(|| strandline_cli::run_with(arguments, Registry::default()));
+    let name = arguments.first().cloned().unwrap_or_default();
+    let code = py.detach(|| match name.to_str() {
+        Some("strandline-lab") => strandline_lab_cli::run_with(arguments, Registry::default()),
+        Some("strandline-check") => strandline_check_cli::run_with(arguments),
+        _ => strandline_cli::run_with(arguments),
+    });
     let codes = [0, 1, 2, 3].into_iter();
     let mut same = codes.filter(|&number| ExitCode::from(number).report() == code);
     Ok(same.next().unwrap_or(3))

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use strandline_cli::Registry;
+use strandline_lab_cli::Registry;
 use strandline_lab::sweep::{Plan, Point, Shard, Shelf, run_one};
 
 use crate::errors::{failed, raised};
@@ -25,7 +25,7 @@ fn usage(text: String) -> PyErr {
 /// The points that these flags of `simulate` ask for, each as JSON.
 #[pyfunction]
 fn points(flags: Vec<String>) -> PyResult<Vec<String>> {
-    let points = strandline_cli::points(&flags, Registry::default()).map_err(failed)?;
+    let points = strandline_lab_cli::points(&flags, Registry::default()).map_err(failed)?;
     Ok(points.iter().map(|point| point.to_json().to_string()).collect())
 }
 
@@ -40,7 +40,7 @@ fn run_point(py: Python<'_>, text: &str) -> PyResult<String> {
     /// Filled pools, for the points to come.
     static SHELF: Shelf = Shelf::new();
     find_itself(py)?;
-    let (point, program) = (point(text)?, strandline_cli::program().map_err(failed)?);
+    let (point, program) = (point(text)?, strandline_lab_cli::program().map_err(failed)?);
     let found = run(py, move |stop| run_one(&point, &SHELF, stop).map(|row| point.line(&program, &row)))?;
     found.map_err(|why| raised("PointError", why))
 }
@@ -72,7 +72,7 @@ impl Store {
         find_itself(py)?;
         let shard: Option<Shard> = shard.map(str::parse).transpose().map_err(usage)?;
         let points = texts.iter().map(|text| point(text)).collect::<PyResult<Vec<_>>>()?;
-        let plan = Plan { program: strandline_cli::program().map_err(failed)?, points };
+        let plan = Plan { program: strandline_lab_cli::program().map_err(failed)?, points };
         std::fs::create_dir_all(&folder).map_err(|error| unwritten(&folder, &error))?;
         let store = plan.store(&folder).map_err(|error| unwritten(&folder, &error))?;
         plan.write(&folder).map_err(|error| unwritten(&folder, &error))?;
@@ -111,7 +111,7 @@ impl Store {
     fn finish(&self, command: &str) -> PyResult<String> {
         let points: Vec<_> = self.own.iter().map(|&index| self.plan.points[index].clone()).collect();
         self.with(|store| {
-            let found = strandline_cli::finish_sweep(&points, store, &self.folder, command);
+            let found = strandline_lab_cli::finish_sweep(&points, store, &self.folder, command);
             found.map(|found| found.to_string()).map_err(failed)
         })
     }

@@ -24,8 +24,9 @@ ask: y=1 x=0
 """
 
 
-def command(*arguments):
-    done = subprocess.run([sys.executable, "-m", "strandline", *map(str, arguments)], capture_output=True, text=True)
+def command(*arguments, name="strandline-lab"):
+    program = pathlib.Path(sys.executable).parent / name
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -145,11 +146,14 @@ def test_control_c_ends_it(call):
     assert text == "ended\n" and child.returncode == 0 and time.monotonic() - began < 10
 
 
-def test_the_command_is_there(tmp_path):
+def test_the_commands_are_there(tmp_path):
     code, text, _ = command("list", "--json")
     assert code == 0 and json.loads(text)["schema"] == 1
     code, _, error = command("simulate", "--scheme", "magic")
     assert code == 2 and "magic" in error
     code, _, error = command("torture")
     assert code == 2 and "cargo install" in error
+    for name in ("strandline", "strandline-check", "strandline-lab"):
+        code, text, _ = command("--version", name=name)
+        assert code == 0 and text.split()[0] == name
     assert (pathlib.Path(strandline.__file__).parent / "py.typed").exists()

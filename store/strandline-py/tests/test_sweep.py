@@ -4,6 +4,7 @@ import concurrent.futures as futures
 import json
 import multiprocessing
 import os
+import pathlib
 import pickle
 import random
 import signal
@@ -68,7 +69,7 @@ def test_a_point_is_the_run(points, short):
 def test_the_command_finds_the_same(points, short, tmp_path):
     strandline.sweep(points, out=tmp_path / "python")
     flags = "--scheme base,bppm --sweep nvm.write_ns=100,200,400 --workload queue --transactions 20 --warm-up 0 --log-size 64K"
-    program = [sys.executable, "-m", "strandline", "simulate", *flags.split(), "--out"]
+    program = [pathlib.Path(sys.executable).parent / "strandline-lab", "simulate", *flags.split(), "--out"]
     done = subprocess.run([*program, tmp_path / "command"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert files(tmp_path / "python") == files(tmp_path / "command")

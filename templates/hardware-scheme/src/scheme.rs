@@ -297,7 +297,7 @@ impl HardwareScheme for Battery {
 mod tests {
     use std::time::Duration;
 
-    use strandline_cli::Registry;
+    use strandline_lab_cli::Registry;
     use strandline_scheme_check::explore::Workload;
     use strandline_scheme_check::machine::{Bounds, Case, attempts, sample, subjects};
 

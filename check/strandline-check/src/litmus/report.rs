@@ -24,7 +24,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What a test gives under one setting; serialises to the row that `strandline check litmus --json` prints.
+/// What a test gives under one setting; serialises to the row that `strandline-check litmus --json` prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Row {

@@ -4,7 +4,7 @@
 //! what the database then holds, to a line of the transaction's own in checked memory. A transaction that is waited for writes back
 //! its line and those before it, and fences; one that is durable [later](strandline::Database::later) does so when its ticket is
 //! waited for. After a power failure the first lines that have survived without a gap say what the database holds: transactions become
-//! durable in the order in which they commit. That is what Strandline promises, and what `strandline check` holds its engine to.
+//! durable in the order in which they commit. That is what Strandline promises, and what `strandline-lab check` holds its engine to.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -78,7 +78,7 @@ impl fmt::Debug for Db<'_> {
 ///
 /// Power fails before and behind each of its transactions, and while nobody has waited for one that is durable
 /// [later](Database::later). That a transaction is there as a whole or not at all, and that those of several threads are as if they ran one after
-/// the other, is what Strandline promises: it is not explored here, but by `strandline check`.
+/// the other, is what Strandline promises: it is not explored here, but by `strandline-lab check`.
 ///
 /// ```
 /// use strandline::{Database, Result};

@@ -21,7 +21,7 @@ pub struct Cell {
     pub setting: String,
     /// The figure's parameter.
     pub x: String,
-    /// The scheme's name in `strandline list`.
+    /// The scheme's name in `strandline-lab list`.
     pub system: &'static str,
     /// The workload that runs.
     pub workload: WorkloadKind,

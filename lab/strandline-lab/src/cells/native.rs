@@ -7,10 +7,9 @@
 
 use std::path::PathBuf;
 
+use strandline_command::Place;
 use strandline_core::{Concurrency, Domain};
-use strandline_workloads::{
-    Place, PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadKind,
-};
+use strandline_workloads::{PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadKind};
 
 use super::cell::{ABORTS, BY_LINE, Cell, THROUGHPUT};
 use crate::error::Error;

@@ -90,7 +90,7 @@ pub fn d9(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
         claim,
         necessary.to_vec(),
         "Crash exploration over cuts of the persist graph: barriers within a transaction without which a violation was \
-         found, none with all of them (strandline check --world persist-order). In the claim's order: SCT epoch, SCT \
+         found, none with all of them (strandline-lab check --world persist-order). In the claim's order: SCT epoch, SCT \
          eager sync, DCT epoch, DCT eager sync.",
     );
     finding.orders = barriers::orders(all);

@@ -65,7 +65,7 @@ pub const ALL_DEGREES: [(u64, System); 6] = [
 /// A workload of Table 2.
 #[derive(Clone, Copy, Debug)]
 pub struct PaperWorkload {
-    /// Its name in `strandline list`.
+    /// Its name in `strandline-lab list`.
     pub key: &'static str,
     /// The paper's name.
     pub name: &'static str,

@@ -34,7 +34,7 @@ pub use faulty_device::{Fault, FaultyDevice};
 use history::History;
 use journal::Journal;
 
-/// The schemes that the `Sync` domain carries, by the names of `strandline list`.
+/// The schemes that the `Sync` domain carries, by the names of `strandline-lab list`.
 pub const SCHEMES: [(&str, Concurrency); 2] =
     [("bppm", Concurrency::Stm), ("bppm+single-writer", Concurrency::SingleWriter)];
 

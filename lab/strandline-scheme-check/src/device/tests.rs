@@ -1,4 +1,4 @@
-//! Bounded runs, and what the protocol does in cases that chance does not reach. `strandline check --world device`
+//! Bounded runs, and what the protocol does in cases that chance does not reach. `strandline-lab check --world device`
 //! is the long run.
 
 use std::path::Path;

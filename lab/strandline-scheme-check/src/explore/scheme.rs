@@ -8,7 +8,7 @@ use strandline_schemes::{HARDWARE, HARDWARE_FLUSHED, Locking, Program};
 /// A scheme in one of its modes.
 #[derive(Clone, Copy)]
 pub struct CheckedScheme {
-    /// The name in `strandline list`, or `strandline` for the product.
+    /// The name in `strandline-lab list`, or `strandline` for the product.
     pub name: &'static str,
     /// What is to be known of the scheme.
     pub kind: SchemeKind,

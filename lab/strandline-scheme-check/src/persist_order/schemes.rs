@@ -133,7 +133,7 @@ pub fn schemes_of(known: Schemes) -> Vec<OrderedScheme> {
 }
 
 impl OrderedScheme {
-    /// The scheme's name in `strandline list`.
+    /// The scheme's name in `strandline-lab list`.
     pub fn name(&self) -> &'static str {
         self.kind.name(Concurrency::Locks)
     }

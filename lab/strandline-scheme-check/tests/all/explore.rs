@@ -1,4 +1,4 @@
-//! A bounded run of the crash checker; `strandline check` is the long one.
+//! A bounded run of the crash checker; `strandline-lab check` is the long one.
 
 use super::{HANG, campaigns};
 use strandline_check::Setting;
@@ -48,7 +48,7 @@ fn swaps_exhaustively() {
     exhausted(Workload::Sps, Setting::FlushOnFail, bounds(1, 2, 0));
 }
 
-/// An insertion and a deletion, another one given up. Under `word`: `strandline check`, some minutes.
+/// An insertion and a deletion, another one given up. Under `word`: `strandline-lab check`, some minutes.
 #[test]
 fn hash_table_exhaustively() {
     exhausted(Workload::Hash, Setting::Line, bounds(2, 2, 0));
@@ -97,7 +97,7 @@ fn no_sampled_crash_breaks_a_scheme() {
     campaigns::none_is_broken(&schemes(), &[Setting::Line, Setting::Word, Setting::FlushOnFail], 3);
 }
 
-/// All steps but one, which takes some seconds (`strandline check --mutants`).
+/// All steps but one, which takes some seconds (`strandline-lab check --mutants`).
 #[test]
 fn missing_steps_are_found() {
     campaigns::missing_steps_are_found(&[product()], 2, &[Step::RestartPhaseEarly]);

@@ -82,7 +82,7 @@ fn a_missing_step_is_found() {
 }
 
 /// Rules whose histories take seconds each, left to [`every_mutant_of_every_hardware_scheme_is_found`] and to
-/// `strandline check --world machine --mutants`.
+/// `strandline-lab check --world machine --mutants`.
 const SLOW: [&str; 12] = [
     "end-flag",
     "data-fence",

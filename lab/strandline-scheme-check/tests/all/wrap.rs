@@ -14,7 +14,7 @@ fn no_sampled_crash_breaks_them() {
     campaigns::none_is_broken(&schemes(), &Setting::ALL, 3);
 }
 
-/// Steps whose omission shows at once; the others take longer (`strandline check --mutants`).
+/// Steps whose omission shows at once; the others take longer (`strandline-lab check --mutants`).
 #[test]
 fn missing_steps_are_found() {
     let slow = [Step::WatermarkFence, Step::WatermarkFenceLate];

@@ -242,7 +242,7 @@ pub struct Entry {
     pub make: Option<Make>,
     /// What runs on the memory that a power failure leaves.
     pub recover: Recover,
-    /// The software that belongs beside it, by the names of `strandline list`.
+    /// The software that belongs beside it, by the names of `strandline-lab list`.
     pub software: &'static [&'static str],
     /// Whether it promises that acknowledged transactions survive.
     pub is_durable: bool,

@@ -4,8 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use strandline_core::{Concurrency, Domain, Options, Pool, Read, Runner, Transaction};
-use strandline_schemes::{BASE, laboratory};
+use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
 
 /// The output of a run that ends with this exit code.
 #[track_caller]
@@ -132,26 +131,6 @@ fn an_emptied_pool_gives_its_space_back() {
         assert!(log <= (4 << 20) + 4096, "{log}");
         assert!(ends(&["check", &path], 0).contains("no damage found"));
     }
-}
-
-/// What an application refuses says how it is recovered, and that is true.
-#[test]
-fn a_pool_that_another_scheme_left_is_recovered() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = create(folder.path(), "process");
-    let options = Options { domain: Domain::Process, ..Options::default() };
-    let pool = laboratory(Concurrency::Stm).open(&path, &options).unwrap();
-    let mut worker = pool.worker_of(&BASE).unwrap();
-    worker.run(|tx| tx.write(tx.root(0), 5)).unwrap();
-    // It is dropped while a worker exists, and so not closed.
-    drop(pool);
-    drop(worker);
-
-    let refused = Pool::open(&path, &options).err().unwrap().to_string();
-    assert!(refused.contains(&path) && refused.contains("strandline pool recover"), "{refused}");
-    assert!(ends(&["recover", &path], 0).contains("the pool is closed"));
-    let pool = Pool::open(&path, &options).unwrap();
-    assert_eq!(pool.worker().unwrap().view(|tx| tx.read(tx.root(0))).unwrap(), 5);
 }
 
 #[test]

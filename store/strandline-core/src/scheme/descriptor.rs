@@ -31,7 +31,7 @@ pub enum Durability {
 pub struct Mode {
     /// How its transactions are isolated.
     pub concurrency: Concurrency,
-    /// The name in `strandline list`.
+    /// The name in `strandline-lab list`.
     pub name: &'static str,
     /// Steps that may be left out in this mode, and why: the crash checker does not find their mutants. `docs/crash-checking.md`
     /// says more.
@@ -88,7 +88,7 @@ pub struct SchemeDescriptor {
     pub modes: &'static [Mode],
     /// Where it is taken from.
     pub source: &'static str,
-    /// What it is, in a line of `strandline list`.
+    /// What it is, in a line of `strandline-lab list`.
     pub description: &'static str,
     /// Who makes what it acknowledges durable.
     pub durability: Durability,
@@ -112,7 +112,7 @@ pub struct SchemeDescriptor {
 }
 
 impl SchemeDescriptor {
-    /// The name in `strandline list`, in one of its modes; in a mode that it does not have, in its first one.
+    /// The name in `strandline-lab list`, in one of its modes; in a mode that it does not have, in its first one.
     pub fn name(&self, concurrency: Concurrency) -> &'static str {
         self.mode(concurrency).unwrap_or(&self.modes[0]).name
     }

@@ -1,20 +1,34 @@
-"""The command ``strandline``."""
+"""The commands ``strandline``, ``strandline-check`` and ``strandline-lab``."""
 
 import sys
 
 from . import _strandline
 
 
-def main():
-    """Does what the program's arguments say; its exit code."""
+def _run(command, package):
     arguments = sys.argv[1:]
     if arguments[:1] == ["torture"] or (arguments[:1] == ["bench"] and "--instructions" in arguments):
         print(
-            f"error: {arguments[0]} starts processes of the command, which is Python here: install the command itself (cargo install strandline-cli)",
+            f"error: {arguments[0]} starts processes of the command, which is Python here: install the command itself (cargo install {package})",
             file=sys.stderr,
         )
         return 2
-    return _strandline.main(["strandline", *arguments])
+    return _strandline.main([command, *arguments])
+
+
+def main():
+    """Does what the program's arguments say, as ``strandline``; its exit code."""
+    return _run("strandline", "strandline-cli")
+
+
+def check():
+    """As :func:`main`, but ``strandline-check``."""
+    return _run("strandline-check", "strandline-check-cli")
+
+
+def lab():
+    """As :func:`main`, but ``strandline-lab``."""
+    return _run("strandline-lab", "strandline-lab-cli")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def simulate(
     record=None,
     crash_at=None,
 ):
-    """Runs a scheme and a workload on a simulated machine, as ``strandline simulate`` does.
+    """Runs a scheme and a workload on a simulated machine, as ``strandline-lab simulate`` does.
 
     Returns a :class:`Result`: the dictionary that ``--json`` prints. ``set`` is a dictionary of keys of the machine, such as
     ``{"nvm.write_ns": 500}``. ``crash_at`` takes cycles, and shares such as ``"50%"``, one or a list.
@@ -58,7 +58,7 @@ def check(
     set=None,
     limit_seconds=None,
 ):
-    """Explores the states that a power failure can leave, and judges recovery, as ``strandline check`` does.
+    """Explores the states that a power failure can leave, and judges recovery, as ``strandline-lab check`` does.
 
     Returns :class:`Checked`, a list of the rows that ``--json`` prints; ``violations`` are those with something wrong. Explorations of
     one process take turns.
@@ -67,12 +67,12 @@ def check(
 
 
 def litmus(*files, setting=None):
-    """Runs litmus tests in files, as ``strandline check litmus`` does.
+    """Runs litmus tests in files, as ``strandline-check litmus`` does.
 
     Returns a list of a dictionary for each test and setting (``line``, ``word``, ``flush-on-fail``; all by default): which states a crash
     may leave, and whether those asked about are among them.
     """
-    arguments = flags("check litmus", {"setting": setting}) + ["--", *map(str, files)]
+    arguments = flags("litmus", {"setting": setting}) + ["--", *map(str, files)]
     return Litmus(json.loads(_strandline.explore(arguments)))
 
 
@@ -101,5 +101,5 @@ def workloads():
 
 
 def describe(name):
-    """All that there is to say of what has this name, such as the parameters of a hardware scheme, as ``strandline list NAME``."""
+    """All that there is to say of what has this name, such as the parameters of a hardware scheme, as ``strandline-lab list NAME``."""
     return Rows(json.loads(_strandline.answer(["list", "--", name]))["found"])

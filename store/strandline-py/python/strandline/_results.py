@@ -47,7 +47,7 @@ class _Frames:
 
 
 class Result(_Frames, dict):
-    """What one run found: the dictionary that ``strandline simulate --json`` prints. As a frame it is one row."""
+    """What one run found: the dictionary that ``strandline-lab simulate --json`` prints. As a frame it is one row."""
 
     def __init__(self, found):
         self.cells = dict(found.pop("cells", []))

@@ -59,7 +59,7 @@ def points(
     seed=None,
     sweep=None,
 ):
-    """The points of ``strandline simulate --sweep``: every combination.
+    """The points of ``strandline-lab simulate --sweep``: every combination.
 
     ``scheme``, ``hardware`` and ``workload`` may be lists. ``sweep`` is a dictionary of lists, whose keys are those of the machine
     (``"nvm.write_ns"``) or the numbers above (``"threads"``). All else is as in :func:`simulate`.
@@ -216,7 +216,7 @@ def sweep(points, executor=None, *, out=None, shard=None, attempts=5, progress=N
     was lost with its worker is run again; where the executor is broken by that, another one takes its place. What is found does not depend on who
     ran what, to the byte.
 
-    ``out``: a folder as that of ``strandline simulate --out``, with ``points.jsonl``, ``points.csv`` and ``index.html``. What is in it is not run
+    ``out``: a folder as that of ``strandline-lab simulate --out``, with ``points.jsonl``, ``points.csv`` and ``index.html``. What is in it is not run
     again, so a sweep that was ended goes on where it was. Without it nothing is kept.
 
     ``shard``: ``"2/16"`` runs the second of sixteen parts, each in a folder of its own, which :func:`merge` puts together.
@@ -245,5 +245,5 @@ def sweep(points, executor=None, *, out=None, shard=None, attempts=5, progress=N
 
 
 def merge(out, *shards):
-    """Puts what shards of one sweep have found into the folder ``out``, as ``strandline merge``: a :class:`Sweep`, with ``missing`` points."""
+    """Puts what shards of one sweep have found into the folder ``out``, as ``strandline-lab merge``: a :class:`Sweep`, with ``missing`` points."""
     return Sweep(json.loads(_strandline.answer(["merge", "--", os.fspath(out), *map(os.fspath, shards)])), out)

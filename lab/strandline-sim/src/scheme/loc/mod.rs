@@ -57,7 +57,7 @@ pub enum Commit {
 /// What one of the paper's systems is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// The name in `strandline list`.
+    /// The name in `strandline-lab list`.
     pub name: &'static str,
     /// How a commit is told.
     pub commit: Commit,

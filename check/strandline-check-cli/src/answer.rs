@@ -1,0 +1,34 @@
+//! What the command finds, for a program that calls it as a library: the objects that it prints with `--json`.
+
+use clap::{CommandFactory, Parser};
+use serde_json::Value;
+use strandline_command::{Failure, manual, progress, usage};
+
+use crate::{Command, What, litmus, program};
+
+/// Returns what `litmus` or `program` prints with these flags after the program's name and with `--json`. [`strandline_check::stop`]
+/// ends it.
+///
+/// # Errors
+/// Returns the command's failure.
+pub fn answer(arguments: &[String]) -> Result<Value, Failure> {
+    progress::hide();
+    let mut arguments = arguments.to_vec();
+    let flags = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    arguments.insert(flags, "--json".into());
+    let name = std::iter::once("strandline-check");
+    let parsed = Command::try_parse_from(name.chain(arguments.iter().map(String::as_str)));
+    match parsed.map_err(|error| usage(&error))?.what {
+        What::Litmus(arguments) => litmus::answer(&arguments),
+        What::Program(arguments) => program::answer(&arguments),
+        _ => Err(Failure::Usage("only litmus and program have an answer".into())),
+    }
+}
+
+/// The flags of a subcommand (`litmus` or `program`): name without dashes, help, and default.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] if there is no such subcommand.
+pub fn parameters(subcommand: &str) -> Result<Value, Failure> {
+    manual::parameters(Command::command(), subcommand)
+}

@@ -1,0 +1,53 @@
+//! The `strandline-check` command: the crash checker for programs and litmus tests.
+
+mod answer;
+mod litmus;
+mod program;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use strandline_command::{AFTER_HELP, end, interrupt, manual};
+
+pub use answer::{answer, parameters};
+pub use strandline_command::Failure;
+
+const NAME: &str = "strandline-check";
+
+/// The crash checker: explores the states that a power failure can leave, and judges what a program's recovery makes of them.
+#[derive(Parser)]
+#[command(
+    name = NAME,
+    version,
+    after_help = format!("Examples:\n  strandline-check program --check './list check {{pool}}' -- ./list run {{pool}}\n  \
+        strandline-check litmus commit1.litmus\n\n{AFTER_HELP}")
+)]
+struct Command {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    #[command(
+        after_help = "Example: strandline-check completions bash > ~/.local/share/bash-completion/completions/strandline-check"
+    )]
+    Completions(manual::CompletionsArguments),
+    Litmus(litmus::Arguments),
+    #[command(after_help = "Example: strandline-check manual ~/.local/share/man/man1")]
+    Manual(manual::ManualArguments),
+    Program(program::Arguments),
+}
+
+/// Does what these arguments say, of which the first is the program's name.
+pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let what = Command::parse_from(arguments).what;
+    interrupt::on_signal(strandline_check::stop);
+    end(match what {
+        What::Completions(arguments) => Ok(manual::complete(&arguments, NAME, &Command::command())),
+        What::Litmus(arguments) => litmus::run(&arguments),
+        What::Manual(arguments) => manual::write(&arguments, NAME, &Command::command()),
+        What::Program(arguments) => program::run(&arguments),
+    })
+}

@@ -1,0 +1,189 @@
+//! `strandline-check litmus`: litmus tests in files.
+
+use std::path::{Path, PathBuf};
+use strandline_command::say;
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::json;
+use strandline_check::Setting;
+use strandline_check::litmus::{Limits, Row, Test};
+
+use strandline_command::output::Numbered;
+use strandline_command::{Failure, Outcome};
+
+/// Run litmus tests: the states that a crash at any point may leave, and whether those asked about are among them.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example: strandline-check litmus check/strandline-check/litmus/*.litmus --setting line,word\n\n\
+    A file:\n  \
+      name: commit1\n  \
+      line A: data            # locations, by cache line; two names on one line share it\n  \
+      line B: commit\n  \
+      thread:                 # any number of threads\n    \
+        store data 1\n    \
+        clwb data\n    \
+        sfence\n    \
+        store commit 1\n  \
+      thread:\n    \
+        load r1 data\n    \
+        if r1 == 1 then 2     # the next 2 operations run only if it holds\n    \
+        clflushopt data\n    \
+        mfence\n    \
+        store-nt commit 1\n    \
+        cas r2 data 1 2       # expects 1, writes 2; r2 gets the old value\n    \
+        add r3 data 1         # r3 gets the old value\n  \
+      ask: commit=1 data=0    # is there such a crash state? Any number of these\n\n\
+    Operations: store store-nt load cas add clflush clflushopt clwb sfence mfence if. Locations and registers start\n\
+    as 0; a value may be a register.\n\
+    Exit code 2 says that a file is malformed (its line is printed) or too large to be explored exhaustively."
+)]
+pub struct Arguments {
+    /// The tests
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// What a power failure may tear apart: `line`: stores to one line persist in order, as x86 guarantees; `word`:
+    /// each 8-byte location by itself; `flush-on-fail`: caches survive
+    #[arg(long, value_delimiter = ',', default_value = "line,word,flush-on-fail")]
+    setting: Vec<Setting>,
+    /// Print one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A file cannot be read, is malformed or too large.
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let rows = rows(arguments)?;
+    if arguments.json {
+        say!("{:#}", object(&rows));
+    } else {
+        say!("{}", table(&rows));
+    }
+    Ok(Outcome::Success)
+}
+
+/// As [`run`], for a program that is not the command: what `--json` prints.
+///
+/// # Errors
+/// As there.
+pub fn answer(arguments: &Arguments) -> Result<serde_json::Value, Failure> {
+    rows(arguments).map(|rows| object(&rows))
+}
+
+fn object(rows: &[Row]) -> serde_json::Value {
+    json!(rows.iter().map(Numbered::new).collect::<Vec<_>>())
+}
+
+/// By file and setting. All files are read before the first is explored, so that a malformed one shows at once.
+fn rows(arguments: &Arguments) -> Result<Vec<Row>, Failure> {
+    let tests = arguments.files.iter().map(|file| Ok((file, read(file)?)));
+    let tests: Vec<(&PathBuf, Test)> = tests.collect::<Result<_, Failure>>()?;
+    let mut rows = Vec::new();
+    for (file, test) in &tests {
+        let found = test.explore(Limits::default());
+        let found = found.map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+        rows.extend(arguments.setting.iter().map(|&setting| found.row(test, setting)));
+    }
+    Ok(rows)
+}
+
+fn read(file: &Path) -> Result<Test, Failure> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("cannot read {name}: {error}")))?;
+    Test::parse(&text).map_err(|malformed| Failure::Usage(format!("{name}: {malformed}")))
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_header(["test", "setting", "states", "ask", "verdict"]);
+    if let Some(states) = table.column_mut(2) {
+        states.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut last = "";
+    for row in rows {
+        // Said once for each test and setting: the eye finds its group.
+        let mut name = if row.name == last { "" } else { &row.name };
+        let (mut setting, mut states) = (row.setting.name(), row.states.to_string());
+        for answer in &row.asks {
+            table.add_row([name, setting, &states, &answer.ask, &answer.verdict.to_string()]);
+            (name, setting) = ("", "");
+            states.clear();
+        }
+        last = &row.name;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEST: &str =
+        "name: t\nline A: x\nline B: y\nthread:\nstore x 1\nstore y 1\nask: y=1 x=0\nask: x=1\n";
+
+    fn arguments(texts: &[&str]) -> (tempfile::TempDir, Arguments) {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |(index, text): (usize, &&str)| {
+            let file = folder.path().join(format!("{index}.litmus"));
+            std::fs::write(&file, text).unwrap();
+            file
+        };
+        let files = texts.iter().enumerate().map(write).collect();
+        (folder, Arguments { files, setting: Setting::ALL.to_vec(), json: true })
+    }
+
+    #[test]
+    fn rows_as_documented() {
+        let (_folder, mut arguments) = arguments(&[TEST, TEST]);
+        let row = |setting: &str, states: usize, first: &str| {
+            json!({"name": "t", "setting": setting, "states": states, "asks": [
+                {"ask": "y=1 x=0", "verdict": first},
+                {"ask": "x=1", "verdict": "allowed"},
+            ]})
+        };
+        let one =
+            [row("line", 4, "allowed"), row("word", 4, "allowed"), row("flush-on-fail", 3, "forbidden")];
+        assert_eq!(json!(rows(&arguments).unwrap()), json!([one.clone(), one.clone()].concat()));
+        arguments.setting = vec![Setting::Word];
+        assert_eq!(json!(rows(&arguments).unwrap()), json!([one[1], one[1]]));
+    }
+
+    #[test]
+    fn every_row_says_what_it_asks() {
+        let (_folder, arguments) = arguments(&[TEST]);
+        let table = table(&rows(&arguments).unwrap()).to_string();
+        assert_eq!(table.matches("y=1 x=0").count(), 3, "{table}");
+        assert_eq!((table.matches("allowed").count(), table.matches("forbidden").count()), (5, 1), "{table}");
+    }
+
+    #[test]
+    fn a_malformed_file_is_wrong_usage() {
+        let (_folder, arguments) = arguments(&[TEST, "name: t\nline A: x\nthread:\nclwb y\nask: x=1\n"]);
+        let failure = rows(&arguments).unwrap_err();
+        let message = failure.to_string();
+        assert_eq!(failure.exit_code(), 2);
+        assert!(
+            message.contains("1.litmus: line 4: expected a location") && message.contains("`y`"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn so_are_missing_and_too_large_files() {
+        let (folder, mut arguments) = arguments(&[]);
+        arguments.files = vec![folder.path().join("none")];
+        assert_eq!(rows(&arguments).unwrap_err().exit_code(), 2);
+        let file = folder.path().join("large");
+        let stores = "store x 1\n".repeat(201);
+        std::fs::write(&file, format!("name: t\nline A: x\nthread:\n{stores}ask: x=1\n")).unwrap();
+        arguments.files = vec![file];
+        let failure = rows(&arguments).unwrap_err();
+        assert_eq!(failure.exit_code(), 2);
+        assert!(failure.to_string().contains("large: the test is too large"), "{failure}");
+    }
+}

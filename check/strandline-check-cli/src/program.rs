@@ -1,0 +1,224 @@
+//! `strandline-check program`: programs in C, C++ and other languages.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use strandline_command::say;
+
+use serde_json::json;
+use strandline_check::recorded::{Program, Report, Unchecked};
+use strandline_check::{Finding, PerformanceFinding, Setting};
+
+use strandline_command::arguments::seconds;
+use strandline_command::interrupt;
+use strandline_command::output::SCHEMA;
+use strandline_command::{Failure, Outcome};
+
+/// The library that records, as it is built.
+const RECORDER: &str = "libstrandline_check_c.so";
+
+/// Check a program in C, C++ or another language: record a run, and try its recovery on everything that a power failure can leave.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  \
+    strandline-check program --check './list check {pool}' -- ./list run {pool}\n\n\
+    In commands {pool} stands for the path of a file, which the program maps. A command is split at spaces.\n\
+    docs/checking-c-programs.md says what is seen of a program, and what is not.\n\
+    Exit code 1 says that a state was found that recovery does not repair.")]
+pub struct Arguments {
+    /// The program that is recorded, and its arguments
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    run: Vec<OsString>,
+    /// Makes the pool before, durably; without it there is no file at first
+    #[arg(long, value_name = "COMMAND")]
+    set_up: Option<String>,
+    /// Recovers a pool; exit code 0 says that it could. It is recorded, and power fails in it, too
+    #[arg(long, value_name = "COMMAND", required_unless_present = "check")]
+    recover: Option<String>,
+    /// Says by exit code 0 whether a pool is right, after recovery. What was acknowledged is in the environment variable
+    /// STRANDLINE_ACKNOWLEDGED
+    #[arg(long, value_name = "COMMAND")]
+    check: Option<String>,
+    /// Record only the stores that the header's macros and libpmem's functions make
+    #[arg(long)]
+    only_marked: bool,
+    /// What a power failure may tear apart: `line`, `word` or `flush-on-fail`
+    #[arg(long, default_value = "line")]
+    setting: Setting,
+    /// Power failures in recovery, one in the recovery from the other, at most
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    recovery_crashes: usize,
+    /// States tried at one crash point, at most
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    states: u64,
+    /// Seconds that exploring may take
+    #[arg(long, value_parser = seconds, default_value = "60")]
+    limit: f64,
+    /// Seconds that one run of a command may take
+    #[arg(long, value_parser = seconds, default_value = "10")]
+    time_limit: f64,
+    /// Try the state again that a finding's last line tells
+    #[arg(long, value_name = "LINE")]
+    replay: Option<String>,
+    /// Write the pool there as recovery finds it in the state that was found
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+    /// The library that records [default: beside this command, or in ../lib]
+    #[arg(long, value_name = "FILE")]
+    recorder: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A command cannot be run, or nothing was recorded.
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    interrupt::watch(interrupt::First::Ask)?;
+    let began = Instant::now();
+    let report = find(arguments)?;
+    if arguments.json {
+        say!("{:#}", object(&report));
+    } else {
+        tell(arguments, &report, began.elapsed());
+    }
+    Ok(if report.outcome.finding.is_some() { Outcome::Finding } else { Outcome::Success })
+}
+
+/// As [`run`], for a program that is not the command: what `--json` prints.
+///
+/// # Errors
+/// As there.
+pub fn answer(arguments: &Arguments) -> Result<serde_json::Value, Failure> {
+    find(arguments).map(|report| object(&report))
+}
+
+fn find(arguments: &Arguments) -> Result<Report, Failure> {
+    let folder = folder().map_err(Failure::io("make a folder for the pool"))?;
+    let split = |command: &Option<String>| {
+        let split = |command: &String| command.split_whitespace().map(OsString::from).collect();
+        command.as_ref().map(split)
+    };
+    let program = Program {
+        run: arguments.run.clone(),
+        set_up: split(&arguments.set_up),
+        recover: split(&arguments.recover),
+        check: split(&arguments.check),
+        recorder: recorder(arguments.recorder.as_deref())?,
+        folder: folder.path().to_owned(),
+        only_marked: arguments.only_marked,
+        process_limit: Duration::from_secs_f64(arguments.time_limit),
+        setting: arguments.setting,
+        crashes_in_recovery: arguments.recovery_crashes,
+        states: arguments.states,
+        limit: Duration::from_secs_f64(arguments.limit),
+    };
+    let found = match &arguments.replay {
+        None => program.check(),
+        Some(line) => program.replay(line),
+    };
+    let report = found.map_err(|why| match why {
+        Unchecked::Usage(text) => Failure::Usage(text),
+        Unchecked::Failed(text) => Failure::Other(text),
+    })?;
+    if let (Some(file), Some(image)) = (&arguments.keep, &report.image) {
+        std::fs::write(file, image).map_err(Failure::io(format!("write {}", file.display())))?;
+    }
+    Ok(report)
+}
+
+/// In memory, where there is such a place.
+fn folder() -> std::io::Result<tempfile::TempDir> {
+    let builder = || tempfile::Builder::new();
+    builder().prefix("strandline-check").tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
+}
+
+fn recorder(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(given) = given {
+        let absolute = given.canonicalize();
+        return absolute.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", given.display())));
+    }
+    let command = std::env::current_exe().map_err(Failure::io("find this command's own file"))?;
+    let folder = command.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(RECORDER), folder.join("../lib").join(RECORDER)];
+    places.into_iter().find(|place| place.exists()).ok_or_else(|| {
+        Failure::Usage(format!(
+            "there is no {RECORDER} beside this command: build it with `cargo build --release -p strandline-check-c`, \
+             or say where it is with --recorder"
+        ))
+    })
+}
+
+/// Flushes and fences that were for nothing each time.
+fn wasted(report: &Report) -> impl Iterator<Item = &PerformanceFinding> {
+    report.outcome.performance.iter().filter(|one| one.is_always())
+}
+
+fn tell(arguments: &Arguments, report: &Report, took: Duration) {
+    let counts = report.outcome.counts;
+    say!(
+        "{} operations recorded; {} crash points, {} in recovery; {} states judged ({} after a crash in recovery), {} processes in {:.1} s",
+        report.operations,
+        counts.points,
+        counts.recovery_points,
+        counts.states,
+        counts.nested,
+        report.processes,
+        took.as_secs_f64()
+    );
+    if counts.cut_short > 0 {
+        say!(
+            "note: {} crash points have more states than were tried: raise --states or --limit",
+            counts.cut_short
+        );
+    }
+    report.notes.iter().for_each(|note| say!("note: {note}"));
+    wasted(report).for_each(|one| say!("for nothing: {one}"));
+    match &report.outcome.finding {
+        None => say!("nothing found"),
+        Some(finding) => say_finding(arguments, finding),
+    }
+}
+
+fn say_finding(arguments: &Arguments, finding: &Finding) {
+    let story = finding.story();
+    say!("{}", story.trim_end());
+    if let Some(file) = &arguments.keep {
+        say!("image: {}", file.display());
+    }
+    say!("replay: --replay '{}'", finding.replay);
+}
+
+fn object(report: &Report) -> serde_json::Value {
+    let advice = |finding: &Finding| {
+        finding.advice.as_ref().map(|advice| {
+            json!({
+                "behind": advice.behind.to_string(),
+                "flush": advice.flush,
+                "fence": advice.fence,
+                "repairs": advice.repairs,
+            })
+        })
+    };
+    let finding = report.outcome.finding.as_ref().map(|finding| {
+        json!({
+            "kind": finding.kind.to_string(),
+            "what": finding.what,
+            "history": finding.history,
+            "lost": finding.lost,
+            "recovery": finding.recovery,
+            "advice": advice(finding),
+            "replay": finding.replay,
+        })
+    });
+    json!({
+        "schema": SCHEMA,
+        "operations": report.operations,
+        "counts": report.outcome.counts,
+        "processes": report.processes,
+        "notes": report.notes,
+        "wasted": wasted(report).map(ToString::to_string).collect::<Vec<_>>(),
+        "finding": finding,
+    })
+}

@@ -1,0 +1,4 @@
+//! The command as a user runs it: one program, which starts it.
+
+mod check;
+mod manual;

@@ -1,0 +1,155 @@
+//! Measuring on the disk: the `sync` domain, beside the floor.
+
+use std::path::Path;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use strandline_workloads::{Prepared, PreparedProduct, Row, Run, Selection, System};
+
+use super::plan::Plan;
+use strandline_command::Failure;
+use strandline_command::floor::Floor;
+use strandline_command::interrupt;
+
+/// A row with the floor that was measured just before it, run by run.
+pub struct Cell {
+    /// The median run.
+    pub row: Row,
+    /// The median of the floors.
+    pub floor: f64,
+}
+
+/// What was measured, and where.
+pub struct Results {
+    /// By workload, threads and scheme.
+    pub cells: Vec<Cell>,
+    /// Where the pools lay.
+    pub place: String,
+    /// How the floor was written.
+    pub method: &'static str,
+}
+
+impl Results {
+    /// All rows, the floors among them: one for each workload and number of threads.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        for Cell { row, floor } in &self.cells {
+            let name = if row.threads == 1 { "floor" } else { "group-floor" };
+            let beside = |other: &Row| {
+                (other.threads, other.workload.as_str()) == (row.threads, row.workload.as_str())
+            };
+            if !rows.iter().any(|other| other.scheme == name && beside(other)) {
+                rows.push(floor_row(name, row, *floor));
+            }
+            rows.push(row.clone());
+        }
+        rows
+    }
+}
+
+pub(super) fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
+    Row {
+        scheme: name.into(),
+        workload: beside.workload.clone(),
+        threads: beside.threads,
+        domain: beside.domain.clone(),
+        tx_per_s: floor,
+        tx_per_processor_s: 0.0,
+        abort_ratio: 0.0,
+        fences_per_tx: 0.0,
+        lines_flushed_per_tx: 0.0,
+        log_bytes_per_tx: 0.0,
+        acknowledged_per_s: floor,
+        seconds: beside.seconds,
+        slowest_thread: 1.0,
+        latency_ns: None,
+        bulk_fences_per_tx: 0.0,
+        bulk_lines_flushed_per_tx: 0.0,
+        bulk_persists: 0,
+        bulk_log_restarts: 0,
+    }
+}
+
+/// What a system runs on.
+enum Filled<'s> {
+    Pool(Box<Prepared>),
+    Product(PreparedProduct<'s>),
+}
+
+impl<'s> Filled<'s> {
+    /// `None` where the workload has no types.
+    fn new(
+        plan: &Plan,
+        system: System,
+        selection: &'s Selection,
+        path: &Path,
+    ) -> strandline_core::Result<Option<Self>> {
+        let setting = plan.setting(system.concurrency());
+        if let System::Scheme(_) = system {
+            return Prepared::new(path, selection, setting).map(|pool| Some(Self::Pool(Box::new(pool))));
+        }
+        let product = PreparedProduct::new(path, selection, system, setting)?;
+        Ok(product.map(Self::Product))
+    }
+
+    fn measure(
+        &self,
+        plan: &Plan,
+        system: System,
+        selection: &Selection,
+        run: &Run,
+    ) -> strandline_core::Result<Option<Row>> {
+        Ok(match (self, system) {
+            (Self::Product(prepared), _) => {
+                Some(selection.measure_product(prepared.product(), plan.domain, system, run)?)
+            }
+            (Self::Pool(prepared), System::Scheme(scheme)) => {
+                Some(selection.measure(prepared.pool(), plan.domain, scheme, run)?)
+            }
+            (Self::Pool(_), _) => None,
+        })
+    }
+}
+
+/// Measures the plan: before each run the floor for as many threads, as disks have good and bad minutes.
+///
+/// # Errors
+/// A pool cannot be created; a transaction failed.
+pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
+    let place = plan.place()?;
+    progress.set_message("measuring the disk");
+    let mut floor = Floor::new(place.folder())?;
+    let mut cells = Vec::new();
+    for selection in plan.selections()?.into_iter().take_while(|_| !interrupt::is_asked()) {
+        let workload = selection.name();
+        let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.systems.len()];
+        // One mode after the other: two pools open at a time would checkpoint into each other's time.
+        for (at, &system) in plan.systems.iter().enumerate().take_while(|_| !interrupt::is_asked()) {
+            progress.set_message(format!("filling {workload}"));
+            let path = plan.file(&place, &selection, system.name());
+            let Some(pool) = Filled::new(plan, system, &selection, &path)? else {
+                progress.inc(plan.repetitions * plan.threads.len() as u64);
+                continue;
+            };
+            for repetition in (0..plan.repetitions).take_while(|_| !interrupt::is_asked()) {
+                for (row, &threads) in plan.threads.iter().enumerate() {
+                    progress.set_message(format!("{} on {workload}, durable", system.name()));
+                    let slice = (plan.duration / 2).max(Duration::from_millis(50));
+                    let rate = floor.group_per_second(threads, slice).map_err(Failure::io("write"))?;
+                    let measured = pool.measure(plan, system, &selection, &plan.run(threads, repetition))?;
+                    let (floors, rows) = &mut runs[row * plan.systems.len() + at];
+                    floors.push(rate);
+                    rows.extend(measured);
+                    progress.inc(1);
+                }
+            }
+        }
+        for (mut floors, rows) in runs {
+            floors.sort_by(f64::total_cmp);
+            if let Some(row) = Row::median(rows) {
+                cells.push(Cell { row, floor: floors[(floors.len() - 1) / 2] });
+            }
+        }
+    }
+    Ok(Results { cells, place: place.what.clone(), method: floor.method() })
+}

@@ -1,0 +1,110 @@
+//! Measuring on memory: every domain but `sync`.
+
+use indicatif::ProgressBar;
+use strandline_workloads::{Prepared, PreparedProduct, Row, System};
+
+use super::durable::floor_row;
+use super::plan::Plan;
+use strandline_command::Failure;
+use strandline_command::floor::MemoryFloor;
+use strandline_command::interrupt;
+
+/// What was measured, and where.
+pub struct Results {
+    /// By workload, threads and scheme.
+    pub rows: Vec<Row>,
+    /// Swaps per second at the floor with as many threads, for each row: the median of one measurement before each repetition.
+    pub floors: Vec<f64>,
+    /// Where the pools lay.
+    pub place: String,
+    /// Whether the memory was taken to be persistent without being so.
+    pub assumed_persistent: bool,
+}
+
+impl Results {
+    /// All rows, the floors among them: one before those of a workload with so many threads.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        for (row, &floor) in self.rows.iter().zip(&self.floors) {
+            let follows = |last: &Row| (&last.workload, last.threads) == (&row.workload, row.threads);
+            if !rows.last().is_some_and(follows) {
+                rows.push(floor_row("floor", row, floor));
+            }
+            rows.push(row.clone());
+        }
+        rows
+    }
+}
+
+/// Measures the plan. A workload's structure is filled once for each mode; the schemes of a mode use the
+/// same pool in turn, as each leaves its home locations right; the product has pools of its own. Repetitions are interleaved.
+///
+/// # Errors
+/// A pool cannot be created; a transaction failed.
+pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
+    let place = plan.place()?;
+    let mut results = Results {
+        rows: Vec::new(),
+        floors: Vec::new(),
+        place: place.what.clone(),
+        assumed_persistent: false,
+    };
+    let most_threads = plan.threads.iter().max().copied().unwrap_or(1);
+    let floor = MemoryFloor::new(plan.domain, plan.instruction, most_threads, plan.log_bytes)?;
+    for selection in plan.selections()?.into_iter().take_while(|_| !interrupt::is_asked()) {
+        progress.set_message(format!("filling {}", selection.name()));
+        let mut pools = Vec::new();
+        for mode in plan.modes() {
+            let path = plan.file(&place, &selection, &format!("{mode:?}"));
+            let prepared = Prepared::new(&path, &selection, plan.setting(mode))?;
+            results.assumed_persistent |= prepared.assumed_persistent;
+            pools.push((mode, prepared));
+        }
+        let mut products = Vec::new();
+        for &system in &plan.systems {
+            let (path, setting) =
+                (plan.file(&place, &selection, system.name()), plan.setting(system.concurrency()));
+            if let Some(product) = PreparedProduct::new(&path, &selection, system, setting)? {
+                results.assumed_persistent |= product.assumed_persistent;
+                products.push((system, product));
+            }
+        }
+        let mut runs = vec![Vec::new(); plan.threads.len() * plan.systems.len()];
+        let mut floors = vec![Vec::new(); plan.threads.len()];
+        for repetition in (0..plan.repetitions).take_while(|_| !interrupt::is_asked()) {
+            let mut cells = runs.iter_mut();
+            for (&threads, floors) in plan.threads.iter().zip(&mut floors) {
+                floors.push(floor.per_second(threads, plan.duration / 5, plan.seed.wrapping_add(repetition)));
+                let run = plan.run(threads, repetition);
+                for &system in plan.systems.iter().take_while(|_| !interrupt::is_asked()) {
+                    progress.set_message(format!("{} on {}", system.name(), selection.name()));
+                    let pool = pools.iter().find(|(mode, _)| *mode == system.concurrency());
+                    let product = products.iter().find(|(other, _)| *other == system);
+                    let row = match (system, pool, product) {
+                        (System::Scheme(scheme), Some((_, prepared)), _) => {
+                            Some(selection.measure(prepared.pool(), plan.domain, scheme, &run)?)
+                        }
+                        (_, _, Some((_, prepared))) => {
+                            Some(selection.measure_product(prepared.product(), plan.domain, system, &run)?)
+                        }
+                        // Not every workload has types.
+                        _ => None,
+                    };
+                    if let Some(cell) = cells.next() {
+                        cell.extend(row);
+                    }
+                    progress.inc(1);
+                }
+            }
+        }
+        for (runs, floors) in runs.chunks(plan.systems.len()).zip(&mut floors) {
+            floors.sort_by(f64::total_cmp);
+            let floor = floors.get(floors.len() / 2).copied().unwrap_or(0.0);
+            for row in runs.iter().cloned().filter_map(Row::median) {
+                results.rows.push(row);
+                results.floors.push(floor);
+            }
+        }
+    }
+    Ok(results)
+}

@@ -1,0 +1,297 @@
+//! `strandline-lab bench`: schemes × workloads on this machine's memory and disk.
+
+mod durable;
+mod instructions;
+mod memory;
+mod plan;
+mod tables;
+
+use std::time::Duration;
+use strandline_command::say;
+
+use strandline_core::Domain;
+use strandline_workloads::{
+    DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
+};
+
+use crate::options::unused;
+pub use instructions::{CHILD, ChildArguments, run_child};
+use plan::Plan;
+use strandline_command::arguments::{DomainName, InstructionName, bytes, seconds};
+use strandline_command::output::Numbered;
+use strandline_command::{Failure, Outcome};
+use strandline_command::{interrupt, progress};
+
+/// Measure schemes on workloads: transactions per second, aborts, fences, lines flushed and log bytes.
+#[derive(Clone, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    strandline-lab bench\n  \
+    strandline-lab bench --scheme np,bppm,bppm+single-writer --workload hash --threads 1,2 --seconds 2 --json\n  \
+    strandline-lab bench --instructions --workload sps,hash --scheme strandline,strandline-types,bppm\n\n\
+    Without flags: the paper's systems on its five workloads under emulated NVM latency, then what the same \
+    transactions do durably on this machine's disk; about a minute. With any of the first four flags: all that was \
+    not chosen. Names are those of `strandline-lab list`.")]
+pub struct Arguments {
+    /// Schemes, separated by commas; default: all that the domain carries
+    #[arg(long, value_delimiter = ',', value_parser = system)]
+    scheme: Vec<System>,
+    /// Workloads, separated by commas; default: all
+    #[arg(long, value_delimiter = ',')]
+    workload: Vec<String>,
+    /// Numbers of threads, separated by commas; default: 1
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=256))]
+    threads: Vec<u64>,
+    /// The persistence domain; default: emulated
+    #[arg(long, value_enum)]
+    domain: Option<DomainName>,
+    /// Nanoseconds that the emulated domain adds to each line written back; default: 150
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    write_latency_ns: Option<u64>,
+    /// Bytes in a value (K allowed); default: 8
+    #[arg(long, value_parser = bytes)]
+    value_size: Option<u64>,
+    /// Operations in a transaction; default: 1
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    ops_per_tx: Option<u64>,
+    /// Of 100 transactions, so many only look up what they would otherwise change; default: 0
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100))]
+    read_share: Option<u64>,
+    /// Time each transaction, and show percentiles; that takes some time too
+    #[arg(long)]
+    latency: bool,
+    /// Bytes in each thread's log, a multiple of 4096 (K, M allowed); default: 1M, as in the paper
+    #[arg(long, value_parser = bytes)]
+    log_size: Option<u64>,
+    /// Seconds of each measurement; default: 1, without any flags less
+    #[arg(long, value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Where to put the pool file, which must not exist and is removed afterwards
+    #[arg(long)]
+    pool: Option<std::path::PathBuf>,
+    /// Times that everything is measured, in turn; medians are shown; default: 3
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repetitions: Option<u64>,
+    /// The write-back instruction; default: the best that the processor has
+    #[arg(long, value_enum)]
+    instruction: Option<InstructionName>,
+    /// Seeds the random numbers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Count instructions with valgrind instead, under flush-on-fail, on small structures; default schemes: strandline and
+    /// strandline-types
+    #[arg(long, conflicts_with_all = TIMED_FLAGS)]
+    instructions: bool,
+    /// Print a JSON array of rows
+    #[arg(long)]
+    json: bool,
+}
+
+/// What means nothing where instructions are counted.
+const TIMED_FLAGS: [&str; 9] = [
+    "latency",
+    "threads",
+    "domain",
+    "write_latency_ns",
+    "ops_per_tx",
+    "seconds",
+    "pool",
+    "repetitions",
+    "instruction",
+];
+
+/// What is measured without flags: the systems that Blurred Persistence compares, the reference, and the product.
+const TOUR: [&str; 11] = [
+    "volatile",
+    "np",
+    "base",
+    "mne-sync",
+    "mne-async",
+    "xil",
+    "vcbp",
+    "bppm",
+    "bppm+single-writer",
+    "strandline",
+    "strandline-types",
+];
+
+/// What instructions are counted of unless schemes are asked for.
+const PRODUCT: [System; 2] = [System::Words, System::Types];
+
+fn system(name: &str) -> Result<System, UnknownName> {
+    name.parse()
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The flags do not go together; a pool cannot be created.
+pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failure> {
+    let workloads = arguments.workloads(workloads)?;
+    if arguments.instructions {
+        return instructions::measure(&arguments.counted(&workloads)?, arguments.json);
+    }
+    let plans = arguments.plans(&workloads)?;
+    if let Some(plan) = plans.first() {
+        let notes = unused(&plan.workloads, &arguments.given());
+        notes.iter().for_each(|note| eprintln!("note: {note}"));
+    }
+    let steps = plans.iter().map(Plan::steps).sum();
+    let progress = progress::bar(steps, "{bar:30} {percent}% {msg}, {eta} to go");
+    interrupt::watch(interrupt::First::Ask)?;
+    let mut rows: Vec<Row> = Vec::new();
+    for plan in plans.iter().take_while(|_| !interrupt::is_asked()) {
+        if plan.domain == Domain::Sync {
+            let results = durable::measure(plan, &progress)?;
+            if !arguments.json {
+                progress.suspend(|| say!("{}", tables::durable(plan, &results)));
+            }
+            rows.extend(results.rows());
+        } else {
+            let results = memory::measure(plan, &progress)?;
+            if !arguments.json {
+                progress.suspend(|| say!("{}", tables::memory(plan, &results)));
+            }
+            rows.extend(results.rows());
+        }
+    }
+    progress.finish_and_clear();
+    if let Some(table) = tables::latencies(&rows).filter(|_| !arguments.json) {
+        say!("{table}");
+    }
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())
+            .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
+        say!("{text}");
+    }
+    Ok(Outcome::Success)
+}
+
+impl Arguments {
+    /// Whether nothing was asked for in particular.
+    fn is_tour(&self) -> bool {
+        self.scheme.is_empty() && self.workload.is_empty() && self.threads.is_empty() && self.domain.is_none()
+    }
+
+    /// The options that were given and that not every workload takes.
+    fn given(&self) -> Vec<Parameter> {
+        let all = [
+            (self.value_size.is_some(), Parameter::ValueBytes),
+            (self.ops_per_tx.is_some(), Parameter::Operations),
+            (self.read_share.is_some(), Parameter::ReadShare),
+        ];
+        all.into_iter().filter_map(|(given, parameter)| given.then_some(parameter)).collect()
+    }
+
+    /// The workloads that are chosen, of these; all of them if none is.
+    fn workloads(&self, all: Workloads) -> Result<Vec<WorkloadKind>, Failure> {
+        for name in &self.workload {
+            all.of_name(name).map_err(Failure::usage)?;
+        }
+        let is_chosen = |kind: &WorkloadKind| {
+            self.workload.is_empty() || self.workload.iter().any(|name| name == kind.name)
+        };
+        Ok(all.iter().filter(is_chosen).collect())
+    }
+
+    /// What instructions are counted of.
+    fn counted(&self, workloads: &[WorkloadKind]) -> Result<Plan, Failure> {
+        let mut plan = self.plan(workloads, DomainName::FlushOnFail, &[1], 1.0, 1)?;
+        if self.scheme.is_empty() {
+            plan.systems = PRODUCT.to_vec();
+        }
+        let helped = |system: &System| match system {
+            System::Scheme(scheme) => scheme.kind.is_some_and(|kind| kind.scheme.has_helper()),
+            _ => false,
+        };
+        match plan.systems.iter().find(|system| helped(system)) {
+            Some(system) => Err(Failure::Usage(format!(
+                "{} has a thread that helps it, whose instructions are not the same in every run",
+                system.name()
+            ))),
+            None => Ok(plan),
+        }
+    }
+
+    fn plans(&self, workloads: &[WorkloadKind]) -> Result<Vec<Plan>, Failure> {
+        if !self.is_tour() {
+            return Ok(vec![self.plan(
+                workloads,
+                self.domain.unwrap_or(DomainName::Emulated),
+                &[1],
+                1.0,
+                3,
+            )?]);
+        }
+        let memory = self.plan(workloads, DomainName::Emulated, &[1], 0.25, 3)?;
+        // The latency and the instruction mean nothing to a disk.
+        let durable = Self { write_latency_ns: None, instruction: None, pool: None, ..self.clone() };
+        let mut plans = vec![memory, durable.plan(workloads, DomainName::Sync, &[1, 8], 0.4, 1)?];
+        for plan in &mut plans {
+            plan.workloads.retain(|kind| strandline_workloads::TOUR.contains(kind));
+            plan.systems.retain(|system| TOUR.contains(&system.name()));
+        }
+        Ok(plans)
+    }
+
+    fn plan(
+        &self,
+        workloads: &[WorkloadKind],
+        domain: DomainName,
+        threads: &[u64],
+        seconds: f64,
+        repetitions: u64,
+    ) -> Result<Plan, Failure> {
+        if self.write_latency_ns.is_some() && domain != DomainName::Emulated {
+            return Err(Failure::Usage("--write-latency-ns goes with --domain emulated alone".into()));
+        }
+        if self.instruction.is_some() && !matches!(domain, DomainName::Emulated | DomainName::Flush) {
+            return Err(Failure::Usage("--instruction goes with --domain flush or emulated alone".into()));
+        }
+        let carried = |scheme: &System| domain != DomainName::Sync || scheme.in_sync();
+        if let Some(scheme) = self.scheme.iter().find(|scheme| !carried(scheme)) {
+            return Err(Failure::Usage(format!(
+                "the sync domain carries {}, not {}",
+                System::all()
+                    .filter(|other| other.in_sync())
+                    .map(System::name)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                scheme.name()
+            )));
+        }
+        if let Some(scheme) = self.scheme.iter().find(|scheme| !scheme.is_native()) {
+            return Err(Failure::Usage(format!(
+                "{} needs what no processor has, persist barriers or a hardware scheme: it exists for check and \
+                 simulate; `strandline-lab list` says what runs here",
+                scheme.name()
+            )));
+        }
+        let chosen = |given: &[System]| -> Vec<System> {
+            let all = System::all().filter(carried).filter(|scheme| scheme.is_native());
+            all.filter(|scheme| given.is_empty() || given.contains(scheme)).collect()
+        };
+        let sizes = Sizes {
+            value_bytes: self.value_size.unwrap_or(8),
+            operations: self.ops_per_tx.unwrap_or(1),
+            read_percent: self.read_share.unwrap_or(0),
+            ..Sizes::default()
+        };
+        let mut threads = if self.threads.is_empty() { threads.to_vec() } else { self.threads.clone() };
+        threads.sort_unstable();
+        threads.dedup();
+        Ok(Plan {
+            systems: chosen(&self.scheme),
+            workloads: workloads.to_vec(),
+            threads,
+            domain: domain.domain(self.write_latency_ns.unwrap_or(DEFAULT_WRITE_LATENCY_NS)),
+            instruction: self.instruction.map(Into::into),
+            sizes,
+            log_bytes: self.log_size.unwrap_or(1 << 20),
+            latency: self.latency,
+            duration: Duration::from_secs_f64(self.seconds.unwrap_or(seconds)),
+            repetitions: self.repetitions.unwrap_or(repetitions),
+            pool: self.pool.clone(),
+            seed: self.seed,
+        })
+    }
+}

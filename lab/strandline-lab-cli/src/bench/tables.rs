@@ -1,0 +1,175 @@
+//! The tables of `bench`, with what is needed to understand them.
+
+use strandline_command::tables::{number, ratio, table};
+use strandline_core::Domain;
+use strandline_core::memory::WriteBackInstruction;
+use strandline_workloads::{Latency, Row};
+
+use super::plan::Plan;
+use super::{durable, memory};
+
+/// The table for domains on memory.
+pub fn memory(plan: &Plan, results: &memory::Results) -> String {
+    let header = [
+        "workload",
+        "scheme",
+        "threads",
+        "k tx/s",
+        "k ack/s",
+        "of volatile",
+        "of np",
+        "of floor",
+        "aborts",
+        "fences/tx",
+        "lines/tx",
+        "log B/tx",
+        "bulk lines/tx",
+    ];
+    let mut table = table(&header, 2);
+    let mut last = "";
+    for (row, &floor) in results.rows.iter().zip(&results.floors) {
+        let reference = |scheme: &str| {
+            let same = |other: &&Row| {
+                other.scheme == scheme && other.workload == row.workload && other.threads == row.threads
+            };
+            results.rows.iter().find(same).map(|other| other.tx_per_s)
+        };
+        let np = if row.scheme.ends_with("+single-writer") { "np+single-writer" } else { "np" };
+        table.add_row([
+            // Said once for each workload: the eye finds its group.
+            if row.workload == last { String::new() } else { row.workload.clone() },
+            row.scheme.clone(),
+            row.threads.to_string(),
+            number(row.tx_per_s / 1000.0),
+            if row.acknowledged_per_s > 0.0 { number(row.acknowledged_per_s / 1000.0) } else { "–".into() },
+            ratio(row.tx_per_s, reference("volatile")),
+            if row.scheme == "volatile" { "–".into() } else { ratio(row.tx_per_s, reference(np)) },
+            ratio(row.tx_per_s, Some(floor)),
+            format!("{:.1} %", 100.0 * row.abort_ratio),
+            number(row.fences_per_tx),
+            number(row.lines_flushed_per_tx),
+            number(row.log_bytes_per_tx),
+            number(row.bulk_lines_flushed_per_tx),
+        ]);
+        last = &row.workload;
+    }
+    let instruction = plan.instruction.or_else(WriteBackInstruction::best).map_or("none", |i| i.name());
+    let (title, domain) = match plan.domain {
+        Domain::Emulated { write_latency_ns } => (
+            "Schemes under emulated NVM latency".to_owned(),
+            format!(
+                "Each line written back ({instruction}) takes {write_latency_ns} ns more, as the Blurred Persistence paper emulates NVM."
+            ),
+        ),
+        Domain::Flush => {
+            ("Schemes under domain flush".into(), format!("Lines are written back with {instruction}."))
+        }
+        domain => (format!("Schemes under domain {domain}"), "No lines are written back.".into()),
+    };
+    let assumed = if results.assumed_persistent || matches!(plan.domain, Domain::Emulated { .. }) {
+        " It is taken to be persistent: nothing here survives a power failure."
+    } else {
+        ""
+    };
+    format!(
+        "{title}\n{table}\n\
+         Medians of {} runs of {} s, interleaved. {domain}\n\
+         Pools in {}.{assumed}\n\
+         tx: executed; ack: known to be durable. of volatile: relative to plain loads and stores under one lock. of np: relative to the same transactions\n\
+         (in the same mode) without persistence. of floor: relative to swaps of two words of which only what makes them durable is\n\
+         done: a line of log stored, written back and fenced, two words stored home. fences, lines: what commits wait for; bulk: persisted later, many\n\
+         transactions at a time. strandline: bppm as applications have it, compiled into the workload, on words (with\n\
+         STM, or one writer at a time) and on typed collections; all schemes run over one and the same dispatch.\n\
+         {} operation(s) per transaction, values of {} bytes, logs of {} KB.\n",
+        plan.repetitions,
+        plan.duration.as_secs_f64(),
+        results.place,
+        plan.sizes.operations,
+        plan.sizes.value_bytes,
+        plan.log_bytes >> 10,
+    )
+}
+
+/// How long transactions took, where each was timed.
+pub fn latencies(rows: &[Row]) -> Option<String> {
+    let header = [
+        "workload",
+        "scheme",
+        "threads",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "p99.99 us",
+        "longest us",
+        "slowest thread",
+    ];
+    let mut table = table(&header, 2);
+    let timed: Vec<_> = rows.iter().filter_map(|row| Some((row, row.latency_ns?))).collect();
+    let mut last = "";
+    for (row, latency) in &timed {
+        let Latency { p50, p99, p99_9, p99_99, max } = *latency;
+        let mut cells = vec![
+            if row.workload == last { String::new() } else { row.workload.clone() },
+            row.scheme.clone(),
+            row.threads.to_string(),
+        ];
+        cells.extend([p50, p99, p99_9, p99_99, max].map(|ns| number(ns as f64 / 1000.0)));
+        cells.push(number(row.slowest_thread));
+        table.add_row(cells);
+        last = &row.workload;
+    }
+    let text = format!(
+        "How long transactions took\n{table}\n\
+         Of each 10,000 transactions one takes longer than p99.99. slowest thread: its transactions per second, of the mean.\n"
+    );
+    (!timed.is_empty()).then_some(text)
+}
+
+/// The table for the disk.
+pub fn durable(plan: &Plan, results: &durable::Results) -> String {
+    let header = [
+        "workload",
+        "scheme",
+        "committers",
+        "durable tx/s",
+        "us per commit",
+        "floor/s",
+        "of floor",
+        "log B/tx",
+    ];
+    let mut table = table(&header, 2);
+    let mut last = "";
+    for durable::Cell { row, floor } in &results.cells {
+        table.add_row([
+            if row.workload == last { String::new() } else { row.workload.clone() },
+            row.scheme.clone(),
+            row.threads.to_string(),
+            number(row.tx_per_s),
+            number(row.threads as f64 * 1e6 / row.tx_per_s.max(f64::MIN_POSITIVE)),
+            number(*floor),
+            ratio(row.tx_per_s, Some(*floor)),
+            number(row.log_bytes_per_tx),
+        ]);
+        last = &row.workload;
+    }
+    // One committer waits for a flush each time, so it cannot be much faster than the floor: then something
+    // did not wait, and the figures mean nothing.
+    let too_fast = |cell: &durable::Cell| cell.row.threads == 1 && cell.row.tx_per_s > 1.5 * cell.floor;
+    let warning = if results.cells.iter().any(too_fast) {
+        "WARNING: a single committer was faster than this disk flushes: these commits were not durable, or the disk\n\
+         was much slower while the floor was measured. Do not use these figures.\n"
+    } else {
+        ""
+    };
+    format!(
+        "The same transactions, durable on this machine's disk (domain sync)\n{table}\n\
+         Medians of {} run(s) of {} s. Pools in {}.\n\
+         A transaction counts when the disk has its log. floor: 4 KB appends to a zero-filled file beside the pool,\n\
+         one flush each, by the fastest way here ({}); for several committers: one of them writes what all have\n\
+         brought, with one flush, and no transactions. It is measured just before each run.\n{warning}",
+        plan.repetitions,
+        plan.duration.as_secs_f64(),
+        results.place,
+        results.method,
+    )
+}

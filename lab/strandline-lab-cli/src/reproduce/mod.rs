@@ -1,0 +1,256 @@
+//! `strandline-lab reproduce`: a paper's evaluation, measured again and judged.
+
+use std::path::{Path, PathBuf};
+use strandline_command::say;
+
+use comfy_table::{Table, presets};
+use strandline_lab::machine::{self, Machine};
+use strandline_lab::{
+    Effort, Error, Evaluation, Interval, PAPERS, Paper, Settings, Simulation, reproduce_with,
+};
+use strandline_sim::{Registry, file};
+
+use strandline_command::{Failure, Outcome};
+use strandline_command::{interrupt, progress};
+
+/// Instead of papers' names: those with claims.
+const ALL: &str = "all";
+
+/// Measure a paper's figures again, judge its claims, and write a report.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    strandline-lab reproduce all --quick\n  \
+    strandline-lab reproduce blurred --quick\n  \
+    strandline-lab reproduce blurred --claim B2 --claim B19 --out report\n  \
+    strandline-lab reproduce blurred --machine native --quick\n  \
+    strandline-lab reproduce atom --claim A2 --quick --interval persistence.write_back_completes=issued,accepted,durable\n\n\
+    Writes index.html and results.json; `all` also scoreboard.md and a folder for each paper. Exit code 1 says that a claim is contradicted, and not by a run that other programs disturbed.")]
+pub struct Arguments {
+    /// Papers by name, or `all`: the five with claims, with a page over all of them and a scoreboard [default: all]
+    papers: Vec<String>,
+    /// Only this claim and the figure it needs; may be given several times
+    #[arg(long = "claim", value_name = "ID")]
+    claims: Vec<String>,
+    /// The simulated machine that figures of software schemes run on beside this processor: its name or file, or `native` for
+    /// none. Claims that the paper's machine has to judge are not judged on another [default: the paper's]
+    #[arg(long)]
+    machine: Option<String>,
+    /// Fewer points and shorter measurements: fifteen processor minutes at most for all papers
+    #[arg(long)]
+    quick: bool,
+    /// Transactions to record for each curve of deferred-commit's Fig. 6 [default: the paper's 10,000,000, which take
+    /// some 35 processor minutes; 20,000 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    transactions: Option<u64>,
+    /// Varies an open parameter of the paper's simulated machine, and says for which values each claim holds; may be given
+    /// several times
+    #[arg(long = "interval", value_name = "KEY=V1,V2,…")]
+    intervals: Vec<Interval>,
+    /// Seeds the random numbers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The folder for the report; default: reproduce-PAPER
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Print results.json instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// A failure of [`reproduce_with`]: the laboratory's, or one of ours while writing a report.
+struct Ended(Failure);
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self(match error {
+            Error::Usage(text) => Failure::Usage(text),
+            Error::Library(error) => Failure::Library(error),
+            Error::Io { .. } => Failure::Other(error.to_string()),
+        })
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A paper or a claim does not exist; a pool or the report cannot be written.
+pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
+    let simulation = match arguments.machine.as_deref() {
+        None => Simulation::Papers,
+        Some("native") => Simulation::Nothing,
+        Some(name) => {
+            let machine = file::load(name, &[""; 0]).map_err(|error| Failure::Usage(error.to_string()))?;
+            Simulation::On(Box::new(machine))
+        }
+    };
+    let papers = arguments.papers()?;
+    let all = arguments.is_all();
+    let out = arguments.out.clone().unwrap_or_else(|| {
+        let names: Vec<_> = papers.iter().map(|paper| paper.name).collect();
+        PathBuf::from(format!("reproduce-{}", if all { ALL.into() } else { names.join("-") }))
+    });
+    // Better to fail before measuring for an hour.
+    create(&out)?;
+    let (here, date) = (Machine::here(), machine::now());
+    let progress = progress::bar(0, "{bar:30} {percent}% {msg}, {eta} to go");
+    interrupt::watch(interrupt::First::End(format!("ended; the figures so far are in {}", out.display())))?;
+    if !cfg!(feature = "sqlite") && papers.iter().any(|paper| paper.name == "loose-ordering") {
+        eprintln!(
+            "This program was built without SQLite, one of the workloads of loose-ordering: what it measures leaves it out. \
+             `cargo run --release --features sqlite` has it, and needs a C compiler."
+        );
+    }
+    let (commit, command) = (machine::commit(), arguments.command());
+    let run =
+        strandline_lab::Run { machine: &here, commit: commit.as_deref(), command: &command, date: &date };
+    let results = |known: &[&Evaluation]| {
+        let results = strandline_lab::json(known, &here, commit.as_deref(), &command);
+        serde_json::to_string_pretty(&results)
+            .map_err(|error| Failure::Other(format!("cannot write the results: {error}")))
+    };
+    let mut evaluations = Vec::new();
+    for paper in papers {
+        let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
+        let claims = arguments.claims.iter().filter(|id| paper.claim(id).is_some()).cloned().collect();
+        let settings = Settings {
+            effort,
+            seed: arguments.seed,
+            claims,
+            transactions: arguments.transactions,
+            simulation: if paper.natively { simulation.clone() } else { Simulation::Papers },
+            intervals: arguments.intervals.clone(),
+            registry,
+        };
+        // Each figure as it comes: who ends the run early keeps what is known.
+        let so_far = |evaluation: &Evaluation| -> Result<(), Failure> {
+            let known: Vec<_> = evaluations.iter().chain([evaluation]).collect();
+            write(&out.join("results.json"), &results(&known)?)?;
+            if all {
+                let folder = out.join(paper.name);
+                create(&folder)?;
+                write(&folder.join("index.html"), &strandline_lab::html(&[evaluation], &run))
+            } else {
+                write(&out.join("index.html"), &strandline_lab::html(&known, &run))
+            }
+        };
+        progress.reset();
+        let evaluation =
+            reproduce_with(paper, &settings, &progress, |evaluation| so_far(evaluation).map_err(Ended));
+        let evaluation = evaluation.map_err(|Ended(failure)| failure)?;
+        evaluations.push(evaluation);
+    }
+    progress.finish_and_clear();
+
+    let known: Vec<_> = evaluations.iter().collect();
+    let results = results(&known)?;
+    let scoreboard = strandline_lab::scoreboard(&known);
+    write(&out.join("results.json"), &results)?;
+    if all {
+        write(&out.join("scoreboard.md"), &scoreboard)?;
+        write(&out.join("index.html"), &strandline_lab::overview(&known, &run))?;
+    }
+    if arguments.json {
+        say!("{results}");
+    } else {
+        for evaluation in &evaluations {
+            say!("{}\n{}\n", evaluation.paper.title, table(evaluation));
+        }
+        if all {
+            say!("{scoreboard}");
+        }
+        say!("The report: {}", out.join("index.html").display());
+    }
+    let findings = evaluations.iter().flat_map(|evaluation| &evaluation.rows);
+    let contradicted = findings.filter(|(_, finding)| finding.is_contradicted()).count();
+    Ok(if contradicted == 0 { Outcome::Success } else { Outcome::Finding })
+}
+
+fn create(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(Failure::io(format!("create {}", folder.display())))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    // Whoever ends the run meanwhile finds the file before it, or all of it.
+    let partial = path.with_extension("partial");
+    let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, path));
+    written.map_err(Failure::io(format!("write {}", path.display())))
+}
+
+fn table(evaluation: &Evaluation) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_header(["claim", "verdict", "paper", "measured", "where"]);
+    for (claim, finding) in &evaluation.rows {
+        let mut measured = finding.in_short();
+        for (key, values) in finding.holds_for() {
+            let values = if values.is_empty() { "none".into() } else { values.join(", ") };
+            measured += &format!("\n{key}: holds for {values}");
+        }
+        table.add_row([
+            claim.id.clone(),
+            finding.verdict_in_short(),
+            claim.value.to_string(),
+            measured,
+            claim.place.clone(),
+        ]);
+    }
+    table
+}
+
+impl Arguments {
+    /// Whether all papers are asked for, each with a report of its own.
+    fn is_all(&self) -> bool {
+        self.papers == [ALL] || self.papers.is_empty() && self.claims.is_empty()
+    }
+
+    /// The papers that are asked for; those with the claims that are asked for, if none is named.
+    fn papers(&self) -> Result<Vec<&'static Paper>, Failure> {
+        let with_claims = || PAPERS.iter().copied().filter(|paper| !paper.claims.is_empty());
+        let mut papers = Vec::new();
+        if self.is_all() {
+            papers.extend(with_claims());
+        } else {
+            for name in &self.papers {
+                papers.push(
+                    Paper::named(name)
+                        .map_err(|error| Failure::Usage(format!("{error}, or `{ALL}` alone")))?,
+                );
+            }
+        }
+        let has = |id: &String| {
+            let among = if papers.is_empty() { PAPERS } else { &papers[..] };
+            among.iter().any(|paper| paper.claim(id).is_some())
+        };
+        if let Some(unknown) = self.claims.iter().find(|id| !has(id)) {
+            let papers =
+                if self.papers.is_empty() { "any paper here".into() } else { self.papers.join(", ") };
+            return Err(Failure::Usage(format!(
+                "there is no claim {unknown:?} in {papers}; ids are a paper's letter and a number, such as B2"
+            )));
+        }
+        if papers.is_empty() {
+            papers.extend(with_claims());
+        }
+        let asked =
+            |paper: &&Paper| self.claims.is_empty() || self.claims.iter().any(|id| paper.claim(id).is_some());
+        Ok(papers.into_iter().filter(asked).collect())
+    }
+
+    /// The command that repeats this run.
+    fn command(&self) -> String {
+        let mut command = vec!["strandline-lab reproduce".to_owned()];
+        command.extend(self.papers.iter().cloned());
+        command.extend(self.claims.iter().map(|id| format!("--claim {id}")));
+        if self.quick {
+            command.push("--quick".into());
+        }
+        command.extend(self.machine.iter().map(|machine| format!("--machine {machine}")));
+        command.extend(self.transactions.map(|transactions| format!("--transactions {transactions}")));
+        command.extend(self.intervals.iter().map(|interval| format!("--interval {interval}")));
+        if self.seed != 1 {
+            command.push(format!("--seed {}", self.seed));
+        }
+        command.join(" ")
+    }
+}

@@ -1,0 +1,248 @@
+//! `simulate --sweep`: a run for every combination of values, systems and workloads.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+use strandline_command::say;
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::json;
+use strandline_lab::machine::{self, Machine};
+use strandline_lab::sweep::{self, Plan, Point, Swept};
+use strandline_sim::{Registry, file};
+use strandline_workloads::{SchemeName, WorkloadKind};
+
+use super::Arguments;
+use strandline_command::output::SCHEMA;
+use strandline_command::{Failure, Outcome};
+use strandline_command::{interrupt, progress};
+
+type System = (SchemeName, &'static strandline_sim::scheme::Entry);
+
+/// Runs it.
+///
+/// # Errors
+/// A combination cannot be; the folder cannot be written.
+pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
+    for (flag, given) in [
+        ("--crash-at", !arguments.crash_at.is_empty()),
+        ("--record", arguments.record.is_some()),
+        ("--trace", arguments.trace.is_some()),
+        ("--banks", arguments.banks),
+    ] {
+        if given {
+            return Err(Failure::Usage(format!("{flag} is for one run: leave it out of a sweep")));
+        }
+    }
+    let all = points(arguments, registry)?;
+    let folder = &arguments.out;
+    std::fs::create_dir_all(folder).map_err(Failure::io(format!("create {}", folder.display())))?;
+    let plan = Plan { program: program()?, points: all };
+    let failed = |error| Failure::io(format!("write what the sweep finds into {}", folder.display()))(error);
+    let store = Mutex::new(plan.store(folder).map_err(failed)?);
+    plan.write(folder).map_err(failed)?;
+    let of_shard = |index: &usize| arguments.shard.is_none_or(|shard| shard.has(*index));
+    let points: Vec<Point> =
+        (0..plan.points.len()).filter(of_shard).map(|at| plan.points[at].clone()).collect();
+    interrupt::watch(interrupt::First::Ask)?;
+    let bar = progress::bar(points.len() as u64, "{bar:30} {pos}/{len} runs, {msg}, {eta} to go");
+    let swept = sweep::run(&points, &store, interrupt::flag(), &bar).map_err(failed)?;
+    bar.finish_and_clear();
+    let command: Vec<_> = std::env::args().collect();
+    let csv = finish(&points, &swept, folder, &command.join(" "))?;
+    if arguments.json {
+        say!("{:#}", object(&points, &swept));
+    } else if arguments.csv {
+        csv.lines().for_each(|line| say!("{line}"));
+    } else {
+        show(&points, &swept, folder);
+    }
+    tell(&points, &swept);
+    match swept.failed.first() {
+        Some(_) => {
+            Err(Failure::Other(format!("{} of {} runs could not be made", swept.failed.len(), points.len())))
+        }
+        None => Ok(Outcome::Success),
+    }
+}
+
+/// Writes the table and the plots of a sweep into its folder; the table.
+///
+/// # Errors
+/// They cannot be written.
+pub fn finish(points: &[Point], swept: &Swept, folder: &Path, command: &str) -> Result<String, Failure> {
+    let commit = machine::commit();
+    let run = strandline_lab::Run {
+        machine: &Machine::here(),
+        commit: commit.as_deref(),
+        command,
+        date: &machine::now(),
+    };
+    let csv = sweep::csv(points, swept);
+    write(&folder.join("points.csv"), &csv)?;
+    write(&folder.join("index.html"), &sweep::page(points, swept, &run))?;
+    Ok(csv)
+}
+
+/// What `--json` prints.
+pub fn object(points: &[Point], swept: &Swept) -> serde_json::Value {
+    let rows = points.iter().zip(&swept.rows).filter_map(|(point, row)| {
+        let keys: serde_json::Map<_, _> =
+            point.keys.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+        let row = row.as_ref()?;
+        Some(json!({"keys": keys, "result": row.result, "notes": row.too_short}))
+    });
+    json!({"schema": SCHEMA, "rows": rows.collect::<Vec<_>>()})
+}
+
+/// Prints the table.
+pub fn show(points: &[Point], swept: &Swept, folder: &Path) {
+    say!("{}", table(points, swept));
+    say!("The plots: {}", folder.join("index.html").display());
+}
+
+/// What is not in the table.
+fn tell(points: &[Point], swept: &Swept) {
+    let mut notes: Vec<&String> = swept.rows.iter().flatten().flat_map(|row| &row.too_short).collect();
+    let short = swept.rows.iter().flatten().filter(|row| !row.too_short.is_empty()).count();
+    notes.sort_unstable();
+    notes.dedup();
+    if let Some(first) = notes.first() {
+        eprintln!(
+            "note: {short} of {} runs are too short for all that they claim (--transactions, --log-size), as in: {first}; the column \
+             too_short of points.csv says which",
+            points.len()
+        );
+    }
+    if swept.known > 0 {
+        eprintln!("note: {} runs were known already", swept.known);
+    }
+    if let Some(effort) = swept.effort.filter(|effort| effort.points > 0) {
+        eprintln!("note: {effort}");
+    }
+    let there = swept.rows.iter().flatten().count();
+    if there + swept.failed.len() < points.len() {
+        eprintln!("note: {there} of {} runs were made; the same command goes on", points.len());
+    }
+    for (index, why) in &swept.failed {
+        let point = &points[*index];
+        let keys: Vec<_> = point.keys.iter().map(|(key, value)| format!(", {key}={value}")).collect();
+        eprintln!("error: {} on {}{}: {why}", point.system(), point.workload.name, keys.concat());
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(Failure::io(format!("write {}", path.display())))
+}
+
+/// The file that has this code, if it is not the program's.
+static CODE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says which file has this code, where it is a library's.
+pub fn is_in(file: PathBuf) {
+    let _ = CODE.set(file);
+}
+
+/// What tells this build of the program from others.
+///
+/// # Errors
+/// The file that has its code cannot be read.
+pub fn program() -> Result<String, Failure> {
+    static NAME: OnceLock<String> = OnceLock::new();
+    if let Some(name) = NAME.get() {
+        return Ok(name.clone());
+    }
+    let path = match CODE.get() {
+        Some(path) => path.clone(),
+        None => std::env::current_exe().map_err(Failure::io("find this program"))?,
+    };
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&std::fs::read(path).map_err(Failure::io("read this program"))?);
+    Ok(NAME.get_or_init(|| format!("{} {:016x}", env!("CARGO_PKG_VERSION"), hasher.finish())).clone())
+}
+
+/// What runs, by the names that were given.
+fn systems(arguments: &Arguments, registry: Registry) -> Result<Vec<System>, Failure> {
+    let found: Result<Vec<System>, String> = match (&arguments.scheme[..], &arguments.hardware[..]) {
+        ([], []) => registry.pair(None, None).map(|only| vec![only]),
+        (schemes, []) => schemes.iter().map(|name| registry.system(name)).collect(),
+        ([], hardware) => hardware.iter().map(|name| registry.pair(None, Some(name))).collect(),
+        (schemes, hardware) => {
+            let pairs = schemes.iter().flat_map(|name| hardware.iter().map(move |hardware| (name, hardware)));
+            pairs.map(|(name, hardware)| registry.pair(Some(name), Some(hardware))).collect()
+        }
+    };
+    found.map_err(Failure::Usage)
+}
+
+/// Every combination: workloads, then the values of the first key and so on, then systems.
+///
+/// # Errors
+/// A name, a key or a value is none; scheme and hardware do not belong together.
+pub fn points(arguments: &Arguments, registry: Registry) -> Result<Vec<Point>, Failure> {
+    let workloads: Result<Vec<WorkloadKind>, _> =
+        arguments.workload.iter().map(|name| registry.workloads.of_name(name)).collect();
+    let systems = systems(arguments, registry)?;
+    let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
+    for swept in &arguments.sweep {
+        combinations = combinations
+            .iter()
+            .flat_map(|keys| {
+                swept
+                    .values
+                    .iter()
+                    .map(move |value| [&keys[..], &[(swept.key.clone(), value.clone())]].concat())
+            })
+            .collect();
+    }
+    let mut points = Vec::new();
+    for workload in workloads.map_err(Failure::usage)? {
+        for keys in &combinations {
+            let mut settings = arguments.settings;
+            let mut overrides = arguments.set.clone();
+            for (key, value) in keys {
+                if !settings.set(key, value)? {
+                    overrides.push(format!("{key}={value}"));
+                }
+            }
+            let machine = file::load(&arguments.machine, &overrides)
+                .map_err(|error| Failure::Usage(error.to_string()))?;
+            for &(scheme, hardware) in &systems {
+                hardware.check_parameters(&machine.scheme).map_err(Failure::Usage)?;
+                points.push(Point {
+                    keys: keys.clone(),
+                    workload,
+                    sizes: settings.sizes(),
+                    pool: settings.pool(),
+                    hardware,
+                    machine: machine.clone(),
+                    run: settings.run(scheme),
+                });
+            }
+        }
+    }
+    Ok(points)
+}
+
+fn table(points: &[Point], swept: &Swept) -> Table {
+    let keys = points.first().map_or(&[][..], |point| &point.keys);
+    let mut table = Table::new();
+    let mut header = vec!["workload", "system"];
+    header.extend(keys.iter().map(|(key, _)| key.as_str()));
+    header.extend(["tx/s", "lines written/tx", "log bytes/tx", "fences/tx"]);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for (point, row) in points.iter().zip(&swept.rows) {
+        let Some(row) = row else { continue };
+        let mut cells = vec![point.workload.name.to_owned(), point.system()];
+        cells.extend(point.keys.iter().map(|(_, value)| value.clone()));
+        cells.push(format!("{:.0}", row.quantity("tx_per_s")));
+        cells.push(format!("{:.2}", row.quantity("lines_written_per_tx")));
+        cells.push(format!("{:.0}", row.quantity("log_bytes_per_tx")));
+        cells.push(format!("{:.2}", row.quantity("fences_per_tx")));
+        table.add_row(cells);
+    }
+    table
+}

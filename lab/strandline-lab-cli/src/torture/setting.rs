@@ -1,0 +1,58 @@
+//! What parent and child agree on.
+
+use strandline_core::file::{Options, Pool};
+use strandline_core::layout::Geometry;
+use strandline_core::transaction::{AnyRunner, Concurrency};
+use strandline_core::{Domain, Error};
+use strandline_workloads::SchemeName;
+
+use strandline_command::arguments::DomainName;
+
+/// Names the pools of torture.
+const LAYOUT_NAME: &str = "strandline-lab torture";
+
+/// Flags of both.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Setting {
+    /// The persistence domain
+    #[arg(long, value_enum, default_value = "process")]
+    pub domain: DomainName,
+    /// Threads that run transactions
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub threads: u64,
+    /// Seeds operations and kills; the operations of a thread are a function of it
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Setting {
+    /// How the pool is created and opened: small logs, so that they fill and begin anew many times in a
+    /// life, and few stripe locks, so that unrelated lines conflict too.
+    pub fn options(&self) -> Options {
+        Options {
+            geometry: Geometry {
+                size: 16 << 20,
+                logs: self.threads + 1,
+                log_bytes: 32 << 10,
+                chunk_bytes: 64 << 10,
+            },
+            layout_name: LAYOUT_NAME.into(),
+            domain: self.domain.domain(0),
+            // A killed process keeps its caches: nothing here has to survive a power failure.
+            assume_persistent: self.domain.domain(0) != Domain::Sync,
+            lock_bits: 12,
+            ..Options::default()
+        }
+    }
+}
+
+/// A worker of `pool` under a scheme.
+///
+/// # Errors
+/// As [`Pool::worker_of`].
+pub fn worker(pool: &Pool<Concurrency>, scheme: SchemeName) -> strandline_core::Result<AnyRunner<'static>> {
+    if scheme.kind.is_none() {
+        return Err(Error::Unsupported("the volatile pseudo-scheme".into()));
+    }
+    strandline_workloads::runner(pool, scheme, 0)
+}

@@ -1,0 +1,196 @@
+//! What every command owes its user: exit codes, what becomes of its output, and that Ctrl-C leaves nothing behind.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+fn strandline(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strandline-lab"));
+    command.args(arguments);
+    command
+}
+
+/// A run that goes on for minutes.
+const LONG: [&str; 6] =
+    ["simulate", "--workload", "rbtree", "--transactions", "1000000000", "--log-size=64K"];
+
+#[test]
+fn a_full_disk_behind_stdout_is_told() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = strandline(&["list", "--json"]).stdout(full).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(error.contains("standard output") && error.contains("No space"), "{error}");
+}
+
+#[test]
+fn a_reader_that_has_gone_away_is_no_failure() {
+    let mut child = strandline(&["list", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    // Closed before anything is read.
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// What was done so far is printed, and the signal has its effect on whoever waits for the program.
+#[test]
+fn an_interrupted_simulation_prints_what_is_known() {
+    let mut child = strandline(&[&LONG[..], &["--json"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    interrupt_once_watching(&child);
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    let status = child.wait().unwrap();
+    let object: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(object["result"]["transactions"].as_u64() < Some(1_000_000_000));
+    assert!(object["notes"].to_string().contains("ended early"), "{}", object["notes"]);
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(Signal::SIGINT as i32));
+}
+
+/// As soon as the child takes signals.
+fn interrupt_once_watching(child: &std::process::Child) {
+    let pid = Pid::from_raw(child.id() as i32);
+    let path = format!("/proc/{pid}/status");
+    let takes = |status: &str| {
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+        u64::from_str_radix(caught.trim(), 16).unwrap_or(0) >> (Signal::SIGINT as u64 - 1) & 1 == 1
+    };
+    while !std::fs::read_to_string(&path).is_ok_and(|status| takes(&status)) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill(pid, Signal::SIGINT).unwrap();
+}
+
+/// Pools in memory are removed.
+#[test]
+fn an_interrupted_benchmark_leaves_no_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = folder.path().join("pool");
+    let flags = [
+        "bench",
+        "--scheme",
+        "bppm",
+        "--workload",
+        "sps",
+        "--seconds",
+        "0.1",
+        "--repetitions",
+        "1000",
+        "--json",
+    ];
+    let mut child = strandline(&flags)
+        .args(["--pool", pool.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    interrupt_once_watching(&child);
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    child.wait().unwrap();
+    serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// The second time nobody is waited for, and what was made goes all the same.
+#[test]
+fn who_insists_ends_it_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("report");
+    let mut child = strandline(&["reproduce", "wrap", "--out", out.to_str().unwrap()])
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    interrupt_once_watching(&child);
+    let status = child.wait().unwrap();
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(Signal::SIGINT as i32));
+    assert!(text.contains("the figures so far are in") && text.contains("report"), "{text}");
+}
+
+/// Whoever reads JSON can tell its form, whatever command printed it.
+#[test]
+fn every_json_says_its_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = folder.path().join("pool");
+    let pool = pool.to_str().unwrap();
+    let out = folder.path().join("sweep");
+    let short = ["--workload", "rbtree", "--transactions", "20", "--log-size=64K", "--json"];
+    let commands: [Vec<&str>; 8] = [
+        vec!["list"],
+        vec!["list", "loc-wal"],
+        [&["simulate"], &short[..]].concat(),
+        [&["simulate", "--sweep", "nvm.write_ns=100", "--out", out.to_str().unwrap()], &short[..]].concat(),
+        vec!["check", "--scheme", "base", "--workload", "sps", "--samples", "1", "--threads", "1"],
+        vec!["bench", "--scheme", "np", "--workload", "sps", "--seconds", "0.01", "--repetitions", "1"],
+        vec!["pool", "create", pool],
+        vec!["pool", "check", pool],
+    ];
+    for mut command in commands {
+        if !command.contains(&"--json") {
+            command.push("--json");
+        }
+        let output = strandline(&command).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let first = value.as_array().map_or(&value, |rows| &rows[0]);
+        assert_eq!(first["schema"], 1, "{command:?}");
+    }
+}
+
+/// A sweep that was ended goes on, and `--csv` prints what the file has.
+#[test]
+fn a_sweep_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |values: &str| {
+        let sweep = format!("nvm.write_ns={values}");
+        let flags = [
+            "simulate",
+            "--machine",
+            "loc",
+            "--scheme",
+            "base,loc-wal",
+            "--workload",
+            "rbtree,sps",
+            "--sweep",
+            &sweep,
+        ];
+        let more = ["--transactions", "20", "--log-size=64K", "--csv"];
+        let output = strandline(&[&flags[..], &more].concat()).current_dir(folder.path()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{:?}", output.stderr);
+        (text(output.stdout), text(output.stderr))
+    };
+    let (first, notes) = run("100,400");
+    assert_eq!(first.lines().count(), 1 + 8, "{first}");
+    assert!(!notes.contains("known already"));
+    let (more, notes) = run("100,200,400");
+    assert!(notes.contains("8 runs were known already"), "{notes}");
+    assert!(notes.contains("note: 4 runs: ") && notes.contains(" s of processor time in "), "{notes}");
+    assert_eq!(more, std::fs::read_to_string(folder.path().join("sweep/points.csv")).unwrap());
+    assert_eq!(more.lines().count(), 1 + 12);
+    // What it found is the same.
+    assert!(first.lines().all(|line| more.contains(line)), "{first}{more}");
+    for (flags, part) in [
+        (&["--sweep", "threads=0,1"][..], "1 to 64"),
+        (&["--sweep", "nvm.write_us=1,2"], "nvm.write_us"),
+        (&["--sweep", "nvm.write_ns"], "KEY=VALUE"),
+        (&["--scheme", "bppm,loc-wal", "--hardware", "loc-wal"], "makes no sense"),
+        (&["--sweep", "seed=1,2", "--crash-at", "50%"], "--crash-at"),
+        (&["--csv"], "--csv is for sweeps"),
+    ] {
+        let output = strandline(&[&["simulate", "--machine", "loc"], flags].concat()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(part), "{flags:?}: {error}");
+    }
+}
