@@ -2,6 +2,7 @@
 
 pub mod pool;
 mod rows;
+mod torture;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -29,6 +30,9 @@ enum What {
     #[command(after_help = "Example: strandline manual ~/.local/share/man/man1")]
     Manual(manual::ManualArguments),
     Pool(pool::Arguments),
+    Torture(torture::Arguments),
+    #[command(hide = true)]
+    TortureChild(torture::ChildArguments),
 }
 
 /// Does what these arguments say, of which the first is the program's name.
@@ -37,5 +41,7 @@ pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         What::Completions(arguments) => Ok(manual::complete(&arguments, NAME, &Command::command())),
         What::Manual(arguments) => manual::write(&arguments, NAME, &Command::command()),
         What::Pool(arguments) => pool::run(&arguments, Schemes::default()),
+        What::Torture(arguments) => torture::run(&arguments),
+        What::TortureChild(arguments) => torture::run_child(&arguments),
     })
 }

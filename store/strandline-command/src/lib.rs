@@ -25,6 +25,8 @@ mod place;
 pub mod progress;
 #[cfg(feature = "command")]
 pub mod tables;
+#[cfg(feature = "command")]
+pub mod torture;
 
 #[cfg(feature = "command")]
 pub use failure::{Failure, Outcome};

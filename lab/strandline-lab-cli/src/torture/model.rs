@@ -1,5 +1,6 @@
 //! What the pool should hold: the parent's own copy, in standard collections.
 
+use strandline_command::torture;
 use strandline_structures::model::Contents;
 
 use super::data::Found;
@@ -38,29 +39,12 @@ impl Model {
 
     /// Goes on to what the pool's counters say was done, and compares. Returns what is wrong.
     pub fn follow(&mut self, acknowledged: &[u64], found: &Found) -> Vec<String> {
-        let mut wrong = Vec::new();
-        let threads = self.counters.len() as u64;
-        for thread in 0..threads {
-            let (index, counter) = (thread as usize, found.counters[thread as usize]);
-            let (before, acknowledged) = (self.counters[index], acknowledged[index]);
-            if counter < acknowledged {
-                wrong.push(format!(
-                    "LOST: thread {thread} was told that its operation {acknowledged} is durable; the pool ends at {counter}"
-                ));
-            }
-            // One operation may have committed and not been acknowledged when the process died.
-            if counter > acknowledged + 1 {
-                wrong.push(format!(
-                    "IMPOSSIBLE: thread {thread} is at operation {counter}, but had only begun {}",
-                    acknowledged + 1
-                ));
-                continue;
-            }
-            for number in before + 1..=counter {
-                self.apply(&Operation::new(self.seed, threads, thread, number));
-            }
-            self.counters[index] = counter;
-        }
+        let (seed, threads) = (self.seed, self.counters.len() as u64);
+        let mut counters = std::mem::take(&mut self.counters);
+        let mut wrong = torture::follow(&mut counters, acknowledged, &found.counters, |thread, number| {
+            self.apply(&Operation::new(seed, threads, thread, number));
+        });
+        self.counters = counters;
         self.compare(found, &mut wrong);
         wrong.truncate(SHOWN);
         wrong

@@ -2,3 +2,4 @@
 
 mod manual;
 mod pool;
+mod torture;

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use fastrand::Rng;
-use strandline_workloads::SchemeName;
 
 use super::child::RUNNING;
 use super::setting::Setting;
-use strandline_command::Failure;
+use crate::Failure;
 
 /// Longer than any opening takes: a child that says nothing by then hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What a child does.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
-    /// The scheme of its transactions.
-    pub scheme: SchemeName,
+    /// How it runs its transactions.
+    pub way: &'static str,
     /// Whether it only opens the pool.
     pub recover_only: bool,
 }
@@ -32,6 +31,8 @@ pub struct Lives {
     pool: PathBuf,
     acknowledged: PathBuf,
     setting: Setting,
+    /// The flag of the way.
+    flag: &'static str,
     /// How long a child takes until it says that it runs.
     opening: Duration,
 }
@@ -41,12 +42,18 @@ impl Lives {
     ///
     /// # Errors
     /// The system does not tell where this program is.
-    pub fn new(setting: &Setting, pool: &Path, acknowledged: &Path) -> Result<Self, Failure> {
+    pub fn new(
+        setting: &Setting,
+        pool: &Path,
+        acknowledged: &Path,
+        flag: &'static str,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             program: std::env::current_exe().map_err(Failure::io("find this program"))?,
             pool: pool.into(),
             acknowledged: acknowledged.into(),
             setting: setting.clone(),
+            flag,
             opening: Duration::from_millis(5),
         })
     }
@@ -59,7 +66,7 @@ impl Lives {
         command.arg("--domain").arg(domain.as_ref().map_or("process", |value| value.get_name()));
         command.args(["--threads", &self.setting.threads.to_string()]);
         command.args(["--seed", &self.setting.seed.to_string()]);
-        command.args(["--scheme", life.scheme.name()]);
+        command.args([self.flag, life.way]);
         if life.recover_only {
             command.arg("--recover-only");
         }

@@ -1,15 +1,13 @@
 //! What parent and child agree on.
 
-use strandline_core::file::{Options, Pool};
+use strandline_core::Domain;
+use strandline_core::file::Options;
 use strandline_core::layout::Geometry;
-use strandline_core::transaction::{AnyRunner, Concurrency};
-use strandline_core::{Domain, Error};
-use strandline_workloads::SchemeName;
 
-use strandline_command::arguments::DomainName;
+use crate::arguments::DomainName;
 
 /// Names the pools of torture.
-const LAYOUT_NAME: &str = "strandline-lab torture";
+const LAYOUT_NAME: &str = "strandline torture";
 
 /// Flags of both.
 #[derive(Clone, Debug, clap::Args)]
@@ -44,15 +42,4 @@ impl Setting {
             ..Options::default()
         }
     }
-}
-
-/// A worker of `pool` under a scheme.
-///
-/// # Errors
-/// As [`Pool::worker_of`].
-pub fn worker(pool: &Pool<Concurrency>, scheme: SchemeName) -> strandline_core::Result<AnyRunner<'static>> {
-    if scheme.kind.is_none() {
-        return Err(Error::Unsupported("the volatile pseudo-scheme".into()));
-    }
-    strandline_workloads::runner(pool, scheme, 0)
 }

@@ -1,0 +1,52 @@
+//! `strandline torture`: [`strandline_command::torture`] of a store, on typed collections, as an application uses it.
+
+mod child;
+mod data;
+mod operation;
+mod subject;
+
+use clap::ValueEnum;
+use strandline_command::torture;
+use strandline_command::{Failure, Outcome};
+
+pub use child::{ChildArguments, run_child};
+use subject::Collections;
+
+/// Kill a process that runs transactions at random moments; verify that nothing is lost or torn.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline torture --kills 1000 --domain sync --threads 8\n\n\
+    Exit code 1 says that something was lost or torn; the pool is kept and its path printed.")]
+pub struct Arguments {
+    #[command(flatten)]
+    torture: torture::Flags,
+    /// How transactions are isolated, separated by commas; each life draws one
+    #[arg(long, value_delimiter = ',', value_enum, default_value = "stm,single-writer")]
+    control: Vec<ControlName>,
+}
+
+/// A control by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ControlName {
+    /// Transactions run concurrently, and again after a conflict.
+    Stm,
+    /// One transaction writes at a time.
+    SingleWriter,
+}
+
+impl ControlName {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stm => "stm",
+            Self::SingleWriter => "single-writer",
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The pool cannot be created, or a child failed by itself.
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    torture::run::<Collections>(&arguments.torture, &arguments.control)
+}

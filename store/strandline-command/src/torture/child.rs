@@ -1,0 +1,113 @@
+//! The child: runs operations until it is killed.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+
+use super::acknowledged::Acknowledged;
+use super::setting::Setting;
+use crate::{Failure, Outcome};
+
+/// What the child says when it has opened the pool and, unless it does no more, a transaction is acknowledged: then a life has
+/// something to lose, however busy the machine is.
+pub const RUNNING: &str = "running";
+
+/// What the parent tells its child, beside the way of its life.
+#[derive(clap::Args)]
+pub struct Child {
+    /// What parent and child agree on.
+    #[command(flatten)]
+    pub setting: Setting,
+    /// The pool
+    #[arg(long)]
+    pub pool: PathBuf,
+    /// The file of acknowledgements
+    #[arg(long)]
+    acknowledged: PathBuf,
+    /// Open the pool and do nothing more: for kills during recovery
+    #[arg(long)]
+    recover_only: bool,
+}
+
+/// One thread of a child.
+pub trait Worker {
+    /// The thread's last operation in the pool.
+    ///
+    /// # Errors
+    /// Returns an error if the pool cannot be read.
+    fn last(&mut self) -> Result<u64, Failure>;
+
+    /// Runs operation `number` of the thread, and stores the number in the same transaction.
+    ///
+    /// # Errors
+    /// Returns an error if a transaction failed.
+    fn run(&mut self, number: u64) -> Result<(), Failure>;
+}
+
+/// Runs until killed, or until the parent is gone. `open` opens the pool, `worker` makes the worker of a thread.
+///
+/// # Errors
+/// Returns an error if the pool cannot be opened or a transaction failed.
+pub fn run_child<P: Sync>(
+    arguments: &Child,
+    open: impl FnOnce() -> Result<P, Failure>,
+    worker: impl for<'p> Fn(&'p P, u64) -> Result<Box<dyn Worker + 'p>, Failure> + Sync,
+) -> Result<Outcome, Failure> {
+    std::thread::spawn(|| {
+        // The parent never writes: the end of input is the end of the parent.
+        let _ = std::io::stdin().read(&mut [0]);
+        std::process::exit(0);
+    });
+    let pool = open()?;
+    if arguments.recover_only {
+        report_running()?;
+        loop {
+            std::thread::park();
+        }
+    }
+    let acknowledged =
+        Acknowledged::open(&arguments.acknowledged).map_err(Failure::io("open the acknowledgements"))?;
+    let (say, hear) = channel();
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..arguments.setting.threads)
+            .map(|thread| {
+                let (pool, worker, acknowledged, say) = (&pool, &worker, &acknowledged, say.clone());
+                scope.spawn(move || operate(&mut *worker(pool, thread)?, acknowledged, thread, say))
+            })
+            .collect();
+        drop(say);
+        // Or all of them have failed, and say so below.
+        if hear.recv().is_ok() {
+            report_running()?;
+        }
+        for thread in running {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
+        Ok(Outcome::Success)
+    })
+}
+
+fn report_running() -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{RUNNING}").and_then(|()| out.flush()).map_err(Failure::io("tell the parent"))
+}
+
+/// One thread's operations, from where the pool says it was; after the first it says so.
+fn operate(
+    worker: &mut dyn Worker,
+    acknowledged: &Acknowledged,
+    thread: u64,
+    say: Sender<()>,
+) -> Result<(), Failure> {
+    let mut number = worker.last()?;
+    let mut say = Some(say);
+    loop {
+        number += 1;
+        worker.run(number)?;
+        acknowledged.store(thread, number).map_err(Failure::io("note an acknowledgement"))?;
+        if let Some(say) = say.take() {
+            // Nobody listens any more when another thread was first.
+            let _ = say.send(());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Torture: kills a child that runs transactions, again and again, and verifies after each kill
+//! that nothing acknowledged is lost and nothing unacknowledged half there.
+//!
+//! A killed process keeps its caches and the page cache, so this cannot see a missing write-back; it sees
+//! what recovery, locks, leases and logs do after a death at any instruction. What the pool holds, and how transactions are run, is a
+//! [`Subject`].
+
+mod acknowledged;
+mod child;
+mod life;
+mod setting;
+mod verify;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+pub use child::{Child, Worker, run_child};
+use life::{Life, Lives};
+pub use setting::Setting;
+use verify::Verifier;
+pub use verify::{Verdict, follow};
+
+use crate::output::SCHEMA;
+use crate::{Failure, Outcome, Place, interrupt, progress};
+
+/// What is tortured: what a pool holds, as the parent knows it.
+pub trait Subject: Sized {
+    /// How the transactions of a life are run: a scheme, a control.
+    type Way: Copy;
+    /// The flag that tells a child its way.
+    const FLAG: &'static str;
+    /// The field of the JSON object that lists the ways.
+    const WAYS: &'static str;
+
+    /// The way's name on the command line.
+    fn name(way: Self::Way) -> &'static str;
+
+    /// Creates and closes a pool in which no operation has happened.
+    ///
+    /// # Errors
+    /// Returns an error if the pool exists or cannot be created.
+    fn create(setting: &Setting, pool: &Path) -> Result<Self, Failure>;
+
+    /// The last operation of each thread that the parent knows of.
+    fn counters(&self) -> &[u64];
+
+    /// Opens the pool, which recovers it, compares what it holds with what it should hold ([`follow`]), and closes it.
+    fn judge(&mut self, pool: &Path, way: Self::Way, acknowledged: &[u64]) -> Verdict;
+}
+
+/// The flags of a torture, beside the one that chooses its ways.
+#[derive(clap::Args)]
+pub struct Flags {
+    /// How often to kill
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    kills: u64,
+    /// What parent and child agree on.
+    #[command(flatten)]
+    pub setting: Setting,
+    /// The pool's file, which must not exist and is kept; without it a temporary one
+    #[arg(long)]
+    pool: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The longest time that a child may run before it is killed.
+const LONGEST_LIFE: Duration = Duration::from_millis(60);
+
+/// What happened so far.
+#[derive(Default)]
+struct Tally {
+    kills: u64,
+    /// Kills before the child said that it had opened the pool.
+    kills_while_opening: u64,
+    recoveries: u64,
+    replayed: u64,
+}
+
+/// Runs it; each life draws one of `ways`.
+///
+/// # Errors
+/// The pool cannot be created, or a child failed by itself.
+pub fn run<S: Subject>(arguments: &Flags, ways: &[S::Way]) -> Result<Outcome, Failure> {
+    let place = Place::on_disk().map_err(Failure::io("create a temporary folder"))?;
+    let pool = arguments.pool.clone().unwrap_or_else(|| place.folder().join("pool"));
+    let acknowledged = place.folder().join("acknowledged");
+    interrupt::watch(interrupt::First::Ask)?;
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    let mut verifier = Verifier::<S>::create(&arguments.setting, &pool, &acknowledged)?;
+    let wrong = match kill_all(arguments, ways, (&pool, &acknowledged), &mut verifier, &mut tally) {
+        Ok(wrong) => wrong,
+        // A child that somebody else has ended says nothing.
+        Err(_) if interrupt::is_asked() => Vec::new(),
+        Err(failure) => {
+            // Whoever looks into it needs what was there.
+            let _ = place.keep();
+            return Err(Failure::Other(format!("{failure}\nThe pool is kept: {}", pool.display())));
+        }
+    };
+    let outcome = if wrong.is_empty() { Outcome::Success } else { Outcome::Finding };
+    let transactions: u64 = verifier.transactions();
+    if arguments.json {
+        let mut object = json!({
+            "schema": SCHEMA, "kills": tally.kills, "kills_while_opening": tally.kills_while_opening,
+            "recoveries": tally.recoveries, "transactions": transactions,
+            "replayed": tally.replayed, "seconds": started.elapsed().as_secs_f64(),
+            "domain": arguments.setting.domain.domain(0).name(), "threads": arguments.setting.threads,
+            "seed": arguments.setting.seed, "violations": wrong,
+            "pool": (outcome == Outcome::Finding).then_some(&pool),
+        });
+        object[S::WAYS] = ways.iter().map(|&way| Value::from(S::name(way))).collect();
+        say!("{object:#}");
+    } else {
+        for line in &wrong {
+            say!("{line}");
+        }
+        say!(
+            "{} kills ({} of them while the pool was being opened), {transactions} transactions, {} recoveries \
+             that replayed {} transactions, {:.1} s: {}",
+            tally.kills,
+            tally.kills_while_opening,
+            tally.recoveries,
+            tally.replayed,
+            started.elapsed().as_secs_f64(),
+            if wrong.is_empty() { "nothing lost, nothing torn" } else { "VIOLATED" }
+        );
+    }
+    if outcome == Outcome::Finding {
+        let kept = place.keep();
+        eprintln!("The pool is kept: {} (acknowledgements: {})", pool.display(), kept.display());
+    }
+    Ok(outcome)
+}
+
+/// Kills until it was often enough, or something is wrong. Returns what is wrong.
+fn kill_all<S: Subject>(
+    arguments: &Flags,
+    ways: &[S::Way],
+    (pool, acknowledged): (&Path, &Path),
+    verifier: &mut Verifier<S>,
+    tally: &mut Tally,
+) -> Result<Vec<String>, Failure> {
+    let setting = &arguments.setting;
+    let mut random = Rng::with_seed(setting.seed);
+    let mut lives = Lives::new(setting, pool, acknowledged, S::FLAG)?;
+    let progress = progress::bar(arguments.kills, "{bar:30} {pos}/{len} kills, {msg}, {eta} to go");
+    while tally.kills < arguments.kills && !interrupt::is_asked() {
+        let mut draw = || ways[random.usize(..ways.len())];
+        let (life, judge) = (Life { way: S::name(draw()), recover_only: false }, draw());
+        if random.u8(..5) == 0 {
+            lives.kill_while_opening(life, &mut random)?;
+            tally.kills_while_opening += 1;
+        } else {
+            lives.kill_while_running(life, LONGEST_LIFE.mul_f64(random.f64()))?;
+        }
+        tally.kills += 1;
+        // A crash inside recovery, and another inside the recovery after that.
+        while tally.kills < arguments.kills && random.u8(..4) == 0 {
+            lives.kill_while_opening(Life { recover_only: true, ..life }, &mut random)?;
+            tally.kills += 1;
+            tally.kills_while_opening += 1;
+        }
+        let verdict = verifier.verify(judge)?;
+        tally.recoveries += 1;
+        tally.replayed += verdict.replayed;
+        if !verdict.wrong.is_empty() {
+            progress.finish_and_clear();
+            let mut wrong = vec![format!("After kill {} (seed {}):", tally.kills, setting.seed)];
+            wrong.extend(verdict.wrong);
+            return Ok(wrong);
+        }
+        progress.set_position(tally.kills);
+        progress.set_message(format!("{} transactions", verifier.transactions()));
+    }
+    progress.finish_and_clear();
+    Ok(Vec::new())
+}
