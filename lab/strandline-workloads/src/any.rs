@@ -9,7 +9,7 @@ use strandline_core::file::Pool;
 use strandline_core::memory::Native;
 use strandline_core::transaction::{AnyRunner, Runner, Statistics};
 
-use crate::{NewPool, Transactions, Workload};
+use crate::{Client, NewPool, Product, Transactions, Workload};
 
 /// A [`Workload`] of any type, on runners of any type.
 pub trait AnyWorkload {
@@ -75,24 +75,6 @@ impl<T: Transactions> AnyTransactions for T {
     }
 }
 
-/// A thread with whoever runs its transactions.
-pub trait Client {
-    /// As [`Transactions::transaction`].
-    ///
-    /// # Errors
-    /// As there.
-    fn transaction(&mut self) -> Result<()>;
-
-    /// As [`Runner::drain`].
-    ///
-    /// # Errors
-    /// As there.
-    fn drain(&mut self) -> Result<()>;
-
-    /// As [`Runner::statistics`].
-    fn statistics(&self) -> Statistics;
-}
-
 /// On a runner of any type.
 pub(crate) struct ErasedClient {
     runner: AnyRunner<'static>,
@@ -119,21 +101,6 @@ impl Client for ErasedClient {
     fn statistics(&self) -> Statistics {
         self.runner.statistics()
     }
-}
-
-/// A pool or a store on the product's path, filled, and open.
-pub trait Product: Send + Sync {
-    /// A client that draws its random numbers from `seed`.
-    ///
-    /// # Errors
-    /// As [`Workload::thread`]; as [`Pool::worker`].
-    fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>>;
-
-    /// Checks all that is there, while nobody works.
-    ///
-    /// # Errors
-    /// As [`Workload::check`].
-    fn check(&self) -> Result<()>;
 }
 
 /// A [`Workload`] of any type that is compiled for the product's path too.

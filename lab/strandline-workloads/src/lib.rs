@@ -15,7 +15,6 @@
 mod any;
 mod descriptor;
 mod dictionary;
-mod driver;
 mod hash;
 mod kvstore;
 #[cfg(feature = "calibration")]
@@ -23,7 +22,6 @@ mod lean;
 mod names;
 mod pools;
 mod queue;
-mod row;
 mod rows;
 mod sdg;
 mod selection;
@@ -36,21 +34,20 @@ mod tpcc;
 mod trees;
 mod typed;
 
-pub use any::{AnyTransactions, AnyWorkload, Client, InlinedWorkload, Product};
+pub use any::{AnyTransactions, AnyWorkload, InlinedWorkload};
 pub use descriptor::{Checked, Parameter, WorkloadDescriptor, WorkloadKind, Workloads};
 pub use dictionary::Mix;
-pub use driver::{Length, Run};
 pub use hash::HASH;
 pub use kvstore::KVSTORE;
 pub use names::{Entry, REFERENCES, SchemeName, System, UnknownName, schemes};
-pub use pools::{NewPool, PoolSetting, Prepared, PreparedProduct};
+pub use pools::{Prepared, PreparedProduct};
 pub use queue::QUEUE;
-pub use row::{Latency, Row};
 pub use sdg::SDG;
 pub use selection::Selection;
 pub use sps::SPS;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SQLITE, SQLITE_PAGES};
+pub use strandline_bench::{Client, Latency, Length, NewPool, PoolSetting, Product, Row, Run};
 pub use tatp::{TATP_UPDATE_LOCATION, TATP_UPDATE_LOCATION_ARRAYS};
 pub use tpcc::{Scale as TpccScale, TPCC_NEW_ORDER, TPCC_NEW_ORDER_ARRAYS};
 pub use trees::{

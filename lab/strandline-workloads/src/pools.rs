@@ -1,66 +1,17 @@
 //! Pools for measuring: how they are made and opened.
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use strandline_schemes::laboratory;
 
 use strandline_core::engine::{Setup, SingleWriter, Stm};
 use strandline_core::error::Error;
-use strandline_core::file::{Options, Pool};
-use strandline_core::layout::Geometry;
+use strandline_core::file::Pool;
 use strandline_core::memory::WriteBackInstruction;
-use strandline_core::sync::SyncParameters;
 use strandline_core::transaction::Concurrency;
 use strandline_core::{Domain, Result};
 
-use crate::{Product, SchemeName, Selection, System, runner};
-
-/// Room for arenas' half-used chunks.
-const SPARE_BYTES: u64 = 64 << 20;
-const CHUNK_BYTES: u64 = 256 << 10;
-
-/// How a pool for measuring is made and opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolSetting {
-    /// Logs, at least one for each thread.
-    pub logs: u64,
-    /// Bytes in each log.
-    pub log_bytes: u64,
-    /// The persistence domain.
-    pub domain: Domain,
-    /// The write-back instruction; `None` for the best there is.
-    pub instruction: Option<WriteBackInstruction>,
-    /// How transactions are isolated.
-    pub concurrency: Concurrency,
-}
-
-impl PoolSetting {
-    /// Bytes of a pool with so many bytes of heap.
-    fn size(&self, heap_bytes: u64) -> Result<u64> {
-        let logs = self.logs.checked_mul(self.log_bytes);
-        let size = logs.and_then(|bytes| bytes.checked_add(heap_bytes + SPARE_BYTES));
-        let size = size.and_then(|bytes| bytes.checked_next_multiple_of(4096));
-        size.ok_or_else(|| Error::Parameter("the logs are too large".into()))
-    }
-
-    fn options(&self, size: u64) -> Options {
-        Options {
-            geometry: Geometry { size, logs: self.logs, log_bytes: self.log_bytes, chunk_bytes: CHUNK_BYTES },
-            domain: self.domain,
-            instruction: self.instruction,
-            // Growing is not to be timed.
-            initial_size: Some(size),
-            sync: SyncParameters {
-                initial_ring_blocks: SyncParameters::default().ring_blocks,
-                ..SyncParameters::default()
-            },
-            // Nothing of the kind is to be timed. On a disk most pages are never touched.
-            map_ahead: self.domain != Domain::Sync,
-            ..Options::default()
-        }
-    }
-}
+use crate::{NewPool, PoolSetting, Product, SchemeName, Selection, System, runner};
 
 /// A pool that holds a workload's structure, open; its file goes when it is dropped.
 pub struct Prepared {
@@ -158,32 +109,6 @@ impl Drop for Prepared {
     }
 }
 
-/// A pool on the product's path that is about to be created.
-pub struct NewPool {
-    /// Where its file is to be.
-    pub path: PathBuf,
-    /// How it is created and filled: without durability of each step.
-    pub filling: Options,
-    measured: Options,
-    assumed_persistent: Cell<bool>,
-}
-
-impl NewPool {
-    /// Opens it, with what `open` does, to be measured. Memory that is not persistent is taken to be.
-    ///
-    /// # Errors
-    /// Those of `open`.
-    pub fn open<P>(&self, open: impl Fn(&Path, &Options) -> Result<P>) -> Result<P> {
-        match open(&self.path, &self.measured) {
-            Err(Error::NotPersistentMemory { .. }) => {
-                self.assumed_persistent.set(true);
-                open(&self.path, &Options { assume_persistent: true, ..self.measured.clone() })
-            }
-            opened => opened,
-        }
-    }
-}
-
 /// A pool or a store on the product's path that holds a workload's structure, open; its file goes when it is dropped.
 pub struct PreparedProduct<'s> {
     /// `None` only while it is dropped.
@@ -206,13 +131,7 @@ impl<'s> PreparedProduct<'s> {
     ) -> Result<Option<Self>> {
         // Typed collections have headers, tags and tables of their own.
         let heap_bytes = selection.heap_bytes() * if system == System::Types { 2 } else { 1 };
-        let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
-        let new = NewPool {
-            path: path.to_owned(),
-            filling: filling.options(setting.size(heap_bytes)?),
-            measured: setting.options(0),
-            assumed_persistent: Cell::new(false),
-        };
+        let new = NewPool::new(path, setting, heap_bytes)?;
         let product = match system {
             System::Words => selection.create_inlined(
                 (Setup::from(Stm), |workload, pool, seed| workload.inlined(pool, seed)),
@@ -227,7 +146,7 @@ impl<'s> PreparedProduct<'s> {
             System::Types if selection.has_types() => selection.create_typed(&new)?,
             System::Types | System::Scheme(_) => return Ok(None),
         };
-        let assumed_persistent = new.assumed_persistent.get();
+        let assumed_persistent = new.assumed_persistent();
         Ok(Some(Self { product: Some(product), path: new.path, assumed_persistent }))
     }
 

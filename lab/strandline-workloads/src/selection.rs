@@ -8,12 +8,12 @@ use strandline_core::transaction::{AnyRunner, Runner, Statistics};
 use strandline_core::{Concurrency, Domain, Result};
 
 use crate::any::{ErasedClient, InlinedClientOf, Words};
-use crate::driver::{Aside, measure};
 use crate::names::System;
 use crate::{
     AnyWorkload, Client, InlinedWorkload, Mix, NewPool, Parameter, Product, Row, Run, SchemeName, Sizes,
     WorkloadKind, runner,
 };
+use strandline_bench::{Aside, measure};
 
 /// A workload with its sizes.
 pub struct Selection {
@@ -148,7 +148,7 @@ impl Selection {
         run: &Run,
     ) -> Result<Row> {
         self.allow(run.threads)?;
-        let aside = Aside::of(scheme, domain);
+        let aside = aside(scheme, domain);
         let threads = measure(run, aside, &|index, seed| self.client(pool, scheme, index, seed))?;
         Ok(Row::new(scheme.name(), self.name(), domain.name(), scheme.is_durable(), &threads))
     }
@@ -165,7 +165,7 @@ impl Selection {
         run: &Run,
     ) -> Result<Row> {
         self.allow(run.threads)?;
-        let threads = measure(run, Aside::of_product(domain), &|_, seed| product.client(seed))?;
+        let threads = measure(run, Aside::of_store(domain), &|_, seed| product.client(seed))?;
         Ok(Row::new(system.name(), self.name(), domain.name(), true, &threads))
     }
 
@@ -185,4 +185,13 @@ impl Selection {
         }
         Ok(())
     }
+}
+
+/// What a scheme does under a domain beside its transactions. Undo logs go round, and the shared log of the `Sync` domain has its
+/// checkpoints.
+fn aside(scheme: SchemeName, domain: Domain) -> Aside {
+    let Some(kind) = scheme.kind else { return Aside::default() };
+    let helper = kind.scheme.has_helper();
+    let restarts = scheme.concurrency != Concurrency::Locks && domain != Domain::Sync && !helper;
+    Aside { helper, restarts }
 }

@@ -39,34 +39,11 @@ impl Results {
                 (other.threads, other.workload.as_str()) == (row.threads, row.workload.as_str())
             };
             if !rows.iter().any(|other| other.scheme == name && beside(other)) {
-                rows.push(floor_row(name, row, *floor));
+                rows.push(Row::floor(name, row, *floor));
             }
             rows.push(row.clone());
         }
         rows
-    }
-}
-
-pub(super) fn floor_row(name: &str, beside: &Row, floor: f64) -> Row {
-    Row {
-        scheme: name.into(),
-        workload: beside.workload.clone(),
-        threads: beside.threads,
-        domain: beside.domain.clone(),
-        tx_per_s: floor,
-        tx_per_processor_s: 0.0,
-        abort_ratio: 0.0,
-        fences_per_tx: 0.0,
-        lines_flushed_per_tx: 0.0,
-        log_bytes_per_tx: 0.0,
-        acknowledged_per_s: floor,
-        seconds: beside.seconds,
-        slowest_thread: 1.0,
-        latency_ns: None,
-        bulk_fences_per_tx: 0.0,
-        bulk_lines_flushed_per_tx: 0.0,
-        bulk_persists: 0,
-        bulk_log_restarts: 0,
     }
 }
 

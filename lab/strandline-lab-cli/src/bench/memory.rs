@@ -3,7 +3,6 @@
 use indicatif::ProgressBar;
 use strandline_workloads::{Prepared, PreparedProduct, Row, System};
 
-use super::durable::floor_row;
 use super::plan::Plan;
 use strandline_command::Failure;
 use strandline_command::floor::MemoryFloor;
@@ -28,7 +27,7 @@ impl Results {
         for (row, &floor) in self.rows.iter().zip(&self.floors) {
             let follows = |last: &Row| (&last.workload, last.threads) == (&row.workload, row.threads);
             if !rows.last().is_some_and(follows) {
-                rows.push(floor_row("floor", row, floor));
+                rows.push(Row::floor("floor", row, floor));
             }
             rows.push(row.clone());
         }

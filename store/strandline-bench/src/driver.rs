@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use strandline_core::{Concurrency, Domain, Result};
+use strandline_core::{Domain, Result};
 
+use crate::Client;
 use crate::row::{ThreadResult, histogram};
-use crate::{Client, SchemeName};
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
@@ -44,38 +44,30 @@ const WARM_UP: u8 = 0;
 const TIMED: u8 = 1;
 const STOP: u8 = 2;
 
-/// What a scheme does beside its transactions.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Aside {
+/// What happens beside transactions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Aside {
     /// A helper thread truncates.
-    helper: bool,
+    pub helper: bool,
     /// Workers begin their logs anew when they are full.
-    restarts: bool,
+    pub restarts: bool,
 }
 
 impl Aside {
-    /// What a scheme does under a domain. Undo logs go round, and the shared log of the `Sync` domain has its checkpoints.
-    pub fn of(scheme: SchemeName, domain: Domain) -> Self {
-        let Some(kind) = scheme.kind else { return Self::default() };
-        let helper = kind.scheme.has_helper();
-        let restarts = scheme.concurrency != Concurrency::Locks && domain != Domain::Sync && !helper;
-        Self { helper, restarts }
-    }
-
-    /// What the product does.
-    pub fn of_product(domain: Domain) -> Self {
+    /// What a store does. The shared log of the `Sync` domain has its checkpoints instead.
+    pub fn of_store(domain: Domain) -> Self {
         Self { helper: false, restarts: domain != Domain::Sync }
     }
 }
 
 /// Opens a client for the thread of this number, which draws its random numbers from a seed.
-type Open<'o> = dyn Fn(u64, u64) -> Result<Box<dyn Client + 'o>> + Sync + 'o;
+pub type Open<'o> = dyn Fn(u64, u64) -> Result<Box<dyn Client + 'o>> + Sync + 'o;
 
 /// Runs clients, each on a thread of its own.
 ///
 /// # Errors
 /// A client cannot be opened; a transaction failed.
-pub(crate) fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<ThreadResult>> {
+pub fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<ThreadResult>> {
     // The clock is read by this thread alone: theirs is a load of a word that changes twice.
     let (first, transactions, most_of_a_log) = match run.length {
         Length::Time { timed, .. } => (WARM_UP, u64::MAX, Some(10 * timed)),

@@ -6,9 +6,10 @@ use strandline_core::transaction::Statistics;
 /// One run: a scheme on a workload. The fields are those of `bench --json`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Row {
-    /// The scheme's name in `strandline-lab list`, with `+single-writer` where that mode ran.
+    /// What ran the transactions: a scheme's name in `strandline-lab list`, with `+single-writer` where that mode ran, or of `strandline
+    /// bench` a control.
     pub scheme: String,
-    /// The workload's name in `strandline-lab list`.
+    /// The workload's name.
     pub workload: String,
     /// Threads that ran transactions.
     pub threads: u64,
@@ -87,10 +88,14 @@ pub(crate) fn histogram() -> Histogram<u64> {
 
 /// What one thread did in the timed part.
 #[derive(Clone, Debug)]
-pub(crate) struct ThreadResult {
+pub struct ThreadResult {
+    /// What its client had counted before.
     pub before: Statistics,
+    /// And after.
     pub after: Statistics,
+    /// How long it took.
     pub seconds: f64,
+    /// Its processor time.
     pub processor_seconds: f64,
     /// How long each transaction took, in nanoseconds, if that was asked for.
     pub latency: Option<Histogram<u64>>,
@@ -98,13 +103,7 @@ pub(crate) struct ThreadResult {
 
 impl Row {
     /// The row of a run of these threads.
-    pub(crate) fn new(
-        scheme: &str,
-        workload: &str,
-        domain: &str,
-        durable: bool,
-        threads: &[ThreadResult],
-    ) -> Self {
+    pub fn new(scheme: &str, workload: &str, domain: &str, durable: bool, threads: &[ThreadResult]) -> Self {
         let sum = |field: fn(&Statistics) -> u64| -> u64 {
             threads.iter().map(|thread| field(&thread.after) - field(&thread.before)).sum()
         };
@@ -148,6 +147,30 @@ impl Row {
             bulk_lines_flushed_per_tx: per_tx(sum(|s| s.bulk.lines_written_back)),
             bulk_persists: sum(|s| s.bulk_persists),
             bulk_log_restarts: sum(|s| s.log_restarts),
+        }
+    }
+
+    /// A row of a floor, measured beside that of transactions.
+    pub fn floor(name: &str, beside: &Self, floor: f64) -> Self {
+        Self {
+            scheme: name.into(),
+            workload: beside.workload.clone(),
+            threads: beside.threads,
+            domain: beside.domain.clone(),
+            tx_per_s: floor,
+            tx_per_processor_s: 0.0,
+            abort_ratio: 0.0,
+            fences_per_tx: 0.0,
+            lines_flushed_per_tx: 0.0,
+            log_bytes_per_tx: 0.0,
+            acknowledged_per_s: floor,
+            seconds: beside.seconds,
+            slowest_thread: 1.0,
+            latency_ns: None,
+            bulk_fences_per_tx: 0.0,
+            bulk_lines_flushed_per_tx: 0.0,
+            bulk_persists: 0,
+            bulk_log_restarts: 0,
         }
     }
 

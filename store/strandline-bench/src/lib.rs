@@ -1,0 +1,11 @@
+//! Measures transactions: the driver that `strandline bench` and the laboratory share, and the workloads of `strandline bench`.
+
+mod client;
+mod driver;
+mod pools;
+mod row;
+
+pub use client::{Client, Product};
+pub use driver::{Aside, Length, Open, Run, measure};
+pub use pools::{NewPool, PoolSetting};
+pub use row::{Latency, Row, ThreadResult};
