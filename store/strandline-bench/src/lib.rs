@@ -4,8 +4,10 @@ mod client;
 mod driver;
 mod pools;
 mod row;
+mod workloads;
 
 pub use client::{Client, Product};
 pub use driver::{Aside, Length, Open, Run, measure};
 pub use pools::{NewPool, PoolSetting};
 pub use row::{Latency, Row, ThreadResult};
+pub use workloads::{PreparedStore, STORE_WORKLOADS, Sizes, StoreControl, StoreWorkload};

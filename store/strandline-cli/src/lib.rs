@@ -1,5 +1,6 @@
 //! The `strandline` command: pools, benchmarks and crash tests of the store.
 
+pub mod bench;
 pub mod pool;
 mod rows;
 mod torture;
@@ -23,6 +24,7 @@ struct Command {
 
 #[derive(Subcommand)]
 enum What {
+    Bench(Box<bench::Arguments>),
     #[command(
         after_help = "Example: strandline completions bash > ~/.local/share/bash-completion/completions/strandline"
     )]
@@ -38,6 +40,7 @@ enum What {
 /// Does what these arguments say, of which the first is the program's name.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     end(match Command::parse_from(arguments).what {
+        What::Bench(arguments) => bench::run(&arguments),
         What::Completions(arguments) => Ok(manual::complete(&arguments, NAME, &Command::command())),
         What::Manual(arguments) => manual::write(&arguments, NAME, &Command::command()),
         What::Pool(arguments) => pool::run(&arguments, Schemes::default()),

@@ -32,6 +32,25 @@ impl DomainName {
     }
 }
 
+/// A control by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ControlName {
+    /// Transactions run concurrently, and again after a conflict.
+    Stm,
+    /// One transaction writes at a time.
+    SingleWriter,
+}
+
+impl ControlName {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stm => "stm",
+            Self::SingleWriter => "single-writer",
+        }
+    }
+}
+
 /// A write-back instruction by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InstructionName {

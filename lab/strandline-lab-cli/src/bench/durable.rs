@@ -7,6 +7,7 @@ use indicatif::ProgressBar;
 use strandline_workloads::{Prepared, PreparedProduct, Row, Run, Selection, System};
 
 use super::plan::Plan;
+use strandline_cli::bench::place;
 use strandline_command::Failure;
 use strandline_command::floor::Floor;
 use strandline_command::interrupt;
@@ -93,7 +94,7 @@ impl<'s> Filled<'s> {
 /// # Errors
 /// A pool cannot be created; a transaction failed.
 pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
-    let place = plan.place()?;
+    let place = place(plan.pool.as_deref(), plan.domain)?;
     progress.set_message("measuring the disk");
     let mut floor = Floor::new(place.folder())?;
     let mut cells = Vec::new();

@@ -4,6 +4,7 @@ use indicatif::ProgressBar;
 use strandline_workloads::{Prepared, PreparedProduct, Row, System};
 
 use super::plan::Plan;
+use strandline_cli::bench::place;
 use strandline_command::Failure;
 use strandline_command::floor::MemoryFloor;
 use strandline_command::interrupt;
@@ -41,7 +42,7 @@ impl Results {
 /// # Errors
 /// A pool cannot be created; a transaction failed.
 pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
-    let place = plan.place()?;
+    let place = place(plan.pool.as_deref(), plan.domain)?;
     let mut results = Results {
         rows: Vec::new(),
         floors: Vec::new(),

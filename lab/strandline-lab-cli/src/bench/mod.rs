@@ -9,6 +9,7 @@ mod tables;
 use std::time::Duration;
 use strandline_command::say;
 
+use strandline_cli::bench::latencies;
 use strandline_core::Domain;
 use strandline_workloads::{
     DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
@@ -155,7 +156,7 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
         }
     }
     progress.finish_and_clear();
-    if let Some(table) = tables::latencies(&rows).filter(|_| !arguments.json) {
+    if let Some(table) = latencies(&rows, "scheme").filter(|_| !arguments.json) {
         say!("{table}");
     }
     if arguments.json {

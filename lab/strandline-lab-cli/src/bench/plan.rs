@@ -1,14 +1,12 @@
 //! What is to be measured.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use strandline_command::Place;
 use strandline_core::memory::WriteBackInstruction;
 use strandline_core::{Concurrency, Domain};
 use strandline_workloads::{Length, PoolSetting, Run, Selection, Sizes, System, WorkloadKind};
-
-use strandline_command::Failure;
 
 /// Schemes × workloads × threads under one domain.
 pub struct Plan {
@@ -64,27 +62,6 @@ impl Plan {
             }
         }
         modes
-    }
-
-    /// Where the pools go: memory for every domain but `sync`, which needs a file system on a disk; or beside
-    /// the pool that the user named.
-    ///
-    /// # Errors
-    /// There is nowhere to write, or a file of that name exists.
-    pub fn place(&self) -> Result<Place, Failure> {
-        let Some(path) = &self.pool else {
-            let place = if self.domain == Domain::Sync { Place::on_disk() } else { Place::in_memory() };
-            return place.map_err(Failure::io("create a temporary folder"));
-        };
-        if path.exists() {
-            return Err(Failure::Usage(format!(
-                "{} exists; --pool names a file that bench creates and removes",
-                path.display()
-            )));
-        }
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        Place::within(parent.unwrap_or(Path::new(".")))
-            .map_err(Failure::io(format!("create a pool at {}", path.display())))
     }
 
     /// The file of a workload's pool: `which` tells several of a workload apart.

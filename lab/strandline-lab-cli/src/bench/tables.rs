@@ -3,7 +3,8 @@
 use strandline_command::tables::{number, ratio, table};
 use strandline_core::Domain;
 use strandline_core::memory::WriteBackInstruction;
-use strandline_workloads::{Latency, Row};
+
+use strandline_workloads::Row;
 
 use super::plan::Plan;
 use super::{durable, memory};
@@ -88,41 +89,6 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
         plan.sizes.value_bytes,
         plan.log_bytes >> 10,
     )
-}
-
-/// How long transactions took, where each was timed.
-pub fn latencies(rows: &[Row]) -> Option<String> {
-    let header = [
-        "workload",
-        "scheme",
-        "threads",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "p99.99 us",
-        "longest us",
-        "slowest thread",
-    ];
-    let mut table = table(&header, 2);
-    let timed: Vec<_> = rows.iter().filter_map(|row| Some((row, row.latency_ns?))).collect();
-    let mut last = "";
-    for (row, latency) in &timed {
-        let Latency { p50, p99, p99_9, p99_99, max } = *latency;
-        let mut cells = vec![
-            if row.workload == last { String::new() } else { row.workload.clone() },
-            row.scheme.clone(),
-            row.threads.to_string(),
-        ];
-        cells.extend([p50, p99, p99_9, p99_99, max].map(|ns| number(ns as f64 / 1000.0)));
-        cells.push(number(row.slowest_thread));
-        table.add_row(cells);
-        last = &row.workload;
-    }
-    let text = format!(
-        "How long transactions took\n{table}\n\
-         Of each 10,000 transactions one takes longer than p99.99. slowest thread: its transactions per second, of the mean.\n"
-    );
-    (!timed.is_empty()).then_some(text)
 }
 
 /// The table for the disk.

@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     if !cfg!(feature = "sqlite") && papers.iter().any(|paper| paper.name == "loose-ordering") {
         eprintln!(
             "This program was built without SQLite, one of the workloads of loose-ordering: what it measures leaves it out. \
-             `cargo run --release --features sqlite` has it, and needs a C compiler."
+             `cargo run --release -p strandline-lab-cli --features sqlite` has it, and needs a C compiler."
         );
     }
     let (commit, command) = (machine::commit(), arguments.command());

@@ -31,7 +31,7 @@ fn with_missing(finding: Finding) -> Finding {
     let missing = WORKLOADS.iter().filter(|workload| workload.workload().is_none());
     missing.fold(finding, |finding, workload| {
         finding.note(format!(
-            "This program was built without {}: the average leaves it out. `cargo run --release --features {} -- …` has it.",
+            "This program was built without {}: the average leaves it out. `cargo run --release -p strandline-lab-cli --features {} -- …` has it.",
             workload.name, workload.key
         ))
     })

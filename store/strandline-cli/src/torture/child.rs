@@ -1,11 +1,11 @@
 //! The child: runs operations until it is killed.
 
 use strandline::{Control, Error, Session, SingleWriter, Stm, Store};
+use strandline_command::arguments::ControlName;
 use strandline_command::torture::{self, Child};
 use strandline_command::{Failure, Outcome};
 use strandline_core::memory::Native;
 
-use super::ControlName;
 use super::data::Data;
 use super::operation::Operation;
 

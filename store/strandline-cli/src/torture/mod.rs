@@ -5,7 +5,7 @@ mod data;
 mod operation;
 mod subject;
 
-use clap::ValueEnum;
+use strandline_command::arguments::ControlName;
 use strandline_command::torture;
 use strandline_command::{Failure, Outcome};
 
@@ -22,25 +22,6 @@ pub struct Arguments {
     /// How transactions are isolated, separated by commas; each life draws one
     #[arg(long, value_delimiter = ',', value_enum, default_value = "stm,single-writer")]
     control: Vec<ControlName>,
-}
-
-/// A control by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ControlName {
-    /// Transactions run concurrently, and again after a conflict.
-    Stm,
-    /// One transaction writes at a time.
-    SingleWriter,
-}
-
-impl ControlName {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stm => "stm",
-            Self::SingleWriter => "single-writer",
-        }
-    }
 }
 
 /// Runs it.

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use strandline::{Control, SingleWriter, Stm, Store};
 use strandline_command::Failure;
+use strandline_command::arguments::ControlName;
 use strandline_command::torture::{self, Setting, Subject, Verdict};
 use strandline_core::memory::Native;
 
-use super::ControlName;
 use super::data::{Contents, Data};
 use super::operation::{ACCOUNTS, FIRST_BALANCE, Operation};
 

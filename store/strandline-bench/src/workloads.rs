@@ -1,0 +1,514 @@
+//! The workloads of `strandline bench`, on the typed collections that applications use.
+
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+
+use fastrand::Rng;
+use strandline::{Control, HashMap, OrderedMap, Persist, Queue, Root, Session, Store, Tx, Vector, View};
+use strandline_core::error::Error;
+use strandline_core::memory::Native;
+use strandline_core::transaction::Statistics;
+use strandline_core::{Domain, Result};
+
+use crate::{Aside, Client, NewPool, PoolSetting, Product, Row, Run, measure};
+
+/// Items that are inserted in one transaction when a store is filled: few enough for the smallest log.
+const BATCH: u64 = 16;
+
+/// What the transactions of a workload are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Numbers in the vector of `sps`; `hash` and `ordered` use the keys below this.
+    pub keys: u64,
+    /// Records of `kv`.
+    pub records: u64,
+    /// Items in the queue.
+    pub items: u64,
+    /// Bytes in a value of `kv`.
+    pub value_bytes: u64,
+    /// Operations in a transaction.
+    pub operations: u64,
+    /// Of 100 transactions, so many only read; `None`: as many as the workload says.
+    pub read_percent: Option<u64>,
+}
+
+impl Default for Sizes {
+    /// A million numbers and keys, 200,000 records of 100 bytes, one operation in a transaction.
+    fn default() -> Self {
+        Self {
+            keys: 1_000_000,
+            records: 200_000,
+            items: 1 << 15,
+            value_bytes: 100,
+            operations: 1,
+            read_percent: None,
+        }
+    }
+}
+
+impl Sizes {
+    /// Sizes for tests, which are filled in milliseconds.
+    pub fn small() -> Self {
+        Self { keys: 1000, records: 200, items: 100, ..Self::default() }
+    }
+}
+
+/// A workload by name.
+#[derive(Clone, Copy)]
+pub struct StoreWorkload {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What one transaction does.
+    pub description: &'static str,
+    /// Whether its values have as many bytes as [`Sizes::value_bytes`] says.
+    pub takes_value_bytes: bool,
+    fill: fn(&Sizes, &NewPool, StoreControl) -> Result<Box<dyn Product>>,
+    heap_bytes: fn(&Sizes) -> u64,
+}
+
+/// All workloads, in the order in which they are shown.
+pub static STORE_WORKLOADS: [StoreWorkload; 5] = [
+    StoreWorkload {
+        name: "sps",
+        description: "swaps two numbers of a vector of 1,000,000",
+        takes_value_bytes: false,
+        fill: fill::<Swaps>,
+        heap_bytes: |sizes| 32 * sizes.keys,
+    },
+    StoreWorkload {
+        name: "hash",
+        description: "inserts a key of 1,000,000 into a hash map, or removes it",
+        takes_value_bytes: false,
+        fill: fill::<Hashed>,
+        heap_bytes: |sizes| 128 * sizes.keys,
+    },
+    StoreWorkload {
+        name: "ordered",
+        description: "inserts a key of 1,000,000 into an ordered map, or removes it",
+        takes_value_bytes: false,
+        fill: fill::<Ordered>,
+        heap_bytes: |sizes| 128 * sizes.keys,
+    },
+    StoreWorkload {
+        name: "queue",
+        description: "appends to a queue, and removes its first item",
+        takes_value_bytes: false,
+        fill: fill::<Queued>,
+        heap_bytes: |sizes| 128 * sizes.items,
+    },
+    StoreWorkload {
+        name: "kv",
+        description: "reads a record of a key-value store, or replaces it",
+        takes_value_bytes: true,
+        fill: fill::<Records>,
+        heap_bytes: |sizes| (2 * sizes.value_bytes + 256) * sizes.records,
+    },
+];
+
+/// How transactions are isolated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreControl {
+    /// [`strandline::Stm`].
+    Stm,
+    /// [`strandline::SingleWriter`].
+    SingleWriter,
+}
+
+impl StoreControl {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Stm, Self::SingleWriter];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stm => "stm",
+            Self::SingleWriter => "single-writer",
+        }
+    }
+}
+
+/// A store that holds a workload's collection, open to be measured; its file goes when this is dropped.
+pub struct PreparedStore {
+    /// `None` only while it is dropped.
+    store: Option<Box<dyn Product>>,
+    workload: StoreWorkload,
+    control: StoreControl,
+    domain: Domain,
+    path: PathBuf,
+    /// Whether the memory is really persistent, or only taken to be.
+    pub assumed_persistent: bool,
+}
+
+impl PreparedStore {
+    /// Creates a store at `path`, fills it, and opens it again as `setting` says.
+    ///
+    /// # Errors
+    /// As [`Store::create`] and [`Store::open`].
+    pub fn new(
+        path: &Path,
+        workload: StoreWorkload,
+        control: StoreControl,
+        sizes: &Sizes,
+        setting: PoolSetting,
+    ) -> Result<Self> {
+        let pool = NewPool::new(path, setting, (workload.heap_bytes)(sizes))?;
+        let store = (workload.fill)(sizes, &pool, control)?;
+        let assumed_persistent = pool.assumed_persistent();
+        let (domain, path) = (setting.domain, pool.path);
+        Ok(Self { store: Some(store), workload, control, domain, path, assumed_persistent })
+    }
+
+    fn store(&self) -> &dyn Product {
+        self.store.as_deref().expect("the store is there until drop")
+    }
+
+    /// Runs transactions and counts.
+    ///
+    /// # Errors
+    /// A transaction failed.
+    pub fn measure(&self, run: &Run) -> Result<Row> {
+        let threads = measure(run, Aside::of_store(self.domain), &|_, seed| self.store().client(seed))?;
+        Ok(Row::new(self.control.name(), self.workload.name, self.domain.name(), true, &threads))
+    }
+
+    /// Checks all that is there, while no transaction runs.
+    ///
+    /// # Errors
+    /// Something is damaged.
+    pub fn check(&self) -> Result<()> {
+        self.store().check()
+    }
+}
+
+impl Drop for PreparedStore {
+    fn drop(&mut self) {
+        drop(self.store.take());
+        // The folder goes too, in the end; this frees the memory early.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A root with the collection that a workload works on.
+trait Collection: Root + 'static {
+    /// Of 100 transactions, so many only read unless [`Sizes::read_percent`] says otherwise.
+    const READ_PERCENT: u64 = 0;
+
+    /// The empty collection.
+    fn create<'p>(tx: &Tx<'p, impl Control>, sizes: &Sizes) -> Result<Self::At<'p>>;
+
+    /// How many items it begins with.
+    fn items(sizes: &Sizes) -> u64;
+
+    /// Adds an item that it begins with.
+    fn add<'p>(root: &Self::At<'p>, tx: &Tx<'p, impl Control>, sizes: &Sizes, item: u64) -> Result<()>;
+
+    /// One operation of a transaction that only reads.
+    fn read<'p>(
+        root: &Self::At<'p>,
+        tx: &View<'p, impl Control>,
+        sizes: &Sizes,
+        random: &mut Rng,
+    ) -> Result<()>;
+
+    /// One operation of another.
+    fn change<'p>(
+        root: &Self::At<'p>,
+        tx: &Tx<'p, impl Control>,
+        sizes: &Sizes,
+        random: &mut Rng,
+    ) -> Result<()>;
+}
+
+#[derive(Persist)]
+struct Swaps<'p> {
+    numbers: Vector<'p, u64>,
+}
+
+impl Collection for Swaps<'static> {
+    fn create<'p>(tx: &Tx<'p, impl Control>, _: &Sizes) -> Result<Swaps<'p>> {
+        Ok(Swaps { numbers: Vector::new(tx)? })
+    }
+
+    fn items(sizes: &Sizes) -> u64 {
+        sizes.keys
+    }
+
+    fn add<'p>(root: &Swaps<'p>, tx: &Tx<'p, impl Control>, _: &Sizes, item: u64) -> Result<()> {
+        root.numbers.push(tx, &item)
+    }
+
+    fn read<'p>(
+        root: &Swaps<'p>,
+        tx: &View<'p, impl Control>,
+        sizes: &Sizes,
+        random: &mut Rng,
+    ) -> Result<()> {
+        black_box(root.numbers.get(tx, random.u64(..sizes.keys))?);
+        Ok(())
+    }
+
+    fn change<'p>(
+        root: &Swaps<'p>,
+        tx: &Tx<'p, impl Control>,
+        sizes: &Sizes,
+        random: &mut Rng,
+    ) -> Result<()> {
+        root.numbers.swap(tx, random.u64(..sizes.keys), random.u64(..sizes.keys))
+    }
+}
+
+#[derive(Persist)]
+struct Hashed<'p> {
+    map: HashMap<'p, u64, u64>,
+}
+
+#[derive(Persist)]
+struct Ordered<'p> {
+    map: OrderedMap<'p, u64, u64>,
+}
+
+/// Random keys, which come and go: half of them are there.
+macro_rules! map_workload {
+    ($root:ident, $map:ident) => {
+        impl Collection for $root<'static> {
+            fn create<'p>(tx: &Tx<'p, impl Control>, _: &Sizes) -> Result<$root<'p>> {
+                Ok($root { map: $map::new(tx)? })
+            }
+
+            fn items(sizes: &Sizes) -> u64 {
+                sizes.keys / 2
+            }
+
+            fn add<'p>(root: &$root<'p>, tx: &Tx<'p, impl Control>, _: &Sizes, item: u64) -> Result<()> {
+                root.map.insert(tx, &(2 * item), &item).map(drop)
+            }
+
+            fn read<'p>(
+                root: &$root<'p>,
+                tx: &View<'p, impl Control>,
+                sizes: &Sizes,
+                random: &mut Rng,
+            ) -> Result<()> {
+                black_box(root.map.get(tx, &random.u64(..sizes.keys))?);
+                Ok(())
+            }
+
+            fn change<'p>(
+                root: &$root<'p>,
+                tx: &Tx<'p, impl Control>,
+                sizes: &Sizes,
+                random: &mut Rng,
+            ) -> Result<()> {
+                let key = random.u64(..sizes.keys);
+                match root.map.contains_key(tx, &key)? {
+                    true => root.map.remove(tx, &key).map(drop),
+                    false => root.map.insert(tx, &key, &key).map(drop),
+                }
+            }
+        }
+    };
+}
+
+map_workload!(Hashed, HashMap);
+map_workload!(Ordered, OrderedMap);
+
+#[derive(Persist)]
+struct Queued<'p> {
+    queue: Queue<'p, u64>,
+}
+
+impl Collection for Queued<'static> {
+    fn create<'p>(tx: &Tx<'p, impl Control>, _: &Sizes) -> Result<Queued<'p>> {
+        Ok(Queued { queue: Queue::new(tx)? })
+    }
+
+    fn items(sizes: &Sizes) -> u64 {
+        sizes.items
+    }
+
+    fn add<'p>(root: &Queued<'p>, tx: &Tx<'p, impl Control>, _: &Sizes, item: u64) -> Result<()> {
+        root.queue.push(tx, &item)
+    }
+
+    fn read<'p>(root: &Queued<'p>, tx: &View<'p, impl Control>, _: &Sizes, _: &mut Rng) -> Result<()> {
+        black_box(root.queue.front(tx)?);
+        Ok(())
+    }
+
+    fn change<'p>(root: &Queued<'p>, tx: &Tx<'p, impl Control>, _: &Sizes, random: &mut Rng) -> Result<()> {
+        root.queue.push(tx, &random.u64(..))?;
+        black_box(root.queue.pop(tx)?);
+        Ok(())
+    }
+}
+
+#[derive(Persist)]
+struct Records<'p> {
+    records: OrderedMap<'p, String, Vec<u8>>,
+}
+
+/// A record's key.
+fn key(number: u64) -> String {
+    format!("user{number:012}")
+}
+
+impl Collection for Records<'static> {
+    const READ_PERCENT: u64 = 50;
+
+    fn create<'p>(tx: &Tx<'p, impl Control>, _: &Sizes) -> Result<Records<'p>> {
+        Ok(Records { records: OrderedMap::new(tx)? })
+    }
+
+    fn items(sizes: &Sizes) -> u64 {
+        sizes.records
+    }
+
+    fn add<'p>(root: &Records<'p>, tx: &Tx<'p, impl Control>, sizes: &Sizes, item: u64) -> Result<()> {
+        let value = vec![item as u8; sizes.value_bytes as usize];
+        root.records.insert(tx, &key(item), &value).map(drop)
+    }
+
+    fn read<'p>(
+        root: &Records<'p>,
+        tx: &View<'p, impl Control>,
+        sizes: &Sizes,
+        random: &mut Rng,
+    ) -> Result<()> {
+        black_box(root.records.get(tx, key(random.u64(..sizes.records)).as_str())?);
+        Ok(())
+    }
+
+    fn change<'p>(
+        root: &Records<'p>,
+        tx: &Tx<'p, impl Control>,
+        sizes: &Sizes,
+        random: &mut Rng,
+    ) -> Result<()> {
+        // Another value each time: an equal one would not be stored.
+        let value = random.u64(..).to_le_bytes().into_iter().cycle().take(sizes.value_bytes as usize);
+        root.records.insert(tx, &key(random.u64(..sizes.records)), &value.collect()).map(drop)
+    }
+}
+
+struct Filled<R, C: Control<Memory = Native>> {
+    store: Store<R, C>,
+    sizes: Sizes,
+}
+
+fn fill<R: Collection>(sizes: &Sizes, pool: &NewPool, control: StoreControl) -> Result<Box<dyn Product>> {
+    match control {
+        StoreControl::Stm => fill_under::<R, strandline::Stm>(sizes, pool),
+        StoreControl::SingleWriter => fill_under::<R, strandline::SingleWriter>(sizes, pool),
+    }
+}
+
+fn fill_under<R, C>(sizes: &Sizes, pool: &NewPool) -> Result<Box<dyn Product>>
+where
+    R: Collection,
+    C: Control<Memory = Native>,
+    Filled<R, C>: Product + 'static,
+{
+    let store = Store::<R, C>::create(&pool.path, &pool.filling, |tx| R::create(tx, sizes))?;
+    let mut session = store.session()?;
+    let items = R::items(sizes);
+    for first in (0..items).step_by(BATCH as usize) {
+        session.update(|tx, root| {
+            let root = root.get(tx)?;
+            (first..items.min(first + BATCH)).try_for_each(|item| R::add(&root, tx, sizes, item))
+        })?;
+    }
+    drop(session);
+    store.close()?;
+    let store = pool.open(|path, options| Store::<R, C>::open(path, options))?;
+    Ok(Box::new(Filled { store, sizes: *sizes }))
+}
+
+impl<R: Collection, C: Control<Memory = Native>> Product for Filled<R, C>
+where
+    Store<R, C>: Send + Sync,
+{
+    fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>> {
+        let read_percent = self.sizes.read_percent.unwrap_or(R::READ_PERCENT);
+        let session = self.store.session()?;
+        Ok(Box::new(StoreClient { session, sizes: &self.sizes, random: Rng::with_seed(seed), read_percent }))
+    }
+
+    fn check(&self) -> Result<()> {
+        let findings = self.store.check()?;
+        if findings.is_empty() { Ok(()) } else { Err(Error::Damaged(findings.join("; "))) }
+    }
+}
+
+struct StoreClient<'s, R, C: Control<Memory = Native>> {
+    session: Session<'s, R, C>,
+    sizes: &'s Sizes,
+    random: Rng,
+    read_percent: u64,
+}
+
+impl<R: Collection, C: Control<Memory = Native>> Client for StoreClient<'_, R, C> {
+    fn transaction(&mut self) -> Result<()> {
+        let Self { session, sizes, random, read_percent } = self;
+        let only_reads = *read_percent > 0 && random.u64(..100) < *read_percent;
+        // A transaction that is run again draws the same numbers again.
+        let drawn = random.fork();
+        if only_reads {
+            return session.view(|tx, root| {
+                let (root, mut random) = (root.get(tx)?, drawn.clone());
+                (0..sizes.operations).try_for_each(|_| R::read(&root, tx, sizes, &mut random))
+            });
+        }
+        session.update(|tx, root| {
+            let (root, mut random) = (root.get(tx)?, drawn.clone());
+            (0..sizes.operations).try_for_each(|_| R::change(&root, tx, sizes, &mut random))
+        })
+    }
+
+    /// Nothing is ever deferred here.
+    fn drain(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.session.statistics()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strandline_core::Concurrency;
+
+    use super::*;
+    use crate::Length;
+
+    /// Each runs under each control, waits for one fence a transaction on memory, and leaves nothing damaged.
+    #[test]
+    fn every_workload_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        for workload in STORE_WORKLOADS {
+            for control in StoreControl::ALL {
+                let setting = PoolSetting {
+                    logs: 16,
+                    log_bytes: 64 << 10,
+                    domain: Domain::Emulated { write_latency_ns: 0 },
+                    instruction: None,
+                    concurrency: Concurrency::Stm,
+                };
+                let sizes = Sizes { read_percent: Some(0), operations: 2, ..Sizes::small() };
+                let path = folder.path().join("pool");
+                let store = PreparedStore::new(&path, workload, control, &sizes, setting).unwrap();
+                let run = Run {
+                    threads: 2,
+                    length: Length::Transactions(200),
+                    seed: 1,
+                    idle_percent: 0,
+                    latency: false,
+                };
+                let row = store.measure(&run).unwrap();
+                store.check().unwrap();
+                assert_eq!((row.workload.as_str(), row.scheme.as_str()), (workload.name, control.name()));
+                assert!(row.tx_per_s > 0.0 && row.fences_per_tx == 1.0, "{row:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Measures a plan: each workload's store is filled once for each control, and repetitions take turns.
+
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use strandline_bench::{PreparedStore, Row};
+use strandline_command::floor::{Floor, MemoryFloor};
+use strandline_command::{Failure, interrupt};
+use strandline_core::Domain;
+
+use super::plan::{Plan, place};
+
+/// A row with the floor that was measured beside it.
+pub struct Cell {
+    /// The median run.
+    pub row: Row,
+    /// The median of the floors.
+    pub floor: f64,
+}
+
+/// What was measured, and where.
+pub struct Results {
+    /// By workload, threads and control.
+    pub cells: Vec<Cell>,
+    /// Where the pools were.
+    pub place: String,
+    /// How the floor of a disk was written.
+    pub method: Option<&'static str>,
+    /// Whether the memory was taken to be persistent without being so.
+    pub assumed_persistent: bool,
+}
+
+impl Results {
+    /// All rows, the floors among them: one for each workload and number of threads.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        for Cell { row, floor } in &self.cells {
+            let name = if self.method.is_some() && row.threads > 1 { "group-floor" } else { "floor" };
+            let beside = |other: &Row| {
+                (other.threads, other.workload.as_str()) == (row.threads, row.workload.as_str())
+            };
+            if !rows.iter().any(|other| other.scheme == name && beside(other)) {
+                rows.push(Row::floor(name, row, *floor));
+            }
+            rows.push(row.clone());
+        }
+        rows
+    }
+}
+
+/// The floor of a plan's domain.
+enum Beside {
+    Memory(MemoryFloor),
+    Disk(Box<Floor>),
+}
+
+impl Beside {
+    /// How often a second it makes something durable, with as many threads.
+    fn per_second(&mut self, plan: &Plan, threads: u64, repetition: u64) -> Result<f64, Failure> {
+        match self {
+            Self::Memory(floor) => {
+                Ok(floor.per_second(threads, plan.duration / 5, plan.seed.wrapping_add(repetition)))
+            }
+            Self::Disk(floor) => {
+                let slice = (plan.duration / 2).max(Duration::from_millis(50));
+                floor.group_per_second(threads, slice).map_err(Failure::io("write"))
+            }
+        }
+    }
+}
+
+/// Measures the plan, and before each run the floor for as many threads: disks have good and bad minutes.
+///
+/// # Errors
+/// A pool cannot be created; a transaction failed.
+pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
+    let place = place(plan.pool.as_deref(), plan.domain)?;
+    progress.set_message("measuring the floor");
+    let mut beside = match plan.domain {
+        Domain::Sync => Beside::Disk(Box::new(Floor::new(place.folder())?)),
+        domain => {
+            let floor = MemoryFloor::new(domain, plan.instruction, plan.most_threads(), plan.log_bytes)?;
+            Beside::Memory(floor)
+        }
+    };
+    let mut results = Results {
+        cells: Vec::new(),
+        place: place.what.clone(),
+        method: match &beside {
+            Beside::Disk(floor) => Some(floor.method()),
+            Beside::Memory(_) => None,
+        },
+        assumed_persistent: false,
+    };
+    for &workload in plan.workloads.iter().take_while(|_| !interrupt::is_asked()) {
+        // For each number of threads and control.
+        let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.controls.len()];
+        // One store after the other: two that are open at a time would checkpoint into each other's time.
+        for (at, &control) in plan.controls.iter().enumerate().take_while(|_| !interrupt::is_asked()) {
+            progress.set_message(format!("filling {}", workload.name));
+            let path = place.folder().join(format!("{}-{}", workload.name, control.name()));
+            let store = PreparedStore::new(&path, workload, control, &plan.sizes, plan.setting())?;
+            results.assumed_persistent |= store.assumed_persistent;
+            for repetition in (0..plan.repetitions).take_while(|_| !interrupt::is_asked()) {
+                for (row, &threads) in plan.threads.iter().enumerate() {
+                    progress.set_message(format!("{}, {}", workload.name, control.name()));
+                    let (floors, rows) = &mut runs[row * plan.controls.len() + at];
+                    floors.push(beside.per_second(plan, threads, repetition)?);
+                    rows.push(store.measure(&plan.run(threads, repetition))?);
+                    progress.inc(1);
+                }
+            }
+        }
+        for (mut floors, rows) in runs {
+            floors.sort_by(f64::total_cmp);
+            if let Some(row) = Row::median(rows) {
+                results.cells.push(Cell { row, floor: floors[(floors.len() - 1) / 2] });
+            }
+        }
+    }
+    Ok(results)
+}

@@ -1,0 +1,188 @@
+//! `strandline bench`: transactions on typed collections, on this machine's memory and disk.
+
+mod measure;
+mod plan;
+mod tables;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use strandline_bench::{Row, STORE_WORKLOADS, Sizes, StoreControl, StoreWorkload};
+use strandline_command::arguments::{ControlName, DomainName, InstructionName, bytes, seconds};
+use strandline_command::output::Numbered;
+use strandline_command::{Failure, Outcome, interrupt, progress, say};
+
+use plan::Plan;
+pub use plan::place;
+pub use tables::latencies;
+
+/// Nanoseconds that the emulated domain adds to each line written back.
+const WRITE_LATENCY_NS: u64 = 150;
+
+/// Measure transactions: how many a second, aborts, fences, lines flushed and log bytes.
+#[derive(Clone, clap::Args)]
+#[command(after_help = help())]
+pub struct Arguments {
+    /// Workloads, separated by commas; default: all
+    #[arg(long, value_delimiter = ',', value_parser = workload)]
+    workload: Vec<StoreWorkload>,
+    /// How transactions are isolated, separated by commas; default: both
+    #[arg(long, value_delimiter = ',', value_enum)]
+    control: Vec<ControlName>,
+    /// Numbers of threads, separated by commas; default: 1, and 8 on the disk too
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=256))]
+    threads: Vec<u64>,
+    /// The persistence domain; default: emulated, then sync
+    #[arg(long, value_enum)]
+    domain: Option<DomainName>,
+    /// Nanoseconds that the emulated domain adds to each line written back; default: 150
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    write_latency_ns: Option<u64>,
+    /// Bytes in a value of `kv` (K allowed); default: 100
+    #[arg(long, value_parser = bytes)]
+    value_size: Option<u64>,
+    /// Operations in a transaction
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    ops_per_tx: u64,
+    /// Of 100 transactions, so many only read; default: 50 of `kv`, none of the others
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100))]
+    read_share: Option<u64>,
+    /// Time each transaction, and show percentiles; that takes some time too
+    #[arg(long)]
+    latency: bool,
+    /// Bytes in each thread's log, a multiple of 4096 (K, M allowed)
+    #[arg(long, default_value = "1M", value_parser = bytes)]
+    log_size: u64,
+    /// Seconds of each measurement; default: 1, without --domain less
+    #[arg(long, value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Where to put the pool file, which must not exist and is removed afterwards
+    #[arg(long)]
+    pool: Option<PathBuf>,
+    /// Times that everything is measured, in turn; medians are shown; default: 3, without --domain 1 on the disk
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repetitions: Option<u64>,
+    /// The write-back instruction; default: the best that the processor has
+    #[arg(long, value_enum)]
+    instruction: Option<InstructionName>,
+    /// Seeds the random numbers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print a JSON array of rows
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--help` ends with.
+fn help() -> String {
+    let workloads = STORE_WORKLOADS.iter().map(|of| format!("  {:9} {}\n", of.name, of.description));
+    format!(
+        "Examples:\n  \
+         strandline bench\n  \
+         strandline bench --workload kv --domain sync --threads 1,8,32 --latency\n  \
+         strandline bench --workload hash,ordered --domain flush --control stm --json\n\n\
+         Without --domain: emulated persistent memory, then this machine's disk; about a\nminute.\n\n\
+         Workloads, each on a typed collection:\n{}\n\
+         `strandline-lab bench` measures the schemes of papers in the same way.",
+        workloads.collect::<String>()
+    )
+}
+
+fn workload(name: &str) -> Result<StoreWorkload, String> {
+    let found = STORE_WORKLOADS.into_iter().find(|workload| workload.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<_> = STORE_WORKLOADS.iter().map(|workload| workload.name).collect();
+        format!("workloads are {}; `strandline-lab bench` has those of papers", names.join(", "))
+    })
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The flags do not go together; a pool cannot be created.
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let plans = arguments.plans()?;
+    let chosen = plans.first().map_or(&[][..], |plan| &plan.workloads);
+    if arguments.value_size.is_some() && !chosen.iter().any(|workload| workload.takes_value_bytes) {
+        eprintln!("note: no use for --value-size: kv alone has values of any size");
+    }
+    let progress =
+        progress::bar(plans.iter().map(Plan::steps).sum(), "{bar:30} {percent}% {msg}, {eta} to go");
+    interrupt::watch(interrupt::First::Ask)?;
+    let mut rows: Vec<Row> = Vec::new();
+    for plan in plans.iter().take_while(|_| !interrupt::is_asked()) {
+        let results = measure::measure(plan, &progress)?;
+        if !arguments.json {
+            progress.suspend(|| say!("{}", tables::table_of(plan, &results)));
+        }
+        rows.extend(results.rows());
+    }
+    progress.finish_and_clear();
+    if let Some(table) = latencies(&rows, "control").filter(|_| !arguments.json) {
+        say!("{table}");
+    }
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())
+            .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
+        say!("{text}");
+    }
+    Ok(Outcome::Success)
+}
+
+impl Arguments {
+    fn plans(&self) -> Result<Vec<Plan>, Failure> {
+        match self.domain {
+            Some(domain) => Ok(vec![self.plan(domain, &[1], 1.0, 3)?]),
+            None => {
+                let memory = self.plan(DomainName::Emulated, &[1], 0.25, 3)?;
+                // The latency and the instruction mean nothing to a disk.
+                let durable = Self { write_latency_ns: None, instruction: None, pool: None, ..self.clone() };
+                Ok(vec![memory, durable.plan(DomainName::Sync, &[1, 8], 0.4, 1)?])
+            }
+        }
+    }
+
+    fn plan(
+        &self,
+        domain: DomainName,
+        threads: &[u64],
+        seconds: f64,
+        repetitions: u64,
+    ) -> Result<Plan, Failure> {
+        if self.write_latency_ns.is_some() && domain != DomainName::Emulated {
+            return Err(Failure::Usage("--write-latency-ns goes with --domain emulated alone".into()));
+        }
+        if self.instruction.is_some() && !matches!(domain, DomainName::Emulated | DomainName::Flush) {
+            return Err(Failure::Usage("--instruction goes with --domain flush or emulated alone".into()));
+        }
+        let is_chosen = |workload: &StoreWorkload| {
+            self.workload.is_empty() || self.workload.iter().any(|other| other.name == workload.name)
+        };
+        let controls = StoreControl::ALL.into_iter().filter(|control| {
+            self.control.is_empty() || self.control.iter().any(|other| other.name() == control.name())
+        });
+        let mut threads = if self.threads.is_empty() { threads.to_vec() } else { self.threads.clone() };
+        threads.sort_unstable();
+        threads.dedup();
+        let default = Sizes::default();
+        Ok(Plan {
+            workloads: STORE_WORKLOADS.into_iter().filter(is_chosen).collect(),
+            controls: controls.collect(),
+            threads,
+            domain: domain.domain(self.write_latency_ns.unwrap_or(WRITE_LATENCY_NS)),
+            instruction: self.instruction.map(Into::into),
+            sizes: Sizes {
+                value_bytes: self.value_size.unwrap_or(default.value_bytes),
+                operations: self.ops_per_tx,
+                read_percent: self.read_share,
+                ..default
+            },
+            log_bytes: self.log_size,
+            latency: self.latency,
+            duration: Duration::from_secs_f64(self.seconds.unwrap_or(seconds)),
+            repetitions: self.repetitions.unwrap_or(repetitions),
+            pool: self.pool.clone(),
+            seed: self.seed,
+        })
+    }
+}
