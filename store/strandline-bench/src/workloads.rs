@@ -62,6 +62,8 @@ pub struct StoreWorkload {
     pub description: &'static str,
     /// Whether its values have as many bytes as [`Sizes::value_bytes`] says.
     pub takes_value_bytes: bool,
+    /// Of 100 transactions, so many only read unless [`Sizes::read_percent`] says otherwise.
+    pub read_percent: u64,
     fill: fn(&Sizes, &NewPool, StoreControl) -> Result<Box<dyn Product>>,
     heap_bytes: fn(&Sizes) -> u64,
 }
@@ -72,6 +74,7 @@ pub static STORE_WORKLOADS: [StoreWorkload; 5] = [
         name: "sps",
         description: "swaps two numbers of a vector of 1,000,000",
         takes_value_bytes: false,
+        read_percent: 0,
         fill: fill::<Swaps>,
         heap_bytes: |sizes| 32 * sizes.keys,
     },
@@ -79,6 +82,7 @@ pub static STORE_WORKLOADS: [StoreWorkload; 5] = [
         name: "hash",
         description: "inserts a key of 1,000,000 into a hash map, or removes it",
         takes_value_bytes: false,
+        read_percent: 0,
         fill: fill::<Hashed>,
         heap_bytes: |sizes| 128 * sizes.keys,
     },
@@ -86,6 +90,7 @@ pub static STORE_WORKLOADS: [StoreWorkload; 5] = [
         name: "ordered",
         description: "inserts a key of 1,000,000 into an ordered map, or removes it",
         takes_value_bytes: false,
+        read_percent: 0,
         fill: fill::<Ordered>,
         heap_bytes: |sizes| 128 * sizes.keys,
     },
@@ -93,6 +98,7 @@ pub static STORE_WORKLOADS: [StoreWorkload; 5] = [
         name: "queue",
         description: "appends to a queue, and removes its first item",
         takes_value_bytes: false,
+        read_percent: 0,
         fill: fill::<Queued>,
         heap_bytes: |sizes| 128 * sizes.items,
     },
@@ -100,6 +106,7 @@ pub static STORE_WORKLOADS: [StoreWorkload; 5] = [
         name: "kv",
         description: "reads a record of a key-value store, or replaces it",
         takes_value_bytes: true,
+        read_percent: 50,
         fill: fill::<Records>,
         heap_bytes: |sizes| (2 * sizes.value_bytes + 256) * sizes.records,
     },
@@ -152,7 +159,8 @@ impl PreparedStore {
         setting: PoolSetting,
     ) -> Result<Self> {
         let pool = NewPool::new(path, setting, (workload.heap_bytes)(sizes))?;
-        let store = (workload.fill)(sizes, &pool, control)?;
+        let read_percent = Some(sizes.read_percent.unwrap_or(workload.read_percent));
+        let store = (workload.fill)(&Sizes { read_percent, ..*sizes }, &pool, control)?;
         let assumed_persistent = pool.assumed_persistent();
         let (domain, path) = (setting.domain, pool.path);
         Ok(Self { store: Some(store), workload, control, domain, path, assumed_persistent })
@@ -190,9 +198,6 @@ impl Drop for PreparedStore {
 
 /// A root with the collection that a workload works on.
 trait Collection: Root + 'static {
-    /// Of 100 transactions, so many only read unless [`Sizes::read_percent`] says otherwise.
-    const READ_PERCENT: u64 = 0;
-
     /// The empty collection.
     fn create<'p>(tx: &Tx<'p, impl Control>, sizes: &Sizes) -> Result<Self::At<'p>>;
 
@@ -353,8 +358,6 @@ fn key(number: u64) -> String {
 }
 
 impl Collection for Records<'static> {
-    const READ_PERCENT: u64 = 50;
-
     fn create<'p>(tx: &Tx<'p, impl Control>, _: &Sizes) -> Result<Records<'p>> {
         Ok(Records { records: OrderedMap::new(tx)? })
     }
@@ -428,7 +431,7 @@ where
     Store<R, C>: Send + Sync,
 {
     fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>> {
-        let read_percent = self.sizes.read_percent.unwrap_or(R::READ_PERCENT);
+        let read_percent = self.sizes.read_percent.unwrap_or(0);
         let session = self.store.session()?;
         Ok(Box::new(StoreClient { session, sizes: &self.sizes, random: Rng::with_seed(seed), read_percent }))
     }
