@@ -133,7 +133,7 @@ impl Session {
         };
         (!is_here).then(|| match spec.venue.site {
             Site::Simulated => format!(
-                "Judged on the simulated {}, which was not run: `strandline reproduce {} --claim {}`, without --machine, \
+                "Judged on the simulated {}, which was not run: `strandline-lab reproduce {} --claim {}`, without --machine, \
                  runs it.",
                 paper.machine.unwrap_or("machine"),
                 paper.name,

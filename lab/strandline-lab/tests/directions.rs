@@ -5,7 +5,7 @@ use std::path::Path;
 #[path = "../../../store/strandline-core/tests/directions/mod.rs"]
 mod mechanism;
 
-use mechanism::{all_sources, source, upward};
+use mechanism::{all_sources, upward};
 
 /// What the papers stand on, each of which uses only those before it.
 const BELOW_PAPERS: [&str; 17] = [
@@ -50,7 +50,7 @@ fn no_file_uses_a_later_one_and_no_paper_another() {
 
 #[test]
 fn an_import_of_another_paper_is_seen() {
-    let imports = |file: &str, text: &str| wrong(&[source(file, text)]).len();
+    let imports = |file: &str, text: &str| wrong(&[(file.to_owned(), text.to_owned())]).len();
     assert_eq!(imports("atom", "use crate::wrap::PAPER;"), 1);
     assert_eq!(imports("wrap", "use crate::{atom::PAPER, cells::Cell};"), 1);
     assert_eq!(imports("atom", "use crate::papers;"), 2, "in both orders");

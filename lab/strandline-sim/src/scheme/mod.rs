@@ -78,7 +78,7 @@ pub enum Boundary {
 /// A hardware scheme in a running machine. The caches call what it does at their port to memory; the machine calls the rest, while no
 /// access is under way. All times are cycles; `core` is the hardware thread.
 pub trait HardwareScheme: MemoryPort {
-    /// The name in `strandline list`.
+    /// The name in `strandline-lab list`.
     fn name(&self) -> &'static str;
 
     /// Bytes of persistent memory behind the pool's that software cannot address: the hardware's log.
