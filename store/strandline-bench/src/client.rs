@@ -3,35 +3,35 @@
 use strandline_core::Result;
 use strandline_core::transaction::Statistics;
 
-/// A thread with whoever runs its transactions.
+/// One thread that runs transactions.
 pub trait Client {
-    /// As [`Transactions::transaction`].
+    /// Runs one transaction.
     ///
     /// # Errors
-    /// As there.
+    /// Returns an error if the transaction failed.
     fn transaction(&mut self) -> Result<()>;
 
-    /// As [`Runner::drain`].
+    /// Finishes commits that were deferred, before the thread is idle.
     ///
     /// # Errors
-    /// As there.
+    /// Returns an error if a commit failed.
     fn drain(&mut self) -> Result<()>;
 
-    /// As [`Runner::statistics`].
+    /// What the thread has counted since it began.
     fn statistics(&self) -> Statistics;
 }
 
-/// A pool or a store on the product's path, filled, and open.
+/// A pool or a store that is filled and open.
 pub trait Product: Send + Sync {
     /// A client that draws its random numbers from `seed`.
     ///
     /// # Errors
-    /// As [`Workload::thread`]; as [`Pool::worker`].
+    /// Returns an error if all logs are taken, or the structure cannot be opened.
     fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>>;
 
-    /// Checks all that is there, while nobody works.
+    /// Checks all that is there, while no transaction runs.
     ///
     /// # Errors
-    /// As [`Workload::check`].
+    /// Returns an error that lists the damage.
     fn check(&self) -> Result<()>;
 }
