@@ -5,6 +5,25 @@
 //! figures measure are [`Measurements`], series of numbers by name; claims are functions of these. The
 //! papers' numbers are the data file `papers/claims.toml`. No constant is tuned so that a figure comes out,
 //! and no verdict is typed. `docs/laboratory.md` explains how to add a paper.
+//!
+//! # The parts
+//!
+//! Each uses only those above it, and no paper uses another; `tests/directions.rs` tests that.
+//!
+//! | files and folders | what is in them |
+//! |---|---|
+//! | `error` | why a run failed |
+//! | `claim`, `verdict`, `venue` | the papers' claims as data, the rules that judge them, and where they are judged |
+//! | `measurements`, `panel`, `finding` | what was measured, what is drawn from it, and what was found about a claim |
+//! | `machine`, `noise` | the machine at hand, and what keeps its noise from deciding verdicts |
+//! | `session`, `settings` | a run under way, and its options |
+//! | `paper` | a paper: figures, each with functions that measure and draw it, and claims, each with one that judges it |
+//! | `reproduce` | measures a paper's figures and judges its claims |
+//! | `results`, `report` | `results.json` and the pages |
+//! | `sweep` | sweeps over the parameters of any machine |
+//! | `cells` | software schemes at the points of a figure, natively and simulated |
+//! | `blurred`, `loose_ordering`, `deferred_commit`, `atom`, `wrap`, `compare` | a paper each; the last compares all schemes |
+//! | `papers` | the list of papers |
 
 pub mod atom;
 pub mod blurred;

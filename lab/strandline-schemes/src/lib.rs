@@ -3,6 +3,84 @@
 //! One file per scheme, or for a few that differ in one thing, each opening with its protocol, what a crash at each step leaves, and
 //! why recovery is right; and in the same file its descriptor, from which the command, the crash checker and the counts are
 //! made. [`ALL`] lists them. A program of your own may have another list: [`Schemes`] is a value.
+//!
+//! # Adding a scheme
+//!
+//! A scheme is one file with a descriptor, and a line in [`ALL`]'s list. This one is in a program of its own, and complete:
+//!
+//! ```
+//! use strandline_core::Concurrency;
+//! use strandline_core::layout::View;
+//! use strandline_core::log::ThreadLog;
+//! use strandline_core::memory::{Memory, Step};
+//! use strandline_core::scheme::{
+//!     BPPM, BulkPersistence, Checkpoint, Durability, Executing, Mode, Of, Redo, SchemeDescriptor, leave_records,
+//! };
+//! use strandline_core::transaction::{Statistics, WriteSet};
+//!
+//! /// BPPM that writes lines back home as soon as they are stored, and waits for them as late as BPPM does.
+//! type Eager = Redo<Executing, EagerHome>;
+//!
+//! /// How its transactions get home. They get into the log as in BPPM (`Executing`).
+//! struct EagerHome;
+//!
+//! impl Checkpoint for EagerHome {
+//!     const RESERVED: u32 = 0;
+//!
+//!     fn stored_home<M: Memory>(view: &View<M>, _: &ThreadLog, writes: &WriteSet, _: Concurrency) {
+//!         writes.for_each_line(|line| view.memory.write_back(line, Step::HomeWriteBack));
+//!     }
+//!
+//!     fn release_log<M: Memory>(
+//!         view: &View<M>,
+//!         log: &ThreadLog,
+//!         control: Concurrency,
+//!         statistics: &mut Statistics,
+//!     ) -> strandline_core::Result<()> {
+//!         BulkPersistence::release_log(view, log, control, statistics)
+//!     }
+//!
+//!     fn drain<M: Memory>(view: &View<M>) {
+//!         BulkPersistence::drain(view);
+//!     }
+//! }
+//!
+//! static EAGER: SchemeDescriptor = SchemeDescriptor {
+//!     code: 200, // in the pool's state word; never used for another scheme
+//!     modes: &[Mode { concurrency: Concurrency::Stm, name: "eager", redundant: &[] }],
+//!     source: "an example",
+//!     description: "BPPM that writes home lines back early",
+//!     durability: Durability::Software,
+//!     is_native: true,
+//!     in_sync: false,
+//!     persistency: None,
+//!     steps: BPPM.steps, // each becomes a mutant that the crash checker must find
+//!     barriers: &[],
+//!     leftover: leave_records,
+//!     commit_cost: None,
+//!     scheme: &Of::<Eager>::NEW,
+//! };
+//!
+//! # use strandline_core::example::{Options, Read, Runner, Transaction, path_and_options};
+//! # let (path, options) = path_and_options();
+//! use strandline_core::engine::Setup;
+//! use strandline_core::scheme::{SchemeKind, Schemes};
+//!
+//! static MINE: [SchemeKind; 2] = [&BPPM, &EAGER];
+//! let setup = Setup { control: Concurrency::Stm, schemes: Schemes::new(&MINE) };
+//! let pool = setup.create(&path, &options)?;
+//! let mut worker = pool.worker_of(&EAGER)?;
+//! worker.run(|tx| tx.write(tx.root(0), 5))?;
+//! // Not closed: dropped while a worker exists, as a killed process would leave it.
+//! drop(pool);
+//! drop(worker);
+//! let pool = setup.open(&path, &options)?;
+//! assert_eq!(pool.recovery().replayed(), 1);
+//! assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(0)))?, 5);
+//! # Ok::<(), strandline_core::Error>(())
+//! ```
+//!
+//! A scheme that is not a redo log implements [`Scheme`](strandline_core::scheme::Scheme) itself; `hardware.rs` is the shortest example.
 
 mod blurred;
 mod counted;

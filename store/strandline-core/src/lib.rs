@@ -28,17 +28,20 @@
 //! | `worlds` | no | hosted memory, the recorder and coroutines, for checkers, simulators and tests; the pools that examples begin with |
 //! | `calibration` | no | nothing: native addresses wrap as C's pointers do, to count the instructions of plain programs |
 //!
+//! An application compiles the dependencies of this crate first. So there are three, `libc`, `crc32c` and `arrayvec` (on macOS also `parking_lot_core`),
+//! and hosted memory is behind a feature.
+//!
 //! # The parts
 //!
 //! Each uses only those above it; `tests/all/directions.rs` says so.
 //!
 //! | | |
 //! |---|---|
-//! | [`memory`] | waist 2: loads, stores, write-backs, fences, and the worlds that hosted memory calls; devices |
+//! | [`memory`] | the trait `Memory`: loads, stores, write-backs, fences, and the worlds that hosted memory calls; devices |
 //! | [`layout`] | where everything lies in a pool |
 //! | [`log`] | records, the logs of threads, what recovery reads of them |
 //! | [`heap`] | the transactional allocator |
-//! | [`transaction`] | waist 1: what a structure may do; lock sets and write sets |
+//! | [`transaction`] | the trait `Transaction`: what a structure may do; lock sets and write sets |
 //! | [`scheme`] | the trait of schemes, BPPM, NP, and what all redo schemes share |
 //! | [`sync`] | the `Sync` domain: the shared log, checkpoints |
 //! | [`engine`] | the concurrency controls, and the workers that run transactions |

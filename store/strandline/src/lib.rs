@@ -106,6 +106,14 @@
 // The derives name this crate from outside, and its own tests use them.
 extern crate self as strandline;
 
+// The parts; each uses only those above it (`tests/all/directions.rs`):
+//
+// value        what a pool holds word by word: values, keys, pointers, their layouts and descriptions; the types of transactions
+// collections  ordered map, hash map, vector, queue; ranges, cursors, entries
+// store        a pool with a typed root: how its transactions run, migrations of the root, savepoints, snapshots
+// described    values whose types only the file describes, and the walk over them. It meets catalogues of tables as `described::Catalogue`, a trait
+//              that `database` implements, because that comes later
+// database     named tables, their migrations, dump and load; `DynamicStore`
 mod collections;
 mod database;
 mod described;

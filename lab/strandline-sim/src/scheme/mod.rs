@@ -4,6 +4,78 @@
 //! ([`Registry`](crate::Registry)). The machine calls it at each point where the papers' hardware acts; software under it issues plain stores between the boundaries of
 //! transactions. A callback that must wait answers [`Reply::Wait`]: the core does nothing else, and the same
 //! callback comes again when something may have changed.
+//!
+//! # A scheme that does nothing
+//!
+//! It counts commits, and is complete:
+//!
+//! ```
+//! use strandline_sim::cache::Hierarchy;
+//! use strandline_sim::controller::{Line, MemorySide};
+//! use strandline_sim::numbers::{CoreId, Cycle, LineNumber};
+//! use strandline_sim::scheme::{Boundary, Entry, HardwareScheme, MemoryPort, Reply, StoredWord, WayHome};
+//!
+//! struct Idle {
+//!     commits: u64,
+//! }
+//!
+//! impl MemoryPort for Idle {
+//!     fn read(&mut self, _: &mut MemorySide, _: LineNumber, _: Cycle) -> Option<(Cycle, Line)> {
+//!         None // Some: from a victim cache, or a log
+//!     }
+//!     fn way_home(&mut self, _: &mut MemorySide, _: LineNumber, _: &Line, now: Cycle) -> WayHome {
+//!         WayHome::Home(now) // WayHome::Taken: into a log, or a victim cache
+//!     }
+//! }
+//!
+//! impl HardwareScheme for Idle {
+//!     fn name(&self) -> &'static str {
+//!         "idle"
+//!     }
+//!     fn boundary(&mut self, _: &mut Hierarchy, _: CoreId, boundary: Boundary, now: Cycle) -> Reply {
+//!         self.commits += u64::from(matches!(boundary, Boundary::Commit(_)));
+//!         Reply::Go(now) // Reply::Wait: the core asks again later
+//!     }
+//!     fn store(&mut self, _: &mut Hierarchy, _: CoreId, _: StoredWord, _: usize, now: Cycle) -> Reply {
+//!         Reply::Go(now)
+//!     }
+//!     fn next_event(&self) -> Cycle {
+//!         Cycle::NEVER
+//!     }
+//!     fn act(&mut self, _: &mut Hierarchy, _: Cycle) {}
+//!     fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: Cycle) {}
+//!     fn statistics(&self) -> Vec<(String, u64)> {
+//!         vec![("commits".into(), self.commits)]
+//!     }
+//!     fn reset_statistics(&mut self) {
+//!         self.commits = 0;
+//!     }
+//! }
+//!
+//! const IDLE: Entry = Entry {
+//!     name: "idle",
+//!     source: "an example",
+//!     description: "counts commits",
+//!     make: Some(|_| Ok(Box::new(Idle { commits: 0 }))),
+//!     recover: |_, _, _| Ok(()),
+//!     software: &["hardware+single-writer"],
+//!     is_durable: false,
+//!     parameters: &[],
+//!     mutants: &[],
+//! };
+//!
+//! # use strandline_sim::run::{PoolSizes, Prepared, Run};
+//! # use strandline_workloads::{SPS, Sizes};
+//! let machine = strandline_sim::file::load("loc", &[] as &[&str]).unwrap();
+//! let sizes = Sizes { array_words: 1000, ..Sizes::default() };
+//! let pool = PoolSizes { log_bytes: 1 << 14, chunk_bytes: 1 << 14, lock_bits: 10 };
+//! let prepared = Prepared::new(&SPS, &sizes, pool, 1)?;
+//! let scheme = "hardware+single-writer".parse().unwrap();
+//! let run = Run { scheme, threads: 1, transactions: 100, warm_up: 10, idle_percent: 0, seed: 1 };
+//! let finished = prepared.run(&machine, &IDLE, &run, vec![])?;
+//! assert_eq!(finished.outcome.hardware, "idle");
+//! # Ok::<(), strandline_core::Error>(())
+//! ```
 
 pub mod atom;
 pub mod loc;

@@ -1,4 +1,7 @@
 //! How transactions are isolated, as a type: each control is compiled for itself, without a branch at each access.
+//!
+//! The control also decides between the two paths through the engine, of which [`Control`] says more: the product's, which is inlined, and the
+//! laboratory's, which the compiler sees once for all schemes, workloads and worlds.
 
 use crate::layout::View;
 use crate::memory::Memory;

@@ -27,6 +27,11 @@
 //! the compaction has released its chunks ([`Engine::wait_for_chunks`]). The compaction needs the token for that. It counts itself among those
 //! that want chunks until it ends, and a compaction that finds one holds no more chunks and ends early, so that compactions in a loop starve nobody.
 //!
+//! # Tests
+//!
+//! Each rule is a [`Step`](crate::memory::Step) that the checker leaves out and must find: `lab/strandline-scheme-check/tests/all/free_memory.rs`, and the
+//! device world.
+//!
 //! # Crashes
 //!
 //! Chunks that are held when the power fails, or when a compaction fails, are freed when the pool is opened ([`Worker::release_held`]). Zeros that

@@ -22,6 +22,9 @@
 //! Under `Sync` home is a private mapping and nothing that is stored there is durable by itself. So the journal has to be durable
 //! only before pages are written to the heap file, which happens when many are dirty, and at the end (`sync/alone.rs`).
 //!
+//! It runs alone because it is rare, and because that needs no protocol for readers: to them it is a commit that takes long. Logs that grow with the
+//! transaction would write all data twice, and keep all of it in memory until the commit. `lab/strandline-scheme-check/tests/all/large.rs` cuts it at every step.
+//!
 //! Memory outside the pool: some bytes for each page that was changed. Under `Sync` the memory of values is given back once they are
 //! written.
 

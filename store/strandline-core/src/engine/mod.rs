@@ -1,5 +1,38 @@
 //! What the concurrency controls share: a worker's running transaction, its read and write sets, and the
 //! order of a commit.
+//!
+//! # The order of a commit
+//!
+//! | | STM | single writer |
+//! |---|---|---|
+//! | 1 | publish `in_commit`, take the TxID (the clock), publish it | the same, where somebody waits for it |
+//! | 2 | validate what was read | – |
+//! | 3 | write log lines and commit record; fence: acknowledged | the same |
+//! | 4 | keep old versions for snapshots, store home | the same, with an odd sequence while home is stored |
+//! | 5 | release the locks, with the TxID as their version | release the writer's lock |
+//!
+//! 1 comes first because bulk persistence, checkpoints and new snapshots wait for transactions in commit. 2 comes before 3 because a commit record that
+//! a cache evicts is a commit. 3 comes before 4 so that a crash may find any part of the transaction at home: the log has all of it.
+//!
+//! In the `Sync` domain validation comes first, under the latch of the shared log. The log's `append` then takes the TxID, and the commit waits for the
+//! flush after 5, holding nothing, so that conflicting transactions share a flush.
+//!
+//! # Who waits for whom
+//!
+//! Locks are taken in this order. A thread that holds one never waits for an earlier one, nor for a thread that may want its own:
+//!
+//! 1. the lock of bulk persistence ([`SharedLayout::BULK`]): a thread that persists in bulk, and a large transaction before it begins;
+//! 2. the queue of transactions in conflict ([`SharedLayout::QUEUE`]), then the serial token ([`SharedLayout::SERIAL`]); or the writer's lock;
+//! 3. leases of logs. A pool changes its scheme under these, and persists in bulk, but only while no worker exists that could hold 1 or 2;
+//! 4. the STM's locks of lines. A transaction that meets another's waits briefly, then releases its own and runs again;
+//! 5. in the `Sync` domain: room in the log, the gate and `in_commit`, the latch of checkpoints, the latch of the log;
+//! 6. the growth of the file, and the device.
+//!
+//! A transaction that needs what only another thread can provide releases what it holds first: when its log is full it drops the token before it persists
+//! in bulk, and it waits for chunks that a compaction holds with nothing in hand. A checkpoint waits only for transactions in commit, and these
+//! only for processors. Readers take no locks and wait for no token.
+//!
+//! The order ends at the pool. Waits for another pool, inside a transaction of this one, go through `memory/deadlock.rs`.
 
 use std::collections::BTreeSet;
 

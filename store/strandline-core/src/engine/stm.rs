@@ -4,11 +4,14 @@
 //! wrote under it); odd, locked: the owner's number and its newest entry under that lock. A transaction
 //! reads below a horizon in time; when it meets a newer version it validates all it has read and moves the
 //! horizon forward, so that it never sees an inconsistent state (opacity). Writes take their line's lock at
-//! once and stay in the scheme's log until commit.
+//! once and stay in the scheme's log until commit. Locks are of lines, not words, because lines are what is written back: a line
+//! that another transaction wrote again would be fetched and written back twice.
+//!
+//! Accesses that meet no lock are inlined, and the rest is out of line: a read costs two loads of the lock word and one of the value.
 //!
 //! A transaction that meets a conflict ends, waits until the lock that it met is released, and runs again. After a second
 //! conflict it waits for its turn among those to which the same happens, so that at most one of them is under way beside those
-//! that meet none. After some attempts it takes a token that keeps others that may write from beginning: those that run end, and it goes
+//! that meet none. With more threads than cores, this keeps spinning threads from taking the processor away from the lock's holder. After some attempts it takes a token that keeps others that may write from beginning: those that run end, and it goes
 //! through. Transactions that only read begin nevertheless: they take no locks, and read at a snapshot what is locked.
 
 use crate::error::Result;

@@ -31,6 +31,8 @@
 //! *Bound.* When there is no entry left, and reclaiming frees too few, the oldest snapshot is ended: its registration is
 //! marked by an exchange, and the bound taken again. A snapshot looks at its mark after everything else that a read does. Writers do not
 //! wait for snapshots.
+//!
+//! `lab/strandline-scheme-check/tests/all/snapshots.rs` runs the protocol under schedules and store buffers, and leaves out each of its rules in turn.
 
 //!
 //! *Giving back.* When the last snapshot ends and many entries were used, their memory goes back to the system. Whoever ends it has the latch,

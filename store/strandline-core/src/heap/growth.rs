@@ -1,5 +1,9 @@
 //! How the heap grows: how many chunks it has is a word of the pool, beyond which nothing was ever used. The file may be longer: in the
-//! `Sync` domain the next step is made ahead of need, by the thread that runs checkpoints.
+//! `Sync` domain the next step is made ahead of need, by the thread that runs checkpoints. It becomes shorter only when the pool is closed.
+//!
+//! Nothing reads chunks beyond that word, so no operation depends on how large the pool may become. Address space for the largest size is reserved when
+//! the pool is opened. The bound that every access is compared with is the file's length as this view last saw it; only if the comparison fails does the
+//! view load the length again. So growth costs accesses nothing.
 
 use std::io;
 

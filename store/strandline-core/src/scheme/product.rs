@@ -8,7 +8,11 @@
 //! one record, nothing of a transaction that gives up is ever in the log, and there are no abort records.
 //!
 //! A line that was stored through the cache must first come from memory and is then written back by an instruction that waits for the store; one
-//! that goes past the cache is on its way when it is full, and the fence waits less for it.
+//! that goes past the cache is on its way when it is full, and the fence waits less for it. That does not hold for lines that are in a cache, so a log
+//! that restarts is evicted first: bulk persistence has read it.
+//!
+//! While a fence is pending a processor executes the next transaction, until it has no room for more stores. So little is stored between two fences:
+//! values that are mostly there already are compared instead (`engine::renew`), and counters are updated before the fence.
 //!
 //! Where caches survive a power failure, nothing has to leave them: the same records are stored one after another, without filling, and
 //! the next transaction's follow in the line where this one's end.
