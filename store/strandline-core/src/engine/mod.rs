@@ -19,7 +19,7 @@
 //!
 //! # Who waits for whom
 //!
-//! Locks are taken in this order. A thread that holds one never waits for an earlier one, nor for a thread that may want its own:
+//! Locks are taken in this order. While a thread holds one, it waits neither for an earlier one nor for a thread that may wait for it:
 //!
 //! 1. the lock of bulk persistence ([`SharedLayout::BULK`]): a thread that persists in bulk, and a large transaction before it begins;
 //! 2. the queue of transactions in conflict ([`SharedLayout::QUEUE`]), then the serial token ([`SharedLayout::SERIAL`]); or the writer's lock;
