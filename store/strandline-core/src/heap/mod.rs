@@ -4,7 +4,7 @@
 //! holds blocks of one size class and belongs to one arena. A small chunk begins with a bitmap of its blocks.
 //! Table and bitmaps are ordinary pool words that transactions read and write, so allocation and freeing
 //! commit, roll back and recover with the transaction that made them, and free space is what the table and
-//! the bitmaps say, always. A small block costs one written word to allocate and one to free. A double free is an error.
+//! the bitmaps say, always. Allocating a small block usually writes one word, and so does freeing it. A double free is an error.
 //!
 //! An arena (one for each log) allocates from its own chunks, so that allocating does not make transactions
 //! conflict; a block is freed into the chunk it lies in, whosever it is. Chunks without a block serve everybody as free ones do, and
