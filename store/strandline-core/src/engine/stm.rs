@@ -11,7 +11,8 @@
 //!
 //! A transaction that meets a conflict ends, waits until the lock that it met is released, and runs again. After a second
 //! conflict it waits for its turn among those to which the same happens, so that at most one of them is under way beside those
-//! that meet none. With more threads than cores, this keeps spinning threads from taking the processor away from the lock's holder. After some attempts it takes a token that keeps others that may write from beginning: those that run end, and it goes
+//! that meet none. With more threads than cores, this keeps spinning threads from taking the processor away from the lock's
+//! holder. After some attempts it takes a token that keeps others that may write from beginning: those that run end, and it goes
 //! through. Transactions that only read begin nevertheless: they take no locks, and read at a snapshot what is locked.
 
 use crate::error::Result;
