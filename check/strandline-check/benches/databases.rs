@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use strandline::{Database, Result};
-use strandline_check::{Checked, Crashed, Db, Outcome, StoreCheck, store};
+use strandline_check::{Check, Checked, Crashed, Db, OnDatabase, Outcome, store};
 
 const LONG: Duration = Duration::from_secs(3);
 
@@ -32,7 +32,7 @@ fn sum(db: &Db<'_>, _: &Crashed) -> Checked {
 }
 
 /// So many threads, each of which transfers so often.
-fn bank<'a>(threads: usize, transfers: u64) -> StoreCheck<'a> {
+fn bank<'a>(threads: usize, transfers: u64) -> Check<'a, OnDatabase> {
     store(move |db| {
         for number in 0..transfers {
             let from = db.thread() + number as usize;

@@ -1,28 +1,40 @@
-//! The checker for programs of one's own.
+//! The builder of checks, and what they find.
 
 use std::fmt;
-use std::rc::Rc;
 use std::time::Duration;
 
-use strandline_core::memory::{Hosted, World};
-
-use crate::Setting;
-use crate::data_race::{DataRace, DataRaces};
-use crate::finding::{Diagnosis, Finding, Performance, PerformanceFinding, classify};
-use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
+use crate::data_race::DataRace;
+use crate::finding::{Finding, PerformanceFinding};
+use crate::on_pmem::OnPmem;
 use crate::replay::Replay;
 use crate::x86::Crashed;
-use crate::x86::caught::caught;
-use crate::x86::explorer::{Broken, Counts};
-use crate::x86::own::{self, Explored, Interleaving, Own, Reach, Run};
-use crate::x86::world::X86World;
+use crate::x86::explorer::Counts;
+use crate::x86::own::{self, Explored, Own, Reach, Run};
 
-type Body<'a> = Box<dyn Fn(&Pmem) + 'a>;
-/// Is shown every run.
-type Each<'a> = &'a mut dyn FnMut(&Run);
-type Invariant<'a> = Box<dyn Fn(&Pmem, &Crashed) -> Result<(), String> + 'a>;
+/// What the code of a [`Check`] runs on: persistent memory ([`OnPmem`]) or, with the feature `store`, a database (`OnDatabase`).
+///
+/// Sealed: `explore` works on types of this crate.
+pub trait Target: Sized {
+    /// One thread's handle, which every closure of the check gets.
+    type View<'v>;
+    /// What the program, its set-up and its recovery return.
+    type Ended;
+    /// Why an invariant refuses what a power failure has left.
+    type Refusal;
+    /// Options that only checks on this target have.
+    #[doc(hidden)]
+    type Options;
 
-/// A program to be checked: what it does, how it recovers, what must hold then, and how far it is explored.
+    #[doc(hidden)]
+    fn explore(check: &Check<'_, Self>, histories: Histories<'_>) -> Outcome;
+}
+
+type Body<'a, T> = Box<dyn Fn(&<T as Target>::View<'_>) -> <T as Target>::Ended + 'a>;
+type Invariant<'a, T> =
+    Box<dyn Fn(&<T as Target>::View<'_>, &Crashed) -> Result<(), <T as Target>::Refusal> + 'a>;
+
+/// Code to be checked: what it does, how it recovers, what must hold then, and how far it is explored. [`check`](crate::check) makes one of a
+/// program on persistent memory, `store` one of code over a database.
 ///
 /// ```
 /// use strandline_check::{FindingKind, check};
@@ -54,41 +66,42 @@ type Invariant<'a> = Box<dyn Fn(&Pmem, &Crashed) -> Result<(), String> + 'a>;
 /// # Ok::<(), strandline_check::BadReplay>(())
 /// ```
 #[must_use = "nothing runs before `exhaustive`, `sampled` or `replay` is called"]
-pub struct Check<'a> {
-    program: Body<'a>,
-    set_up: Body<'a>,
-    recovery: Body<'a>,
-    invariant: Invariant<'a>,
-    bytes: u64,
-    setting: Setting,
-    threads: usize,
+pub struct Check<'a, T: Target = OnPmem> {
+    pub(crate) program: Body<'a, T>,
+    pub(crate) set_up: Option<Body<'a, T>>,
+    pub(crate) recovery: Option<Body<'a, T>>,
+    pub(crate) invariants: Vec<Invariant<'a, T>>,
+    pub(crate) bytes: u64,
+    pub(crate) threads: usize,
     preemptions: u32,
     crashes_in_recovery: usize,
-    states: u64,
     limit: Duration,
     seed: u64,
-    labels: Vec<(u64, u64, String)>,
-    omitted: Option<String>,
+    pub(crate) options: T::Options,
 }
 
-/// Checks `program`, which each thread runs ([`Pmem::thread`] tells which one it is), on persistent memory of a page, zero at
-/// the beginning. One thread, unless [`Check::threads`] says more; at most two preemptions; the setting [`Setting::Line`].
-pub fn check<'a>(program: impl Fn(&Pmem) + 'a) -> Check<'a> {
-    Check {
-        program: Box::new(program),
-        set_up: Box::new(|_| ()),
-        recovery: Box::new(|_| ()),
-        invariant: Box::new(|_, _| Ok(())),
-        bytes: 4096,
-        setting: Setting::Line,
-        threads: 1,
-        preemptions: 2,
-        crashes_in_recovery: 1,
-        states: 1 << 20,
-        limit: Duration::from_secs(60),
-        seed: 1,
-        labels: Vec::new(),
-        omitted: None,
+/// The histories that an exploration runs.
+#[derive(Clone, Copy)]
+pub struct Histories<'r>(Choice<'r>);
+
+#[derive(Clone, Copy)]
+enum Choice<'r> {
+    All,
+    /// So many at random.
+    Sampled(u64),
+    Replayed(&'r Replay),
+}
+
+impl<'r> Histories<'r> {
+    /// Every history within the bounds.
+    pub(crate) const ALL: Self = Self(Choice::All);
+
+    /// The finding that is replayed, if one is.
+    pub(crate) fn replayed(self) -> Option<&'r Replay> {
+        match self.0 {
+            Choice::Replayed(replay) => Some(replay),
+            Choice::All | Choice::Sampled(_) => None,
+        }
     }
 }
 
@@ -103,19 +116,6 @@ pub struct Outcome {
     pub races: Vec<DataRace>,
     /// Flushes and fences that were for nothing, of all runs. They lose nothing but time.
     pub performance: Vec<PerformanceFinding>,
-}
-
-/// What the runs of an exploration show, besides their crashes.
-#[derive(Default)]
-struct Seen {
-    races: DataRaces,
-    performance: Performance,
-}
-
-impl Seen {
-    fn outcome(self, counts: Counts, finding: Option<Finding>) -> Outcome {
-        Outcome { counts, finding, races: self.races.found(), performance: self.performance.findings() }
-    }
 }
 
 impl Outcome {
@@ -184,35 +184,50 @@ impl fmt::Display for BadReplay {
 
 impl std::error::Error for BadReplay {}
 
-impl<'a> Check<'a> {
-    /// What is in memory, durably, before the threads begin: nothing else, unless this stores it.
-    pub fn set_up(mut self, set_up: impl Fn(&Pmem) + 'a) -> Self {
-        self.set_up = Box::new(set_up);
+impl<'a, T: Target> Check<'a, T> {
+    pub(crate) fn new(program: Body<'a, T>, bytes: u64, options: T::Options) -> Self {
+        Self {
+            program,
+            set_up: None,
+            recovery: None,
+            invariants: Vec::new(),
+            bytes,
+            threads: 1,
+            preemptions: 2,
+            crashes_in_recovery: 1,
+            limit: Duration::from_secs(60),
+            seed: 1,
+            options,
+        }
+    }
+
+    /// What memory or the database holds, durably, before the threads begin: nothing else, unless this stores it.
+    pub fn set_up(mut self, set_up: impl Fn(&T::View<'_>) -> T::Ended + 'a) -> Self {
+        self.set_up = Some(Box::new(set_up));
         self
     }
 
-    /// What runs after a power failure, before the [invariant](Check::invariant) is looked at.
-    pub fn recovery(mut self, recovery: impl Fn(&Pmem) + 'a) -> Self {
-        self.recovery = Box::new(recovery);
+    /// What the program does after a power failure, before the [invariant](Check::invariant) is checked; a database has been opened again by
+    /// then. Power may fail in it, too.
+    pub fn recovery(mut self, recovery: impl Fn(&T::View<'_>) -> T::Ended + 'a) -> Self {
+        self.recovery = Some(Box::new(recovery));
         self
     }
 
-    /// What must hold after each power failure and the recovery from it; `Err` says what is wrong. It must not refuse after
-    /// fewer [acknowledgements](Pmem::acknowledge) what it accepts after more.
-    pub fn invariant(mut self, invariant: impl Fn(&Pmem, &Crashed) -> Result<(), String> + 'a) -> Self {
-        self.invariant = Box::new(invariant);
+    /// What must hold after each power failure and the recovery from it; `Err` says what is wrong, and so does a panic. It must not
+    /// refuse after fewer [acknowledgements](Crashed::acknowledged) what it accepts after more. Several must all hold.
+    pub fn invariant(
+        mut self,
+        invariant: impl Fn(&T::View<'_>, &Crashed) -> Result<(), T::Refusal> + 'a,
+    ) -> Self {
+        self.invariants.push(Box::new(invariant));
         self
     }
 
-    /// Bytes of persistent memory, rounded up to lines.
+    /// Bytes of persistent memory, rounded up to lines, a page unless said otherwise; or bytes that the database may take, 16 MB
+    /// unless said otherwise, of which one transaction may write a 128th.
     pub fn bytes(mut self, bytes: u64) -> Self {
-        self.bytes = bytes.next_multiple_of(64);
-        self
-    }
-
-    /// What may survive of a cache line.
-    pub fn setting(mut self, setting: Setting) -> Self {
-        self.setting = setting;
+        self.bytes = bytes;
         self
     }
 
@@ -222,7 +237,8 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// How often a thread may be interrupted where it could go on, in one schedule: at every access, fence and acknowledgement.
+    /// How often a thread may be interrupted where it could go on, in one schedule: on persistent memory at every access, fence and
+    /// acknowledgement; over a database between transactions, and between a commit and the end of its wait until that is durable.
     pub fn preemptions(mut self, preemptions: u32) -> Self {
         self.preemptions = preemptions;
         self
@@ -231,12 +247,6 @@ impl<'a> Check<'a> {
     /// How often power may fail in recovery, one time in the recovery from the other.
     pub fn crashes_in_recovery(mut self, crashes: usize) -> Self {
         self.crashes_in_recovery = crashes;
-        self
-    }
-
-    /// States tried at one crash point, at most; 2²⁰ unless said otherwise.
-    pub fn states(mut self, states: u64) -> Self {
-        self.states = states;
         self
     }
 
@@ -252,39 +262,24 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports call the word at `at` by this name.
-    pub fn label(self, name: &str, at: u64) -> Self {
-        self.label_range(name, at, 8)
-    }
-
-    /// Reports call words among these bytes by this name and their distance from its beginning.
-    pub fn label_range(mut self, name: &str, at: u64, bytes: u64) -> Self {
-        self.labels.push((at, bytes, name.to_owned()));
-        self
-    }
-
-    /// Flushes and fences of the [step](Pmem::step) of this name are left out: an invariant that does not notice is worth little.
-    pub fn omitting(mut self, step: &str) -> Self {
-        self.omitted = Some(step.to_owned());
-        self
-    }
-
-    /// Explores every schedule with so many preemptions, every moment at which power can fail and every state that may survive then; and
+    /// Explores every schedule with so many preemptions, every moment at which power can fail and every state that may be left then; and
     /// the same in recovery.
     ///
     /// # Panics
-    /// The set-up panics.
+    /// The set-up panics or fails, a database finds no memory, or its model is to judge several threads.
+    #[track_caller]
     pub fn exhaustive(&self) -> Outcome {
-        self.explore(&|own, each| own::exhaust(own, self.reach(), self.preemptions, each))
+        T::explore(self, Histories::ALL)
     }
 
-    /// Explores so many runs with schedules at random, half of those of several threads with store buffers, and in each of them every moment at
-    /// which power can fail.
+    /// Explores so many runs with schedules at random, on persistent memory half of those of several threads with store buffers, and in each of
+    /// them every moment at which power can fail.
     ///
     /// # Panics
-    /// The set-up panics.
+    /// As [`exhaustive`](Check::exhaustive).
+    #[track_caller]
     pub fn sampled(&self, runs: u64) -> Outcome {
-        self.explore(&|own, each| own::sample(own, self.reach(), (self.seed, runs), each))
+        T::explore(self, Histories(Choice::Sampled(runs)))
     }
 
     /// Runs the history of a finding again: its schedule, its power failures and what survived them. Nothing is found if the program has
@@ -294,113 +289,36 @@ impl<'a> Check<'a> {
     /// The line is not one of this check.
     ///
     /// # Panics
-    /// The set-up panics.
+    /// As [`exhaustive`](Check::exhaustive).
+    #[track_caller]
     pub fn replay(&self, line: &str) -> Result<Outcome, BadReplay> {
         let replay = Replay::of(line, self.threads)?;
-        let mut seen = Seen::default();
-        let explored = self.own(&[], replay.setting, |own| {
-            own::replay(own, &replay, |run| self.look(&mut seen, run, replay.setting))
-        });
-        let repaired = |repair: Repair| {
-            let all = |own: &Own<'_>| own::exhaust(own, self.reach(), self.preemptions, |_| ());
-            self.own(&[repair], replay.setting, all).broken.is_none()
-        };
-        let finding = self.finding(&explored, replay.setting, &repaired);
-        Ok(seen.outcome(explored.counts, finding))
+        Ok(T::explore(self, Histories(Choice::Replayed(&replay))))
     }
 
-    /// Takes in what a run shows.
-    fn look(&self, seen: &mut Seen, run: &Run, setting: Setting) {
-        seen.performance.add(&run.trace);
-        seen.races.add(run, setting, self.threads, |word| self.name(word));
+    /// How far to explore, with at most `states` states at one crash point.
+    pub(crate) fn reach(&self, states: u64) -> Reach {
+        Reach { states, recovery_crashes: self.crashes_in_recovery, limit: self.limit }
     }
 
-    fn reach(&self) -> Reach {
-        Reach { states: self.states, recovery_crashes: self.crashes_in_recovery, limit: self.limit }
-    }
-
-    fn explore(&self, explorer: &dyn Fn(&Own<'_>, Each<'_>) -> Explored) -> Outcome {
-        let mut seen = Seen::default();
-        let explored = self.own(&[], self.setting, |own| {
-            let mut explored = explorer(own, &mut |run| self.look(&mut seen, run, self.setting));
-            own::shrink(own, self.reach(), &mut explored);
-            explored
-        });
-        let repaired = |repair: Repair| {
-            let again = self.own(&[repair], self.setting, |own| explorer(own, &mut |_| ()));
-            again.broken.is_none()
-        };
-        let finding = self.finding(&explored, self.setting, &repaired);
-        seen.outcome(explored.counts, finding)
-    }
-
-    /// What was found, as it is told; advice is tried with `repaired`.
-    fn finding(
+    /// Runs `histories` of `own`; `each` is shown the runs.
+    pub(crate) fn run(
         &self,
-        explored: &Explored,
-        setting: Setting,
-        repaired: &dyn Fn(Repair) -> bool,
-    ) -> Option<Finding> {
-        let broken = explored.broken.as_deref()?;
-        let diagnosis = self.diagnosis(broken, explored.delays, setting);
-        let replay = Replay::new((setting, self.threads), broken, explored.delays);
-        Some(Finding::new(broken, diagnosis, repaired, &replay, explored.seed))
-    }
-
-    fn diagnosis(&self, broken: &Broken, delays: Option<u64>, setting: Setting) -> Diagnosis {
-        let schedule = &broken.schedule;
-        let run = self.own(&[], setting, |own| own.run(Interleaving::guided(schedule, delays)));
-        let is_clean_by_line = || {
-            let by_line = |own: &Own<'_>| own::one_schedule(own, self.reach(), schedule, delays);
-            self.own(&[], Setting::Line, by_line).is_ok()
-        };
-        let is_clean_in_turn = || {
-            let in_turn = |own: &Own<'_>| own::exhaust(own, self.reach(), 0, |_| ());
-            self.threads > 1 && self.own(&[], setting, in_turn).broken.is_none()
-        };
-        classify(broken, &run.trace, setting, is_clean_by_line, is_clean_in_turn)
-    }
-
-    /// What a word is called.
-    fn name(&self, word: u32) -> String {
-        let at = 8 * u64::from(word);
-        let label = self.labels.iter().rev().find(|(from, bytes, _)| (*from..from + bytes).contains(&at));
-        match label {
-            Some((from, _, name)) if *from == at => name.clone(),
-            Some((from, _, name)) => format!("{name}+{:#x}", at - from),
-            None => format!("[{at:#x}]"),
+        own: &Own<'_>,
+        reach: Reach,
+        histories: Histories<'_>,
+        each: &mut dyn FnMut(&Run),
+    ) -> Explored {
+        match histories.0 {
+            Choice::All => own::exhaust(own, reach, self.preemptions, each),
+            Choice::Sampled(runs) => own::sample(own, reach, (self.seed, runs), each),
+            Choice::Replayed(replay) => own::replay(own, replay, each),
         }
     }
+}
 
-    /// The program with `repairs`.
-    fn own<R>(&self, repairs: &[Repair], setting: Setting, body: impl FnOnce(&Own<'_>) -> R) -> R {
-        let how = (self.omitted.as_deref(), repairs);
-        let alone = (None, &[][..]);
-        let own = Own {
-            image: self.image(),
-            volatile_bytes: VOLATILE_BYTES,
-            setting,
-            threads: self.threads,
-            begin: &|| (),
-            program: &|thread, memory| (self.program)(&Pmem::new(memory, thread, how, false)),
-            recovery: &|memory| (self.recovery)(&Pmem::new(memory, 0, (how.0, repairs), true)),
-            invariant: &|memory, crashed| (self.invariant)(&Pmem::new(memory, 0, alone, true), crashed),
-            name: &|word| self.name(word),
-            every_access: true,
-        };
-        body(&own)
-    }
-
-    /// Memory after the set-up.
-    fn image(&self) -> Vec<u64> {
-        let empty = vec![0; self.bytes as usize / 8];
-        let world = Rc::new(X86World::new(empty, VOLATILE_BYTES, 0..0, 1, self.setting, None));
-        let hosted: Rc<dyn World> = world.clone();
-        let memory = Hosted::new(hosted, 0);
-        let ran = caught(|| (self.set_up)(&Pmem::new(&memory, 0, (None, &[]), true)));
-        if let Err(stopped) = ran {
-            panic!("the set-up of the program that is checked stops: {}", stopped.text());
-        }
-        world.contents()
+impl<T: Target> fmt::Debug for Check<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check").field("threads", &self.threads).finish_non_exhaustive()
     }
 }

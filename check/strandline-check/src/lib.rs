@@ -36,6 +36,7 @@ mod check;
 mod data_race;
 mod finding;
 pub mod litmus;
+mod on_pmem;
 mod pmem;
 pub mod recorded;
 mod replay;
@@ -61,13 +62,14 @@ pub fn is_stopped() -> bool {
     STOPPED.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-pub use check::{BadReplay, Check, Outcome, check};
+pub use check::{BadReplay, Check, Outcome, Target};
 pub use data_race::DataRace;
 pub use finding::{Advice, Finding, FindingKind, PerformanceFinding};
+pub use on_pmem::{OnPmem, check};
 pub use pmem::Pmem;
 pub use setting::Setting;
 #[cfg(feature = "store")]
-pub use store::{Checked, Db, StoreCheck, store};
+pub use store::{Checked, Db, OnDatabase, store};
 pub use x86::{Counts, Crashed, RacingAccess, Site, Source, Waste};
 
 /// The page about checking programs, whose examples are tests.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use strandline::{Database, Error, Persist, Result, Tx};
-use strandline_check::{BadReplay, Checked, Crashed, Db, Finding, FindingKind, StoreCheck, store};
+use strandline_check::{BadReplay, Check, Checked, Crashed, Db, Finding, FindingKind, OnDatabase, store};
 
-fn found(check: &StoreCheck<'_>) -> Finding {
+fn found(check: &Check<'_, OnDatabase>) -> Finding {
     let finding = check.exhaustive().finding.expect("nothing was found");
     let again = check.replay(&finding.replay).unwrap().finding.expect("the replay shows nothing");
     assert_eq!((again.kind, &again.what, &again.history), (finding.kind, &finding.what, &finding.history));
@@ -15,7 +15,7 @@ fn found(check: &StoreCheck<'_>) -> Finding {
 }
 
 /// Sampling finds it, too, and something of the same kind.
-fn sampled(check: &StoreCheck<'_>, runs: u64, kind: FindingKind) {
+fn sampled(check: &Check<'_, OnDatabase>, runs: u64, kind: FindingKind) {
     let finding = check.sampled(runs).finding.expect("sampling finds nothing");
     assert_eq!(finding.kind, kind, "{finding}");
     assert!(check.replay(&finding.replay).unwrap().finding.is_some());
@@ -211,7 +211,7 @@ fn two_tables_that_belong_together_are_written_together() {
 }
 
 /// A list of things to do that recovery does: each adds 1, and is taken off the list. In one transaction, or two.
-fn to_do<'a>(together: bool) -> StoreCheck<'a> {
+fn to_do<'a>(together: bool) -> Check<'a, OnDatabase> {
     fn done(db: &Database) -> Result<u64> {
         let numbers = db.table::<String, u64>("numbers")?;
         db.read(|tx| Ok(numbers.get(tx, "done")?.unwrap_or(0)))
@@ -275,7 +275,7 @@ fn a_recovery_that_fails_is_found() {
 }
 
 /// Two threads count; in one transaction, or reading in one and writing in another.
-fn counters<'a>(together: bool) -> StoreCheck<'a> {
+fn counters<'a>(together: bool) -> Check<'a, OnDatabase> {
     store(move |db| {
         let counters = db.table::<String, u64>("counters")?;
         if together {
@@ -321,7 +321,7 @@ fn threads_are_interleaved() {
     );
 }
 
-fn transfers<'a>() -> StoreCheck<'a> {
+fn transfers<'a>() -> Check<'a, OnDatabase> {
     store(|db| Ok(transfer_by_halves(db, NAMES, 30)?)).set_up(open_accounts).invariant(nothing_appears)
 }
 

@@ -9,27 +9,23 @@ use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
 use std::rc::Rc;
-use std::time::Duration;
 
 use strandline::Database;
 use strandline_core::memory::Hosted;
 
 use crate::Setting;
-use crate::check::{BadReplay, Outcome};
+use crate::check::{Check, Histories, Outcome, Target};
 use crate::finding::{Finding, FindingKind};
 use crate::replay::Replay;
 use crate::x86::Crashed;
 use crate::x86::caught::{Stopped, caught};
 use crate::x86::explorer::{Broken, Explorer};
-use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Reach, Run};
+use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Run};
 use bridge::Bridge;
 
-/// What closures of a [`StoreCheck`] return: any error will do, a sentence (`Err("…".into())`) as well as a
+/// What closures of a check of [`store`] return: any error will do, a sentence (`Err("…".into())`) as well as a
 /// [`strandline::Error`] that `?` hands on.
 pub type Checked<T = ()> = Result<T, Box<dyn Error>>;
-
-type Body<'a> = Box<dyn Fn(&Db<'_>) -> Checked + 'a>;
-type Invariant<'a> = Box<dyn Fn(&Db<'_>, &Crashed) -> Checked + 'a>;
 
 /// A [`Database`] that is checked, as one thread of the program has it: it is one (`&Db` becomes `&Database` where a function asks for
 /// that), and says which thread it is and what the world outside has been told.
@@ -74,7 +70,7 @@ impl fmt::Debug for Db<'_> {
     }
 }
 
-/// Code over a [`Database`] to be checked: what it does, how it recovers, what must hold then, and how far it is explored.
+/// The target of [`store`]: a [`Database`], of which each thread has a [`Db`].
 ///
 /// Power fails before and behind each of its transactions, and while nobody has waited for one that is durable
 /// [later](Database::later). That a transaction is there as a whole or not at all, and that those of several threads are as if they ran one after
@@ -115,26 +111,17 @@ impl fmt::Debug for Db<'_> {
 /// assert_eq!(finding.what, "the balances add up to 70");
 /// assert_eq!(finding.tables, [r#"accounts["ann"] = 70"#]);
 /// ```
-#[must_use = "nothing runs before `exhaustive`, `sampled` or `replay` is called"]
-pub struct StoreCheck<'a> {
-    program: Body<'a>,
-    set_up: Body<'a>,
-    recovery: Option<Body<'a>>,
-    judges: Vec<Judge<'a>>,
-    bytes: u64,
-    threads: usize,
-    preemptions: u32,
-    crashes_in_recovery: usize,
-    limit: Duration,
-    seed: u64,
+#[derive(Debug)]
+pub enum OnDatabase {}
+
+/// Options that only code over databases has.
+#[derive(Default)]
+pub struct DatabaseOptions {
     has_model: bool,
 }
 
-/// What judges a database that was recovered, given the most acknowledgements of any run.
-type Judge<'a> = Box<dyn Fn(&Db<'_>, &Crashed, u64) -> Checked + 'a>;
-
 /// Checks `program`, which each thread runs ([`Db::thread`] tells which one it is), on a database that is empty at the beginning. One thread, unless
-/// [`StoreCheck::threads`] says more; at most two preemptions.
+/// [`Check::threads`] says more; at most two preemptions.
 ///
 /// ```
 /// use strandline_check::store;
@@ -159,44 +146,67 @@ type Judge<'a> = Box<dyn Fn(&Db<'_>, &Crashed, u64) -> Checked + 'a>;
 ///     .exhaustive()
 ///     .assert_clean();
 /// ```
-pub fn store<'a>(program: impl Fn(&Db<'_>) -> Checked + 'a) -> StoreCheck<'a> {
-    StoreCheck {
-        program: Box::new(program),
-        set_up: Box::new(|_| Ok(())),
-        recovery: None,
-        judges: Vec::new(),
-        bytes: 16 << 20,
-        threads: 1,
-        preemptions: 2,
-        crashes_in_recovery: 1,
-        limit: Duration::from_secs(60),
-        seed: 1,
-        has_model: false,
+pub fn store<'a>(program: impl Fn(&Db<'_>) -> Checked + 'a) -> Check<'a, OnDatabase> {
+    Check::new(Box::new(program), 16 << 20, DatabaseOptions::default())
+}
+
+impl Target for OnDatabase {
+    type View<'v> = Db<'v>;
+    type Ended = Checked;
+    type Refusal = Box<dyn Error>;
+    type Options = DatabaseOptions;
+
+    #[track_caller]
+    fn explore(check: &Check<'_, Self>, histories: Histories<'_>) -> Outcome {
+        let bridge = check.bridge();
+        let _in_use = bridge.enter();
+        let bridge = &*bridge;
+        let db = |thread| Db { bridge, thread };
+        let ends = |what: String, result: Checked| {
+            if let Err(error) = result {
+                Stopped::Panic(format!("{what} fails: {error}")).raise();
+            }
+        };
+        let judged = |crashed: &Crashed| {
+            let mut invariants = check.invariants.iter();
+            invariants.try_for_each(|invariant| invariant(&db(0), crashed)).map_err(|error| error.to_string())
+        };
+        let mut own = Own {
+            image: bridge.image(),
+            volatile_bytes: 64,
+            setting: Setting::Line,
+            threads: check.threads,
+            begin: &|| bridge.begin(),
+            program: &|thread, memory| {
+                bridge.run(thread, memory, || {
+                    ends(format!("thread {thread}"), (check.program)(&db(thread)));
+                });
+            },
+            recovery: &|memory| {
+                if let Some(recovery) = &check.recovery {
+                    bridge.recover(memory, || ends("it".into(), recovery(&db(0))));
+                }
+            },
+            invariant: &|memory: &Hosted, crashed| bridge.judge(memory, || judged(crashed)),
+            name: &|word| format!("transaction {}", word / 8),
+            every_access: true,
+        };
+        let reach = check.reach(u64::MAX);
+        let explored_by = |own: &Own<'_>| check.run(own, reach, histories, &mut |_| ());
+        let mut explored = explored_by(&own);
+        while bridge.makes_room() {
+            own.image = bridge.image();
+            explored = explored_by(&own);
+        }
+        if histories.replayed().is_none() {
+            own::shrink(&own, reach, &mut explored);
+        }
+        let finding = check.finding(&own, bridge, &mut explored);
+        Outcome { counts: explored.counts, finding, performance: Vec::new(), races: Vec::new() }
     }
 }
 
-impl<'a> StoreCheck<'a> {
-    /// What the database holds, durably, before the threads begin.
-    pub fn set_up(mut self, set_up: impl Fn(&Db<'_>) -> Checked + 'a) -> Self {
-        self.set_up = Box::new(set_up);
-        self
-    }
-
-    /// What the program does after a power failure, when it has opened the database again, before the [invariant](StoreCheck::invariant) is
-    /// looked at. Power may fail in it, too.
-    pub fn recovery(mut self, recovery: impl Fn(&Db<'_>) -> Checked + 'a) -> Self {
-        self.recovery = Some(Box::new(recovery));
-        self
-    }
-
-    /// What must hold after each power failure and the recovery from it; `Err` says what is wrong, and so does a panic. It must not
-    /// refuse after fewer [acknowledgements](Db::acknowledge) what it accepts after more. Several must hold all.
-    pub fn invariant(mut self, invariant: impl Fn(&Db<'_>, &Crashed) -> Checked + 'a) -> Self {
-        let invariant: Invariant<'a> = Box::new(invariant);
-        self.judges.push(Box::new(move |db, crashed, _| invariant(db, crashed)));
-        self
-    }
-
+impl<'a> Check<'a, OnDatabase> {
     /// What one thread's operations do, said once more and more simply. The program acknowledges its operations as 0, 1, 2 and so on. `initial` is
     /// what there is before the first, `operation` changes that as the operation of this number does, and `contents` reads it from the database.
     /// After each power failure that must be what it is after all operations that were acknowledged, and perhaps some more.
@@ -232,8 +242,9 @@ impl<'a> StoreCheck<'a> {
         operation: impl Fn(&mut M, u64) + 'a,
         contents: impl Fn(&Db<'_>) -> Checked<M> + 'a,
     ) -> Self {
-        self.has_model = true;
-        self.judges.push(Box::new(move |db, crashed, most| {
+        self.options.has_model = true;
+        self.invariant(move |db, crashed| {
+            let most = db.bridge.most_acknowledged.get();
             let done = crashed.acknowledged.len() as u64;
             if !crashed.acknowledged.iter().copied().eq(0..done) {
                 let is = &crashed.acknowledged;
@@ -256,89 +267,14 @@ impl<'a> StoreCheck<'a> {
                  from then on: {found:?}"
             )
             .into())
-        }));
-        self
-    }
-
-    /// Bytes that the database may take, 16 MB unless said otherwise. What one transaction may write is a 128th of it.
-    pub fn bytes(mut self, bytes: u64) -> Self {
-        self.bytes = bytes;
-        self
-    }
-
-    /// How many threads run the program, at least one.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
-        self
-    }
-
-    /// How often a thread may be interrupted where it could go on, in one schedule: between transactions, and between a commit and the
-    /// end of its wait until that is durable.
-    pub fn preemptions(mut self, preemptions: u32) -> Self {
-        self.preemptions = preemptions;
-        self
-    }
-
-    /// How often power may fail in recovery, one time in the recovery from the other.
-    pub fn crashes_in_recovery(mut self, crashes: usize) -> Self {
-        self.crashes_in_recovery = crashes;
-        self
-    }
-
-    /// How long it may take; a minute unless said otherwise.
-    pub fn limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// The seed of the first [sampled](StoreCheck::sampled) run; 1 unless said otherwise.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Explores every schedule with so many preemptions, every moment at which power can fail and everything that can be left of the database
-    /// then; and the same in recovery.
-    ///
-    /// # Panics
-    /// The set-up fails, a [model](StoreCheck::model) is to judge several threads, or there is no memory.
-    #[track_caller]
-    pub fn exhaustive(&self) -> Outcome {
-        self.explore(true, &|own| own::exhaust(own, self.reach(), self.preemptions, |_| ()))
-    }
-
-    /// Explores so many runs with schedules at random, and in each of them every moment at which power can fail.
-    ///
-    /// # Panics
-    /// As [`exhaustive`](StoreCheck::exhaustive).
-    #[track_caller]
-    pub fn sampled(&self, runs: u64) -> Outcome {
-        self.explore(true, &|own| own::sample(own, self.reach(), (self.seed, runs), |_| ()))
-    }
-
-    /// Runs the history of a finding again: its schedule, its power failures and what survived them. Nothing is found if the program has
-    /// changed so that it does not come to them any more.
-    ///
-    /// # Errors
-    /// The line is not one of this check.
-    ///
-    /// # Panics
-    /// As [`exhaustive`](StoreCheck::exhaustive).
-    #[track_caller]
-    pub fn replay(&self, line: &str) -> Result<Outcome, BadReplay> {
-        let replay = Replay::of(line, self.threads)?;
-        Ok(self.explore(false, &|own| own::replay(own, &replay, |_| ())))
-    }
-
-    fn reach(&self) -> Reach {
-        Reach { states: u64::MAX, recovery_crashes: self.crashes_in_recovery, limit: self.limit }
+        })
     }
 
     /// A database after the set-up.
     #[track_caller]
     fn bridge(&self) -> Rc<Bridge> {
         assert!(
-            self.threads == 1 || !self.has_model,
+            self.threads == 1 || !self.options.has_model,
             "a model says what one thread's operations do, and this check has {} threads: give it an invariant instead",
             self.threads
         );
@@ -347,60 +283,15 @@ impl<'a> StoreCheck<'a> {
             Err(error) => panic!("there is no database to check: {error}"),
         };
         let _in_use = bridge.enter();
-        match caught(|| (self.set_up)(&Db { bridge: &bridge, thread: 0 })) {
+        let set_up =
+            || self.set_up.as_ref().map_or(Ok(()), |set_up| set_up(&Db { bridge: &bridge, thread: 0 }));
+        match caught(set_up) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => panic!("the set-up of the database that is checked fails: {error}"),
             Err(stopped) => panic!("the set-up of the database that is checked stops: {}", stopped.text()),
         }
         bridge.begins_here();
         bridge
-    }
-
-    #[track_caller]
-    fn explore(&self, shrinks: bool, explorer: &dyn Fn(&Own<'_>) -> Explored) -> Outcome {
-        let bridge = self.bridge();
-        let _in_use = bridge.enter();
-        let bridge = &*bridge;
-        let db = |thread| Db { bridge, thread };
-        let ends = |what: String, result: Checked| {
-            if let Err(error) = result {
-                Stopped::Panic(format!("{what} fails: {error}")).raise();
-            }
-        };
-        let judged = |crashed: &Crashed| {
-            let judge = |judge: &Judge<'_>| judge(&db(0), crashed, bridge.most_acknowledged.get());
-            self.judges.iter().try_for_each(judge).map_err(|error| error.to_string())
-        };
-        let mut own = Own {
-            image: bridge.image(),
-            volatile_bytes: 64,
-            setting: Setting::Line,
-            threads: self.threads,
-            begin: &|| bridge.begin(),
-            program: &|thread, memory| {
-                bridge.run(thread, memory, || {
-                    ends(format!("thread {thread}"), (self.program)(&db(thread)));
-                });
-            },
-            recovery: &|memory| {
-                if let Some(recovery) = &self.recovery {
-                    bridge.recover(memory, || ends("it".into(), recovery(&db(0))));
-                }
-            },
-            invariant: &|memory: &Hosted, crashed| bridge.judge(memory, || judged(crashed)),
-            name: &|word| format!("transaction {}", word / 8),
-            every_access: true,
-        };
-        let mut explored = explorer(&own);
-        while bridge.makes_room() {
-            own.image = bridge.image();
-            explored = explorer(&own);
-        }
-        if shrinks {
-            own::shrink(&own, self.reach(), &mut explored);
-        }
-        let finding = self.finding(&own, bridge, &mut explored);
-        Outcome { counts: explored.counts, finding, performance: Vec::new(), races: Vec::new() }
     }
 
     /// What was found, as it is told.
@@ -437,7 +328,9 @@ impl<'a> StoreCheck<'a> {
             None if broken.crashes.len() > 1 => FindingKind::NonIdempotentRecovery,
             None if broken.recovery_stopped => FindingKind::FailingRecovery,
             None if lost => FindingKind::NotDurable,
-            None if self.threads > 1 && own::exhaust(own, self.reach(), 0, |_| ()).broken.is_none() => {
+            None if self.threads > 1
+                && own::exhaust(own, self.reach(u64::MAX), 0, |_| ()).broken.is_none() =>
+            {
                 FindingKind::Race
             }
             None => FindingKind::NotAtomic,
@@ -456,10 +349,4 @@ fn earlier(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option
     let mut found = explorer.replay(run, time, &[(Vec::new(), 0)]).err()?;
     found.schedule.clone_from(&broken.schedule);
     Some(found)
-}
-
-impl fmt::Debug for StoreCheck<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreCheck").field("threads", &self.threads).finish_non_exhaustive()
-    }
 }

@@ -1,0 +1,199 @@
+//! Checks of programs on persistent memory.
+
+use std::rc::Rc;
+
+use strandline_core::memory::{Hosted, World};
+
+use crate::Setting;
+use crate::check::{Check, Histories, Outcome, Target};
+use crate::data_race::DataRaces;
+use crate::finding::{Diagnosis, Finding, Performance, classify};
+use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
+use crate::replay::Replay;
+use crate::x86::caught::caught;
+use crate::x86::explorer::{Broken, Counts};
+use crate::x86::own::{self, Explored, Interleaving, Own, Reach, Run};
+use crate::x86::world::X86World;
+
+/// The target of [`check`]: persistent memory, of which each thread has a [`Pmem`].
+#[derive(Debug)]
+pub enum OnPmem {}
+
+/// Options that only programs on persistent memory have.
+pub struct PmemOptions {
+    setting: Setting,
+    states: u64,
+    labels: Vec<(u64, u64, String)>,
+    omitted: Option<String>,
+}
+
+/// Checks `program`, which each thread runs ([`Pmem::thread`] tells which one it is), on persistent memory of a page, zero at
+/// the beginning. One thread, unless [`Check::threads`] says more; at most two preemptions; the setting [`Setting::Line`].
+pub fn check<'a>(program: impl Fn(&Pmem) + 'a) -> Check<'a> {
+    let options = PmemOptions { setting: Setting::Line, states: 1 << 20, labels: Vec::new(), omitted: None };
+    Check::new(Box::new(program), 4096, options)
+}
+
+impl Target for OnPmem {
+    type View<'v> = Pmem<'v>;
+    type Ended = ();
+    type Refusal = String;
+    type Options = PmemOptions;
+
+    #[track_caller]
+    fn explore(check: &Check<'_>, histories: Histories<'_>) -> Outcome {
+        let replayed = histories.replayed();
+        let setting = replayed.map_or(check.options.setting, |replay| replay.setting);
+        let mut seen = Seen::default();
+        let explored = check.own(&[], setting, |own| {
+            let each = &mut |run: &Run| check.look(&mut seen, run, setting);
+            let mut explored = check.run(own, check.reach_on_pmem(), histories, each);
+            if replayed.is_none() {
+                own::shrink(own, check.reach_on_pmem(), &mut explored);
+            }
+            explored
+        });
+        // That one history is fine now would say little.
+        let again = if replayed.is_some() { Histories::ALL } else { histories };
+        let repaired = |repair: Repair| {
+            let run = |own: &Own<'_>| check.run(own, check.reach_on_pmem(), again, &mut |_| ());
+            check.own(&[repair], setting, run).broken.is_none()
+        };
+        let finding = check.finding(&explored, setting, &repaired);
+        seen.outcome(explored.counts, finding)
+    }
+}
+
+/// What the runs of an exploration show, besides their crashes.
+#[derive(Default)]
+struct Seen {
+    races: DataRaces,
+    performance: Performance,
+}
+
+impl Seen {
+    fn outcome(self, counts: Counts, finding: Option<Finding>) -> Outcome {
+        Outcome { counts, finding, races: self.races.found(), performance: self.performance.findings() }
+    }
+}
+
+impl Check<'_> {
+    /// What may survive of a cache line.
+    pub fn setting(mut self, setting: Setting) -> Self {
+        self.options.setting = setting;
+        self
+    }
+
+    /// States tried at one crash point, at most; 2²⁰ unless said otherwise.
+    pub fn states(mut self, states: u64) -> Self {
+        self.options.states = states;
+        self
+    }
+
+    /// Reports call the word at `at` by this name.
+    pub fn label(self, name: &str, at: u64) -> Self {
+        self.label_range(name, at, 8)
+    }
+
+    /// Reports call words among these bytes by this name and their distance from its beginning.
+    pub fn label_range(mut self, name: &str, at: u64, bytes: u64) -> Self {
+        self.options.labels.push((at, bytes, name.to_owned()));
+        self
+    }
+
+    /// Flushes and fences of the [step](Pmem::step) of this name are left out: an invariant that does not notice is worth little.
+    pub fn omitting(mut self, step: &str) -> Self {
+        self.options.omitted = Some(step.to_owned());
+        self
+    }
+
+    /// Takes in what a run shows.
+    fn look(&self, seen: &mut Seen, run: &Run, setting: Setting) {
+        seen.performance.add(&run.trace);
+        seen.races.add(run, setting, self.threads, |word| self.name(word));
+    }
+
+    fn reach_on_pmem(&self) -> Reach {
+        self.reach(self.options.states)
+    }
+
+    /// What was found, as it is told; advice is tried with `repaired`.
+    fn finding(
+        &self,
+        explored: &Explored,
+        setting: Setting,
+        repaired: &dyn Fn(Repair) -> bool,
+    ) -> Option<Finding> {
+        let broken = explored.broken.as_deref()?;
+        let diagnosis = self.diagnosis(broken, explored.delays, setting);
+        let replay = Replay::new((setting, self.threads), broken, explored.delays);
+        Some(Finding::new(broken, diagnosis, repaired, &replay, explored.seed))
+    }
+
+    fn diagnosis(&self, broken: &Broken, delays: Option<u64>, setting: Setting) -> Diagnosis {
+        let schedule = &broken.schedule;
+        let run = self.own(&[], setting, |own| own.run(Interleaving::guided(schedule, delays)));
+        let is_clean_by_line = || {
+            let by_line = |own: &Own<'_>| own::one_schedule(own, self.reach_on_pmem(), schedule, delays);
+            self.own(&[], Setting::Line, by_line).is_ok()
+        };
+        let is_clean_in_turn = || {
+            let in_turn = |own: &Own<'_>| own::exhaust(own, self.reach_on_pmem(), 0, |_| ());
+            self.threads > 1 && self.own(&[], setting, in_turn).broken.is_none()
+        };
+        classify(broken, &run.trace, setting, is_clean_by_line, is_clean_in_turn)
+    }
+
+    /// What a word is called.
+    fn name(&self, word: u32) -> String {
+        let at = 8 * u64::from(word);
+        let label =
+            self.options.labels.iter().rev().find(|(from, bytes, _)| (*from..from + bytes).contains(&at));
+        match label {
+            Some((from, _, name)) if *from == at => name.clone(),
+            Some((from, _, name)) => format!("{name}+{:#x}", at - from),
+            None => format!("[{at:#x}]"),
+        }
+    }
+
+    /// The program with `repairs`.
+    fn own<R>(&self, repairs: &[Repair], setting: Setting, body: impl FnOnce(&Own<'_>) -> R) -> R {
+        let how = (self.options.omitted.as_deref(), repairs);
+        let alone = (None, &[][..]);
+        let own = Own {
+            image: self.image(),
+            volatile_bytes: VOLATILE_BYTES,
+            setting,
+            threads: self.threads,
+            begin: &|| (),
+            program: &|thread, memory| (self.program)(&Pmem::new(memory, thread, how, false)),
+            recovery: &|memory| {
+                if let Some(recovery) = &self.recovery {
+                    recovery(&Pmem::new(memory, 0, (how.0, repairs), true));
+                }
+            },
+            invariant: &|memory, crashed| {
+                self.invariants
+                    .iter()
+                    .try_for_each(|invariant| invariant(&Pmem::new(memory, 0, alone, true), crashed))
+            },
+            name: &|word| self.name(word),
+            every_access: true,
+        };
+        body(&own)
+    }
+
+    /// Memory after the set-up.
+    fn image(&self) -> Vec<u64> {
+        let empty = vec![0; self.bytes.next_multiple_of(64) as usize / 8];
+        let world = Rc::new(X86World::new(empty, VOLATILE_BYTES, 0..0, 1, self.options.setting, None));
+        let hosted: Rc<dyn World> = world.clone();
+        let memory = Hosted::new(hosted, 0);
+        let set_up = self.set_up.as_ref();
+        let ran = caught(|| set_up.map(|set_up| set_up(&Pmem::new(&memory, 0, (None, &[]), true))));
+        if let Err(stopped) = ran {
+            panic!("the set-up of the program that is checked stops: {}", stopped.text());
+        }
+        world.contents()
+    }
+}
