@@ -272,15 +272,7 @@ pub(crate) fn classify(
     is_clean_by_line: impl FnOnce() -> bool,
     is_clean_in_turn: impl FnOnce() -> bool,
 ) -> Diagnosis {
-    let kind = match &broken.stopped {
-        Some(Stopped::Panic(_)) => Some(FindingKind::Panic),
-        Some(Stopped::Outside(_)) => Some(FindingKind::StoreOutside),
-        Some(Stopped::Deadlock(_)) => Some(FindingKind::Deadlock),
-        None if broken.crashes.is_empty() => Some(FindingKind::UnfencedRelease),
-        None if broken.crashes.len() > 1 => Some(FindingKind::NonIdempotentRecovery),
-        None => None,
-    };
-    if let Some(kind) = kind {
+    if let Some(kind) = kind_without_loss(broken) {
         return kind.into();
     }
     let stores = |word: u32| trace.line(word / 8).map_or(&[][..], |line| &line.stores);
@@ -300,27 +292,7 @@ pub(crate) fn classify(
     }
     // A store of several words that are all to be durable before something else is not torn for want of atomicity.
     let otherwise = is_torn(trace, store, lost, broken.time).then_some(FindingKind::TornWord);
-    let line = |at: u64| (at / 64) as u32 == store.word / 8;
-    let asks = |operation: Operation| match operation {
-        Operation::WriteBack(at, _) | Operation::StoreNonTemporal(at, _) => line(at),
-        _ => false,
-    };
-    // What an atomic operation completes is durable before the value that it stores can be.
-    let fences = |mark: &Mark| match mark.operation {
-        Operation::Fence(_) => mark.time < missing.before,
-        Operation::CompareExchange(..) | Operation::FetchAdd(..) => mark.time <= missing.before,
-        _ => false,
-    };
-    let later = trace.marks.iter().filter(|mark| mark.time >= store.time);
-    let (mut asked, mut fenced, mut asked_late) = (None, false, false);
-    for mark in later {
-        let in_time = mark.time < missing.before;
-        if asks(mark.operation) {
-            asked_late |= !in_time;
-            asked = if in_time { mark.site } else { asked };
-        }
-        fenced |= mark.thread == store.thread && fences(mark);
-    }
+    let Done { asked, fenced, asked_late } = done_about(trace, store, missing.before);
     let advice = |behind, flush, fence| Advice { behind, flush, fence, repairs: false };
     let both = store.source.map(|source| advice(source, true, true));
     let (kind, least) = match asked {
@@ -334,6 +306,54 @@ pub(crate) fn classify(
     let reader = seen.map(|seen| advice(seen.site.at, true, true));
     let kind = if broken.recovery_stopped { FindingKind::FailingRecovery } else { kind };
     Diagnosis { kind, advice: least.into_iter().chain(both).chain(reader).collect(), otherwise }
+}
+
+/// The kind of a finding that does not come from a single power failure.
+fn kind_without_loss(broken: &Broken) -> Option<FindingKind> {
+    match &broken.stopped {
+        Some(Stopped::Panic(_)) => Some(FindingKind::Panic),
+        Some(Stopped::Outside(_)) => Some(FindingKind::StoreOutside),
+        Some(Stopped::Deadlock(_)) => Some(FindingKind::Deadlock),
+        None if broken.crashes.is_empty() => Some(FindingKind::UnfencedRelease),
+        None if broken.crashes.len() > 1 => Some(FindingKind::NonIdempotentRecovery),
+        None => None,
+    }
+}
+
+/// What a program did to make a store durable.
+struct Done {
+    /// Where its line was last written back in time.
+    asked: Option<Site>,
+    /// Its thread fenced in time.
+    fenced: bool,
+    /// Its line was written back too late.
+    asked_late: bool,
+}
+
+/// What was done about `store`, which had to be durable at the time `before`.
+fn done_about(trace: &Trace, store: &Store, before: u32) -> Done {
+    let asks = |operation: Operation| match operation {
+        Operation::WriteBack(at, _) | Operation::StoreNonTemporal(at, _) => {
+            (at / 64) as u32 == store.word / 8
+        }
+        _ => false,
+    };
+    // What an atomic operation completes is durable before the value that it stores can be.
+    let fences = |mark: &Mark| match mark.operation {
+        Operation::Fence(_) => mark.time < before,
+        Operation::CompareExchange(..) | Operation::FetchAdd(..) => mark.time <= before,
+        _ => false,
+    };
+    let mut done = Done { asked: None, fenced: false, asked_late: false };
+    for mark in trace.marks.iter().filter(|mark| mark.time >= store.time) {
+        let in_time = mark.time < before;
+        if asks(mark.operation) {
+            done.asked_late |= !in_time;
+            done.asked = if in_time { mark.site } else { done.asked };
+        }
+        done.fenced |= mark.thread == store.thread && fences(mark);
+    }
+    done
 }
 
 /// Whether `store` is a part of one of which another part has survived, or has been lost alone.

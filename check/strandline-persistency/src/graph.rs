@@ -213,6 +213,14 @@ struct Relation<'a> {
 /// For each persist the persists ordered before it; and what waiting events make durable.
 type Order = (Vec<NodeSet>, Vec<(usize, NodeSet)>);
 
+/// How many marks of some kinds a thread has come to.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    barriers: usize,
+    strands: usize,
+    commits: usize,
+}
+
 impl<'a> Relation<'a> {
     fn new(model: Model, events: &'a [(usize, Event)]) -> Self {
         let own_store = events.iter().enumerate().map(|(load, &(thread, what))| {
@@ -287,39 +295,19 @@ impl<'a> Relation<'a> {
     /// Strict, epoch and strand persistency: equations 6, 7 and 8, 9 and 8.
     fn by_equations(&self, persists: &[Persist]) -> Order {
         let events = self.events;
-        // By event: barriers, new strands and pcommits of its thread up to it.
-        let mut barriers = vec![0; events.len()];
-        let mut strands = vec![0; events.len()];
-        let mut commits = vec![0; events.len()];
-        let mut counts: Vec<(usize, usize, usize)> = Vec::new();
-        for (event, &(thread, what)) in events.iter().enumerate() {
-            if counts.len() <= thread {
-                counts.resize(thread + 1, (0, 0, 0));
-            }
-            let count = &mut counts[thread];
-            match what {
-                Event::PersistBarrier => count.0 += 1,
-                Event::NewStrand if matches!(self.model, Model::Strand { .. }) => count.1 += 1,
-                Event::PersistCommit => count.2 += 1,
-                _ => {}
-            }
-            (barriers[event], strands[event], commits[event]) = *count;
-        }
+        let counts = self.counts();
         // Strands with persists take turns in the hardware.
         let limit = match self.model {
             Model::Strand { strands } => strands.map_or(0, |n| n.get() as usize),
             _ => 0,
         };
         let turn = |event: usize| -> Option<usize> {
-            let (thread, strand) = (events[event].0, strands[event]);
+            let (thread, strand) = (events[event].0, counts[event].strands);
             let own = persists.iter().filter(|persist| persist.thread == thread);
-            let mut before: Vec<usize> = own
-                .clone()
-                .filter(|persist| strands[persist.event] < strand)
-                .map(|persist| strands[persist.event])
-                .collect();
+            let strands = own.clone().map(|persist| counts[persist.event].strands);
+            let mut before: Vec<usize> = strands.filter(|&other| other < strand).collect();
             before.dedup();
-            let begun = own.clone().any(|p| strands[p.event] == strand && p.event <= event);
+            let begun = own.clone().any(|p| counts[p.event].strands == strand && p.event <= event);
             begun.then_some(before.len())
         };
         let turns: Vec<Option<usize>> = match limit {
@@ -332,7 +320,9 @@ impl<'a> Relation<'a> {
                 && matches!((turns[a], turns[b]), (Some(one), Some(other)) if one < other && (other - one) % limit == 0)
         };
         let committed = |a: usize, b: usize| {
-            events[a].0 == events[b].0 && events[a].1.persist().is_some() && commits[a] < commits[b]
+            events[a].0 == events[b].0
+                && events[a].1.persist().is_some()
+                && counts[a].commits < counts[b].commits
         };
         let before = self.close(|a, b| match self.model {
             Model::Strict => self.volatile(a, b),
@@ -340,13 +330,38 @@ impl<'a> Relation<'a> {
                 let ordered = events[a].0 == events[b].0
                     && events[a].1.access().is_some()
                     && events[b].1.access().is_some()
-                    && barriers[a] < barriers[b]
-                    && strands[a] == strands[b];
+                    && counts[a].barriers < counts[b].barriers
+                    && counts[a].strands == counts[b].strands;
                 ordered || self.conflict(a, b) || committed(a, b) || limit > 0 && waits(a, b)
             }
         });
         let ordered: Vec<_> = persists.iter().map(|p| Self::nodes(persists, &before[p.event])).collect();
-        let waiting = events.iter().enumerate().filter(|(_, (_, what))| *what == Event::PersistCommit);
+        let durable = self.durable_by_commits(persists, &ordered);
+        (ordered, durable)
+    }
+
+    /// By event: the marks of its thread up to it.
+    fn counts(&self) -> Vec<Marks> {
+        let mut threads: Vec<Marks> = Vec::new();
+        let by_event = self.events.iter().map(|&(thread, what)| {
+            if threads.len() <= thread {
+                threads.resize(thread + 1, Marks::default());
+            }
+            let marks = &mut threads[thread];
+            match what {
+                Event::PersistBarrier => marks.barriers += 1,
+                Event::NewStrand if matches!(self.model, Model::Strand { .. }) => marks.strands += 1,
+                Event::PersistCommit => marks.commits += 1,
+                _ => {}
+            }
+            *marks
+        });
+        by_event.collect()
+    }
+
+    /// What is durable behind each pcommit: its thread's persists and those that are `ordered` before them.
+    fn durable_by_commits(&self, persists: &[Persist], ordered: &[NodeSet]) -> Vec<(usize, NodeSet)> {
+        let waiting = self.events.iter().enumerate().filter(|(_, (_, what))| *what == Event::PersistCommit);
         let durable = waiting.map(|(event, &(thread, _))| {
             let mut set = NodeSet::new(persists.len());
             for (node, persist) in persists.iter().enumerate() {
@@ -357,8 +372,7 @@ impl<'a> Relation<'a> {
             }
             (event, set)
         });
-        let durable = durable.collect();
-        (ordered, durable)
+        durable.collect()
     }
 
     /// Eager sync: what a sync barrier covers is durable before the thread's later stores are visible.

@@ -161,10 +161,22 @@ impl Parser {
         let spaced = code.replace("==", " == ");
         let mut words = Words { at, words: spaced.split_whitespace() };
         let name = words.next("an operation")?;
+        let operation = self.named_operation(name, &mut words)?;
+        words.end()?;
+        let Some(thread) = self.threads.last_mut() else { return Ok(()) };
+        if let Operation::If { operations, .. } = operation {
+            self.ifs.push((at, thread.len(), operations));
+        }
+        thread.push(operation);
+        Ok(())
+    }
+
+    /// The operation `name`, whose operands are the next `words`.
+    fn named_operation(&mut self, name: &str, words: &mut Words<'_>) -> Result<Operation> {
         let locations = &self.locations;
         let registers = &mut self.registers;
         let line = |location: usize| locations[location].line;
-        let operation = match name {
+        Ok(match name {
             "store" | "store-nt" => Operation::Store {
                 location: words.location(locations)?,
                 value: words.operand(registers)?,
@@ -196,15 +208,8 @@ impl Parser {
                 let operations = words.number("a number of operations")?;
                 Operation::If { register, equals, operations: operations.try_into().unwrap_or(usize::MAX) }
             }
-            other => return Err(malformed(at, OPERATIONS, other)),
-        };
-        words.end()?;
-        let Some(thread) = self.threads.last_mut() else { return Ok(()) };
-        if let Operation::If { operations, .. } = operation {
-            self.ifs.push((at, thread.len(), operations));
-        }
-        thread.push(operation);
-        Ok(())
+            other => return Err(malformed(words.at, OPERATIONS, other)),
+        })
     }
 
     /// Ends the current thread, if any.

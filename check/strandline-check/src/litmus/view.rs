@@ -155,6 +155,24 @@ impl State {
         self.complete_write_backs(thread);
     }
 
+    /// This configuration after the thread has read the store at `stamp`.
+    fn reading(&self, thread: usize, location: usize, register: usize, stamp: Stamp) -> Self {
+        let mut next = self.clone();
+        next.read(thread, location, register, stamp);
+        next
+    }
+
+    /// A fence, which orders the thread's loads as well if it `orders_loads`.
+    fn fence(&mut self, thread: usize, orders_loads: bool) {
+        let fenced = &mut self.threads[thread];
+        let cohmax = fenced.cohmax();
+        fenced.vpr = fenced.vpr.max(cohmax);
+        if orders_loads {
+            fenced.vrn = fenced.vrn.max(cohmax);
+        }
+        self.complete_write_backs(thread);
+    }
+
     /// All configurations that the thread's next operation may lead to; none if it has ended.
     pub fn steps(&self, test: &Test, thread: usize) -> Vec<Self> {
         let Some(&operation) = test.threads[thread].get(self.threads[thread].next) else { return Vec::new() };
@@ -169,25 +187,17 @@ impl State {
                 }
             }
             Operation::Load { register, location } => {
-                let choices = self.readable(thread, location).into_iter();
+                let choices = self.readable(thread, location);
                 return choices
-                    .map(|stamp| {
-                        let mut next = next.clone();
-                        next.read(thread, location, register, stamp);
-                        next
-                    })
+                    .into_iter()
+                    .map(|stamp| next.reading(thread, location, register, stamp))
                     .collect();
             }
             Operation::CompareExchange { register, location, expected, new } => {
                 let choices = self.readable(thread, location).into_iter();
                 let failures = choices.filter(|&stamp| self.value(stamp) != value(expected));
-                let mut outcomes: Vec<Self> = failures
-                    .map(|stamp| {
-                        let mut next = next.clone();
-                        next.read(thread, location, register, stamp);
-                        next
-                    })
-                    .collect();
+                let mut outcomes: Vec<Self> =
+                    failures.map(|stamp| next.reading(thread, location, register, stamp)).collect();
                 if self.value(self.last_store(location, Stamp::MAX)) == value(expected) {
                     next.modify(thread, location, register, value(new));
                     outcomes.push(next);
@@ -206,13 +216,7 @@ impl State {
             }
             Operation::WriteBack { line } => next.ask_write_back(test, thread, line),
             Operation::Sfence | Operation::Mfence => {
-                let cohmax = self.threads[thread].cohmax();
-                let fenced = &mut next.threads[thread];
-                fenced.vpr = fenced.vpr.max(cohmax);
-                if operation == Operation::Mfence {
-                    fenced.vrn = fenced.vrn.max(cohmax);
-                }
-                next.complete_write_backs(thread);
+                next.fence(thread, operation == Operation::Mfence);
             }
             Operation::If { register, equals, operations } => {
                 let thread = &mut next.threads[thread];

@@ -56,19 +56,7 @@ pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) 
     let lost = broken.crashes.first().and_then(|(lost, _)| lost.iter().map(|lost| lost.word / 8).min());
     let survived = lost.map_or(usize::MAX, |first| first as usize - 1);
     let mut story = Story::default();
-    let made = commits.iter().enumerate().filter_map(|(at, commit)| {
-        let when = committed_at(&run.trace, at + 1).filter(|&when| when <= broken.time)?;
-        Some((when, commit.thread, What::Commits(at + 1)))
-    });
-    let marks = run.trace.marks.iter().filter(|mark| mark.time <= broken.time);
-    let acknowledged = marks.filter_map(|mark| match (mark.operation, mark.site) {
-        (Operation::Event(Event::Acknowledged(number)), Some(site)) => {
-            Some((mark.time, mark.thread as usize, What::Acknowledges(number, site)))
-        }
-        _ => None,
-    });
-    let mut lines: Vec<_> = made.chain(acknowledged).collect();
-    lines.sort_by_key(|line| line.0);
+    let mut lines = done_until(broken.time, &run.trace, &commits);
     let left_out = lines.len().saturating_sub(LONGEST);
     if left_out > 0 {
         story.history.push(format!("({left_out} earlier lines are left out)"));
@@ -91,14 +79,39 @@ pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) 
     }
     story.recovery = recovery(bridge, &recoveries);
     if let Some(held) = held {
-        story.tables = rows(bridge, held).into_iter().flat_map(|(name, table)| table.tell(&name)).collect();
-        if story.tables.len() > LONGEST {
-            let more = story.tables.len() - LONGEST;
-            story.tables.truncate(LONGEST);
-            story.tables.push(format!("({more} more rows)"));
-        }
+        story.tables = tables(bridge, held);
     }
     story
+}
+
+/// What the threads did up to `time`: when, which thread, and what.
+fn done_until(time: u32, trace: &Trace, commits: &[Commit]) -> Vec<(u32, usize, What)> {
+    let made = commits.iter().enumerate().filter_map(|(at, commit)| {
+        let when = committed_at(trace, at + 1).filter(|&when| when <= time)?;
+        Some((when, commit.thread, What::Commits(at + 1)))
+    });
+    let marks = trace.marks.iter().filter(|mark| mark.time <= time);
+    let acknowledged = marks.filter_map(|mark| match (mark.operation, mark.site) {
+        (Operation::Event(Event::Acknowledged(number)), Some(site)) => {
+            Some((mark.time, mark.thread as usize, What::Acknowledges(number, site)))
+        }
+        _ => None,
+    });
+    let mut lines: Vec<_> = made.chain(acknowledged).collect();
+    lines.sort_by_key(|line| line.0);
+    lines
+}
+
+/// The rows of the database that `held` stands for.
+fn tables(bridge: &Bridge, held: u64) -> Vec<String> {
+    let mut told: Vec<String> =
+        rows(bridge, held).into_iter().flat_map(|(name, table)| table.tell(&name)).collect();
+    if told.len() > LONGEST {
+        let more = told.len() - LONGEST;
+        told.truncate(LONGEST);
+        told.push(format!("({more} more rows)"));
+    }
+    told
 }
 
 fn recovery(bridge: &Bridge, recoveries: &[Recovery]) -> Vec<String> {

@@ -545,18 +545,7 @@ impl<J: Judge> Explorer<J> {
     ) -> Box<Broken> {
         let counts = self.counts;
         let memory = self.memory(level);
-        let mut kept: Vec<Decision> = memory.decisions().into_iter().filter(Decision::is_loss).collect();
-        let mut what = what;
-        let mut at = 0;
-        while at < kept.len() {
-            let mut fewer = kept.clone();
-            fewer.remove(at);
-            memory.given(fewer.clone());
-            match self.judge_run(level, life, expected) {
-                Err(still) => (kept, what) = (fewer, still),
-                Ok(()) => at += 1,
-            }
-        }
+        let (kept, mut what) = self.fewest_losses(level, life, expected, what);
         memory.given(kept.clone());
         memory.record();
         let recovery_stopped = self.recover(level).is_err();
@@ -606,6 +595,29 @@ impl<J: Judge> Explorer<J> {
             recovery,
             ..Broken::default()
         })
+    }
+
+    /// As few of the present losses as still violate what is expected, and what is wrong then.
+    fn fewest_losses(
+        &mut self,
+        level: usize,
+        life: &J::Life,
+        expected: &J::Expected,
+        mut what: String,
+    ) -> (Vec<Decision>, String) {
+        let memory = self.memory(level);
+        let mut kept: Vec<Decision> = memory.decisions().into_iter().filter(Decision::is_loss).collect();
+        let mut at = 0;
+        while at < kept.len() {
+            let mut fewer = kept.clone();
+            fewer.remove(at);
+            memory.given(fewer.clone());
+            match self.judge_run(level, life, expected) {
+                Err(still) => (kept, what) = (fewer, still),
+                Ok(()) => at += 1,
+            }
+        }
+        (kept, what)
     }
 
     /// What recovery did in the present run: the words of transactions that it stored.

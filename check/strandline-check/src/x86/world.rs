@@ -510,43 +510,31 @@ impl X86World {
             ));
         }
     }
-}
 
-impl World for X86World {
-    fn perform(&self, thread: usize, operation: Operation) -> u64 {
-        let own = self.is_own.get();
-        let (site, is_atomic) = if own { site::take() } else { (None, false) };
+    /// Whether the threads have run for too long while the world is being torn down.
+    ///
+    /// # Panics
+    /// They have, and it is not.
+    fn is_out_of_patience(&self, thread: usize) -> bool {
         self.patience.set(self.patience.get().saturating_sub(1));
-        if self.patience.get() == 0 && own {
+        if self.patience.get() > 0 {
+            return false;
+        }
+        if self.is_own.get() {
             let what = format!(
                 "thread {thread} runs for ever: more than {OWN_PATIENCE} operations (a loop that waits must pause)"
             );
             Stopped::Deadlock(what).raise();
         }
-        if self.patience.get() == 0 {
-            // The panic drops the other threads, each of which then runs to its end alone.
-            assert!(std::thread::panicking(), "the threads wait for each other, or one runs for ever");
-            self.switch.set(false);
-            return 0;
-        }
-        if own
-            && !matches!(operation, Operation::Load(..) | Operation::Pause | Operation::CompareExchange(..))
-        {
-            self.views.borrow_mut()[thread].idle = 0;
-        }
-        // Whether another thread may run next, and whether that is likely to tell something.
-        let (mut candidate, mut critical) = (false, false);
-        let mut paused = false;
-        let delays = self.delayed.borrow().is_some();
-        if delays {
-            self.drain_some();
-            if !matches!(operation, Operation::Load(..) | Operation::Store(..) | Operation::Work(_)) {
-                self.drain(thread);
-            }
-        }
-        let value = match operation {
+        // The panic drops the other threads, each of which then runs to its end alone.
+        assert!(std::thread::panicking(), "the threads wait for each other, or one runs for ever");
+        true
+    }
+
+    /// Carries out `operation`, with store buffers if `delays`; its value.
+    fn carry_out(&self, thread: usize, operation: Operation, site: Option<Site>, delays: bool) -> u64 {
+        match operation {
             Operation::Load(space, at) => {
-                candidate = own || space == Space::Volatile;
                 let forwarded = if delays { self.forwarded(thread, space, at) } else { None };
                 if let (None, Space::Persistent, Some(site)) = (forwarded, space, site) {
                     self.note_load(thread, at, site);
@@ -554,7 +542,6 @@ impl World for X86World {
                 forwarded.unwrap_or_else(|| self.load(thread, space, at))
             }
             Operation::Store(space, at, value) => {
-                candidate = own || space == Space::Volatile || self.data.contains(&((at / 8) as usize));
                 let store = IssuedStore::now(space, at, value, site);
                 match &mut *self.delayed.borrow_mut() {
                     Some(delayed) => delayed.buffers[thread].push_back(store),
@@ -563,7 +550,6 @@ impl World for X86World {
                 0
             }
             Operation::StoreNonTemporal(at, value) => {
-                candidate = own;
                 self.store(thread, IssuedStore::now(Space::Persistent, at, value, site));
                 self.write_back(thread, at);
                 if site.is_some() {
@@ -573,21 +559,17 @@ impl World for X86World {
                 0
             }
             Operation::CompareExchange(space, at, current, new) => {
-                candidate = true;
                 let old = self.cell(space, at).0.get();
+                self.load(thread, space, at);
                 if old == current {
-                    self.load(thread, space, at);
                     self.exchange(thread, space, at, new, site);
                     if site.is_some() {
                         self.note(thread, operation, site);
                     }
-                    old
-                } else {
-                    self.load(thread, space, at)
                 }
+                old
             }
             Operation::FetchAdd(space, at, by) => {
-                candidate = true;
                 let old = self.load(thread, space, at);
                 self.exchange(thread, space, at, old.wrapping_add(by), site);
                 if site.is_some() {
@@ -601,52 +583,114 @@ impl World for X86World {
                 0
             }
             Operation::Fence(_) => {
-                (candidate, critical) = (true, true);
-                let nothing = site.is_some() && self.views.borrow()[thread].asked.is_empty();
-                let waste = nothing.then_some(Waste::NothingPending);
-                let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
-                view.ordered = view.ordered.max(view.newest);
-                self.complete(thread, view, trace);
-                trace.mark_site(thread as u32, operation, site, waste);
+                self.fence(thread, operation, site);
                 0
             }
             Operation::Pause => {
-                paused = true;
-                if own {
+                if self.is_own.get() {
                     self.pauses(thread);
                 }
                 self.scheduler.borrow_mut().pause(thread);
                 0
             }
             Operation::Event(event) => {
-                candidate = true;
-                critical = matches!(event, Event::Commit(_) | Event::Acknowledged(_));
                 self.event(thread, event, site);
                 0
             }
             Operation::WriteBackAll(_) | Operation::Work(_) => 0,
+        }
+    }
+
+    fn fence(&self, thread: usize, operation: Operation, site: Option<Site>) {
+        let nothing = site.is_some() && self.views.borrow()[thread].asked.is_empty();
+        let waste = nothing.then_some(Waste::NothingPending);
+        let (view, trace) = (&mut self.views.borrow_mut()[thread], &mut *self.trace.borrow_mut());
+        view.ordered = view.ordered.max(view.newest);
+        self.complete(thread, view, trace);
+        trace.mark_site(thread as u32, operation, site, waste);
+    }
+
+    /// Whether another thread may run behind `operation`.
+    fn switch_point(&self, operation: Operation) -> SwitchPoint {
+        let own = self.is_own.get();
+        let is_candidate = match operation {
+            Operation::Load(space, _) => own || space == Space::Volatile,
+            Operation::Store(space, at, _) => {
+                own || space == Space::Volatile || self.data.contains(&((at / 8) as usize))
+            }
+            Operation::StoreNonTemporal(..) => own,
+            Operation::CompareExchange(..)
+            | Operation::FetchAdd(..)
+            | Operation::Fence(_)
+            | Operation::Event(_) => true,
+            Operation::Pause => return SwitchPoint::Pause,
+            Operation::WriteBack(..) | Operation::WriteBackAll(_) | Operation::Work(_) => false,
         };
+        let is_critical = matches!(
+            operation,
+            Operation::Fence(_) | Operation::Event(Event::Commit(_) | Event::Acknowledged(_))
+        );
+        if is_candidate { SwitchPoint::Candidate { is_critical } } else { SwitchPoint::No }
+    }
+
+    /// Whether the thread gives way at a candidate.
+    fn gives_way(&self, thread: usize, is_critical: bool) -> bool {
+        let near = {
+            let view = &mut self.views.borrow_mut()[thread];
+            if is_critical {
+                view.critical = CRITICAL_CANDIDATES;
+            }
+            let near = view.critical > 0;
+            view.critical = view.critical.saturating_sub(1);
+            near
+        };
+        self.scheduler.borrow_mut().candidate(thread, near, || self.present())
+    }
+}
+
+/// Whether another thread may run behind an operation.
+enum SwitchPoint {
+    No,
+    Pause,
+    /// The scheduler decides; behind a critical operation a switch is likely to show something.
+    Candidate {
+        is_critical: bool,
+    },
+}
+
+impl World for X86World {
+    fn perform(&self, thread: usize, operation: Operation) -> u64 {
+        let own = self.is_own.get();
+        let (site, is_atomic) = if own { site::take() } else { (None, false) };
+        if self.is_out_of_patience(thread) {
+            self.switch.set(false);
+            return 0;
+        }
+        if own
+            && !matches!(operation, Operation::Load(..) | Operation::Pause | Operation::CompareExchange(..))
+        {
+            self.views.borrow_mut()[thread].idle = 0;
+        }
+        let delays = self.delayed.borrow().is_some();
+        if delays {
+            self.drain_some();
+            if !matches!(operation, Operation::Load(..) | Operation::Store(..) | Operation::Work(_)) {
+                self.drain(thread);
+            }
+        }
+        let value = self.carry_out(thread, operation, site, delays);
         if let Some(order) = &mut *self.order.borrow_mut() {
             order.performed(thread, operation, value, (site, is_atomic));
         }
         if let Some(state) = &mut *self.state.borrow_mut() {
             state.performed(thread, value);
         }
-        if candidate {
-            let near = {
-                let view = &mut self.views.borrow_mut()[thread];
-                if critical {
-                    view.critical = CRITICAL_CANDIDATES;
-                }
-                let near = view.critical > 0;
-                view.critical = view.critical.saturating_sub(1);
-                near
-            };
-            let gives_way = self.scheduler.borrow_mut().candidate(thread, near, || self.present());
-            self.switch.set(gives_way);
-        } else {
-            self.switch.set(paused);
-        }
+        let gives_way = match self.switch_point(operation) {
+            SwitchPoint::No => false,
+            SwitchPoint::Pause => true,
+            SwitchPoint::Candidate { is_critical } => self.gives_way(thread, is_critical),
+        };
+        self.switch.set(gives_way);
         value
     }
 

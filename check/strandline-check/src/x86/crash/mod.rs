@@ -137,24 +137,10 @@ impl CrashMemory {
                 self.now()[first + i].set(value);
             }
             let pending = &history.stores[least..greatest];
-            let changes = |store: &&Store| store.value != settled[store.word as usize % 8];
-            let open = if pending.iter().find(changes).is_none() {
-                None
-            } else if setting == Setting::Word {
-                let mut words = settled.map(|value| vec![value]);
-                pending
-                    .iter()
-                    .for_each(|store| push_newest(&mut words[store.word as usize % 8], store.value));
-                OpenLine::of_words(history.line, &words)
-            } else {
-                let mut states = Vec::with_capacity(pending.len() + 1);
-                let mut state = settled;
-                states.push(state);
-                for store in pending {
-                    state[store.word as usize % 8] = store.value;
-                    push_new(&mut states, state);
-                }
-                OpenLine::of_lines(history.line, states)
+            let changes = |store: &Store| store.value != settled[store.word as usize % 8];
+            let open = match pending.iter().any(changes) {
+                false => None,
+                true => open_line(history.line, settled, pending, setting),
             };
             if let Some(open) = open {
                 let last = pending.len().saturating_sub(8);
@@ -455,4 +441,21 @@ impl Recovered for CrashMemory {
     fn stored(&self) -> impl Iterator<Item = u32> {
         Self::stored(self).chain(self.stored_before())
     }
+}
+
+/// The line `line`, which durably holds `settled`, if its `pending` stores may survive or not.
+fn open_line(line: u32, settled: [u64; 8], pending: &[Store], setting: Setting) -> Option<OpenLine> {
+    if setting == Setting::Word {
+        let mut words = settled.map(|value| vec![value]);
+        pending.iter().for_each(|store| push_newest(&mut words[store.word as usize % 8], store.value));
+        return OpenLine::of_words(line, &words);
+    }
+    let mut states = Vec::with_capacity(pending.len() + 1);
+    let mut state = settled;
+    states.push(state);
+    for store in pending {
+        state[store.word as usize % 8] = store.value;
+        push_new(&mut states, state);
+    }
+    OpenLine::of_lines(line, states)
 }

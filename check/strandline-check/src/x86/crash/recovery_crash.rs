@@ -101,6 +101,62 @@ impl Recorder {
     }
 }
 
+/// What a recovery has stored to a line, and how many of these stores are durable.
+struct Stores<'a> {
+    line: u32,
+    all: &'a [(u8, u64)],
+    durable: usize,
+}
+
+impl Stores<'_> {
+    /// What the line may be where words survive one by one: its first state, and all of them if it has several. Before the stores it was
+    /// `open`, with what was `decided`, or else `before`.
+    fn over_words(
+        &self,
+        open: Option<&OpenLine>,
+        before: &[u64; 8],
+        decided: &[(u32, u64)],
+    ) -> ([u64; 8], Option<OpenLine>) {
+        let open = open.and_then(OpenLine::words);
+        let mut words = open.unwrap_or_else(|| before.map(|value| vec![value]));
+        for &(word, value) in decided.iter().filter(|one| one.0 / 8 == self.line) {
+            words[word as usize % 8] = vec![value];
+        }
+        for (number, &(word, value)) in self.all.iter().enumerate() {
+            let word = &mut words[usize::from(word)];
+            if number < self.durable {
+                word.clear();
+            }
+            push_newest(word, value);
+        }
+        let now = OpenLine::of_words(self.line, &words);
+        (words.map(|word| word[0]), now)
+    }
+
+    /// Like [`Stores::over_words`], where the stores to a line survive in order.
+    fn over_lines(&self, open: Option<&OpenLine>, before: [u64; 8]) -> ([u64; 8], Option<OpenLine>) {
+        let mut states = open.and_then(OpenLine::alive).unwrap_or_else(|| vec![before]);
+        let overlay = |states: &mut Vec<[u64; 8]>, (word, value): (u8, u64)| {
+            states.iter_mut().for_each(|state| state[usize::from(word)] = value);
+        };
+        let (durable, pending) = self.all.split_at(self.durable);
+        durable.iter().for_each(|&store| overlay(&mut states, store));
+        let mut all = states.clone();
+        for &store in pending {
+            overlay(&mut states, store);
+            all.extend_from_slice(&states);
+        }
+        let mut distinct = Vec::with_capacity(all.len());
+        if all.len() <= 64 {
+            all.into_iter().for_each(|state| push_newest(&mut distinct, state));
+        } else {
+            // What is twice in the list is no harm.
+            all.into_iter().for_each(|state| push_new(&mut distinct, state));
+        }
+        (distinct[0], OpenLine::of_lines(self.line, distinct))
+    }
+}
+
 impl CrashMemory {
     /// From now on what this run does is recorded, so that power may fail in it.
     pub(crate) fn record(&self) {
@@ -172,46 +228,10 @@ impl CrashMemory {
                 Some(open) => open.fingerprint().wrapping_neg(),
                 None => certain(line, &before, reference).wrapping_neg(),
             };
-            let now;
-            let single = match self.per_word.get() {
-                true => {
-                    let open = open.and_then(OpenLine::words);
-                    let mut words = open.unwrap_or_else(|| before.map(|value| vec![value]));
-                    for &(word, value) in recorder.decided.iter().filter(|one| one.0 / 8 == line) {
-                        words[word as usize % 8] = vec![value];
-                    }
-                    for (number, &(word, value)) in stores.iter().enumerate() {
-                        let word = &mut words[usize::from(word)];
-                        if number < durable {
-                            word.clear();
-                        }
-                        push_newest(word, value);
-                    }
-                    now = OpenLine::of_words(line, &words);
-                    words.map(|word| word[0])
-                }
-                false => {
-                    let mut states = open.and_then(OpenLine::alive).unwrap_or_else(|| vec![before]);
-                    let overlay = |states: &mut Vec<[u64; 8]>, (word, value): (u8, u64)| {
-                        states.iter_mut().for_each(|state| state[usize::from(word)] = value);
-                    };
-                    stores[..durable].iter().for_each(|&store| overlay(&mut states, store));
-                    let mut all = states.clone();
-                    for &store in &stores[durable..] {
-                        overlay(&mut states, store);
-                        all.extend_from_slice(&states);
-                    }
-                    let mut distinct = Vec::with_capacity(all.len());
-                    if all.len() <= 64 {
-                        all.into_iter().for_each(|state| push_newest(&mut distinct, state));
-                    } else {
-                        // What is twice in the list is no harm.
-                        all.into_iter().for_each(|state| push_new(&mut distinct, state));
-                    }
-                    let single = distinct[0];
-                    now = OpenLine::of_lines(line, distinct);
-                    single
-                }
+            let stores = Stores { line, all: stores, durable };
+            let (single, now) = match self.per_word.get() {
+                true => stores.over_words(open, &before, &recorder.decided),
+                false => stores.over_lines(open, before),
             };
             match now {
                 Some(open) => {
