@@ -147,74 +147,15 @@ fn show(
     for (kind, line) in found {
         let mut object =
             json!({"kind": kind, "name": name, "description": line.description, "source": line.source});
-        let mut details = Vec::new();
-        match kind {
-            "hardware" => {
-                let entry = registry.hardware.of_name(name).map_err(Failure::usage)?;
-                object["software"] = json!(entry.software);
-                object["durable"] = json!(entry.is_durable);
-                object["parameters"] = json!(entry.parameters.iter().map(parameter).collect::<Vec<_>>());
-                let mutants =
-                    entry.mutants.iter().map(|mutant| json!({"name": mutant.name, "rule": mutant.rule}));
-                object["mutants"] = json!(mutants.collect::<Vec<_>>());
-                details.push(("software beside it", vec![vec![entry.software.join(", ")]]));
-                details.push((
-                    "parameters (--set scheme.NAME=VALUE)",
-                    entry.parameters.iter().map(row).collect(),
-                ));
-                let rules = entry.mutants.iter().map(|mutant| vec![mutant.name.into(), mutant.rule.into()]);
-                details.push(("rules that check --mutants leaves out", rules.collect()));
-            }
-            "schemes" => {
-                let scheme = registry.scheme(name).map_err(Failure::usage)?;
-                let steps: Vec<String> = scheme
-                    .kind
-                    .map_or(Vec::new(), |kind| kind.all_steps().map(|step| format!("{step:?}")).collect());
-                let beside =
-                    registry.hardware.iter().filter(|entry| entry.make.is_some() && entry.takes(scheme));
-                let beside: Vec<_> = beside.map(|entry| entry.name).collect();
-                let parameters: &[Parameter] = if scheme.is_durable() { &[LOG_SIZE] } else { &[] };
-                object["parameters"] = json!(parameters.iter().map(parameter).collect::<Vec<_>>());
-                object["native"] = json!(scheme.is_native());
-                object["steps"] = json!(steps);
-                object["hardware"] = json!(beside);
-                let native =
-                    if scheme.is_native() { "on real memory, too" } else { "on the simulated machine alone" };
-                details.push(("runs", vec![vec![native.to_owned()]]));
-                details.push((
-                    "parameters (--NAME VALUE, --sweep NAME=VALUE,…)",
-                    parameters.iter().map(row).collect(),
-                ));
-                details.push((
-                    "hardware that it runs beside",
-                    beside.iter().map(|&name| vec![name.into()]).collect(),
-                ));
-                details.push((
-                    "steps that check --mutants leaves out",
-                    steps.into_iter().map(|step| vec![step]).collect(),
-                ));
-            }
-            "workloads" => {
-                let takes: Vec<_> = registry
-                    .workloads
-                    .of_name(name)
-                    .map_err(Failure::usage)?
-                    .takes
-                    .iter()
-                    .map(|&taken| option(taken))
-                    .collect();
-                object["options"] = json!(takes);
-                details.push((
-                    "options that it takes",
-                    takes.iter().map(|&option| vec![option.into()]).collect(),
-                ));
-            }
-            _ => {}
-        }
+        let details = match kind {
+            "hardware" => hardware_details(name, registry, &mut object)?,
+            "schemes" => scheme_details(name, registry, &mut object)?,
+            "workloads" => workload_details(name, registry, &mut object)?,
+            _ => Vec::new(),
+        };
         if !arguments.json {
             say!("{name} ({kind})\n  {}\n  {}", line.description, line.source);
             for (title, rows) in details {
-                let rows: Vec<Vec<String>> = rows;
                 if rows.iter().all(|row| row.iter().all(String::is_empty)) {
                     continue;
                 }
@@ -228,6 +169,75 @@ fn show(
         all.push(object);
     }
     Ok(json!({"schema": SCHEMA, "found": all}))
+}
+
+/// Tables about one name, with their titles.
+type Details = Vec<(&'static str, Vec<Vec<String>>)>;
+
+/// Parameters and rules of hardware; adds them to `object`, too.
+fn hardware_details(
+    name: &str,
+    registry: Registry,
+    object: &mut serde_json::Value,
+) -> Result<Details, Failure> {
+    let mut details = Details::new();
+    let entry = registry.hardware.of_name(name).map_err(Failure::usage)?;
+    object["software"] = json!(entry.software);
+    object["durable"] = json!(entry.is_durable);
+    object["parameters"] = json!(entry.parameters.iter().map(parameter).collect::<Vec<_>>());
+    let mutants = entry.mutants.iter().map(|mutant| json!({"name": mutant.name, "rule": mutant.rule}));
+    object["mutants"] = json!(mutants.collect::<Vec<_>>());
+    details.push(("software beside it", vec![vec![entry.software.join(", ")]]));
+    details.push(("parameters (--set scheme.NAME=VALUE)", entry.parameters.iter().map(row).collect()));
+    let rules = entry.mutants.iter().map(|mutant| vec![mutant.name.into(), mutant.rule.into()]);
+    details.push(("rules that check --mutants leaves out", rules.collect()));
+    Ok(details)
+}
+
+/// Parameters and steps of a scheme, and what runs beside it; adds them to `object`, too.
+fn scheme_details(
+    name: &str,
+    registry: Registry,
+    object: &mut serde_json::Value,
+) -> Result<Details, Failure> {
+    let mut details = Details::new();
+    let scheme = registry.scheme(name).map_err(Failure::usage)?;
+    let steps: Vec<String> =
+        scheme.kind.map_or(Vec::new(), |kind| kind.all_steps().map(|step| format!("{step:?}")).collect());
+    let beside = registry.hardware.iter().filter(|entry| entry.make.is_some() && entry.takes(scheme));
+    let beside: Vec<_> = beside.map(|entry| entry.name).collect();
+    let parameters: &[Parameter] = if scheme.is_durable() { &[LOG_SIZE] } else { &[] };
+    object["parameters"] = json!(parameters.iter().map(parameter).collect::<Vec<_>>());
+    object["native"] = json!(scheme.is_native());
+    object["steps"] = json!(steps);
+    object["hardware"] = json!(beside);
+    let native = if scheme.is_native() { "on real memory, too" } else { "on the simulated machine alone" };
+    details.push(("runs", vec![vec![native.to_owned()]]));
+    details.push(("parameters (--NAME VALUE, --sweep NAME=VALUE,…)", parameters.iter().map(row).collect()));
+    details.push(("hardware that it runs beside", beside.iter().map(|&name| vec![name.into()]).collect()));
+    details
+        .push(("steps that check --mutants leaves out", steps.into_iter().map(|step| vec![step]).collect()));
+    Ok(details)
+}
+
+/// Options of a workload; adds them to `object`, too.
+fn workload_details(
+    name: &str,
+    registry: Registry,
+    object: &mut serde_json::Value,
+) -> Result<Details, Failure> {
+    let mut details = Details::new();
+    let takes: Vec<_> = registry
+        .workloads
+        .of_name(name)
+        .map_err(Failure::usage)?
+        .takes
+        .iter()
+        .map(|&taken| option(taken))
+        .collect();
+    object["options"] = json!(takes);
+    details.push(("options that it takes", takes.iter().map(|&option| vec![option.into()]).collect()));
+    Ok(details)
 }
 
 fn parameter(of: &Parameter) -> serde_json::Value {

@@ -57,6 +57,34 @@ pub struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// What figures of software schemes are simulated on.
+    fn simulation(&self) -> Result<Simulation, Failure> {
+        Ok(match self.machine.as_deref() {
+            None => Simulation::Papers,
+            Some("native") => Simulation::Nothing,
+            Some(name) => {
+                let machine =
+                    file::load(name, &[""; 0]).map_err(|error| Failure::Usage(error.to_string()))?;
+                Simulation::On(Box::new(machine))
+            }
+        })
+    }
+
+    /// How `paper` is measured.
+    fn settings(&self, paper: &Paper, simulation: &Simulation, registry: Registry) -> Settings {
+        Settings {
+            effort: if self.quick { Effort::Quick } else { Effort::Full },
+            seed: self.seed,
+            claims: self.claims.iter().filter(|id| paper.claim(id).is_some()).cloned().collect(),
+            transactions: self.transactions,
+            simulation: if paper.natively { simulation.clone() } else { Simulation::Papers },
+            intervals: self.intervals.clone(),
+            registry,
+        }
+    }
+}
+
 /// A failure of [`reproduce_with`]: the laboratory's, or one of ours while writing a report.
 struct Ended(Failure);
 
@@ -75,14 +103,7 @@ impl From<Error> for Ended {
 /// # Errors
 /// A paper or a claim does not exist; a pool or the report cannot be written.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
-    let simulation = match arguments.machine.as_deref() {
-        None => Simulation::Papers,
-        Some("native") => Simulation::Nothing,
-        Some(name) => {
-            let machine = file::load(name, &[""; 0]).map_err(|error| Failure::Usage(error.to_string()))?;
-            Simulation::On(Box::new(machine))
-        }
-    };
+    let simulation = arguments.simulation()?;
     let papers = arguments.papers()?;
     let all = arguments.is_all();
     let out = arguments.out.clone().unwrap_or_else(|| {
@@ -94,12 +115,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     let (here, date) = (Machine::here(), machine::now());
     let progress = progress::bar(0, "{bar:30} {percent}% {msg}, {eta} to go");
     interrupt::watch(interrupt::First::End(format!("ended; the figures so far are in {}", out.display())))?;
-    if !cfg!(feature = "sqlite") && papers.iter().any(|paper| paper.name == "loose-ordering") {
-        eprintln!(
-            "This program was built without SQLite, one of the workloads of loose-ordering: what it measures leaves it out. \
-             `cargo run --release -p strandline-lab-cli --features sqlite` has it, and needs a C compiler."
-        );
-    }
+    warn_without_sqlite(&papers);
     let (commit, command) = (machine::commit(), arguments.command());
     let run =
         strandline_lab::Run { machine: &here, commit: commit.as_deref(), command: &command, date: &date };
@@ -110,17 +126,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     };
     let mut evaluations = Vec::new();
     for paper in papers {
-        let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
-        let claims = arguments.claims.iter().filter(|id| paper.claim(id).is_some()).cloned().collect();
-        let settings = Settings {
-            effort,
-            seed: arguments.seed,
-            claims,
-            transactions: arguments.transactions,
-            simulation: if paper.natively { simulation.clone() } else { Simulation::Papers },
-            intervals: arguments.intervals.clone(),
-            registry,
-        };
+        let settings = arguments.settings(paper, &simulation, registry);
         // Each figure as it comes: who ends the run early keeps what is known.
         let so_far = |evaluation: &Evaluation| -> Result<(), Failure> {
             let known: Vec<_> = evaluations.iter().chain([evaluation]).collect();
@@ -152,17 +158,31 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     if arguments.json {
         say!("{results}");
     } else {
-        for evaluation in &evaluations {
-            say!("{}\n{}\n", evaluation.paper.title, table(evaluation));
-        }
-        if all {
-            say!("{scoreboard}");
-        }
-        say!("The report: {}", out.join("index.html").display());
+        sum_up(&evaluations, all.then_some(&scoreboard), &out);
     }
     let findings = evaluations.iter().flat_map(|evaluation| &evaluation.rows);
     let contradicted = findings.filter(|(_, finding)| finding.is_contradicted()).count();
     Ok(if contradicted == 0 { Outcome::Success } else { Outcome::Finding })
+}
+
+fn warn_without_sqlite(papers: &[&Paper]) {
+    if !cfg!(feature = "sqlite") && papers.iter().any(|paper| paper.name == "loose-ordering") {
+        eprintln!(
+            "This program was built without SQLite, one of the workloads of loose-ordering: what it measures leaves it out. \
+             `cargo run --release -p strandline-lab-cli --features sqlite` has it, and needs a C compiler."
+        );
+    }
+}
+
+/// Prints the verdicts, the scoreboard if there is one, and where the report is.
+fn sum_up(evaluations: &[Evaluation], scoreboard: Option<&String>, out: &Path) {
+    for evaluation in evaluations {
+        say!("{}\n{}\n", evaluation.paper.title, table(evaluation));
+    }
+    if let Some(scoreboard) = scoreboard {
+        say!("{scoreboard}");
+    }
+    say!("The report: {}", out.join("index.html").display());
 }
 
 fn create(folder: &Path) -> Result<(), Failure> {

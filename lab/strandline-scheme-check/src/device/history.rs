@@ -335,97 +335,46 @@ impl History {
         let threads = self.rng.usize(1..=THREADS);
         let most = [1, 3, 10][self.rng.usize(..3)].min(self.size.transactions);
         self.journal.note(|| format!("a life of {threads} threads"));
-        let (finished, checkpoints) = (Cell::new(0), Cell::new((0, 0)));
-        let problem = RefCell::new(None);
-        let seen = RefCell::new(Vec::new());
-        let log = self.pool.log;
-        // The thread that takes checkpoints may sleep.
-        let finish = &|memory: &Hosted| {
-            finished.set(finished.get() + 1);
-            log.request_checkpoint(memory);
+        let life = &Life {
+            pool: &self.pool,
+            workload: self.workload,
+            next_value: &self.next_value,
+            faulty,
+            large,
+            finished: Cell::new(0),
+            problem: RefCell::new(None),
+            seen: RefCell::new(Vec::new()),
         };
-        let fail = |what: &str, error: &Error| {
-            *problem.borrow_mut() = Some(format!("{what} fails: {error}"));
-        };
+        let checkpoints = &Cell::new((0, 0));
         let mut bodies: Vec<Thread<'_>> = Vec::new();
         for _ in 0..threads {
             let mut rng = self.rng.fork();
-            let (pool, next_value, workload) = (&self.pool, &self.next_value, self.workload);
-            let (fail, seen) = (&fail, &seen);
-            bodies.push(Box::new(move |memory: &Hosted| {
-                match pool.worker(memory) {
-                    Ok(mut worker) => {
-                        for _ in 0..rng.u32(1..=most) {
-                            let done = match workload {
-                                Some(workload) => {
-                                    transactions::operate(&mut worker, workload, large, &mut rng, next_value)
-                                }
-                                None => {
-                                    transactions::mix(&mut worker, &pool.layout, large, &mut rng, next_value)
-                                        .map(|read| seen.borrow_mut().extend(read))
-                                }
-                            };
-                            match done {
-                                Ok(()) => {}
-                                Err(Error::Poisoned(_)) if faulty => break,
-                                // Heap or ring could not grow, and is as it was.
-                                Err(Error::Io { .. } | Error::TransactionTooLarge { .. }) if faulty => {}
-                                Err(error) => {
-                                    fail("a transaction", &error);
-                                    break;
-                                }
-                            }
-                        }
-                    }
-                    Err(error) => fail("a lease", &error),
-                }
-                finish(memory);
-            }));
+            bodies.push(Box::new(move |memory: &Hosted| life.transact(memory, most, &mut rng)));
         }
-        let (mut rng, pool, journal) = (self.rng.fork(), &self.pool, &self.journal);
-        let (finished, checkpoints, fail) = (&finished, &checkpoints, &fail);
+        let (mut rng, journal) = (self.rng.fork(), &self.journal);
         let (compacts, looks) = (self.rng.u8(..3) == 0, self.rng.u8(..3) == 0);
         // The compactor and the snapshot reader may wait for a checkpoint, too.
         let working = threads + usize::from(compacts) + usize::from(looks);
         // Its number is that of the next thread.
         bodies.push(Box::new(move |memory: &Hosted| {
-            let taken = checkpoint(pool, memory, journal, &mut rng, || finished.get() == working);
-            match taken {
+            let ends = || life.finished.get() == working;
+            match checkpoint(life.pool, memory, journal, &mut rng, ends) {
                 Ok(taken) => checkpoints.set(taken),
                 Err(Error::Poisoned(_)) if faulty => {}
-                Err(error) => fail("a checkpoint", &error),
+                Err(error) => life.fail("a checkpoint", &error),
             }
         }));
         if compacts {
             world.set_compactor(bodies.len());
             let mut rng = self.rng.fork();
-            bodies.push(Box::new(move |memory: &Hosted| {
-                match compact(pool, memory, &mut rng, || finished.get() >= threads) {
-                    Ok(()) => {}
-                    Err(Error::Poisoned(_) | Error::Io { .. }) if faulty => {}
-                    Err(error) => fail("a compaction", &error),
-                }
-                finish(memory);
-            }));
+            bodies.push(Box::new(move |memory: &Hosted| life.compact(memory, threads, &mut rng)));
         }
         if looks {
             let mut rng = self.rng.fork();
-            bodies.push(Box::new(move |memory: &Hosted| {
-                while finished.get() < threads {
-                    match pool.look_at_snapshot(memory, &mut rng) {
-                        Ok(()) => memory.pause(),
-                        Err(Error::Poisoned(_)) if faulty => break,
-                        Err(error) => {
-                            fail("a snapshot", &error);
-                            break;
-                        }
-                    }
-                }
-                finish(memory);
-            }));
+            bodies.push(Box::new(move |memory: &Hosted| life.look(memory, threads, &mut rng)));
         }
         interleave(&world, bodies, self.rng.fork());
-        if let Some(problem) = problem.take() {
+        if let Some(problem) = life.problem.take() {
             return Err(problem);
         }
         let (checkpoints, enlarged) = checkpoints.get();
@@ -433,9 +382,94 @@ impl History {
         self.counts.enlarged += enlarged;
         self.counts.grown += self.pool.device.extensions() - extensions;
         self.counts.failed_growths = self.pool.device.failed_growths();
-        self.counts.transactions += self.oracle.lived(&world, seen.take());
+        self.counts.transactions += self.oracle.lived(&world, life.seen.take());
         self.end_process();
         Ok(())
+    }
+}
+
+/// What the threads of a life share.
+struct Life<'a> {
+    pool: &'a Pool,
+    workload: Option<Workload>,
+    next_value: &'a Cell<u64>,
+    /// The device may fail.
+    faulty: bool,
+    /// Transactions are often longer than a block.
+    large: bool,
+    /// Threads that have ended, besides the one that takes checkpoints.
+    finished: Cell<usize>,
+    problem: RefCell<Option<String>>,
+    /// Unique values that transactions read and told.
+    seen: RefCell<Vec<u64>>,
+}
+
+impl Life<'_> {
+    fn finish(&self, memory: &Hosted) {
+        self.finished.set(self.finished.get() + 1);
+        // The thread that takes checkpoints may sleep.
+        self.pool.log.request_checkpoint(memory);
+    }
+
+    fn fail(&self, what: &str, error: &Error) {
+        *self.problem.borrow_mut() = Some(format!("{what} fails: {error}"));
+    }
+
+    /// A thread that runs `most` transactions at most.
+    fn transact(&self, memory: &Hosted, most: u32, rng: &mut Rng) {
+        match self.pool.worker(memory) {
+            Ok(mut worker) => {
+                for _ in 0..rng.u32(1..=most) {
+                    let done = match self.workload {
+                        Some(workload) => {
+                            transactions::operate(&mut worker, workload, self.large, rng, self.next_value)
+                        }
+                        None => {
+                            let layout = &self.pool.layout;
+                            transactions::mix(&mut worker, layout, self.large, rng, self.next_value)
+                                .map(|read| self.seen.borrow_mut().extend(read))
+                        }
+                    };
+                    match done {
+                        Ok(()) => {}
+                        Err(Error::Poisoned(_)) if self.faulty => break,
+                        // Heap or ring could not grow, and is as it was.
+                        Err(Error::Io { .. } | Error::TransactionTooLarge { .. }) if self.faulty => {}
+                        Err(error) => {
+                            self.fail("a transaction", &error);
+                            break;
+                        }
+                    }
+                }
+            }
+            Err(error) => self.fail("a lease", &error),
+        }
+        self.finish(memory);
+    }
+
+    /// A thread that compacts the pool until `threads` have ended.
+    fn compact(&self, memory: &Hosted, threads: usize, rng: &mut Rng) {
+        match compact(self.pool, memory, rng, || self.finished.get() >= threads) {
+            Ok(()) => {}
+            Err(Error::Poisoned(_) | Error::Io { .. }) if self.faulty => {}
+            Err(error) => self.fail("a compaction", &error),
+        }
+        self.finish(memory);
+    }
+
+    /// A thread that reads snapshots until `threads` have ended.
+    fn look(&self, memory: &Hosted, threads: usize, rng: &mut Rng) {
+        while self.finished.get() < threads {
+            match self.pool.look_at_snapshot(memory, rng) {
+                Ok(()) => memory.pause(),
+                Err(Error::Poisoned(_)) if self.faulty => break,
+                Err(error) => {
+                    self.fail("a snapshot", &error);
+                    break;
+                }
+            }
+        }
+        self.finish(memory);
     }
 }
 

@@ -309,6 +309,34 @@ impl Reader<'_> {
         if is_possible { Ok(words) } else { Err(format!("{words} words of a thread's own memory at a time")) }
     }
 
+    /// Where a record of this kind accesses `space`, in bytes, and how many words; nowhere, if it accesses none.
+    fn place(&mut self, kind: u8, space: Space, header: &Header) -> Result<(u64, u64), String> {
+        if !matches!(kind, 1..=6 | 17) {
+            return Ok((0, 1));
+        }
+        let zigzag = self.varint()?;
+        self.word = self.word.wrapping_add(zigzag >> 1 ^ (zigzag & 1).wrapping_neg());
+        let words = if matches!(kind, 2 | 17) { self.varint()? } else { 1 };
+        let size = if space == Space::Persistent { header.persistent_bytes } else { header.volatile_bytes };
+        if words == 0 || self.word.checked_add(words).is_none_or(|end| end > size / 8) {
+            return Err(format!("{words} words from word {} are not in a space of {size} bytes", self.word));
+        }
+        Ok((8 * self.word, words))
+    }
+
+    fn thread(&mut self, header: &Header) -> Result<usize, String> {
+        let number = self.varint()?;
+        if number >= header.threads {
+            return Err(format!("thread {number} of {}", header.threads));
+        }
+        Ok(number as usize)
+    }
+
+    fn work(&mut self) -> Result<Step, String> {
+        let instructions = self.varint()?;
+        Ok(Step::Work(u32::try_from(instructions).map_err(|_| format!("{instructions} instructions"))?))
+    }
+
     /// The next record; `None`: it names the thread of those that follow.
     fn record(&mut self, header: &Header, thread: &mut usize) -> Result<Option<Step>, String> {
         let first = self.byte()?;
@@ -317,30 +345,10 @@ impl Reader<'_> {
         if space == Space::Volatile && !matches!(kind, 1..=4 | 17) {
             return Err(format!("kind {kind} has no volatile address"));
         }
-        let (mut at, mut words) = (0, 1);
-        if matches!(kind, 1..=6 | 17) {
-            let zigzag = self.varint()?;
-            self.word = self.word.wrapping_add(zigzag >> 1 ^ (zigzag & 1).wrapping_neg());
-            if matches!(kind, 2 | 17) {
-                words = self.varint()?;
-            }
-            let size =
-                if space == Space::Persistent { header.persistent_bytes } else { header.volatile_bytes };
-            if words == 0 || self.word.checked_add(words).is_none_or(|end| end > size / 8) {
-                return Err(format!(
-                    "{words} words from word {} are not in a space of {size} bytes",
-                    self.word
-                ));
-            }
-            at = 8 * self.word;
-        }
+        let (at, words) = self.place(kind, space, header)?;
         Ok(Some(match kind {
             0 => {
-                let number = self.varint()?;
-                if number >= header.threads {
-                    return Err(format!("thread {number} of {}", header.threads));
-                }
-                *thread = number as usize;
+                *thread = self.thread(header)?;
                 return Ok(None);
             }
             1 => Step::Load(space, at),
@@ -352,10 +360,7 @@ impl Reader<'_> {
             7 => Step::Fence,
             8 => Step::WriteBackAll,
             9 => Step::Pause,
-            10 => {
-                let instructions = self.varint()?;
-                Step::Work(u32::try_from(instructions).map_err(|_| format!("{instructions} instructions"))?)
-            }
+            10 => self.work()?,
             11 => Step::Begin,
             12 => Step::Commit(self.varint()?),
             13 => Step::Acknowledged(self.varint()?),

@@ -56,6 +56,66 @@ fn require(holds: bool, condition: &str, w: u64, d: u64) -> Result<()> {
     Err(Error::Damaged(format!("TPC-C: {condition} does not hold in warehouse {w}, district {d}")))
 }
 
+/// The rows of a district, each with its key.
+struct District {
+    w: u64,
+    d: u64,
+    year_to_date: i64,
+    /// D_NEXT_O_ID.
+    next: u64,
+    orders: Vec<(u64, [u64; order::WORDS])>,
+    new_orders: Vec<(u64, [u64; new_order::WORDS])>,
+    lines: Vec<(u64, [u64; order_line::WORDS])>,
+    /// C_BALANCE and C_YTD_PAYMENT.
+    customers: Vec<(i64, i64)>,
+}
+
+impl District {
+    fn read<R: Runner>(runner: &mut R, database: &Database, w: u64, d: u64) -> Result<Self> {
+        let tables = database.orders(w, d);
+        runner.view(|tx| {
+            for table in [&tables.order, &tables.new_order, &tables.order_line] {
+                table.check(tx)?;
+            }
+            let mut row = [0; district::WORDS];
+            let at = database.district.row(tx, district_key(w, d))?;
+            tx.read_range(at, &mut row)?;
+            let (mut orders, mut new_orders, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+            tables.order.for_each(tx, |key, row: [u64; order::WORDS]| orders.push((key, row)))?;
+            tables.new_order.for_each(tx, |key, row: [u64; new_order::WORDS]| new_orders.push((key, row)))?;
+            tables.order_line.for_each(tx, |key, row: [u64; order_line::WORDS]| lines.push((key, row)))?;
+            let mut customers = Vec::new();
+            for c in 1..=database.scale.customers {
+                let mut row = [0; customer::WORDS];
+                let at = database.customer.row(tx, customer_key(w, d, c))?;
+                customer::C_BALANCE.read(tx, at, &mut row)?;
+                customer::C_YTD_PAYMENT.read(tx, at, &mut row)?;
+                let [balance, paid] =
+                    [customer::C_BALANCE, customer::C_YTD_PAYMENT].map(|column| signed(column.number(&row)));
+                customers.push((balance, paid));
+            }
+            let year_to_date = signed(district::D_YTD.number(&row));
+            let next = district::D_NEXT_O_ID.number(&row);
+            Ok(Self { w, d, year_to_date, next, orders, new_orders, lines, customers })
+        })
+    }
+
+    /// Conditions 10 and 12; `delivered` is what was delivered to each customer, by number.
+    fn check_customers(&self, delivered: &[i64], require: impl Fn(bool, &str) -> Result<()>) -> Result<()> {
+        let mut payments = 0;
+        for (&(balance, paid), &delivered) in self.customers.iter().zip(&delivered[1..]) {
+            require(
+                balance + paid == delivered,
+                "condition 12: C_BALANCE + C_YTD_PAYMENT = sum(OL_AMOUNT delivered)",
+            )?;
+            // Nobody but the customers themselves has paid in this workload, each into one row of HISTORY.
+            require(balance == delivered - paid, "condition 10: C_BALANCE = sum(OL_AMOUNT) - sum(H_AMOUNT)")?;
+            payments += paid;
+        }
+        require(payments == self.year_to_date, "condition 10: sum(C_YTD_PAYMENT) = sum(H_AMOUNT)")
+    }
+}
+
 impl<'a> Check<'a> {
     fn new<R: Runner>(runner: &mut R, database: &'a Database) -> Result<Self> {
         let scale = database.scale;
@@ -86,67 +146,50 @@ impl<'a> Check<'a> {
     }
 
     fn district<R: Runner>(&mut self, runner: &mut R, w: u64, d: u64) -> Result<()> {
-        let (database, scale) = (self.database, self.database.scale);
-        let tables = database.orders(w, d);
-        let mut row = [0; district::WORDS];
-        let (mut orders, mut new_orders, mut lines) = (Vec::new(), Vec::new(), Vec::new());
-        let mut customers = Vec::new();
-        runner.view(|tx| {
-            orders.clear();
-            new_orders.clear();
-            lines.clear();
-            customers.clear();
-            for table in [&tables.order, &tables.new_order, &tables.order_line] {
-                table.check(tx)?;
-            }
-            let at = database.district.row(tx, district_key(w, d))?;
-            tx.read_range(at, &mut row)?;
-            tables.order.for_each(tx, |key, row: [u64; order::WORDS]| orders.push((key, row)))?;
-            tables.new_order.for_each(tx, |key, row: [u64; new_order::WORDS]| new_orders.push((key, row)))?;
-            tables.order_line.for_each(tx, |key, row: [u64; order_line::WORDS]| lines.push((key, row)))?;
-            for c in 1..=scale.customers {
-                let mut row = [0; customer::WORDS];
-                let at = database.customer.row(tx, customer_key(w, d, c))?;
-                customer::C_BALANCE.read(tx, at, &mut row)?;
-                customer::C_YTD_PAYMENT.read(tx, at, &mut row)?;
-                let [balance, paid] =
-                    [customer::C_BALANCE, customer::C_YTD_PAYMENT].map(|column| signed(column.number(&row)));
-                customers.push((balance, paid));
-            }
-            Ok(())
-        })?;
+        let rows = District::read(runner, self.database, w, d)?;
         let require = |holds, condition: &str| require(holds, condition, w, d);
-
-        let year_to_date = signed(district::D_YTD.number(&row));
-        *self.year_to_date.entry(w).or_insert(0) += year_to_date;
+        *self.year_to_date.entry(w).or_insert(0) += rows.year_to_date;
         let paid = self.history.get(&(w, d)).copied().unwrap_or(0);
-        require(year_to_date == paid, "condition 9: D_YTD = sum(H_AMOUNT)")?;
+        require(rows.year_to_date == paid, "condition 9: D_YTD = sum(H_AMOUNT)")?;
+        self.numbers_of_orders(&rows, require)?;
+        let delivered = self.orders(&rows, require)?;
+        rows.check_customers(&delivered, require)
+    }
 
-        let next = district::D_NEXT_O_ID.number(&row);
-        require(
-            orders.last().is_some_and(|last| last.0 + 1 == next),
-            "condition 2: D_NEXT_O_ID - 1 = max(O_ID)",
-        )?;
+    /// Conditions 2, 3, 4 and 11, and the keys of NEW-ORDER.
+    fn numbers_of_orders(
+        &mut self,
+        rows: &District,
+        require: impl Fn(bool, &str) -> Result<()>,
+    ) -> Result<()> {
+        let District { orders, new_orders, lines, next, .. } = rows;
+        let is_last = orders.last().is_some_and(|last| last.0 + 1 == *next);
+        require(is_last, "condition 2: D_NEXT_O_ID - 1 = max(O_ID)")?;
         if let [(first, _), .., (last, _)] = &new_orders[..] {
-            require(*last + 1 == next, "condition 2: D_NEXT_O_ID - 1 = max(NO_O_ID)")?;
+            require(*last + 1 == *next, "condition 2: D_NEXT_O_ID - 1 = max(NO_O_ID)")?;
             require(last - first + 1 == new_orders.len() as u64, "condition 3: NEW-ORDER has no gaps")?;
-            self.is_complete &= *first <= scale.customers + 1;
+            self.is_complete &= *first <= self.database.scale.customers + 1;
         }
         let sum: u64 = orders.iter().map(|(_, row)| order::O_OL_CNT.number(row)).sum();
         require(sum == lines.len() as u64, "condition 4: sum(O_OL_CNT) = rows of ORDER-LINE")?;
         require(
-            (orders.len() - new_orders.len()) as u64 == scale.delivered(),
+            (orders.len() - new_orders.len()) as u64 == self.database.scale.delivered(),
             "condition 11: rows of ORDER - rows of NEW-ORDER = orders delivered",
         )?;
-        for (key, row) in &new_orders {
+        new_orders.iter().try_for_each(|(key, row)| {
             let ids = [new_order::NO_W_ID, new_order::NO_D_ID, new_order::NO_O_ID];
-            require(ids.map(|id| id.number(row)) == [w, d, *key], "the key of NEW-ORDER")?;
-        }
+            require(ids.map(|id| id.number(row)) == [rows.w, rows.d, *key], "the key of NEW-ORDER")
+        })
+    }
 
-        let mut delivered = vec![0; scale.customers as usize + 1];
-        let mut rest = &lines[..];
-        let mut undelivered = new_orders.iter().map(|(key, _)| *key).peekable();
-        for (o, row) in &orders {
+    /// Conditions 5 to 7 and the keys of the orders and their lines; by customer, what was delivered to them.
+    fn orders(&mut self, rows: &District, require: impl Fn(bool, &str) -> Result<()>) -> Result<Vec<i64>> {
+        let customers = self.database.scale.customers;
+        let &District { w, d, .. } = rows;
+        let mut delivered = vec![0; customers as usize + 1];
+        let mut rest = &rows.lines[..];
+        let mut undelivered = rows.new_orders.iter().map(|(key, _)| *key).peekable();
+        for (o, row) in &rows.orders {
             let ids = [order::O_W_ID, order::O_D_ID, order::O_ID];
             require(ids.map(|id| id.number(row)) == [w, d, *o], "the key of ORDER")?;
             let is_new = undelivered.next_if_eq(o).is_some();
@@ -161,7 +204,7 @@ impl<'a> Check<'a> {
             let (own, others) = rest.split_at(own);
             rest = others;
             let customer = order::O_C_ID.number(row);
-            require((1..=scale.customers).contains(&customer), "the customer of ORDER")?;
+            require((1..=customers).contains(&customer), "the customer of ORDER")?;
             let mut all_local = true;
             for (number, (key, line)) in (1..).zip(own) {
                 let ids =
@@ -176,27 +219,13 @@ impl<'a> Check<'a> {
                     delivered[customer as usize] += signed(amount);
                 }
                 all_local &= order_line::OL_SUPPLY_W_ID.number(line) == w;
-                if *o > scale.customers {
-                    self.line(w, line, amount, require)?;
+                if *o > customers {
+                    self.line(w, line, amount, &require)?;
                 }
             }
             require((order::O_ALL_LOCAL.number(row) == 1) == all_local, "O_ALL_LOCAL")?;
         }
-        let mut payments = 0;
-        for (c, (balance, paid)) in (1..).zip(&customers) {
-            let delivered: i64 = delivered[c];
-            require(
-                balance + paid == delivered,
-                "condition 12: C_BALANCE + C_YTD_PAYMENT = sum(OL_AMOUNT delivered)",
-            )?;
-            // Nobody but the customers themselves has paid in this workload, each into one row of HISTORY.
-            require(
-                *balance == delivered - paid,
-                "condition 10: C_BALANCE = sum(OL_AMOUNT) - sum(H_AMOUNT)",
-            )?;
-            payments += paid;
-        }
-        require(payments == year_to_date, "condition 10: sum(C_YTD_PAYMENT) = sum(H_AMOUNT)")
+        Ok(delivered)
     }
 
     /// A line of an order of the run.
