@@ -162,6 +162,13 @@ impl State {
         next
     }
 
+    fn flush(&mut self, thread: usize, line: usize) {
+        let cohmax = self.threads[thread].cohmax();
+        let asked = &mut self.threads[thread].vpa[line];
+        *asked = (*asked).max(cohmax);
+        self.vpc[line] = self.vpc[line].max(cohmax);
+    }
+
     /// A fence, which orders the thread's loads as well if it `orders_loads`.
     fn fence(&mut self, thread: usize, orders_loads: bool) {
         let fenced = &mut self.threads[thread];
@@ -209,10 +216,7 @@ impl State {
                 next.modify(thread, location, register, old.wrapping_add(value(amount)));
             }
             Operation::Clflush { line } => {
-                let cohmax = self.threads[thread].cohmax();
-                let asked = &mut next.threads[thread].vpa[line];
-                *asked = (*asked).max(cohmax);
-                next.vpc[line] = next.vpc[line].max(cohmax);
+                next.flush(thread, line);
             }
             Operation::WriteBack { line } => next.ask_write_back(test, thread, line),
             Operation::Sfence | Operation::Mfence => {

@@ -300,16 +300,7 @@ impl Bridge {
     /// A transaction has ended; its number, or that of the latest one that it has read from.
     fn ended(&self, transaction: &Observed) -> u64 {
         let from = self.holds();
-        let changed = {
-            let mut heap = self.heap.borrow_mut();
-            match &transaction.stored {
-                Some(lines) => heap.stored(lines),
-                None => {
-                    heap.look_all_over();
-                    heap.present().number() != from
-                }
-            }
-        };
+        let changed = self.has_changed(transaction, from);
         let commit = |to| Commit {
             thread: self.thread.get(),
             at: transaction.at,
@@ -346,6 +337,18 @@ impl Bridge {
                     self.wait_for(0);
                 }
                 0
+            }
+        }
+    }
+
+    /// Whether `transaction` has changed what the database held, which was `from`.
+    fn has_changed(&self, transaction: &Observed, from: u64) -> bool {
+        let mut heap = self.heap.borrow_mut();
+        match &transaction.stored {
+            Some(lines) => heap.stored(lines),
+            None => {
+                heap.look_all_over();
+                heap.present().number() != from
             }
         }
     }

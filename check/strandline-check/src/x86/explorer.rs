@@ -568,16 +568,7 @@ impl<J: Judge> Explorer<J> {
             "not looked for where power fails in recovery".to_owned()
         };
         self.counts = counts;
-        let mut crashes = Vec::new();
-        for (level, &operations) in self.crashes.iter().enumerate().take(level) {
-            let memory = &self.memories[level].0;
-            crashes.push((memory.decisions(), operations));
-            lost.extend(story::lost(&memory.decisions(), |word| self.judge.describe(word)));
-            history.push(format!("power fails; recovery number {} begins", level + 1));
-            history.extend(story::recovery(&memory.recorded_operations()[..operations], |word| {
-                self.judge.describe(word)
-            }));
-        }
+        let mut crashes = self.earlier_crashes(level, &mut history, &mut lost);
         crashes.push((lost_words, 0));
         if level > 0 {
             what += &format!(" (power failed {level} times more, in recovery)");
@@ -618,6 +609,26 @@ impl<J: Judge> Explorer<J> {
             }
         }
         (kept, what)
+    }
+
+    /// The power failures before the one at `level`; adds them to `history`, and what they lost to `lost`.
+    fn earlier_crashes(
+        &self,
+        level: usize,
+        history: &mut Vec<String>,
+        lost: &mut Vec<String>,
+    ) -> Vec<(Vec<Decision>, usize)> {
+        let mut crashes = Vec::new();
+        for (level, &operations) in self.crashes.iter().enumerate().take(level) {
+            let memory = &self.memories[level].0;
+            crashes.push((memory.decisions(), operations));
+            lost.extend(story::lost(&memory.decisions(), |word| self.judge.describe(word)));
+            history.push(format!("power fails; recovery number {} begins", level + 1));
+            history.extend(story::recovery(&memory.recorded_operations()[..operations], |word| {
+                self.judge.describe(word)
+            }));
+        }
+        crashes
     }
 
     /// What recovery did in the present run: the words of transactions that it stored.

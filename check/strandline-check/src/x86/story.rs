@@ -11,18 +11,7 @@ const LONGEST: usize = 60;
 
 /// See [`Trace::story`].
 pub(crate) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
-    let mut lines: Vec<(u32, String)> = Vec::new();
-    for line in &trace.lines {
-        let (least, greatest) = line.cuts(time);
-        for (i, store) in line.stores[..greatest].iter().enumerate().filter(|(_, store)| store.time > began) {
-            let durable = if i < least { ", durable" } else { "" };
-            let (thread, value) = (store.thread, store.value);
-            lines.push((
-                store.time,
-                format!("thread {thread}: {} = {value:#x}{durable}{}", describe(store.word), store.source()),
-            ));
-        }
-    }
+    let mut lines = stores(trace, began, time, &describe);
     // Consecutive write-backs of one step are one line.
     let mut last: Option<(u32, String, u32, usize)> = None;
     for mark in trace.marks.iter().filter(|mark| (began + 1..=time).contains(&mark.time)) {
@@ -69,6 +58,23 @@ pub(crate) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u3
     }
     text.extend(lines.drain(left_out..).map(|(time, line)| format!("{time:>6} {line}")));
     text
+}
+
+/// The stores up to `time`, each with its time.
+fn stores(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<(u32, String)> {
+    let mut lines = Vec::new();
+    for line in &trace.lines {
+        let (least, greatest) = line.cuts(time);
+        for (i, store) in line.stores[..greatest].iter().enumerate().filter(|(_, store)| store.time > began) {
+            let durable = if i < least { ", durable" } else { "" };
+            let (thread, value) = (store.thread, store.value);
+            lines.push((
+                store.time,
+                format!("thread {thread}: {} = {value:#x}{durable}{}", describe(store.word), store.source()),
+            ));
+        }
+    }
+    lines
 }
 
 /// The source line of `mark` in brackets, and its step.

@@ -534,13 +534,7 @@ impl X86World {
     /// Carries out `operation`, with store buffers if `delays`; its value.
     fn carry_out(&self, thread: usize, operation: Operation, site: Option<Site>, delays: bool) -> u64 {
         match operation {
-            Operation::Load(space, at) => {
-                let forwarded = if delays { self.forwarded(thread, space, at) } else { None };
-                if let (None, Space::Persistent, Some(site)) = (forwarded, space, site) {
-                    self.note_load(thread, at, site);
-                }
-                forwarded.unwrap_or_else(|| self.load(thread, space, at))
-            }
+            Operation::Load(space, at) => self.load_or_forward(thread, space, at, site, delays),
             Operation::Store(space, at, value) => {
                 let store = IssuedStore::now(space, at, value, site);
                 match &mut *self.delayed.borrow_mut() {
@@ -550,24 +544,11 @@ impl X86World {
                 0
             }
             Operation::StoreNonTemporal(at, value) => {
-                self.store(thread, IssuedStore::now(Space::Persistent, at, value, site));
-                self.write_back(thread, at);
-                if site.is_some() {
-                    self.note(thread, operation, site);
-                }
-                self.views.borrow_mut()[thread].unfenced_non_temporal = true;
+                self.store_non_temporal(thread, at, value, site);
                 0
             }
             Operation::CompareExchange(space, at, current, new) => {
-                let old = self.cell(space, at).0.get();
-                self.load(thread, space, at);
-                if old == current {
-                    self.exchange(thread, space, at, new, site);
-                    if site.is_some() {
-                        self.note(thread, operation, site);
-                    }
-                }
-                old
+                self.compare_exchange(thread, (space, at), (current, new), site)
             }
             Operation::FetchAdd(space, at, by) => {
                 let old = self.load(thread, space, at);
@@ -608,6 +589,41 @@ impl X86World {
         view.ordered = view.ordered.max(view.newest);
         self.complete(thread, view, trace);
         trace.mark_site(thread as u32, operation, site, waste);
+    }
+
+    /// Loads, from the thread's store buffer if there is one and it has the word.
+    fn load_or_forward(&self, thread: usize, space: Space, at: u64, site: Option<Site>, delays: bool) -> u64 {
+        let forwarded = if delays { self.forwarded(thread, space, at) } else { None };
+        if let (None, Space::Persistent, Some(site)) = (forwarded, space, site) {
+            self.note_load(thread, at, site);
+        }
+        forwarded.unwrap_or_else(|| self.load(thread, space, at))
+    }
+
+    fn compare_exchange(
+        &self,
+        thread: usize,
+        (space, at): (Space, u64),
+        (current, new): (u64, u64),
+        site: Option<Site>,
+    ) -> u64 {
+        let old = self.load(thread, space, at);
+        if old == current {
+            self.exchange(thread, space, at, new, site);
+            if site.is_some() {
+                self.note(thread, Operation::CompareExchange(space, at, current, new), site);
+            }
+        }
+        old
+    }
+
+    fn store_non_temporal(&self, thread: usize, at: u64, value: u64, site: Option<Site>) {
+        self.store(thread, IssuedStore::now(Space::Persistent, at, value, site));
+        self.write_back(thread, at);
+        if site.is_some() {
+            self.note(thread, Operation::StoreNonTemporal(at, value), site);
+        }
+        self.views.borrow_mut()[thread].unfenced_non_temporal = true;
     }
 
     /// Whether another thread may run behind `operation`.

@@ -123,10 +123,8 @@ impl CrashMemory {
         let mut latest: Vec<(u32, u32)> = Vec::new();
         for history in &trace.lines {
             let first = 8 * history.line as usize;
-            let (mut least, greatest) = history.cuts(time);
-            if setting == Setting::FlushOnFail {
-                least = greatest;
-            }
+            let (least, greatest) = history.cuts(time);
+            let least = if setting == Setting::FlushOnFail { greatest } else { least };
             let initial = &trace.initial[first..first + 8];
             let mut settled: [u64; 8] = std::array::from_fn(|i| initial[i]);
             for store in &history.stores[..least] {

@@ -211,47 +211,54 @@ impl CrashMemory {
             operations: recorder.operations.len(),
         };
         let lines = self.lines.borrow();
-        let reference = self.reference.borrow().clone();
-        let settle = |crash: &mut RecoveryCrash, line: u32, recorded: Option<&RecordedLine>| {
-            let first = 8 * line as usize;
-            let before: [u64; 8] = std::array::from_fn(|i| self.base[first + i].get());
-            let open = self.line_index[line as usize].get().checked_sub(1).map(|at| &lines[at as usize]);
-            let (stores, durable) = recorded.map_or((&[][..], 0), |line| (&line.stores[..], line.durable));
-            let durable = if self.flush_on_fail.get() { stores.len() } else { durable };
-            let data = self.data.contains(&first);
-            crash
-                .stored
-                .extend(stores.iter().filter(|_| data).map(|&(word, _)| first as u32 + u32::from(word)));
-            // The line's part of the fingerprint is taken out, and what it is now put in.
-            let reference = &reference[first..first + 8];
-            let mut change = match open {
-                Some(open) => open.fingerprint().wrapping_neg(),
-                None => certain(line, &before, reference).wrapping_neg(),
-            };
-            let stores = Stores { line, all: stores, durable };
-            let (single, now) = match self.per_word.get() {
-                true => stores.over_words(open, &before, &recorder.decided),
-                false => stores.over_lines(open, before),
-            };
-            match now {
-                Some(open) => {
-                    change = change.wrapping_add(open.fingerprint());
-                    crash.open.push(open);
-                }
-                None => {
-                    change = change.wrapping_add(certain(line, &single, reference));
-                }
-            }
-            crash.certain.push((line, single));
-            crash.fingerprint = crash.fingerprint.wrapping_add(change);
-        };
         for line in &recorder.lines {
-            settle(&mut crash, line.line, Some(line));
+            self.settle(&mut crash, &recorder, line.line, Some(line));
         }
         for line in lines.iter().filter(|line| recorder.index[line.line as usize] == 0) {
-            settle(&mut crash, line.line, None);
+            self.settle(&mut crash, &recorder, line.line, None);
         }
         recorder.crashes.push(crash);
+    }
+
+    /// Adds to `crash` what `line` may hold, to which recovery has stored what is `recorded`.
+    fn settle(
+        &self,
+        crash: &mut RecoveryCrash,
+        recorder: &Recorder,
+        line: u32,
+        recorded: Option<&RecordedLine>,
+    ) {
+        let first = 8 * line as usize;
+        let before: [u64; 8] = std::array::from_fn(|i| self.base[first + i].get());
+        let lines = self.lines.borrow();
+        let open = self.line_index[line as usize].get().checked_sub(1).map(|at| &lines[at as usize]);
+        let (stores, durable) = recorded.map_or((&[][..], 0), |line| (&line.stores[..], line.durable));
+        let durable = if self.flush_on_fail.get() { stores.len() } else { durable };
+        let data = self.data.contains(&first);
+        crash.stored.extend(stores.iter().filter(|_| data).map(|&(word, _)| first as u32 + u32::from(word)));
+        // The line's part of the fingerprint is taken out, and what it is now put in.
+        let reference = self.reference.borrow();
+        let reference = &reference[first..first + 8];
+        let mut change = match open {
+            Some(open) => open.fingerprint().wrapping_neg(),
+            None => certain(line, &before, reference).wrapping_neg(),
+        };
+        let stores = Stores { line, all: stores, durable };
+        let (single, now) = match self.per_word.get() {
+            true => stores.over_words(open, &before, &recorder.decided),
+            false => stores.over_lines(open, before),
+        };
+        match now {
+            Some(open) => {
+                change = change.wrapping_add(open.fingerprint());
+                crash.open.push(open);
+            }
+            None => {
+                change = change.wrapping_add(certain(line, &single, reference));
+            }
+        }
+        crash.certain.push((line, single));
+        crash.fingerprint = crash.fingerprint.wrapping_add(change);
     }
 
     /// Notes what recovery did, for reports.
