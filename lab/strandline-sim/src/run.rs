@@ -310,25 +310,50 @@ impl Prepared {
         with: impl FnOnce(&Rc<Machine>),
     ) -> Result<Finished> {
         let cores = description.cores.count;
-        if run.threads == 0 || run.threads > cores && description.time_slices.is_none() {
-            return Err(Error::Parameter(format!(
-                "{} threads on a machine of {cores} cores: choose 1 to {cores}, or a machine with time_slices",
-                run.threads
-            )));
+        self.check_run(description, run)?;
+        let machine = self.filled_machine(description, hardware, run, crash_at)?;
+        with(&machine);
+        let began = std::time::Instant::now();
+        let scope = description.program.lock_scope;
+        if run.scheme.plain == Some(Locking::Declared)
+            && scope == LockScope::Thread
+            && self.roots.len() < run.threads
+        {
+            return Err(Error::Parameter(
+                "there is no structure for each thread: fill the pool for that scope".into(),
+            ));
         }
-        if run.idle_percent >= 100 {
-            return Err(Error::Parameter(format!(
-                "idle for {}% of the time: choose 0 to 99",
-                run.idle_percent
-            )));
-        }
-        self.selection.allow(run.threads as u64)?;
-        if run.threads as u64 > self.layout.geometry.logs {
-            return Err(Error::Parameter(format!(
-                "{} threads on a pool with {} logs",
-                run.threads, self.layout.geometry.logs
-            )));
-        }
+        let (done, first_end) = (Cell::new(0), Cell::new(None));
+        let driver =
+            Driver { prepared: self, machine: &machine, run, scope, done: &done, first_end: &first_end };
+        let threads = driver.run()?;
+        let host_time = began.elapsed();
+        let statistics = machine.statistics();
+        // Those that share cores get through at different times: as in a run by the clock, what they have done together counts.
+        let together = first_end.get().filter(|_| run.threads > cores);
+        let outcome = self.outcome((description, hardware, run), &threads, together, statistics);
+        let began = threads.iter().map(|thread| thread.began).min().unwrap_or_default();
+        let ended = threads.iter().map(|thread| thread.ended).max().unwrap_or_default();
+        Ok(Finished {
+            too_short: self.too_short(run, &outcome, machine.unreached()),
+            outcome,
+            crashes: machine.take_crashes(),
+            events: machine.take_events(),
+            accesses: machine.accesses(),
+            host_time,
+            counted: began..ended,
+        })
+    }
+
+    /// A machine whose memory and caches are those of the filled pool.
+    fn filled_machine(
+        &self,
+        description: &Description,
+        hardware: &Entry,
+        run: &Run,
+        crash_at: Vec<Cycle>,
+    ) -> Result<Rc<Machine>> {
+        let cores = description.cores.count;
         let image = crate::host::copy(&self.image, (self.shared.bytes() / 8) as usize);
         let machine = Rc::new(self.machine(description, hardware, image)?);
         if run.threads > cores && !machine.shares_cores() {
@@ -350,23 +375,43 @@ impl Prepared {
                 machine.set_instructions(&counted);
             }
         }
-        with(&machine);
-        let began = std::time::Instant::now();
-        let scope = description.program.lock_scope;
-        if run.scheme.plain == Some(Locking::Declared)
-            && scope == LockScope::Thread
-            && self.roots.len() < run.threads
-        {
-            return Err(Error::Parameter(
-                "there is no structure for each thread: fill the pool for that scope".into(),
-            ));
+        Ok(machine)
+    }
+
+    /// Refuses a run that this pool or the machine cannot take.
+    fn check_run(&self, description: &Description, run: &Run) -> Result<()> {
+        let cores = description.cores.count;
+        if run.threads == 0 || run.threads > cores && description.time_slices.is_none() {
+            return Err(Error::Parameter(format!(
+                "{} threads on a machine of {cores} cores: choose 1 to {cores}, or a machine with time_slices",
+                run.threads
+            )));
         }
-        let (done, first_end) = (Cell::new(0), Cell::new(None));
-        let driver =
-            Driver { prepared: self, machine: &machine, run, scope, done: &done, first_end: &first_end };
-        let threads = driver.run()?;
-        let host_time = began.elapsed();
-        let statistics = machine.statistics();
+        if run.idle_percent >= 100 {
+            return Err(Error::Parameter(format!(
+                "idle for {}% of the time: choose 0 to 99",
+                run.idle_percent
+            )));
+        }
+        self.selection.allow(run.threads as u64)?;
+        if run.threads as u64 > self.layout.geometry.logs {
+            return Err(Error::Parameter(format!(
+                "{} threads on a pool with {} logs",
+                run.threads, self.layout.geometry.logs
+            )));
+        }
+        Ok(())
+    }
+
+    /// What `threads` did. `together` is how many transactions they had done when the first one ended, and after how many cycles, where
+    /// that counts.
+    fn outcome(
+        &self,
+        (description, hardware, run): (&Description, &Entry, &Run),
+        threads: &[ThreadResult],
+        together: Option<(u64, u64)>,
+        statistics: Statistics,
+    ) -> Outcome {
         let sum = |field: fn(&TransactionStatistics) -> u64| -> u64 {
             threads.iter().map(|thread| field(&thread.after) - field(&thread.before)).sum()
         };
@@ -375,12 +420,11 @@ impl Prepared {
         let conflicts = sum(|s| s.conflicts);
         let rate =
             |count: u64, cycles: u64| count as f64 / description.seconds(cycles).max(f64::MIN_POSITIVE);
-        let tx_per_s = match first_end.get() {
-            // Those that share cores get through at different times: as in a run by the clock, what they have done together counts.
-            Some((done, cycles)) if run.threads > cores => rate(done, cycles),
-            _ => threads.iter().map(|t| rate(t.transactions, t.ended - t.began)).sum(),
+        let tx_per_s = match together {
+            Some((done, cycles)) => rate(done, cycles),
+            None => threads.iter().map(|t| rate(t.transactions, t.ended - t.began)).sum(),
         };
-        let outcome = Outcome {
+        Outcome {
             scheme: run.scheme.name().to_owned(),
             hardware: hardware.name.to_owned(),
             workload: self.selection.name().to_owned(),
@@ -396,18 +440,7 @@ impl Prepared {
             bulk_persists: sum(|s| s.bulk_persists),
             statistics,
             machine: description.clone(),
-        };
-        let began = threads.iter().map(|thread| thread.began).min().unwrap_or_default();
-        let ended = threads.iter().map(|thread| thread.ended).max().unwrap_or_default();
-        Ok(Finished {
-            too_short: self.too_short(run, &outcome, machine.unreached()),
-            outcome,
-            crashes: machine.take_crashes(),
-            events: machine.take_events(),
-            accesses: machine.accesses(),
-            host_time,
-            counted: began..ended,
-        })
+        }
     }
 
     /// What the run was too short for: of the software's work, and of the hardware's.

@@ -9,24 +9,26 @@ use strandline_workloads::Row;
 use super::plan::Plan;
 use super::{durable, memory};
 
+/// Columns of the table on memory.
+const ON_MEMORY: [&str; 13] = [
+    "workload",
+    "scheme",
+    "threads",
+    "k tx/s",
+    "k ack/s",
+    "of volatile",
+    "of np",
+    "of floor",
+    "aborts",
+    "fences/tx",
+    "lines/tx",
+    "log B/tx",
+    "bulk lines/tx",
+];
+
 /// The table for domains on memory.
 pub fn memory(plan: &Plan, results: &memory::Results) -> String {
-    let header = [
-        "workload",
-        "scheme",
-        "threads",
-        "k tx/s",
-        "k ack/s",
-        "of volatile",
-        "of np",
-        "of floor",
-        "aborts",
-        "fences/tx",
-        "lines/tx",
-        "log B/tx",
-        "bulk lines/tx",
-    ];
-    let mut table = table(&header, 2);
+    let mut table = table(&ON_MEMORY, 2);
     let mut last = "";
     for (row, &floor) in results.rows.iter().zip(&results.floors) {
         let reference = |scheme: &str| {
@@ -54,19 +56,7 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
         ]);
         last = &row.workload;
     }
-    let instruction = plan.instruction.or_else(WriteBackInstruction::best).map_or("none", |i| i.name());
-    let (title, domain) = match plan.domain {
-        Domain::Emulated { write_latency_ns } => (
-            "Schemes under emulated NVM latency".to_owned(),
-            format!(
-                "Each line written back ({instruction}) takes {write_latency_ns} ns more, as the Blurred Persistence paper emulates NVM."
-            ),
-        ),
-        Domain::Flush => {
-            ("Schemes under domain flush".into(), format!("Lines are written back with {instruction}."))
-        }
-        domain => (format!("Schemes under domain {domain}"), "No lines are written back.".into()),
-    };
+    let (title, domain) = about_domain(plan);
     let assumed = if results.assumed_persistent || matches!(plan.domain, Domain::Emulated { .. }) {
         " It is taken to be persistent: nothing here survives a power failure."
     } else {
@@ -89,6 +79,23 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
         plan.sizes.value_bytes,
         plan.log_bytes >> 10,
     )
+}
+
+/// The title of the table on memory, and what its domain means.
+fn about_domain(plan: &Plan) -> (String, String) {
+    let instruction = plan.instruction.or_else(WriteBackInstruction::best).map_or("none", |i| i.name());
+    match plan.domain {
+        Domain::Emulated { write_latency_ns } => (
+            "Schemes under emulated NVM latency".to_owned(),
+            format!(
+                "Each line written back ({instruction}) takes {write_latency_ns} ns more, as the Blurred Persistence paper emulates NVM."
+            ),
+        ),
+        Domain::Flush => {
+            ("Schemes under domain flush".into(), format!("Lines are written back with {instruction}."))
+        }
+        domain => (format!("Schemes under domain {domain}"), "No lines are written back.".into()),
+    }
 }
 
 /// The table for the disk.

@@ -124,6 +124,21 @@ pub enum Survival {
     Prefix,
 }
 
+/// By slot the newest value that `updates` wrote, with its TxID; where they wrote none, what was settled.
+fn newest_values<'u>(home: &Home, updates: impl Iterator<Item = &'u Update>) -> Vec<(u64, u64)> {
+    let mut values: Vec<(u64, u64)> =
+        home.words.iter().map(|&word| (home.settled[word as usize], 0)).collect();
+    for update in updates {
+        for &(word, value) in &update.writes {
+            let slot = &mut values[home.slot(word) as usize];
+            if update.id > slot.1 {
+                *slot = (value, update.id);
+            }
+        }
+    }
+    values
+}
+
 impl Expectation {
     /// For a crash at `time`.
     pub fn at(trace: &Trace, home: &Home, effects: &[Vec<Effect>], time: u32) -> Self {
@@ -195,16 +210,7 @@ impl Expectation {
                 })
             })
             .collect();
-        let mut values: Vec<(u64, u64)> =
-            home.words.iter().map(|&word| (home.settled[word as usize], 0)).collect();
-        for &index in &required {
-            for &(word, value) in &updates[index].writes {
-                let slot = &mut values[home.slot(word) as usize];
-                if updates[index].id > slot.1 {
-                    *slot = (value, updates[index].id);
-                }
-            }
-        }
+        let values = newest_values(home, required.iter().map(|&index| &updates[index]));
         let mut optional_writes: Vec<_> = Vec::new();
         for (bit, &index) in optional.iter().enumerate() {
             let id = updates[index].id;
@@ -237,18 +243,23 @@ impl Expectation {
             fingerprint,
             wrong,
         };
-        let mut slots: Vec<u32> = expected.optional_writes.iter().map(|write| write.0).collect();
+        expected.contest(home);
+        expected
+    }
+
+    /// Sorts out the words that depend on which optional transactions are there.
+    fn contest(&mut self, home: &Home) {
+        let mut slots: Vec<u32> = self.optional_writes.iter().map(|write| write.0).collect();
         slots.dedup();
         for (slot, &word) in (0..).zip(&home.words) {
             if slots.binary_search(&slot).is_ok() {
-                let values: Vec<u64> = expected.sets.iter().map(|&set| expected.value(slot, set)).collect();
-                expected.contested.push(word);
-                expected.contested_values.extend(values);
+                let values: Vec<u64> = self.sets.iter().map(|&set| self.value(slot, set)).collect();
+                self.contested.push(word);
+                self.contested_values.extend(values);
             } else {
-                expected.certain.push((word, expected.values[slot as usize].0));
+                self.certain.push((word, self.values[slot as usize].0));
             }
         }
-        expected
     }
 
     /// The value that word `slot` has if `set` is in S.

@@ -31,6 +31,23 @@ pub fn persist(recorded: &Recorded) -> Option<(u32, u64)> {
     }
 }
 
+impl Running {
+    /// Adds this transaction to `trace`: thread `thread` commits it at `time` as number `id`.
+    fn commit(self, trace: &mut Trace, id: u64, thread: u32, time: u32) {
+        let index = trace.updates.len() as u32;
+        trace.home.extend(self.stores.iter().map(|&store| (store, index)));
+        trace.updates.push(Update {
+            id,
+            thread,
+            began: self.stores.first().copied().unwrap_or(time),
+            entered: time,
+            acknowledged: u32::MAX,
+            reads: self.reads,
+            writes: self.writes,
+        });
+    }
+}
+
 /// The trace of `stream`, which began on a pool holding `initial`; time is the number of operations. Words for
 /// which `data` holds belong to transactions. A thread's stores to them between [`Event::Begin`] and
 /// [`Event::Executed`] are its transaction's; one that commits without `Executed` wrote nothing.
@@ -76,17 +93,7 @@ pub fn trace(initial: Vec<u64>, stream: &[Recorded], threads: usize, data: impl 
             Operation::Event(Event::Commit(id)) => {
                 trace.point();
                 let done = executed.remove(&id).unwrap_or_default();
-                let index = trace.updates.len() as u32;
-                trace.home.extend(done.stores.iter().map(|&store| (store, index)));
-                trace.updates.push(Update {
-                    id,
-                    thread: thread as u32,
-                    began: done.stores.first().copied().unwrap_or(time),
-                    entered: time,
-                    acknowledged: u32::MAX,
-                    reads: done.reads,
-                    writes: done.writes,
-                });
+                done.commit(&mut trace, id, thread as u32, time);
             }
             Operation::Event(Event::Acknowledged(id)) => {
                 if let Some(update) = trace.updates.iter_mut().find(|update| update.id == id) {

@@ -79,6 +79,22 @@ struct Held {
     next: u16,
 }
 
+impl Held {
+    /// Takes in a write of the words in `mask` that arrives at `at` and is not to begin before `earliest`; when it was accepted, and which of
+    /// `waiters` already waited for this one.
+    fn join(&mut self, (data, mask): (&Line, u8), waiters: u64, at: Cycle, earliest: Cycle) -> (Cycle, u64) {
+        // What joins is not there before it arrives, and what was there does not go.
+        self.older.push((self.visible, self.data, self.mask));
+        self.visible = self.visible.max(at).max(earliest);
+        merge(&mut self.data, data, mask);
+        self.mask |= mask;
+        self.earliest = self.earliest.max(earliest);
+        let already = self.waiters & waiters;
+        self.waiters |= waiters;
+        (at.max(self.arrival), already)
+    }
+}
+
 #[derive(Clone, Copy)]
 struct BankQueue {
     first: u16,
@@ -328,6 +344,30 @@ impl Channel {
         (done, data)
     }
 
+    /// Keeps `write` in a free slot; its number.
+    fn hold(&mut self, write: Held) -> u16 {
+        match self.free.pop() {
+            Some(slot) => {
+                self.held[usize::from(slot)] = write;
+                slot
+            }
+            None => {
+                self.held.push(write);
+                (self.held.len() - 1) as u16
+            }
+        }
+    }
+
+    /// Puts the write in `slot` behind those that wait for `bank`.
+    fn enqueue(&mut self, bank: usize, slot: u16) {
+        let queue = &mut self.queues[bank];
+        match queue.last {
+            NONE => queue.first = slot,
+            last => self.held[usize::from(last)].next = slot,
+        }
+        self.queues[bank].last = slot;
+    }
+
     /// Accepts a write of the words in `mask` of `line`, which arrives at `at`; when it was accepted. The cores in
     /// `waiters` want to know when it begins ([`Channel::take_begun`]); those that already waited for the write that
     /// it joins are returned.
@@ -352,18 +392,11 @@ impl Channel {
             let write = &mut self.held[usize::from(older)];
             if write.done == NOT_BEGUN {
                 self.statistics.coalesced += 1;
-                // What joins is not there before it arrives, and what was there does not go.
-                write.older.push((write.visible, write.data, write.mask));
-                write.visible = write.visible.max(at).max(arrival.earliest);
-                merge(&mut write.data, &data, mask);
-                write.mask |= mask;
-                write.earliest = write.earliest.max(arrival.earliest);
+                let joined = write.join((&data, mask), waiters, at, arrival.earliest);
                 if let Some(times) = &mut self.times {
                     times.push(write.visible);
                 }
-                let already = write.waiters & waiters;
-                write.waiters |= waiters;
-                return (at.max(write.arrival), already);
+                return joined;
             }
             // The newer write repeats the words of the one under way, so that it holds all that is not on
             // the medium.
@@ -397,24 +430,10 @@ impl Channel {
             times.push(write.visible);
         }
         self.sequence += 1;
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.held[usize::from(slot)] = write;
-                slot
-            }
-            None => {
-                self.held.push(write);
-                (self.held.len() - 1) as u16
-            }
-        };
+        let slot = self.hold(write);
         medium.held[line] = slot;
         let bank = self.banks.bank_of(local);
-        let queue = &mut self.queues[bank];
-        match queue.last {
-            NONE => queue.first = slot,
-            last => self.held[usize::from(last)].next = slot,
-        }
-        self.queues[bank].last = slot;
+        self.enqueue(bank, slot);
         self.waiting += 1;
         if self.waiting >= self.high {
             self.drain(at);

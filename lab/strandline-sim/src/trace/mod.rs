@@ -189,47 +189,8 @@ pub fn run_with(
     if magic == binary::MAGIC {
         return run_binary(path, machine, hardware, with);
     }
-    // The first pass finds every mistake and every page before any time passes.
-    let (mut touched, mut order, mut pool) = (HashSet::new(), Vec::new(), Pool::default());
-    let (mut records, mut instructions, mut transactions) = (0, 0, 0);
-    let (mut is_in_transaction, mut has_begun) = (false, false);
-    // Records before the last mark of a start.
-    let mut left_out = 0;
-    each(path, |record| {
-        records += 1;
-        match record {
-            Record::Instruction => instructions += 1,
-            Record::Load(at, bytes) | Record::Store(at, bytes) | Record::Modify(at, bytes) => {
-                for page in at / PAGE_BYTES..=(at + (bytes - 1)) / PAGE_BYTES {
-                    if touched.insert(page) {
-                        order.push(page);
-                    }
-                }
-                if order.len() > PAGES {
-                    return Err(format!("the trace touches more than {PAGES} pages of {PAGE_BYTES} bytes"));
-                }
-            }
-            Record::Persistent(at, bytes) => pool.ranges.push(at..at + bytes),
-            Record::Start if is_in_transaction => return Err("a trace starts in a transaction".into()),
-            Record::Start => {
-                touched.clear();
-                order.clear();
-                left_out += records;
-                (records, instructions, transactions, has_begun) = (0, 0, 0, false);
-            }
-            Record::Begin if is_in_transaction => return Err("a transaction begins in another one".into()),
-            Record::Begin => (is_in_transaction, has_begun) = (true, true),
-            Record::Commit | Record::Abort if !is_in_transaction => {
-                return Err("a transaction ends that has not begun".into());
-            }
-            Record::Commit => (is_in_transaction, transactions) = (false, transactions + 1),
-            Record::Abort => is_in_transaction = false,
-        }
-        Ok(())
-    })?;
-    if order.is_empty() {
-        return Err(TraceError::Empty { path: path.to_path_buf() });
-    }
+    let Survey { order, pool, records, instructions, transactions, has_begun, left_out, .. } =
+        Survey::of(path)?;
     let scheme = build(hardware, machine, has_begun, path)?;
     let pages = Pages::new(&order, pool.sorted());
     let mut machine = machine.clone();
@@ -273,6 +234,69 @@ pub fn run_with(
         machine,
     };
     Ok(Finished { outcome, accesses: simulated.accesses(), host_time })
+}
+
+/// What the first pass over a trace finds: every mistake and every page, before any time passes.
+#[derive(Default)]
+struct Survey {
+    touched: HashSet<u64>,
+    /// The pages in the order of their first accesses.
+    order: Vec<u64>,
+    pool: Pool,
+    records: u64,
+    instructions: u64,
+    transactions: u64,
+    is_in_transaction: bool,
+    /// A transaction has begun.
+    has_begun: bool,
+    /// Records before the last mark of a start.
+    left_out: u64,
+}
+
+impl Survey {
+    fn of(path: &Path) -> Result<Self, TraceError> {
+        let mut survey = Self::default();
+        each(path, |record| survey.add(record))?;
+        if survey.order.is_empty() {
+            return Err(TraceError::Empty { path: path.to_path_buf() });
+        }
+        Ok(survey)
+    }
+
+    fn add(&mut self, record: Record) -> Result<(), String> {
+        self.records += 1;
+        match record {
+            Record::Instruction => self.instructions += 1,
+            Record::Load(at, bytes) | Record::Store(at, bytes) | Record::Modify(at, bytes) => {
+                for page in at / PAGE_BYTES..=(at + (bytes - 1)) / PAGE_BYTES {
+                    if self.touched.insert(page) {
+                        self.order.push(page);
+                    }
+                }
+                if self.order.len() > PAGES {
+                    return Err(format!("the trace touches more than {PAGES} pages of {PAGE_BYTES} bytes"));
+                }
+            }
+            Record::Persistent(at, bytes) => self.pool.ranges.push(at..at + bytes),
+            Record::Start if self.is_in_transaction => return Err("a trace starts in a transaction".into()),
+            Record::Start => {
+                self.touched.clear();
+                self.order.clear();
+                self.left_out += self.records;
+                (self.records, self.instructions, self.transactions, self.has_begun) = (0, 0, 0, false);
+            }
+            Record::Begin if self.is_in_transaction => {
+                return Err("a transaction begins in another one".into());
+            }
+            Record::Begin => (self.is_in_transaction, self.has_begun) = (true, true),
+            Record::Commit | Record::Abort if !self.is_in_transaction => {
+                return Err("a transaction ends that has not begun".into());
+            }
+            Record::Commit => (self.is_in_transaction, self.transactions) = (false, self.transactions + 1),
+            Record::Abort => self.is_in_transaction = false,
+        }
+        Ok(())
+    }
 }
 
 /// The hardware for a trace in which a transaction begins or none does.
