@@ -84,7 +84,6 @@
 
 mod blurred;
 mod counted;
-mod deferred_commit;
 mod execution_area;
 mod hardware;
 mod mnemosyne;
@@ -92,16 +91,14 @@ mod no_persistence;
 mod persistency;
 mod plain;
 mod software_wal;
-mod synchronous_commit;
 mod undo;
+mod undo_commit;
 mod undo_log;
-mod undo_worker;
 mod wrap;
 mod write_ahead;
 
 pub use blurred::{VCBP, VCBP_STREAMED, XIL};
 pub use counted::BPPM_COUNTED;
-pub use deferred_commit::{DCT_EAGER_SYNC, DCT_EPOCH, DCT_STRAND, DCT_STRICT};
 pub use hardware::{HARDWARE, HARDWARE_FLUSHED};
 pub use mnemosyne::{MNE_ASYNC, MNE_SYNC};
 pub use no_persistence::NP;
@@ -110,8 +107,10 @@ pub use plain::{Locking, PlainTx, PlainWorker, Program};
 pub use software_wal::S_WAL;
 pub use strandline_core::engine::Setup;
 pub use strandline_core::scheme::{BPPM, SchemeKind, Schemes};
-pub use synchronous_commit::{SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT};
 pub use undo::{UndoEntry, UndoLog, recover_undo, undo_log_words};
+pub use undo_commit::{
+    DCT_EAGER_SYNC, DCT_EPOCH, DCT_STRAND, DCT_STRICT, SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT,
+};
 pub use undo_log::{UNDO_LOG, undo_record_words};
 pub use wrap::WRAP;
 pub use write_ahead::BASE;

@@ -8,7 +8,7 @@ use strandline_core::memory::{Event, LINE_BYTES, Memory, PersistentAddress, Step
 pub use strandline_core::scheme::Persistency;
 
 /// A persistency model as a type.
-pub trait PersistencyModel {
+pub trait PersistencyModel: Send + 'static {
     /// The same as a value.
     const MODEL: Persistency;
 }
