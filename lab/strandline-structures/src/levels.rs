@@ -1,12 +1,19 @@
-//! What the trees share whose nodes have keys between their children: scanning a range, checking the invariants,
-//! and finding the siblings of a node.
+//! What the trees share whose nodes have keys between their children: scanning a range, checking the invariants, the way
+//! down to a leaf, and finding the parent and the siblings of a node on it.
 
 use std::ops::{ControlFlow, RangeBounds};
 
+use arrayvec::ArrayVec;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::header::Kind;
 use strandline_core::structures::{ordered::is_before, ordered::is_behind};
 use strandline_core::transaction::{Abort, Read};
+
+/// Inner nodes have two children at least: 2^32 leaves.
+pub const MAX_LEVELS: u64 = 32;
+
+/// The way down to a leaf: for each level, from the root on, the inner node, and the index of the child taken.
+pub type Path = ArrayVec<(PersistentAddress, u64), { MAX_LEVELS as usize }>;
 
 /// A node, as its first word describes it.
 pub trait LevelNode: Copy {
@@ -29,6 +36,8 @@ pub trait Levels<K: Copy + Ord, V> {
 
     /// The root, which alone may be without keys.
     fn root(&self, tx: &mut impl Read) -> Result<Self::Node, Abort>;
+    /// The node at `at`, which must be on `level` and have a key.
+    fn node(&self, tx: &mut impl Read, at: PersistentAddress, level: u64) -> Result<Self::Node, Abort>;
     /// The child left of the key at `index`, or right of all.
     fn child_at_index(&self, tx: &mut impl Read, node: Self::Node, index: u64) -> Result<Self::Node, Abort>;
     /// The key at `index`.
@@ -51,8 +60,27 @@ pub trait Levels<K: Copy + Ord, V> {
         Ok(())
     }
 
+    /// The error of what should be a node.
+    #[cold]
+    fn no_node(tx: &mut impl Read, at: PersistentAddress) -> Abort {
+        Self::KIND.damaged(tx, at, "something that is not a node, an empty one, or one on the wrong level,")
+    }
+
+    /// The inner node above `node`, which has been reached by `path`, and the index of the child taken. A write to a node
+    /// that overlaps the inner node in a damaged pool may have changed it since.
+    fn above(&self, tx: &mut impl Read, path: &Path, node: Self::Node) -> Result<(Self::Node, u64), Abort> {
+        let level = node.level() + 1;
+        let taken = path.len().checked_sub(level as usize).and_then(|number| path.get(number));
+        let Some(&(at, index)) = taken else { return Err(Self::no_node(tx, node.at())) };
+        let parent = self.node(tx, at, level)?;
+        if index > parent.count() {
+            return Err(Self::no_node(tx, at));
+        }
+        Ok((parent, index))
+    }
+
     /// Calls `visit` with the keys in `keys` and their values, ascending, until it breaks.
-    fn scan_levels(
+    fn scan(
         &self,
         tx: &mut impl Read,
         keys: impl RangeBounds<K>,

@@ -32,7 +32,6 @@ use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
 
-use arrayvec::ArrayVec;
 use strandline_core::error::Error;
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::ordered::ordered_methods;
@@ -41,11 +40,9 @@ use strandline_core::structures::{header, header::Kind, header::PARAMETER_MASK};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 use self::node::{KEYS, MAGIC, MAX_KEYS, NODE_MAGIC, Node, NodeKind};
-use crate::levels::Levels;
+use crate::levels::{Levels, MAX_LEVELS, Path};
 
 const KIND: Kind = Kind::BTree;
-/// Inner nodes have two children at least: 2^32 leaves.
-const MAX_LEVELS: u64 = 32;
 
 /// A persistent B-tree.
 ///
@@ -110,9 +107,6 @@ impl Place {
     }
 }
 
-/// The way down to a leaf: for each level, from the root on, the inner node, and the index of the child taken.
-type Path = ArrayVec<(PersistentAddress, u64), { MAX_LEVELS as usize }>;
-
 impl<K: Word + Ord, V: Word> BTree<K, V> {
     fn tag() -> u64 {
         KIND.tag(K::TYPE, V::TYPE)
@@ -171,11 +165,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         self.keys
     }
 
-    /// Pairs that every node but the root has at least.
-    fn least(&self) -> u64 {
-        self.keys / 3
-    }
-
     /// The word of `node` that holds child `number`.
     #[inline(always)]
     fn child_at(&self, node: Node, number: u64) -> PersistentAddress {
@@ -228,19 +217,9 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok(at)
     }
 
-    #[inline(always)]
-    fn root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
-        let at = PersistentAddress::new(tx.read(self.top)?);
-        let node = Node { at, order: tx.read(at)? };
-        if node.order >> MAGIC != NODE_MAGIC || node.level() >= MAX_LEVELS || node.count() > self.keys {
-            return Err(Self::no_node(tx, at));
-        }
-        Ok(node)
-    }
-
     /// The node at `at`, which must be of this kind and not the root.
     #[inline(always)]
-    fn node(&self, tx: &mut impl Read, at: PersistentAddress, kind: NodeKind) -> Result<Node, Abort> {
+    fn node_of_kind(&self, tx: &mut impl Read, at: PersistentAddress, kind: NodeKind) -> Result<Node, Abort> {
         let node = Node { at, order: tx.read(at)? };
         if node.kind() != kind || !(1..=self.keys).contains(&node.count()) {
             return Err(Self::no_node(tx, at));
@@ -252,12 +231,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     #[inline(always)]
     fn child(&self, tx: &mut impl Read, node: Node, number: u64) -> Result<Node, Abort> {
         let at = tx.read(self.child_at(node, number))?;
-        self.node(tx, PersistentAddress::new(at), node.kind().below())
-    }
-
-    #[cold]
-    fn no_node(tx: &mut impl Read, at: PersistentAddress) -> Abort {
-        KIND.damaged(tx, at, "something that is not a node, an empty one, or one on the wrong level,")
+        self.node_of_kind(tx, PersistentAddress::new(at), node.kind().below())
     }
 
     /// The number of the pair at `index`, which is one.
@@ -410,18 +384,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         tx.write(node.at, node.order)
     }
 
-    /// The inner node on `level` of a way down, and the index of the child taken, which a write to a node that
-    /// lies across it in a damaged pool may have changed.
-    fn above(&self, tx: &mut impl Read, path: &Path, level: u64) -> Result<(Node, u64), Abort> {
-        let taken = path.len().checked_sub(level as usize).and_then(|number| path.get(number));
-        let Some(&(at, index)) = taken else { return Err(Self::no_node(tx, self.top)) };
-        let node = self.node(tx, at, NodeKind::on(level))?;
-        if index > node.count() {
-            return Err(Self::no_node(tx, at));
-        }
-        Ok((node, index))
-    }
-
     /// Inserts a pair into a full leaf.
     #[cold]
     fn insert_full(
@@ -444,7 +406,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
                 let root = self.create_node(tx, level, &[pair], &[node.at.offset(), child])?;
                 return tx.write(self.top, root.offset());
             }
-            (node, index) = self.above(tx, path, level)?;
+            (node, index) = self.above(tx, path, node)?;
         }
         self.put(tx, node, index, pair, child)
     }
@@ -528,7 +490,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         mut node: Node,
     ) -> Result<(), Abort> {
         while node.count() < self.least() && node.level() < top_level {
-            let (mut parent, index) = self.above(tx, path, node.level() + 1)?;
+            let (mut parent, index) = self.above(tx, path, node)?;
             let siblings = self.siblings(tx, parent, index, node)?;
             let can_spare = |sibling: &Node| sibling.count() > self.least();
             match siblings {
@@ -644,15 +606,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
 
     ordered_methods!();
 
-    fn scan(
-        &self,
-        tx: &mut impl Read,
-        keys: impl RangeBounds<K>,
-        visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
-    ) -> Result<(), Abort> {
-        self.scan_levels(tx, keys, visit)
-    }
-
     /// Checks the tree's invariants; returns the number of keys.
     ///
     /// # Errors
@@ -667,8 +620,18 @@ impl<K: Word + Ord, V: Word> Levels<K, V> for BTree<K, V> {
     const TOO_FEW: &'static str = "a node less than a third full";
     type Node = Node;
 
+    #[inline(always)]
     fn root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
-        self.root(tx)
+        let at = PersistentAddress::new(tx.read(self.top)?);
+        let node = Node { at, order: tx.read(at)? };
+        if node.order >> MAGIC != NODE_MAGIC || node.level() >= MAX_LEVELS || node.count() > self.keys {
+            return Err(Self::no_node(tx, at));
+        }
+        Ok(node)
+    }
+
+    fn node(&self, tx: &mut impl Read, at: PersistentAddress, level: u64) -> Result<Node, Abort> {
+        self.node_of_kind(tx, at, NodeKind::on(level))
     }
 
     fn child_at_index(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<Node, Abort> {
@@ -700,7 +663,7 @@ impl<K: Word + Ord, V: Word> Levels<K, V> for BTree<K, V> {
     }
 
     fn least(&self) -> u64 {
-        self.least()
+        self.keys / 3
     }
 
     fn check_node(&self, tx: &mut impl Read, node: Node) -> Result<(), Abort> {

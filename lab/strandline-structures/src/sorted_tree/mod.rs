@@ -39,12 +39,10 @@ use strandline_core::transaction::{Abort, Read, Transaction};
 use self::arrays::{HALF_BITS, HALVES, LOW, insert_half, insert_word, remove_half, remove_word};
 pub use self::shape::SortedShape;
 use self::shape::{IN_ALL_NODES, KEYS, MAX_KEYS};
-use crate::levels::{LevelNode, Levels};
+use crate::levels::{LevelNode, Levels, MAX_LEVELS, Path};
 
 const KIND: Kind = Kind::SortedTree;
 const NODE_MAGIC: u64 = 0x50a7_ed7e;
-/// Inner nodes have two children at least: 2^32 leaves.
-const MAX_LEVELS: u64 = 32;
 
 /// A persistent B+ tree or B-tree of sorted arrays, with values of 4 bytes or of 8.
 ///
@@ -113,11 +111,6 @@ struct Pair {
     key: u64,
     value: u64,
 }
-
-/// The way down: for each level the inner node, and the index of the child taken.
-type Path = [(PersistentAddress, u64); MAX_LEVELS as usize];
-
-const NO_PATH: Path = [(PersistentAddress::NULL, 0); MAX_LEVELS as usize];
 
 impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     const VALUE_BYTES: u64 = size_of::<V>() as u64;
@@ -245,36 +238,9 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     }
 
     #[inline(always)]
-    fn root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
-        let at = PersistentAddress::new(tx.read(self.top)?);
-        let header = tx.read(at)?;
-        let node = Node { at, level: header >> 16 & 0xffff, count: header & 0xffff };
-        if header >> 32 != NODE_MAGIC || node.level >= MAX_LEVELS || node.count > self.shape.keys {
-            return Err(Self::no_node(tx, at));
-        }
-        Ok(node)
-    }
-
-    /// The node at `at`, which must be on `level` and have a key.
-    #[inline(always)]
-    fn node(&self, tx: &mut impl Read, at: PersistentAddress, level: u64) -> Result<Node, Abort> {
-        let header = tx.read(at)?;
-        let node = Node { at, level, count: header & 0xffff };
-        if header != node.header() || !(1..=self.shape.keys).contains(&node.count) {
-            return Err(Self::no_node(tx, at));
-        }
-        Ok(node)
-    }
-
-    #[inline(always)]
     fn child(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<Node, Abort> {
         let at = tx.read(self.children(node).word(index))?;
         self.node(tx, PersistentAddress::new(at), node.level - 1)
-    }
-
-    #[cold]
-    fn no_node(tx: &mut impl Read, at: PersistentAddress) -> Abort {
-        KIND.damaged(tx, at, "something that is not a node, an empty one, or one on the wrong level,")
     }
 
     /// How many keys of a node `is_before` wants, the first ones.
@@ -398,9 +364,8 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     /// As [`SortedTree::get`], [`Transaction::write`] and [`Transaction::alloc`].
     #[inline]
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
-        let mut path = NO_PATH;
-        let (node, index, is_there) =
-            self.locate(tx, key, |node, index| path[node.level as usize] = (node.at, index))?;
+        let mut path = Path::new();
+        let (node, index, is_there) = self.locate(tx, key, |node, index| path.push((node.at, index)))?;
         if is_there {
             let old = self.value(tx, node, index)?;
             self.set_value(tx, node, index, value.to_word())?;
@@ -413,17 +378,6 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
             self.insert_full(tx, &path, node, index, pair)?;
         }
         Ok(None)
-    }
-
-    /// The inner node on `level` of a way down, and the index of the child taken, which a write to a node that lies across
-    /// it in a damaged pool may have changed.
-    fn above(&self, tx: &mut impl Read, path: &Path, level: u64) -> Result<(Node, u64), Abort> {
-        let (at, index) = path[level as usize];
-        let node = self.node(tx, at, level)?;
-        if index > node.count {
-            return Err(Self::no_node(tx, at));
-        }
-        Ok((node, index))
     }
 
     /// Inserts a pair into a full leaf.
@@ -451,7 +405,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
                 self.put(tx, root, 0, pair, (1, child))?;
                 return tx.write(self.top, root.at.offset());
             }
-            (node, index) = self.above(tx, path, level)?;
+            (node, index) = self.above(tx, path, node)?;
         }
         self.put(tx, node, index, pair, (index + 1, child))
     }
@@ -515,9 +469,9 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     /// As [`SortedTree::get`], [`Transaction::write`] and [`Transaction::free`].
     #[inline]
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
-        let mut path = NO_PATH;
+        let mut path = Path::new();
         let (mut node, mut index, is_there) =
-            self.locate(tx, key, |node, index| path[node.level as usize] = (node.at, index))?;
+            self.locate(tx, key, |node, index| path.push((node.at, index)))?;
         if !is_there {
             return Ok(None);
         }
@@ -525,7 +479,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         if node.level > 0 {
             let (holed, hole) = (node, index);
             while node.level > 0 {
-                path[node.level as usize] = (node.at, index);
+                path.push((node.at, index));
                 node = self.child(tx, node, index)?;
                 index = node.count;
             }
@@ -546,7 +500,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     fn strengthen(&self, tx: &mut impl Transaction, path: &Path, mut node: Node) -> Result<(), Abort> {
         let top_level = self.root(tx)?.level;
         while node.count < self.shape.least() && node.level < top_level {
-            let (parent, index) = self.above(tx, path, node.level + 1)?;
+            let (parent, index) = self.above(tx, path, node)?;
             let siblings = self.siblings(tx, parent, index, node)?;
             let can_spare = |sibling: &Node| sibling.count > self.shape.least();
             node = match siblings {
@@ -632,15 +586,6 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
 
     ordered_methods!();
 
-    fn scan(
-        &self,
-        tx: &mut impl Read,
-        keys: impl RangeBounds<K>,
-        visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
-    ) -> Result<(), Abort> {
-        self.scan_levels(tx, keys, visit)
-    }
-
     /// Checks the tree's invariants; returns the number of keys.
     ///
     /// # Errors
@@ -655,8 +600,25 @@ impl<K: Word + Ord, V: Word> Levels<K, V> for SortedTree<K, V> {
     const TOO_FEW: &'static str = "a node less than half full";
     type Node = Node;
 
+    #[inline(always)]
     fn root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
-        self.root(tx)
+        let at = PersistentAddress::new(tx.read(self.top)?);
+        let header = tx.read(at)?;
+        let node = Node { at, level: header >> 16 & 0xffff, count: header & 0xffff };
+        if header >> 32 != NODE_MAGIC || node.level >= MAX_LEVELS || node.count > self.shape.keys {
+            return Err(Self::no_node(tx, at));
+        }
+        Ok(node)
+    }
+
+    #[inline(always)]
+    fn node(&self, tx: &mut impl Read, at: PersistentAddress, level: u64) -> Result<Node, Abort> {
+        let header = tx.read(at)?;
+        let node = Node { at, level, count: header & 0xffff };
+        if header != node.header() || !(1..=self.shape.keys).contains(&node.count) {
+            return Err(Self::no_node(tx, at));
+        }
+        Ok(node)
     }
 
     fn child_at_index(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<Node, Abort> {
