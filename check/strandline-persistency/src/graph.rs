@@ -18,7 +18,6 @@ impl NodeSet {
     }
 
     /// Adds `node`.
-    #[inline]
     pub fn insert(&mut self, node: usize) {
         self.0[node / 64] |= 1 << (node % 64);
     }
@@ -29,13 +28,11 @@ impl NodeSet {
     }
 
     /// Whether `node` is in it.
-    #[inline]
     pub fn contains(&self, node: usize) -> bool {
         self.0[node / 64] >> (node % 64) & 1 == 1
     }
 
     /// Adds all of `other`, a set of the same size.
-    #[inline]
     pub fn union(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine |= theirs);
     }

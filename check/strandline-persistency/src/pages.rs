@@ -15,7 +15,6 @@ impl<T> Default for Pages<T> {
 
 impl<T: Copy + Default> Pages<T> {
     /// The value with number `index`.
-    #[inline(always)]
     pub fn get_mut(&mut self, index: u32) -> &mut T {
         let page = index as usize / PAGE;
         if page >= self.pages.len() || self.pages[page].is_none() {

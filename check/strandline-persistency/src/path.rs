@@ -27,12 +27,10 @@ struct Clock {
 }
 
 impl Clock {
-    #[inline(always)]
     fn persist(level: u32, word: u32) -> Self {
         Self { level, word, others: 0 }
     }
 
-    #[inline(always)]
     fn join(&mut self, other: Self) {
         if other.level == 0 {
             return;
@@ -47,14 +45,12 @@ impl Clock {
         }
     }
 
-    #[inline(always)]
     fn with(mut self, other: Self) -> Self {
         self.join(other);
         self
     }
 
     /// The highest level, persists of `word` aside.
-    #[inline(always)]
     fn without(self, word: u32) -> u32 {
         if self.word == word { self.others } else { self.level }
     }
@@ -146,7 +142,6 @@ impl CriticalPath {
     }
 
     /// The next event in volatile memory order is `event` of `thread`. Returns its level if it is a persist.
-    #[inline]
     pub fn observe(&mut self, thread: usize, event: Event) -> Option<u32> {
         self.events += 1;
         if thread >= self.threads.len() {
@@ -165,14 +160,12 @@ impl CriticalPath {
         level
     }
 
-    #[inline(always)]
     fn parts(&mut self, thread: usize, place: Place) -> (&mut Thread, &mut Word) {
         let words = if place.is_persistent() { &mut self.persistent } else { &mut self.volatile };
         (&mut self.threads[thread], words.get_mut(place.word))
     }
 
     /// The level of a persist of `place` that is ordered after `after`, where atomic persists coalesce.
-    #[inline(always)]
     fn level(after: Clock, word: &Word, place: Place, coalesced: &mut u64) -> u32 {
         if word.persist > 0 && after.without(place.word) < word.persist {
             *coalesced += 1;
@@ -218,7 +211,6 @@ impl CriticalPath {
         level
     }
 
-    #[inline(always)]
     fn epoch(&mut self, number: usize, event: Event, limit: usize) -> Option<u32> {
         let strand_model = matches!(self.model, Model::Strand { .. });
         let Some((place, _, stores)) = event.access() else {

@@ -82,7 +82,6 @@ pub struct Counting;
 impl Logging for Counting {
     const READING: Reading = Reading::Counted;
 
-    #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.commit_counted(memory, transaction)
     }

@@ -16,13 +16,11 @@ pub struct ExecutionArea {
 
 impl ExecutionArea {
     /// Forgets everything.
-    #[inline(always)]
     pub fn clear(&mut self) {
         self.words.clear();
     }
 
     /// Keeps a word's new value, over the previous one if there is one; returns its place.
-    #[inline(always)]
     pub fn write<M: Memory>(
         &mut self,
         memory: &M,
@@ -40,7 +38,6 @@ impl ExecutionArea {
     }
 
     /// The same where the area is to go into `log`.
-    #[inline(always)]
     pub fn write_for<M: Memory>(
         &mut self,
         memory: &M,
@@ -55,21 +52,18 @@ impl ExecutionArea {
     }
 
     /// The value at a place.
-    #[inline(always)]
     pub fn value<M: Memory>(&self, memory: &M, place: u32) -> u64 {
         memory.loaded_own(1);
         self.words[place as usize].1
     }
 
     /// Addresses and newest values.
-    #[inline(always)]
     pub fn words<M: Memory>(&self, memory: &M) -> &[(PersistentAddress, u64)] {
         memory.loaded_own(ENTRY_WORDS * self.words.len() as u64);
         &self.words
     }
 
     /// Addresses and newest values, one after another.
-    #[inline(always)]
     pub fn entries<M: Memory>(&self, memory: &M) -> impl ExactSizeIterator<Item = (PersistentAddress, u64)> {
         self.words.iter().map(|&entry| {
             memory.loaded_own(ENTRY_WORDS);

@@ -109,12 +109,10 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
 
     fn release<M: Memory>(&mut self, _: &View<M>) {}
 
-    #[inline(always)]
     fn begin<M: Memory>(&mut self, _: &View<M>) {
         self.old.clear();
     }
 
-    #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         view: &View<M>,
@@ -130,7 +128,6 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
         Ok(place)
     }
 
-    #[inline(always)]
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
         view.memory.load(self.old[place as usize].0)
     }

@@ -153,12 +153,10 @@ impl Logging for Streaming {
     const READING: Reading = Reading::TornBits;
     const PAST_CACHE: bool = true;
 
-    #[inline(always)]
     fn begin(&mut self) {
         self.0.clear();
     }
 
-    #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         memory: &M,
@@ -169,12 +167,10 @@ impl Logging for Streaming {
         self.0.write_for(memory, log, word, previous)
     }
 
-    #[inline(always)]
     fn value<M: Memory>(&self, memory: &M, _: &ThreadLog, place: u32) -> u64 {
         self.0.value(memory, place)
     }
 
-    #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.commit_streamed(memory, self.0.words(memory), transaction)
     }
@@ -187,7 +183,6 @@ impl Checkpoint for Helper {
     const RESERVED: u32 = 0;
     const HELPER: bool = true;
 
-    #[inline]
     fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, _: &WriteSet, concurrency: Concurrency) {
         let memory = &view.memory;
         if concurrency == Concurrency::SingleWriter {

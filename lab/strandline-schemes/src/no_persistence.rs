@@ -58,12 +58,10 @@ impl Scheme for NoPersistence {
 
     fn release<M: Memory>(&mut self, _: &View<M>) {}
 
-    #[inline(always)]
     fn begin<M: Memory>(&mut self, _: &View<M>) {
         self.0.clear();
     }
 
-    #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         view: &View<M>,
@@ -74,7 +72,6 @@ impl Scheme for NoPersistence {
         Ok(self.0.write(&view.memory, (at, value), previous))
     }
 
-    #[inline(always)]
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
         self.0.value(&view.memory, place)
     }

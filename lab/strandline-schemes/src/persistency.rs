@@ -60,7 +60,6 @@ pub(crate) trait Barriers {
 }
 
 impl Barriers for Persistency {
-    #[inline(always)]
     fn barrier<M: Memory>(self, memory: &M, step: Step) {
         match self {
             Self::Strict => {}
@@ -69,28 +68,24 @@ impl Barriers for Persistency {
         }
     }
 
-    #[inline(always)]
     fn atomicity_barrier<M: Memory>(self, memory: &M, step: Step) {
         if matches!(self, Self::Epoch | Self::Strand) {
             memory.event(Event::PersistBarrier(step));
         }
     }
 
-    #[inline(always)]
     fn new_strand<M: Memory>(self, memory: &M, step: Step) {
         if self == Self::Strand {
             memory.event(Event::NewStrand(step));
         }
     }
 
-    #[inline(always)]
     fn write_back<M: Memory>(self, memory: &M, at: PersistentAddress, bytes: u64, step: Step) {
         if self == Self::EagerSync {
             memory.write_back_range(at, bytes, step);
         }
     }
 
-    #[inline(always)]
     fn write_back_words<M: Memory>(
         self,
         memory: &M,

@@ -221,7 +221,6 @@ impl<M: Memory> PlainWorker<M> {
 
 impl<M: Memory> PlainTx<M> {
     /// Takes the locks, and begins the region.
-    #[inline]
     fn begin(&mut self, locks: Option<&[Lock]>) {
         self.region = locks.and_then(Lock::first_region);
         self.own.is_used = false;
@@ -256,7 +255,6 @@ impl<M: Memory> PlainTx<M> {
     }
 
     /// Ends the region, and releases the locks.
-    #[inline]
     fn end(&mut self, is_done: bool) {
         let Direct { view, program, is_declared, is_running, has_heap, has_stored, stored, .. } =
             &mut self.direct;
@@ -319,12 +317,10 @@ impl<M: Memory> Runner for PlainWorker<M> {
         self.section(None, body)
     }
 
-    #[inline]
     fn takes_locks(&self) -> bool {
         self.0.direct.program.locking == Some(Locking::Declared)
     }
 
-    #[inline]
     fn trusts_locks(&self) -> bool {
         self.takes_locks()
     }
@@ -349,7 +345,6 @@ impl<M: Memory> Runner for PlainWorker<M> {
 
 impl<M: Memory> Direct<M> {
     /// Checks that `words` words at `at` are data.
-    #[inline(always)]
     fn check(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
         if self.view.layout.is_data(at, words) { Ok(()) } else { self.check_again(at, words) }
     }
@@ -364,7 +359,6 @@ impl<M: Memory> Direct<M> {
         Err(self.fail(Error::InvalidAddress(at.offset())))
     }
 
-    #[inline(always)]
     fn is_in_table(&self, at: PersistentAddress) -> bool {
         at >= self.view.layout.chunk_table && at < self.view.layout.chunks
     }
@@ -413,7 +407,6 @@ impl<M: Memory> Direct<M> {
 }
 
 impl<M: Memory> Access for Direct<M> {
-    #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.check(at, 1)?;
         let value = self.view.memory.load(at);
@@ -427,7 +420,6 @@ impl<M: Memory> Access for Direct<M> {
         Ok(value)
     }
 
-    #[inline(always)]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         if !into.is_empty() {
             self.check(at, into.len() as u64)?;
@@ -436,7 +428,6 @@ impl<M: Memory> Access for Direct<M> {
         Ok(())
     }
 
-    #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.check(at, 1)?;
         self.has_stored = true;
@@ -447,7 +438,6 @@ impl<M: Memory> Access for Direct<M> {
         Ok(())
     }
 
-    #[inline(always)]
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         if from.is_empty() {
             return Ok(());
@@ -486,11 +476,9 @@ impl<M: Memory> Access for Direct<M> {
 }
 
 impl<M: Memory> Read for PlainTx<M> {
-    #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.direct.read(at)
     }
-    #[inline(always)]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         self.direct.read_range(at, into)
     }
@@ -527,11 +515,9 @@ impl<M: Memory> Read for PlainTx<M> {
 }
 
 impl<M: Memory> Transaction for PlainTx<M> {
-    #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.direct.write(at, value)
     }
-    #[inline(always)]
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         self.direct.write_range(at, from)
     }

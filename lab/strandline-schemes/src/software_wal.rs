@@ -147,7 +147,6 @@ impl Scheme for SoftwareWriteAhead {
 
     fn release<M: Memory>(&mut self, _: &View<M>) {}
 
-    #[inline(always)]
     fn begin<M: Memory>(&mut self, _: &View<M>) {
         self.blocks.clear();
         self.last = (u64::MAX, 0);
@@ -190,7 +189,6 @@ impl Scheme for SoftwareWriteAhead {
         Ok(number * LINE_WORDS as u32 + word as u32)
     }
 
-    #[inline(always)]
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
         view.memory.load(self.place(place))
     }

@@ -57,7 +57,6 @@ pub struct UndoEntry {
 
 impl UndoEntry {
     /// The entry that transaction `holder` uses, where logs have `entries` entries.
-    #[inline]
     pub fn of<M: Memory>(view: &View<M>, holder: Holder, entries: u64) -> Self {
         let number = holder.sequence % entries;
         Self {
@@ -94,13 +93,11 @@ impl UndoEntry {
 
     /// The newest generation of the entry whose transaction has committed: by the mark that it bears, or by the next
     /// generation's presence.
-    #[inline]
     pub fn committed_generation<M: Memory>(self, memory: &M) -> u64 {
         ((memory.load(self.at) + 1) >> 1).saturating_sub(1)
     }
 
     /// Marks the entry invalid (`commitTransaction`); by its owner, who alone begins a new generation.
-    #[inline]
     pub fn commit<M: Memory>(self, memory: &M) {
         memory.store(self.at, self.generation << 1 | 1);
     }

@@ -192,7 +192,6 @@ impl Scheme for UndoLogged {
 
     fn release<M: Memory>(&mut self, _: &View<M>) {}
 
-    #[inline(always)]
     fn begin<M: Memory>(&mut self, _: &View<M>) {
         self.old.clear();
     }
@@ -226,7 +225,6 @@ impl Scheme for UndoLogged {
         Ok(place)
     }
 
-    #[inline(always)]
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
         view.memory.load(self.old[place as usize].0)
     }

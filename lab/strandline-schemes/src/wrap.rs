@@ -118,12 +118,10 @@ impl Logging for WriteAside {
     const READING: Reading = Reading::Counted;
     const PAST_CACHE: bool = true;
 
-    #[inline(always)]
     fn begin(&mut self) {
         self.aliases.clear();
     }
 
-    #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         memory: &M,
@@ -135,12 +133,10 @@ impl Logging for WriteAside {
         Ok(self.aliases.write(memory, (at, value), previous))
     }
 
-    #[inline(always)]
     fn value<M: Memory>(&self, memory: &M, _: &ThreadLog, place: u32) -> u64 {
         self.aliases.value(memory, place)
     }
 
-    #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.close_streamed(memory, transaction)
     }
@@ -160,7 +156,6 @@ impl Checkpoint for Copy {
     const RESERVED: u32 = 0;
     const HELPER: bool = true;
 
-    #[inline(always)]
     fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, _: &WriteSet, concurrency: Concurrency) {
         let memory = &view.memory;
         if concurrency == Concurrency::SingleWriter {

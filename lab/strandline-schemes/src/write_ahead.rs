@@ -126,12 +126,10 @@ pub struct Copying(ExecutionArea);
 impl Logging for Copying {
     const READING: Reading = Reading::Fenced;
 
-    #[inline(always)]
     fn begin(&mut self) {
         self.0.clear();
     }
 
-    #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         memory: &M,
@@ -147,12 +145,10 @@ impl Logging for Copying {
         Ok(place)
     }
 
-    #[inline(always)]
     fn value<M: Memory>(&self, memory: &M, _: &ThreadLog, place: u32) -> u64 {
         self.0.value(memory, place)
     }
 
-    #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.commit_copied(memory, self.0.entries(memory), transaction)
     }
@@ -165,7 +161,6 @@ impl Checkpoint for EachTransaction {
     /// The line of the truncation mark.
     const RESERVED: u32 = (LINE_BYTES / strandline_core::log::RECORD_BYTES) as u32;
 
-    #[inline]
     fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, writes: &WriteSet, _: Concurrency) {
         let memory = &view.memory;
         writes.for_each_line(|line| memory.write_back(line, Step::HomeWriteBack));

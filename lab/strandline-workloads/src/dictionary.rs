@@ -43,7 +43,6 @@ pub struct Use {
 }
 
 /// Whether the next transaction is one of those that only read, `percent` of 100.
-#[inline]
 pub fn only_reads(random: &mut Rng, percent: u64) -> bool {
     // Where all do the same nothing is drawn.
     percent >= 100 || percent > 0 && random.u64(..100) < percent
@@ -68,7 +67,6 @@ pub trait Dictionary {
     fn keys<T: Read>(&self, tx: &mut T) -> Result<Vec<u64>, Abort>;
 
     /// Looks `key` up and deletes it if it is present, else inserts it.
-    #[inline]
     fn toggle<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<(), Abort> {
         let is_done = if self.contains(tx, key)? { self.remove(tx, key)? } else { self.insert(tx, key)? };
         if is_done { Ok(()) } else { Err(tx.fail(Error::Damaged(format!("key {key} comes and goes")))) }
@@ -95,7 +93,6 @@ pub fn has_own_lines(bytes: u64) -> bool {
 }
 
 /// Runs a transaction under the locks, where there are any.
-#[inline]
 fn run_under<R: Runner, T>(
     runner: &mut R,
     locks: &[Lock],
@@ -132,7 +129,6 @@ impl<D: Dictionary> Operator<D> {
     }
 
     /// Declares the locks of these keys, if the runner goes by what is declared.
-    #[inline]
     fn declare<R: Runner>(
         runner: &R,
         dictionary: &D,
@@ -204,7 +200,6 @@ impl<D: Dictionary> Operator<D> {
 }
 
 impl<D: Dictionary> Transactions for Operator<D> {
-    #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
         match self.usage.mix {
             Mix::Toggle => self.toggle(runner),

@@ -85,17 +85,14 @@ impl<V: Value + Clone + Send + 'static> Workload for HashWorkload<V> {
 }
 
 impl<V: Value> Dictionary for Table<V> {
-    #[inline]
     fn contains<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         self.table.contains_key(tx, key)
     }
 
-    #[inline]
     fn insert<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         Ok(self.table.insert(tx, key, &self.value)?.is_none())
     }
 
-    #[inline]
     fn remove<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         self.table.delete(tx, key)
     }

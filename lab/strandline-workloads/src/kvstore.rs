@@ -74,7 +74,6 @@ impl Workload for KvStoreWorkload {
 }
 
 /// The key as 16 hexadecimal digits.
-#[inline]
 fn digits(key: u64) -> [u8; KEY_BYTES] {
     std::array::from_fn(|i| b"0123456789abcdef"[(key >> (60 - 4 * i) & 15) as usize])
 }
@@ -85,17 +84,14 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 impl Dictionary for Store {
-    #[inline]
     fn contains<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         self.store.contains_key(tx, &digits(key))
     }
 
-    #[inline]
     fn insert<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         Ok(!self.store.insert(tx, &digits(key), &self.value)?)
     }
 
-    #[inline]
     fn remove<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         self.store.remove(tx, &digits(key))
     }

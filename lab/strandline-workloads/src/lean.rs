@@ -45,12 +45,10 @@ impl Lean {
 }
 
 impl Words {
-    #[inline(always)]
     fn word(&self, at: PersistentAddress) -> &AtomicU64 {
         &self.range(at, 1)[0]
     }
 
-    #[inline(always)]
     fn range(&self, at: PersistentAddress, words: usize) -> &[AtomicU64] {
         debug_assert!(
             at.offset().is_multiple_of(8) && at.offset() / 8 + words as u64 <= self.words.len() as u64
@@ -62,11 +60,9 @@ impl Words {
 }
 
 impl Access for Words {
-    #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         Ok(self.word(at).load(Relaxed))
     }
-    #[inline(always)]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         let words = self.range(at, into.len());
         for (value, word) in into.iter_mut().zip(words) {
@@ -74,19 +70,16 @@ impl Access for Words {
         }
         Ok(())
     }
-    #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.word(at).store(value, Relaxed);
         Ok(())
     }
-    #[inline(always)]
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         for (value, word) in from.iter().zip(self.range(at, from.len())) {
             word.store(*value, Relaxed);
         }
         Ok(())
     }
-    #[inline(always)]
     fn hint(&self, at: PersistentAddress) -> u64 {
         self.word(at).load(Relaxed)
     }
@@ -95,18 +88,15 @@ impl Access for Words {
         // The whole run is thrown away.
         panic!("{error}")
     }
-    #[inline(always)]
     fn layout(&self) -> &Layout {
         &self.layout
     }
 }
 
 impl Read for LeanTx {
-    #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.memory.read(at)
     }
-    #[inline(always)]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         self.memory.read_range(at, into)
     }
@@ -142,15 +132,12 @@ impl Read for LeanTx {
 }
 
 impl Transaction for LeanTx {
-    #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.memory.write(at, value)
     }
-    #[inline(always)]
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         self.memory.write_range(at, from)
     }
-    #[inline(always)]
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
         let bytes = heap::block_bytes(&self.memory.layout, bytes);
         if let Some(first) = self.free.get_mut((bytes / 16) as usize).filter(|first| **first != 0) {
@@ -160,7 +147,6 @@ impl Transaction for LeanTx {
         }
         self.arenas.alloc(&mut self.memory, None, bytes)
     }
-    #[inline(always)]
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         let bytes = heap::block(&mut self.memory, at)?;
         let Some(first) = self.free.get_mut((bytes / 16) as usize) else {
@@ -171,7 +157,6 @@ impl Transaction for LeanTx {
         Ok(())
     }
     /// What asks whether a block is large enough asks nothing here.
-    #[inline(always)]
     fn block(&mut self, _: PersistentAddress) -> Result<u64, Abort> {
         Ok(u64::MAX)
     }
@@ -180,23 +165,19 @@ impl Transaction for LeanTx {
 impl Runner for Lean {
     type Tx<'t> = LeanTx;
 
-    #[inline(always)]
     fn run<R>(&mut self, mut body: impl FnMut(&mut LeanTx) -> Result<R, Abort>) -> Result<R> {
         let tx = &mut self.0;
         body(tx).map_err(|_| tx.error.take().unwrap_or(Error::Aborted))
     }
 
-    #[inline(always)]
     fn run_locked<R>(&mut self, _: &[Lock], body: impl FnMut(&mut LeanTx) -> Result<R, Abort>) -> Result<R> {
         self.run(body)
     }
 
-    #[inline(always)]
     fn view<R>(&mut self, body: impl FnMut(&mut LeanTx) -> Result<R, Abort>) -> Result<R> {
         self.run(body)
     }
 
-    #[inline(always)]
     fn takes_locks(&self) -> bool {
         false
     }

@@ -96,7 +96,6 @@ impl Workload for QueueWorkload {
 }
 
 impl Transactions for Feeder {
-    #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
         let Self { queue, operations, entry, random } = self;
         *random = runner.run(|tx| {

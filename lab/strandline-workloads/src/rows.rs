@@ -22,7 +22,6 @@ impl Rows {
     }
 
     /// Row number `index`, from 0.
-    #[inline]
     pub fn at(&self, index: u64) -> PersistentAddress {
         self.first.word(index * self.words)
     }

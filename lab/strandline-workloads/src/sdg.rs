@@ -117,13 +117,11 @@ impl Workload for SdgWorkload {
 }
 
 impl Dictionary for Edges {
-    #[inline]
     fn contains<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         let (from, to) = candidate(key, self.graph.vertices());
         self.graph.contains(tx, from, to)
     }
 
-    #[inline]
     fn insert<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         let (from, to) = candidate(key, self.graph.vertices());
         self.value[0] = key;
@@ -134,7 +132,6 @@ impl Dictionary for Edges {
         Ok(is_new)
     }
 
-    #[inline]
     fn remove<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort> {
         let (from, to) = candidate(key, self.graph.vertices());
         let was_there = self.graph.delete(tx, from, to)?;

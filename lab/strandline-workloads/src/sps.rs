@@ -120,7 +120,6 @@ impl Workload for SpsWorkload {
 }
 
 impl Transactions for Swapper {
-    #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
         let Self { array, first, entries, entry_words, operations, read_percent, random, locks } = self;
         let is_reader = only_reads(random, *read_percent);

@@ -82,13 +82,11 @@ impl Column {
     }
 
     /// The number in this column of `row`.
-    #[inline(always)]
     pub fn number(self, row: &[u64]) -> u64 {
         row[self.first / 8] >> (8 * (self.first % 8)) & self.mask()
     }
 
     /// Puts a number, which must fit, into this column of `row`.
-    #[inline(always)]
     pub fn set_number(self, row: &mut [u64], number: u64) {
         debug_assert!(number <= self.mask());
         let shift = 8 * (self.first % 8);
@@ -105,7 +103,6 @@ impl Column {
     }
 
     /// Whether the text in this column of `row` has these eight letters in it.
-    #[inline]
     pub fn holds(self, row: &[u64], letters: [u8; 8]) -> bool {
         let wanted = u64::from_le_bytes(letters);
         let mut last = 0;
@@ -127,7 +124,6 @@ impl Column {
     ///
     /// # Errors
     /// As [`Read::read`].
-    #[inline]
     pub fn read(self, tx: &mut impl Read, at: PersistentAddress, row: &mut [u64]) -> Result<(), Abort> {
         let words = self.words();
         tx.read_range(at.word(words.start as u64), &mut row[words])
@@ -159,15 +155,12 @@ pub type Tree = BPlusTree<u64, PersistentAddress>;
 pub const SHAPE: NodeShape = NodeShape::of_pairs(54);
 
 impl Index for Tree {
-    #[inline]
     fn get(&self, tx: &mut impl Read, key: u64) -> Result<Option<PersistentAddress>, Abort> {
         self.get(tx, key)
     }
-    #[inline]
     fn insert(&self, tx: &mut impl Transaction, key: u64, row: PersistentAddress) -> Result<bool, Abort> {
         Ok(self.insert(tx, key, row)?.is_none())
     }
-    #[inline]
     fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<PersistentAddress>, Abort> {
         self.remove(tx, key)
     }
@@ -197,15 +190,12 @@ impl Table<Tree> {
 pub type Hash = HashTable<u64, PersistentAddress>;
 
 impl Index for Hash {
-    #[inline]
     fn get(&self, tx: &mut impl Read, key: u64) -> Result<Option<PersistentAddress>, Abort> {
         self.get(tx, key)
     }
-    #[inline]
     fn insert(&self, tx: &mut impl Transaction, key: u64, row: PersistentAddress) -> Result<bool, Abort> {
         Ok(self.insert(tx, key, &row)?.is_none())
     }
-    #[inline]
     fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<PersistentAddress>, Abort> {
         self.remove(tx, key)
     }
@@ -246,7 +236,6 @@ impl<I: Index> Table<I> {
     ///
     /// # Errors
     /// A conflict; the index is damaged.
-    #[inline]
     pub fn find(&self, tx: &mut impl Read, key: u64) -> Result<Option<PersistentAddress>, Abort> {
         self.index.get(tx, key)
     }
@@ -255,7 +244,6 @@ impl<I: Index> Table<I> {
     ///
     /// # Errors
     /// There is none; as [`Table::find`].
-    #[inline]
     pub fn row(&self, tx: &mut impl Read, key: u64) -> Result<PersistentAddress, Abort> {
         match self.find(tx, key)? {
             Some(row) => Ok(row),
@@ -267,7 +255,6 @@ impl<I: Index> Table<I> {
     ///
     /// # Errors
     /// The key is there already; the pool is full; as [`Transaction::write`].
-    #[inline]
     pub fn insert(&self, tx: &mut impl Transaction, key: u64, row: &[u64]) -> Result<(), Abort> {
         let at = tx.alloc(8 * row.len() as u64)?;
         tx.write_range(at, row)?;

@@ -73,7 +73,6 @@ struct Paced {
 }
 
 impl Observer for Paced {
-    #[inline]
     fn observe(&mut self, recorded: Recorded) {
         self.operations[recorded.thread] += 1;
         Observer::observe(&mut self.path, recorded);

@@ -92,7 +92,6 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
     }
 
     /// `spinOnConflicts`, one look: whether `holder`'s transaction is settled.
-    #[inline]
     fn look<M: Memory>(view: &View<M>, seen: &mut Seen, holder: Holder) -> bool {
         let (entry, seen) = (UndoEntry::of(view, holder, Self::ENTRIES), seen.of(holder));
         if P::MODEL == Persistency::Strand || *seen < entry.generation {

@@ -403,7 +403,6 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
         self.log.release(view);
     }
 
-    #[inline]
     fn begin<M: Memory>(&mut self, view: &View<M>) {
         self.area.clear();
         P::MODEL.new_strand(&view.memory, Step::BeginStrand);
@@ -411,7 +410,6 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
         self.drain_to(view, Self::ENTRIES as usize - 1);
     }
 
-    #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         view: &View<M>,
@@ -422,7 +420,6 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
         Ok(self.area.write(&view.memory, (at, value), previous))
     }
 
-    #[inline(always)]
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
         self.area.value(&view.memory, place)
     }

@@ -109,7 +109,6 @@ impl Workload for TatpUpdateLocationArraysWorkload {
 }
 
 impl Transactions for Client {
-    #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
         let id = random_subscriber(&mut self.random, self.subscribers);
         let location = location(&mut self.random);

@@ -390,7 +390,6 @@ fn update_location(
 }
 
 impl Transactions for Client {
-    #[inline]
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
         let Self { register, subscribers, operations, random, rows, updates, locks } = self;
         updates.clear();

@@ -211,18 +211,15 @@ impl Database {
     }
 
     /// The orders of a district.
-    #[inline]
     pub fn orders(&self, warehouse: u64, district: u64) -> &Orders {
         &self.orders[self.district_index(warehouse, district) as usize]
     }
 
-    #[inline]
     fn district_index(&self, warehouse: u64, district: u64) -> u64 {
         (warehouse - 1) * self.scale.districts + district - 1
     }
 
     /// The lock of a district: its row, its orders, new orders and order lines.
-    #[inline]
     pub fn district_lock(&self, warehouse: u64, district: u64) -> Lock {
         Lock::Region(self.district_index(warehouse, district) as u32)
     }

@@ -16,7 +16,6 @@ impl NonUniform {
     }
 
     /// A number from `from` to `to`.
-    #[inline]
     pub fn draw(self, random: &mut Rng, from: u64, to: u64) -> u64 {
         ((random.u64(..=self.a) | random.u64(from..=to)) + self.c) % (to - from + 1) + from
     }

@@ -65,15 +65,12 @@ macro_rules! map_of_words {
             fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
                 $type::open(tx, root)
             }
-            #[inline]
             fn contains(&self, tx: &mut impl Read, key: u64) -> Result<bool, Abort> {
                 self.contains_key(tx, key)
             }
-            #[inline]
             fn insert(&self, tx: &mut impl Transaction, key: u64, value: u64) -> Result<Option<u64>, Abort> {
                 self.insert(tx, key, value)
             }
-            #[inline]
             fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<u64>, Abort> {
                 self.remove(tx, key)
             }
@@ -106,16 +103,13 @@ macro_rules! set_of_words {
             fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
                 $type::open(tx, root)
             }
-            #[inline]
             fn contains(&self, tx: &mut impl Read, key: u64) -> Result<bool, Abort> {
                 $contains(self, tx, key)
             }
-            #[inline]
             fn insert(&self, tx: &mut impl Transaction, key: u64, _: u64) -> Result<Option<u64>, Abort> {
                 let is_new = $insert(self, tx, key)?;
                 Ok(if is_new { None } else { Some(0) })
             }
-            #[inline]
             fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<u64>, Abort> {
                 Ok(self.remove(tx, key)?.then_some(0))
             }
@@ -190,12 +184,10 @@ impl<T: Tree> Workload for TreeWorkload<T> {
 }
 
 impl<T: Tree> Dictionary for Keyed<T> {
-    #[inline]
     fn contains<X: Transaction>(&mut self, tx: &mut X, key: u64) -> Result<bool, Abort> {
         self.tree.contains(tx, key)
     }
 
-    #[inline]
     fn insert<X: Transaction>(&mut self, tx: &mut X, key: u64) -> Result<bool, Abort> {
         if self.value.is_empty() {
             return Ok(self.tree.insert(tx, key, !key)?.is_none());
@@ -209,7 +201,6 @@ impl<T: Tree> Dictionary for Keyed<T> {
         }
     }
 
-    #[inline]
     fn remove<X: Transaction>(&mut self, tx: &mut X, key: u64) -> Result<bool, Abort> {
         match self.tree.remove(tx, key)? {
             Some(value) if !self.value.is_empty() => tx.free(PersistentAddress::new(value)).map(|()| true),

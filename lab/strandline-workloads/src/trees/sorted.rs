@@ -85,15 +85,12 @@ impl<const SHAPE: usize, V: Word + 'static> Tree for Sorted<SHAPE, V> {
     fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         SortedTree::open(tx, root).map(Self)
     }
-    #[inline]
     fn contains(&self, tx: &mut impl Read, key: u64) -> Result<bool, Abort> {
         self.0.contains_key(tx, key)
     }
-    #[inline]
     fn insert(&self, tx: &mut impl Transaction, key: u64, value: u64) -> Result<Option<u64>, Abort> {
         Ok(self.0.insert(tx, key, V::from_word(value))?.map(V::to_word))
     }
-    #[inline]
     fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<u64>, Abort> {
         Ok(self.0.remove(tx, key)?.map(V::to_word))
     }

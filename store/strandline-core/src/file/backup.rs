@@ -67,7 +67,6 @@ pub(super) enum Kind<'p> {
     Mapped(Concurrency),
 }
 
-#[inline]
 pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     source.view.memory.check_poison()?;
     let to = resolve(to).map_err(cannot("create the backup", to))?;
@@ -116,7 +115,6 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
 }
 
 /// The parts of a pool of `bytes` bytes in which there can be anything but zeros and logs of threads. They are whole pages.
-#[inline]
 fn used_parts(view: &View<Native>, bytes: u64) -> [Range<u64>; 3] {
     let layout = &view.layout;
     let table = layout.chunk_table.word(layout.chunks_in(bytes).min(layout.chunk_count)).offset();
@@ -125,7 +123,6 @@ fn used_parts(view: &View<Native>, bytes: u64) -> [Range<u64>; 3] {
 }
 
 /// Copies heap, log and checksums as they are; bytes and blocks copied.
-#[inline]
 fn copy_files(
     source: &Source<'_>,
     device: &FileDevice,
@@ -195,7 +192,6 @@ fn copy_files(
 
 /// Copies what is at home in memory, as of a time at which all of it is committed. Returns the bytes copied, and the heap's usage at that
 /// time.
-#[inline]
 fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> Result<(u64, HeapUsage)> {
     let memory = &view.memory;
     let token = match concurrency {
@@ -238,7 +234,6 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> R
 }
 
 /// Copies all but the logs, as a cleanly closed pool whose last TxID is `clock`; bytes copied.
-#[inline]
 fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64> {
     let size = view.memory.size(Space::Persistent);
     // What is not written is a hole, and so zero.
@@ -265,7 +260,6 @@ fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64
 }
 
 /// Recovers the copy and closes it. Returns what recovery did, and the copy's usage.
-#[inline]
 fn settle(
     source: &Source<'_>,
     heap: &NewFile,

@@ -85,7 +85,6 @@ pub fn check(path: impl AsRef<Path>, schemes: Schemes) -> Result<CheckReport> {
     Ok(report)
 }
 
-#[inline]
 fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
     let info = inspect(path, schemes)?;
     if info.open {

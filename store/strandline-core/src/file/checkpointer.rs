@@ -62,7 +62,6 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
-    #[inline]
     pub(super) fn start(view: View<Native>, log: SharedLog) -> Self {
         let (memory, own) = (view.memory.fork(), view.memory.fork());
         let stop = Arc::new(AtomicBool::new(false));

@@ -113,7 +113,6 @@ pub(super) fn remove(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// The pool was not closed, or somebody has it open; it cannot be read; the disk has no room.
-#[inline]
 pub fn make_checksums(path: impl AsRef<Path>) -> Result<()> {
     let path = resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     let heap = open_locked(&path, false)?;

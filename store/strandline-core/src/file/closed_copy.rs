@@ -48,7 +48,6 @@ pub(super) struct ClosedCopy {
 ///
 /// # Errors
 /// As [`Pool::open_read_only`]; there is something at `to`; a page is not what its checksum says; input or output fails. No file is left then.
-#[inline]
 pub fn backup_files(path: impl AsRef<Path>, to: impl AsRef<Path>, schemes: Schemes) -> Result<BackupReport> {
     let to = to.as_ref();
     let to = resolve(to).map_err(cannot("create the backup", to))?;

@@ -22,7 +22,6 @@ impl Helper {
     ///
     /// # Errors
     /// The system has no thread left.
-    #[inline]
     pub(super) fn start(kind: SchemeKind, view: View<Native>, concurrency: Concurrency) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();

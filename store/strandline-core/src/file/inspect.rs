@@ -81,7 +81,6 @@ pub enum LogFile {
 }
 
 impl LogFile {
-    #[inline]
     fn beside(files: &OpenFiles, is_clean: bool) -> Result<Self> {
         let name = log_path(&files.path);
         let log = match system::open_to_read(&name) {
@@ -120,7 +119,6 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
 ///
 /// # Errors
 /// As [`inspect`].
-#[inline]
 pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     let file = system::open_to_read(path).map_err(cannot("open the pool", path))?;
@@ -162,7 +160,6 @@ pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInf
 }
 
 /// Opens a pool for reading under the domain that wrote it.
-#[inline]
 pub(super) fn open_to_look(path: &Path, header: &Header, schemes: Schemes) -> Result<Pool> {
     let file = system::open_to_read(path).map_err(cannot("open the pool", path))?;
     let state = read_word(&file, Layout::STATE.offset())?;

@@ -451,7 +451,6 @@ impl<C: Control<Native>> Pool<C> {
     ///
     /// # Errors
     /// [`Error::Nested`], [`Error::Forked`].
-    #[inline]
     pub(super) fn check_outside(&self) -> Result<()> {
         self.outside().check()
     }
@@ -781,7 +780,6 @@ impl Pool<Concurrency> {
     /// # Errors
     /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone, or workers under another
     /// scheme exist.
-    #[inline]
     pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Native, Concurrency>> {
         if self.options.domain == Domain::Sync && !kind.in_sync {
             return Err(Error::Unsupported(format!(

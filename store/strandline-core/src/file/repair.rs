@@ -79,7 +79,6 @@ pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> 
 ///
 /// # Errors
 /// As [`repair`].
-#[inline]
 pub fn repair_and_cut_log(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> {
     repair_as(path.as_ref(), schemes, true)
 }
@@ -119,7 +118,6 @@ fn repair_as(path: &Path, schemes: Schemes, cuts_log: bool) -> Result<RepairRepo
 }
 
 /// Copies the pool to `copy` and repairs that; what was damaged, and whether the pool was closed cleanly.
-#[inline]
 fn mend_copy(
     path: &Path,
     file: &File,
@@ -167,7 +165,6 @@ fn mend_copy(
 
 /// Puts the copy in the pool's place; returns where the files as they were are. Power may fail between any two of these steps, and
 /// before the folder is synchronised any of them may be lost.
-#[inline]
 fn replace(path: &Path, copy: &Path, kept: &Path, was_clean: bool) -> Result<Vec<PathBuf>> {
     let synchronize = || synchronize_folder(path).map_err(cannot("replace", path));
     let mut all = Vec::new();
@@ -208,13 +205,11 @@ fn replace(path: &Path, copy: &Path, kept: &Path, was_clean: bool) -> Result<Vec
     Ok(all)
 }
 
-#[inline]
 fn open(path: &Path) -> Result<File> {
     system::open(OpenOptions::new().read(true).write(true), path).map_err(cannot("open", path))
 }
 
 /// A copy with the same owner and permissions; holes stay holes.
-#[inline]
 fn copy_file(from: &File, name: &Path, to: &Path) -> Result<()> {
     let copy = || {
         let about = from.metadata()?;
@@ -247,14 +242,12 @@ struct Mended<'p> {
 }
 
 impl Mended<'_> {
-    #[inline]
     fn write(&mut self, offset: u64, bytes: &[u8], what: String) -> Result<()> {
         open(self.path)?.write_all_at(bytes, offset).map_err(cannot("write", self.path))?;
         self.what.push(what);
         Ok(())
     }
 
-    #[inline]
     fn header(&mut self) -> Result<()> {
         let file = open(self.path)?;
         let length = file.metadata().map_err(cannot("look at", self.path))?.len();
@@ -277,7 +270,6 @@ impl Mended<'_> {
     }
 
     /// Gives a file that was cut short its length again; from where it was missing.
-    #[inline]
     fn length(&mut self) -> Result<Option<u64>> {
         let file = open(self.path)?;
         let mut missing_from = None;
@@ -312,7 +304,6 @@ impl Mended<'_> {
 
     /// The log's header, and the checkpoint slots. A pool that was closed cleanly gets a new log where its own is damaged;
     /// otherwise a damaged slot is left to recovery, which writes both.
-    #[inline]
     fn log(&mut self) -> Result<()> {
         let (file, name) = (open(self.path)?, log_path(self.path));
         let state = read_word(&file, Layout::STATE.offset())?;
@@ -356,12 +347,10 @@ impl Mended<'_> {
         }
     }
 
-    #[inline]
     fn forget_log(&self, name: &Path) -> Result<()> {
         std::fs::remove_file(name).map_err(cannot("remove", name))
     }
 
-    #[inline]
     fn directory(&mut self) -> Result<()> {
         let file = open(self.path)?;
         let layout = Layout::new(read_header(&file, self.path)?.geometry)?;
@@ -381,7 +370,6 @@ impl Mended<'_> {
     }
 
     /// Recovers and closes the copy.
-    #[inline]
     fn recover(&mut self) -> Result<()> {
         let file = open(self.path)?;
         let header = read_header(&file, self.path)?;
@@ -415,7 +403,6 @@ impl Mended<'_> {
         pool.close().map_err(irreparable)
     }
 
-    #[inline]
     fn chunk_table(&mut self) -> Result<()> {
         let file = open(self.path)?;
         let layout = Layout::new(read_header(&file, self.path)?.geometry)?;
@@ -433,12 +420,10 @@ impl Mended<'_> {
 }
 
 /// Whether a pool with this state has a log that matters, if only to the next program that opens it.
-#[inline]
 fn needs_log(state: u64) -> bool {
     state == 0 || Domain::of_code(PoolState::decode(state).domain) == Some(Domain::Sync)
 }
 
-#[inline]
 fn irreparable(error: Error) -> Error {
     match error {
         Error::Damaged(what) => Error::Irreparable(what),

@@ -27,7 +27,6 @@ use crate::sync::SyncParameters;
 /// # Errors
 /// The pool was not closed, or somebody has it open; a log with this name is not its own; there cannot be such a ring, or the disk has
 /// no room for it, and then a new log is made when the pool is next opened.
-#[inline]
 pub fn resize_log(path: impl AsRef<Path>, blocks: u64) -> Result<()> {
     let parameters =
         SyncParameters { ring_blocks: blocks, initial_ring_blocks: blocks, ..SyncParameters::default() };

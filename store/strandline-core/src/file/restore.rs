@@ -72,7 +72,6 @@ pub struct RestoreReport {
 /// ([`check`](super::check()) finds more), [`Error::Parameter`] if it is the pool
 /// itself, or if the old files cannot be kept because others have their names; and the errors of [`Pool::open_read_only`](super::Pool::open_read_only)
 /// and of input and output. Nothing has changed then, unless the error is of one of the steps that replace files: restore again.
-#[inline]
 pub fn restore(
     backup: impl AsRef<Path>,
     path: impl AsRef<Path>,

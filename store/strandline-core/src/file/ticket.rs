@@ -96,7 +96,6 @@ impl Ticket {
     ///
     /// # Errors
     /// [`Error::Poisoned`]: the device failed, and the outcome is unknown until the pool is opened again. [`Error::Forked`].
-    #[inline]
     pub fn is_durable(&self) -> Result<bool> {
         let (core, closed) = match &self.made {
             Made::Durable => return Ok(true),
@@ -118,7 +117,6 @@ impl Ticket {
     ///
     /// # Errors
     /// As [`Ticket::is_durable`]; returns [`Error::Nested`] inside a transaction of the pool, for whose end the flush may have to wait.
-    #[inline]
     pub fn wait(&self) -> Result<()> {
         match self.core() {
             Some(core) => {
@@ -134,7 +132,6 @@ impl Future for Ticket {
 
     /// Ready when the transaction is durable; asks the pool's thread to flush at once. Inside a transaction of the pool it is an error as
     /// [`Ticket::wait`] is: whoever polls would wait.
-    #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         if let Some(core) = self.core()
             && let Err(error) = core.outside.check()
@@ -191,13 +188,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Core {
-    #[inline]
     fn fork(&self) -> View<Native> {
         let view = lock(&self.view);
         View { memory: view.memory.fork(), layout: view.layout, shared: view.shared }
     }
 
-    #[inline]
     fn is_durable(&self, transaction: u64) -> Result<bool> {
         self.process.check()?;
         let view = lock(&self.view);
@@ -207,7 +202,6 @@ impl Core {
         self.log.check_poison(&view.memory).map(|()| false)
     }
 
-    #[inline]
     fn ask(&self, urgent: bool, waker: Option<&Waker>) {
         // Before the lock: how it is cloned is the executor's affair.
         let mut waker = waker.cloned();
@@ -231,7 +225,6 @@ impl Core {
         wake(wakers);
     }
 
-    #[inline]
     fn run(&self) {
         let view = self.fork();
         loop {
@@ -267,7 +260,6 @@ pub(super) struct Flusher {
 
 impl Flusher {
     /// Starts it; `None` where the system has no thread left.
-    #[inline]
     pub fn start(view: View<Native>, outside: Outside, log: SharedLog, interval: Duration) -> Option<Self> {
         let memory = view.memory.fork();
         let core = Arc::new(Core {
@@ -290,7 +282,6 @@ impl Flusher {
     }
 
     /// A ticket for a transaction that has committed.
-    #[inline]
     pub fn ticket(&self, transaction: u64) -> Ticket {
         self.core.ask(false, None);
         Ticket { transaction, made: Made::ByFlusher(Arc::downgrade(&self.core), self.closed.clone()) }
@@ -303,7 +294,6 @@ impl Flusher {
     }
 
     /// Stops it, when everything is durable or never will be, and wakes whoever still waits.
-    #[inline]
     pub fn stop(mut self, everything_is_durable: bool) {
         self.closed.store(everything_is_durable, Ordering::Release);
         self.ask_to_stop();

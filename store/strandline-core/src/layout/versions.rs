@@ -43,7 +43,6 @@ impl VersionLayout {
     }
 
     /// Whether there is room for versions at all.
-    #[inline(always)]
     pub fn any(&self) -> bool {
         self.heads > 0
     }
@@ -120,7 +119,6 @@ impl VersionLayout {
     }
 
     /// The head of a line's chain. Those of neighbouring lines are neighbours.
-    #[inline]
     pub fn head_of(&self, line: PersistentAddress) -> VolatileAddress {
         self.head((line.offset() / LINE_BYTES) & (self.heads - 1))
     }

@@ -242,19 +242,16 @@ impl Window {
     }
 
     /// The words.
-    #[inline]
     pub fn words(&self) -> &[Cell<u64>] {
         &self.words
     }
 
     /// For each line the words that are to be asked for, a bit each.
-    #[inline]
     pub fn closed(&self) -> &[Cell<u8>] {
         &self.closed
     }
 
     /// The word at `offset`, unless it is to be asked for, or lies elsewhere.
-    #[inline]
     fn load(&self, offset: u64) -> Option<u64> {
         // What is no multiple of 8 is no index.
         let index = offset.rotate_right(3) as usize;
@@ -338,13 +335,11 @@ impl Hosted {
 
     /// Performs something that may store, for the caller's caller.
     #[track_caller]
-    #[inline]
     fn change(&self, operation: Operation) -> u64 {
         CALLER.set(Location::caller());
         self.perform(operation)
     }
 
-    #[inline]
     fn perform(&self, operation: Operation) -> u64 {
         self.perform_by(|world, thread| world.perform(thread, operation))
     }
@@ -355,7 +350,6 @@ impl Hosted {
         self.perform(Operation::Load(space, offset))
     }
 
-    #[inline]
     fn perform_by(&self, operation: impl Fn(&dyn World, usize) -> u64) -> u64 {
         loop {
             let value = operation(&*self.world, self.thread);
@@ -424,7 +418,6 @@ impl Memory for Hosted {
         self.in_transaction.set(false);
     }
 
-    #[inline]
     fn load<A: Address>(&self, at: A) -> u64 {
         if A::SPACE == Space::Persistent
             && let Some(value) = self.window.as_ref().and_then(|window| window.load(at.offset()))

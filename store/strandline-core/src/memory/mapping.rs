@@ -268,7 +268,6 @@ impl Mapping {
     }
 
     /// The words of the mapping that can be accessed by now.
-    #[inline(always)]
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: `base` is page-aligned and maps `extent` bytes until drop; atomics allow sharing.
         unsafe { std::slice::from_raw_parts(self.base, self.extent() as usize / 8) }
@@ -285,7 +284,6 @@ impl Mapping {
     }
 
     /// Bytes that can be accessed by now: as far as the file has grown.
-    #[inline(always)]
     pub fn extent(&self) -> u64 {
         self.extent.load(Ordering::Acquire)
     }
@@ -392,7 +390,6 @@ impl Mapping {
     }
 
     /// Fails if a flush failed, or the file was found deleted or cut short.
-    #[inline(always)]
     pub(super) fn check_poison(&self) -> Result<()> {
         self.poison.check()
     }

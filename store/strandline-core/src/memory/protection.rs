@@ -53,7 +53,6 @@ impl ProtectionKey {
     }
 
     /// Lets the calling thread read what carries the key.
-    #[inline]
     pub fn admit(self) {
         let (no_access, no_write) = self.bits();
         let rights = imp::rights();
@@ -64,7 +63,6 @@ impl ProtectionKey {
     }
 
     /// Runs `access`, which must not panic, with the calling thread allowed to store to what carries the key.
-    #[inline]
     pub fn window<R>(self, access: impl FnOnce() -> R) -> R {
         let (no_access, no_write) = self.bits();
         let rights = imp::rights() & !no_access;
@@ -103,7 +101,6 @@ mod imp {
         unsafe { libc::syscall(libc::SYS_pkey_free, key) };
     }
 
-    #[inline(always)]
     pub fn rights() -> u32 {
         let rights;
         // SAFETY: a key has been allocated, so that processor and system have the register; reading changes nothing.
@@ -114,7 +111,6 @@ mod imp {
         rights
     }
 
-    #[inline(always)]
     pub fn set_rights(rights: u32) {
         // SAFETY: as above; the caller changes the bits of its own key alone. The processor lets no access, not even a
         // speculative one, across, and without `nomem` the compiler moves none.

@@ -128,7 +128,6 @@ pub struct Executing;
 impl Logging for Executing {
     const READING: Reading = Reading::TornBits;
 
-    #[inline(always)]
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.commit(memory, transaction)
     }
@@ -145,7 +144,6 @@ impl Checkpoint for BulkPersistence {
     const RESERVED: u32 = 0;
     const AWAITS: bool = true;
 
-    #[inline(always)]
     fn stored_home<M: Memory>(_: &View<M>, _: &ThreadLog, _: &WriteSet, _: Concurrency) {}
 
     fn release_log<M: Memory>(

@@ -38,7 +38,6 @@ macro_rules! scheme_object {
         }
 
         impl<M: Memory, S: Scheme> SchemeObject<M> for S {
-            #[inline(always)]
             fn in_place(&self) -> bool {
                 S::IN_PLACE
             }
@@ -46,23 +45,18 @@ macro_rules! scheme_object {
             fn $name(&$($mut)? self, view: &View<M>, $($argument: $type),*) $(-> $result)? {
                 Scheme::$name(self, view, $($argument),*)
             })*
-            #[inline(always)]
             fn running_records(&self) -> (PersistentAddress, u64) {
                 Scheme::running_records(self)
             }
-            #[inline(always)]
             fn takes_writes(&self) -> bool {
                 S::TAKES_WRITES
             }
-            #[inline(always)]
             fn is_awaited(&self) -> bool {
                 S::IS_AWAITED
             }
-            #[inline(always)]
             fn own_value(&self, _: &View<M>, writes: &WriteSet, number: usize) -> u64 {
                 writes.value(number)
             }
-            #[inline(always)]
             fn give_values(&self, _: &View<M>, _: &mut WriteSet) {}
         }
 
@@ -74,7 +68,6 @@ macro_rules! scheme_object {
     };
     (@erased $memory:ty, $view:ident => $lent:expr, [$(fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*]) => {
         impl SchemeObject<$memory> for Erased {
-            #[inline(always)]
             fn in_place(&self) -> bool {
                 self.in_place
             }
@@ -82,19 +75,15 @@ macro_rules! scheme_object {
             fn $name(&$($mut)? self, $view: &View<$memory>, $($argument: $type),*) $(-> $result)? {
                 self.scheme.$name($lent, $($argument),*)
             })*
-            #[inline(always)]
             fn running_records(&self) -> (PersistentAddress, u64) {
                 SchemeObject::<Native>::running_records(&*self.scheme)
             }
-            #[inline(always)]
             fn takes_writes(&self) -> bool {
                 self.takes_writes
             }
-            #[inline(always)]
             fn is_awaited(&self) -> bool {
                 self.is_awaited
             }
-            #[inline]
             fn own_value(&self, view: &View<$memory>, writes: &WriteSet, number: usize) -> u64 {
                 if self.keeps_values { self.value(view, writes.place(number)) } else { writes.value(number) }
             }

@@ -21,7 +21,6 @@ impl LineSet {
     }
 
     /// Adds the line of `at`.
-    #[inline]
     pub fn insert(&mut self, at: PersistentAddress) {
         let line = at.offset() / LINE_BYTES;
         let part = (line / PART_LINES) as usize;
@@ -33,7 +32,6 @@ impl LineSet {
     }
 
     /// Calls `act` with each line, in the order of their addresses.
-    #[inline]
     pub fn for_each(&self, mut act: impl FnMut(PersistentAddress)) {
         for (part, words) in (0..).zip(&self.parts) {
             let Some(words) = words else { continue };

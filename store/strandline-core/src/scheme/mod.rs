@@ -103,12 +103,10 @@ pub trait Scheme: Sized {
     ///
     /// # Errors
     /// No room for so much.
-    #[inline(always)]
     fn executed<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet) -> Result<(), Full> {
         Ok(())
     }
     /// The running transaction's TxID, where one writes at a time.
-    #[inline(always)]
     fn next_transaction<M: Memory>(&mut self, view: &View<M>) -> u64 {
         let transaction = view.memory.load(SharedLayout::CLOCK) + 1;
         view.memory.store(SharedLayout::CLOCK, transaction);
@@ -116,12 +114,10 @@ pub trait Scheme: Sized {
     }
     /// Makes the running transaction, which has written `writes`, durable under TxID `transaction`; returns the number of log
     /// records that it took, its commit record included.
-    #[inline(always)]
     fn commit<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet, _transaction: u64) -> u64 {
         0
     }
     /// After the home stores and before the locks are released: what the scheme does to forget the log.
-    #[inline(always)]
     fn stored_home<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet, _concurrency: Concurrency) {}
     /// The running transaction ends without effect.
     fn abort<M: Memory>(&mut self, _view: &View<M>) {}

@@ -88,7 +88,6 @@ impl Kind {
 
     /// Fails unless a block of the heap with room for `words` words begins at `at`, so that a damaged link does not lead a write
     /// anywhere else. Where that is asked does not matter as long as the transaction ends with the answer.
-    #[inline]
     pub fn check_block(
         self,
         tx: &mut impl Transaction,
@@ -150,7 +149,6 @@ pub struct CircleGuard {
 
 impl Default for CircleGuard {
     /// At the beginning of a chain.
-    #[inline(always)]
     fn default() -> Self {
         Self { mark: PersistentAddress::NULL, steps: 0, limit: 16 }
     }
@@ -158,7 +156,6 @@ impl Default for CircleGuard {
 
 impl CircleGuard {
     /// Tells of the next node; whether the chain has been there before, which is noticed a while later.
-    #[inline(always)]
     pub fn closes(&mut self, node: PersistentAddress) -> bool {
         self.steps += 1;
         if self.steps == self.limit {

@@ -71,13 +71,11 @@ pub const fn size(size: Option<usize>) -> usize {
 }
 
 /// The words of a derived type's value: `size` if it is known, else those of the parts and one for the mark.
-#[inline(always)]
 pub fn words(size: Option<usize>, parts: impl FnOnce() -> usize) -> usize {
     size.unwrap_or_else(|| 1 + parts())
 }
 
 /// Where values differ in size, each begins with its type's layout, so that it is known as one of another version.
-#[inline(always)]
 pub fn mark(into: &mut [u64], size: Option<usize>, layout: u64) -> &mut [u64] {
     if size.is_some() {
         return into;
@@ -88,20 +86,17 @@ pub fn mark(into: &mut [u64], size: Option<usize>, layout: u64) -> &mut [u64] {
 }
 
 /// Takes the mark from the front, if there has to be one; whether it is that of this layout.
-#[inline(always)]
 pub fn is_marked(from: &mut &[u64], size: Option<usize>, layout: u64) -> bool {
     size.is_some() || take(from, Some(1)) == Some(&[layout])
 }
 
 /// The words of a value of this size, and those behind; all if the size is not known.
-#[inline(always)]
 pub fn split(into: &mut [u64], size: Option<usize>) -> (&mut [u64], &mut [u64]) {
     let size = size.unwrap_or(into.len());
     into.split_at_mut(size)
 }
 
 /// Takes the words of a value of this size from the front, if there are as many; all if the size is not known.
-#[inline(always)]
 pub fn take<'w>(from: &mut &'w [u64], size: Option<usize>) -> Option<&'w [u64]> {
     let Some(size) = size else { return Some(from) };
     let (own, rest) = from.split_at_checked(size)?;
@@ -118,7 +113,6 @@ pub const fn tag(layout: u64) -> u64 {
 pub const ANY_TAG: u64 = 0;
 
 /// Whether what has the tag `found` may be taken for what has the tag `expected`.
-#[inline(always)]
 pub const fn is_of(found: u64, expected: u64) -> bool {
     found == expected || expected == ANY_TAG && found >> 48 == MAGIC
 }

@@ -13,7 +13,6 @@ use crate::layout::{Layout, PAGE_BYTES};
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 
 /// The identity that a log's header names, if the header is whole.
-#[inline]
 pub(crate) fn log_identity(log: &File) -> Option<LogIdentity> {
     let mut header = vec![0; BLOCK_BYTES as usize];
     log.read_exact_at(&mut header, 0).ok()?;
@@ -74,7 +73,6 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
 ///
 /// # Errors
 /// The device's.
-#[inline]
 pub(crate) fn mend_log_header(
     device: &dyn Device,
     OwnLog { identity, slot: CheckpointSlot { life, start, ring, .. }, .. }: OwnLog,
@@ -166,7 +164,6 @@ pub(super) fn visit_blocks(
 ///
 /// # Errors
 /// The device's.
-#[inline]
 pub fn log_blocks(device: &dyn Device, header: &LogHeader) -> io::Result<Vec<BlockHead>> {
     let mut heads = Vec::new();
     visit_blocks(device, header.ring, header.identity.seed(), |head, _| heads.push(head))?;
@@ -177,7 +174,6 @@ pub fn log_blocks(device: &dyn Device, header: &LogHeader) -> io::Result<Vec<Blo
 ///
 /// # Errors
 /// The device's.
-#[inline]
 pub(crate) fn damaged_log(device: &dyn Device, own: &OwnLog, ring: u64) -> io::Result<Option<LogDamage>> {
     let OwnLog { identity, slot, .. } = own;
     let end = slot.start + blocks_from(device, slot.start, ring, slot.life, identity.seed())?;
@@ -188,7 +184,6 @@ pub(crate) fn damaged_log(device: &dyn Device, own: &OwnLog, ring: u64) -> io::R
 ///
 /// # Errors
 /// The heap file cannot be read.
-#[inline]
 pub(crate) fn damaged_slots(device: &dyn Device, pool: &[u8; 16]) -> Result<Vec<String>> {
     let mut damaged = Vec::new();
     for index in 0..2 {

@@ -79,7 +79,6 @@ impl SharedLog {
     }
 
     /// N, the blocks in the ring.
-    #[inline]
     pub fn ring_blocks<M: Memory>(&self, memory: &M) -> u64 {
         memory.load(self.ring_word())
     }

@@ -21,7 +21,6 @@ const MOST_PAIRS: usize = 15;
 const PAIRS_SHIFT: u32 = 12;
 
 /// Address and value of a record that writes a whole word.
-#[inline(always)]
 fn whole_word(record: Pair) -> Option<(u64, u64)> {
     match Record::decode(record) {
         Record::Data { address, value, mask: 0xff } => Some((address, value)),
@@ -30,7 +29,6 @@ fn whole_word(record: Pair) -> Option<(u64, u64)> {
 }
 
 /// Puts as many of `records` into `places` as these hold. Returns how many records were taken, and how many places.
-#[inline]
 pub(super) fn pack(records: &[Pair], places: &mut [Pair]) -> (usize, usize) {
     let (mut taken, mut used) = (0, 0);
     while taken < records.len() && used < places.len() {

@@ -379,7 +379,6 @@ impl SharedLog {
     ///
     /// # Errors
     /// Returns [`Error::Deadlock`] if a large transaction that waits for the calling thread keeps the log full.
-    #[inline]
     pub(crate) fn wait_for_room<M: Memory>(&self, view: &View<M>, records: u64) -> Result<()> {
         let memory = &view.memory;
         let ring = self.ring_blocks(memory);

@@ -41,7 +41,6 @@ impl CrashMemory {
         assert!(self.pauses.get() < PATIENCE, "recovery or a judge waits for ever");
     }
 
-    #[inline]
     fn load_range(&self, space: Space, offset: u64, into: &mut [u64]) {
         let first = self.access(space, offset);
         if space == Space::Volatile {
@@ -70,7 +69,6 @@ impl CrashMemory {
     }
 
     /// Stores consecutive words at once, unless that is recorded; `false`: nothing is done.
-    #[inline]
     fn store_range(&self, space: Space, offset: u64, from: &[u64]) -> bool {
         if space == Space::Volatile || self.recording.get() || from.is_empty() {
             return false;

@@ -183,13 +183,11 @@ impl CrashMemory {
     }
 
     /// The pool as the present run sees it.
-    #[inline(always)]
     fn now(&self) -> &[Cell<u64>] {
         self.window.words()
     }
 
     /// For each line its words that are not decided.
-    #[inline(always)]
     fn open(&self) -> &[Cell<u8>] {
         self.window.closed()
     }
@@ -290,7 +288,6 @@ impl CrashMemory {
     }
 
     /// The value of word `word`, decided now if it was open.
-    #[inline(always)]
     pub fn load_word(&self, word: u32) -> u64 {
         let index = word as usize;
         if self.open()[index / 8].get() >> (index % 8) & 1 == 1 {
@@ -372,7 +369,6 @@ impl CrashMemory {
         value
     }
 
-    #[inline]
     fn touch(&self, line: usize) {
         if self.dirty_run[line].replace(self.run.get()) != self.run.get() {
             let count = self.dirty_count.get();
@@ -381,7 +377,6 @@ impl CrashMemory {
         }
     }
 
-    #[inline(always)]
     fn access(&self, space: Space, offset: u64) -> usize {
         let index = offset.rotate_right(3) as usize;
         let words = match space {
@@ -392,7 +387,6 @@ impl CrashMemory {
         index
     }
 
-    #[inline(always)]
     fn load(&self, space: Space, offset: u64) -> u64 {
         let index = self.access(space, offset);
         match space {
@@ -404,7 +398,6 @@ impl CrashMemory {
         }
     }
 
-    #[inline]
     fn store(&self, space: Space, offset: u64, value: u64) {
         let index = self.access(space, offset);
         match space {

@@ -268,7 +268,6 @@ impl CrashMemory {
         }
     }
 
-    #[inline]
     pub(super) fn write_back(&self, offset: u64) {
         if self.recording.get() {
             self.recorder.borrow_mut().write_back((offset / 64) as usize);
