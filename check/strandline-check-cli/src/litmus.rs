@@ -50,7 +50,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs it.
+/// Checks the litmus tests and prints what they allow.
 ///
 /// # Errors
 /// A file cannot be read, is malformed or too large.

@@ -70,7 +70,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs it.
+/// Records the program, and checks every state that a power failure could have left.
 ///
 /// # Errors
 /// A command cannot be run, or nothing was recorded.

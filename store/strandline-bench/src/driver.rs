@@ -40,6 +40,14 @@ pub enum Length {
     Transactions(u64),
 }
 
+impl Length {
+    /// A run that is timed so long, after a warm-up of a fifth of that, 50 to 500 ms.
+    pub fn of(timed: Duration) -> Self {
+        let warm_up = (timed / 5).clamp(Duration::from_millis(50), Duration::from_millis(500));
+        Self::Time { warm_up, timed }
+    }
+}
+
 const WARM_UP: u8 = 0;
 const TIMED: u8 = 1;
 const STOP: u8 = 2;

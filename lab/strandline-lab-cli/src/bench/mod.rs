@@ -9,7 +9,7 @@ mod tables;
 use std::time::Duration;
 use strandline_command::say;
 
-use strandline_cli::bench::latencies;
+use strandline_cli::bench::print_rows;
 use strandline_core::Domain;
 use strandline_workloads::{
     DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
@@ -19,7 +19,6 @@ use crate::options::unused;
 pub use instructions::{CHILD, ChildArguments, run_child};
 use plan::Plan;
 use strandline_command::arguments::{DomainName, InstructionName, bytes, seconds};
-use strandline_command::output::Numbered;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
 
@@ -122,7 +121,7 @@ fn system(name: &str) -> Result<System, UnknownName> {
     name.parse()
 }
 
-/// Runs it.
+/// Measures what the arguments choose, and prints tables or JSON.
 ///
 /// # Errors
 /// The flags do not go together; a pool cannot be created.
@@ -156,14 +155,7 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
         }
     }
     progress.finish_and_clear();
-    if let Some(table) = latencies(&rows, "scheme").filter(|_| !arguments.json) {
-        say!("{table}");
-    }
-    if arguments.json {
-        let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())
-            .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
-        say!("{text}");
-    }
+    print_rows(&rows, "scheme", arguments.json)?;
     Ok(Outcome::Success)
 }
 

@@ -23,7 +23,7 @@ struct Row {
     explored: Explored,
 }
 
-/// Runs it.
+/// Checks the schemes on a disk that fails.
 ///
 /// # Errors
 /// A flag names what there is not here.

@@ -52,7 +52,7 @@ fn without(case: &Case) -> String {
     case.omitted.map_or(String::new(), Omitted::name)
 }
 
-/// Runs it.
+/// Checks the hardware schemes on the simulated machine.
 ///
 /// # Errors
 /// A flag names what there is not here.

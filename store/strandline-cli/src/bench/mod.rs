@@ -14,7 +14,7 @@ use strandline_command::{Failure, Outcome, interrupt, progress, say};
 
 use plan::Plan;
 pub use plan::place;
-pub use tables::latencies;
+use tables::latencies;
 
 /// Nanoseconds that the emulated domain adds to each line written back.
 const WRITE_LATENCY_NS: u64 = 150;
@@ -118,15 +118,24 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         rows.extend(results.rows());
     }
     progress.finish_and_clear();
-    if let Some(table) = latencies(&rows, "control").filter(|_| !arguments.json) {
-        say!("{table}");
-    }
-    if arguments.json {
+    print_rows(&rows, "control", arguments.json)?;
+    Ok(Outcome::Success)
+}
+
+/// Prints what all tables or the JSON end with: the percentiles of those rows that have them, or all rows. `what_ran` heads the column of what
+/// ran.
+///
+/// # Errors
+/// Standard output takes nothing.
+pub fn print_rows(rows: &[Row], what_ran: &str, json: bool) -> Result<(), Failure> {
+    if json {
         let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())
             .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
         say!("{text}");
+    } else if let Some(table) = latencies(rows, what_ran) {
+        say!("{table}");
     }
-    Ok(Outcome::Success)
+    Ok(())
 }
 
 impl Arguments {

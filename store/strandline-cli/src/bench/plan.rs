@@ -35,10 +35,9 @@ impl Plan {
 
     /// One measurement with this many threads. The warm-up fetches what another run has evicted.
     pub fn run(&self, threads: u64, repetition: u64) -> Run {
-        let warm_up = (self.duration / 5).clamp(Duration::from_millis(50), Duration::from_millis(500));
         Run {
             threads,
-            length: Length::Time { warm_up, timed: self.duration },
+            length: Length::of(self.duration),
             seed: self.seed.wrapping_add(repetition),
             idle_percent: 0,
             latency: self.latency,
