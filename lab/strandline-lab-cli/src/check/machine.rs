@@ -52,7 +52,7 @@ fn without(case: &Case) -> String {
     case.omitted.map_or(String::new(), Omitted::name)
 }
 
-/// Checks the hardware schemes on the simulated machine.
+/// Checks schemes of hardware and software on the simulated machine, whose power fails.
 ///
 /// # Errors
 /// A flag names what there is not here.
