@@ -38,7 +38,7 @@ use crate::memory::{Event, LINE_BYTES, Memory, PAGE_BYTES, PersistentAddress, St
 use crate::scheme::persist_in_bulk;
 use crate::transaction::{Abort, Concurrency};
 
-use super::{Control, Engine, versions};
+use super::{Control, Engine, State, versions};
 
 /// Granules besides those of whole words of the table that taking chunks changes, at most: the first and the last of the words, and
 /// what says how many chunks there are.
@@ -164,7 +164,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             looked_up_to: 0,
             values: VecDeque::new(),
         }));
-        self.is_special = true;
+        self.state = State::Large;
         Ok(())
     }
 
@@ -384,7 +384,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// What a large transaction has changed becomes durable, and others may run.
     fn end_large(&mut self) -> Result<()> {
         let Some(mut large) = self.large.take() else { return Ok(()) };
-        self.is_special = self.read_only;
+        self.state = State::Writing;
         let memory = &self.view.memory;
         let ended = match self.shared_log {
             Some(log) => log.end_alone(&self.view, large.transaction, &large.journal, &mut large.durable),

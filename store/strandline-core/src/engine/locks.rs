@@ -67,22 +67,17 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.locks.declared && !self.locks.allocating { Ok(()) } else { self.need(at) }
     }
 
-    pub(super) fn read_locks(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        self.lock_to_read(at)?;
-        Ok(self.own_or_home(at))
-    }
-
     /// Reads words of one line.
     pub(super) fn read_line_locks(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
-        // The words of a line share a lock, but for those of the chunk table.
         self.lock_to_read(at)?;
-        for (i, value) in into.iter_mut().enumerate() {
-            let at = at.word(i as u64);
+        // The words of a line share a lock, but for those of the chunk table.
+        for word in 1..into.len() as u64 {
+            let at = at.word(word);
             if at >= self.view.layout.chunk_table && at < self.view.layout.chunks {
                 self.lock_to_read(at)?;
             }
-            *value = self.own_or_home(at);
         }
+        self.own_or_home(at, into);
         Ok(())
     }
 

@@ -1,6 +1,19 @@
 //! What the concurrency controls share: a worker's running transaction, its read and write sets, and the
 //! order of a commit.
 //!
+//! # What a transaction can be
+//!
+//! | [`State`] | entered by | left by | a read sees | a write |
+//! |---|---|---|---|---|
+//! | `Writing` | the beginning of a transaction that may write | the end; a savepoint | its own words, else home under the control's rules | goes to the write set |
+//! | `Noting` | the first savepoint | the release of the last one; the end | the same | first notes what was there |
+//! | `Large` | the beginning of a run that is not to use a log | the end | home: nobody else runs | is stored home, after the journal has what was there; is noted first where there are savepoints |
+//! | `Reading` | the beginning of a transaction that only reads | the end; a conflict | home under the control's rules | is refused |
+//! | `LookingBack` | the second attempt of one that only reads; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
+//!
+//! Beside that a transaction may hold a token that keeps others from beginning ([`Engine::holds_lock`]): under the STM from its sixth attempt
+//! on and if it is large, in single-writer mode always if it may write. Under `Locks` there is only `Writing` and `Reading`.
+//!
 //! # The order of a commit
 //!
 //! | | STM | single writer |
@@ -75,6 +88,21 @@ const SERIAL_AFTER: u32 = 5;
 /// Attempts after which a single-writer reader takes the writer's lock.
 pub(super) const READER_LOCKS_AFTER: u32 = 8;
 
+/// What a running transaction is: the module's head has what follows from that.
+#[derive(Clone, Copy)]
+enum State {
+    /// It reads and writes.
+    Writing,
+    /// The same, and has savepoints.
+    Noting,
+    /// It runs alone, and stores home at once.
+    Large,
+    /// It only reads.
+    Reading,
+    /// It only reads, at this snapshot.
+    LookingBack(Registration),
+}
+
 /// A worker's running transaction.
 pub struct Engine<M: Memory, C: Control<M>> {
     /// The memory, and where things lie in it.
@@ -99,20 +127,14 @@ pub struct Engine<M: Memory, C: Control<M>> {
     /// STM: the first TxID that is too new to be read; all reads so far are valid below it. Single writer: the sequence at the
     /// beginning. Nothing is read so at [`Engine::past`].
     pub(super) horizon: u64,
-    /// The snapshot at which this transaction reads, if it does so.
-    past: Option<Registration>,
     /// The highest TxID whose writes may have been read otherwise than `reads` tells.
     pub(super) newest_seen: u64,
     /// The abort that the running transaction has met, if any.
     doomed: Option<Abort>,
     pub(super) error: Option<Error>,
-    pub(super) read_only: bool,
-    /// The running transaction only reads, and nothing is to be given back when it ends. Until the next begins: the last one was such, and
-    /// has left all as another one needs it.
-    is_plain_reader: bool,
-    /// What is written goes another way than straight into the write set: it is refused, there are savepoints, or this is a large transaction.
-    is_special: bool,
-    /// The running transaction, if it is a large one.
+    /// What the running transaction is.
+    state: State,
+    /// The running transaction's journal, if it is a large one.
     large: Option<Box<Large>>,
     /// What goes back to its savepoints, if there are any.
     undo: Option<Box<Undo>>,
@@ -164,25 +186,25 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     ) -> Self {
         let slot = view.shared.slot(slot_index);
         view.memory.set_own(slot.line());
+        // A scheme that takes writes says itself when it has no room, if it has a log at all.
+        let most = if scheme.takes_writes() { usize::MAX } else { view.layout.log_records() as usize };
+        let writes = WriteSet::for_at_most(most);
         Self {
             slot,
             view: view.looking(),
             slot_index,
-            scheme,
             control,
             shared_log,
             reads: Vec::with_capacity(256),
-            writes: WriteSet::default(),
+            writes,
+            scheme,
             held: Vec::with_capacity(64),
             locks: LockSet::new(),
             horizon: 0,
-            past: None,
             newest_seen: 0,
             doomed: None,
             error: None,
-            read_only: false,
-            is_plain_reader: false,
-            is_special: false,
+            state: State::Writing,
             large: None,
             undo: None,
             newest_savepoint: 0,
@@ -207,30 +229,10 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         self.control.concurrency()
     }
 
-    /// Begins an attempt of a transaction that only reads: as [`Engine::begin`], with little to do after a plain reader.
-    ///
-    /// # Errors
-    /// As [`Engine::begin`].
-    #[inline(always)]
-    pub fn begin_reader(&mut self, attempt: u32) -> Result<(), Abort> {
-        if attempt == 0 && self.is_plain_reader && self.begin_reader_at_once() {
-            self.view.memory.event(Event::Begin);
-            return Ok(());
-        }
-        self.begin(attempt, true)
-    }
-
-    /// Begins a reader after a plain reader, if nobody is to be waited for.
-    #[inline(always)]
-    fn begin_reader_at_once(&mut self) -> bool {
-        match self.concurrency() {
-            Concurrency::Stm => {
-                self.reads.clear();
-                self.begin_stm_at_once()
-            }
-            Concurrency::SingleWriter => self.begin_single_reader_at_once(),
-            Concurrency::Locks => false,
-        }
+    /// Whether the running transaction only reads.
+    #[inline]
+    pub(super) fn only_reads(&self) -> bool {
+        matches!(self.state, State::Reading | State::LookingBack(_))
     }
 
     /// Begins an attempt, the first being number 0. It is not compiled into every closure's.
@@ -239,38 +241,21 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// It is to be a large transaction, and the device failed; [`Error::Deadlock`].
     #[inline(never)]
     pub fn begin(&mut self, attempt: u32, read_only: bool) -> Result<(), Abort> {
-        // Here and not below: a call in the midst would have registers saved by each transaction.
-        if self.writes.has_marks() {
-            return self.begin_after_many_writes(attempt, read_only);
-        }
-        if self.concurrency() == Concurrency::Stm {
-            self.reads.clear();
-        }
+        self.reads.clear();
         self.writes.clear();
         renew(&mut self.doomed, None);
-        renew(&mut self.read_only, read_only);
-        renew(&mut self.is_special, read_only);
+        self.state = if read_only { State::Reading } else { State::Writing };
         self.scheme.begin(&self.view);
-        // What is mostly the case calls nothing, so that no registers are to be saved.
-        if attempt == 0
-            && self.undo.is_none()
-            && !self.wants_large
-            && self.shared_log.is_none()
-            && self.begin_at_once()
+        if attempt > 0
+            || self.undo.is_some()
+            || self.wants_large
+            || self.shared_log.is_some()
+            || !self.begin_at_once()
         {
-            renew(&mut self.is_plain_reader, read_only);
-            self.view.memory.event(Event::Begin);
-            return Ok(());
+            return self.begin_with_care(attempt);
         }
-        self.is_plain_reader = false;
-        self.begin_with_care(attempt)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn begin_after_many_writes(&mut self, attempt: u32, read_only: bool) -> Result<(), Abort> {
-        self.writes.clear();
-        self.begin(attempt, read_only)
+        self.view.memory.event(Event::Begin);
+        Ok(())
     }
 
     /// Begins an attempt, if nobody is to be waited for.
@@ -295,7 +280,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             self.release_token();
             return Err(self.fail(error));
         }
-        if self.read_only && attempt > 0 {
+        if self.only_reads() && attempt > 0 {
             self.look_back(attempt);
         }
         self.view.memory.event(Event::Begin);
@@ -306,7 +291,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn take_turn(&mut self, attempt: u32) -> Result<(), Error> {
         if self.wants_large {
             self.prepare_large()?;
-        } else if !self.read_only && !self.holds_lock {
+        } else if !self.only_reads() && !self.holds_lock {
             self.wait_for_room()?;
         }
         let begun = match self.concurrency() {
@@ -331,21 +316,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    /// Commits a transaction that only reads: as [`Engine::commit`], with little to do for a plain reader.
-    ///
-    /// # Errors
-    /// As [`Engine::commit`].
-    #[inline(always)]
-    pub fn commit_reader(&mut self) -> Result<(), Abort> {
-        if !self.is_plain_reader || self.doomed.is_some() || self.view.memory.is_forked() {
-            return self.commit();
-        }
-        self.view.memory.event(Event::Commit(0));
-        self.statistics.read_only += 1;
-        self.statistics.acknowledged += 1;
-        Ok(())
-    }
-
     /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
     /// back, but not in a forked child, in which it always fails.
     #[inline(never)]
@@ -356,19 +326,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.view.memory.is_forked() {
             return Err(Abort::Failed);
         }
-        if !self.is_special && !self.writes.is_empty() {
-            return self.commit_writes();
+        match self.state {
+            State::Large => self.commit_large(),
+            _ if self.writes.is_empty() => self.commit_reads(),
+            _ => self.commit_writes(),
         }
-        self.commit_otherwise()
-    }
-
-    /// Commits a transaction that has written nothing, or not in the usual way.
-    #[inline(never)]
-    fn commit_otherwise(&mut self) -> Result<(), Abort> {
-        if self.large.is_some() {
-            return self.commit_large();
-        }
-        if self.writes.is_empty() { self.commit_reads() } else { self.commit_writes() }
     }
 
     fn commit_reads(&mut self) -> Result<(), Abort> {
@@ -548,7 +510,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// Ends an attempt without effect.
     pub fn roll_back(&mut self, why: Abort) {
-        self.is_plain_reader = false;
         if self.large.is_some() {
             return self.roll_back_large(why);
         }
@@ -607,7 +568,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             Concurrency::SingleWriter | Concurrency::Locks => {}
         }
         self.large = None;
-        self.is_special = self.read_only;
         self.writes.clear();
         self.leave_commit();
         self.release_token();

@@ -5,7 +5,7 @@
 //! nothing of it. A block that was allocated since is free again, and loses its first word, so that whoever still has a pointer to it finds no
 //! value of its type there.
 
-use super::{Control, Engine, Tx};
+use super::{Control, Engine, State, Tx};
 use crate::error::Error;
 use crate::heap::{self, Access};
 use crate::memory::{Memory, PersistentAddress};
@@ -43,14 +43,16 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Forgets all savepoints.
     pub(super) fn forget_savepoints(&mut self) {
         self.undo = None;
-        self.is_special = self.read_only || self.large.is_some();
+        if let State::Noting = self.state {
+            self.state = State::Writing;
+        }
     }
 
     /// Writes words where the usual way is closed: after a savepoint, in a large transaction, or in one that only reads.
     #[cold]
     #[inline(never)]
     pub(super) fn write_special(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
-        if self.read_only {
+        if self.only_reads() {
             return Err(self.fail(Error::ReadOnly));
         }
         // What the heap has grown by and what the journal takes stays theirs.
@@ -160,7 +162,9 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     pub fn set_savepoint(&mut self) -> u64 {
-        (self.engine.is_special, self.engine.is_plain_reader) = (true, false);
+        if let State::Writing = self.engine.state {
+            self.engine.state = State::Noting;
+        }
         self.engine.newest_savepoint += 1;
         let number = self.engine.newest_savepoint;
         let undo = self.engine.undo.get_or_insert_default();

@@ -10,7 +10,7 @@ use crate::layout::{SharedLayout, Slot};
 use crate::memory::{Memory, PersistentAddress, Step, biased, latch};
 use crate::scheme::SchemeObject;
 
-use super::{Control, Engine, READER_LOCKS_AFTER};
+use super::{Control, Engine, READER_LOCKS_AFTER, State};
 use crate::transaction::Abort;
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
@@ -21,8 +21,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         if self.holds_lock || self.scheme.in_place() {
             return false;
         }
-        if self.read_only {
-            self.writes.fill_filter();
+        if self.only_reads() {
             return self.begin_single_reader_at_once();
         }
         if !biased::lock_at_once(memory, SharedLayout::WRITER, self.slot.present(), self.store_present()) {
@@ -68,7 +67,8 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Returns [`Error::Deadlock`](crate::Error::Deadlock).
     pub(super) fn begin_single_writer(&mut self, attempt: u32) -> Result<()> {
         let memory = &self.view.memory;
-        if !self.holds_lock && (!self.read_only || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER) {
+        if !self.holds_lock && (!self.only_reads() || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER)
+        {
             biased::lock(memory, SharedLayout::WRITER, Some(self.slot.present()))?;
             self.holds_lock = true;
         }
@@ -77,7 +77,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
             return Ok(());
         }
         if !self.holds_lock {
-            self.writes.fill_filter();
             self.horizon = loop {
                 let sequence = memory.load(SharedLayout::SEQUENCE);
                 if sequence & 1 == 0 {
@@ -94,41 +93,23 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Words that this transaction has not written, if no writer has stored home since it began.
     #[inline(always)]
     pub(super) fn read_free_single_writer<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
-        let load = || self.view.memory.data_words()?.load(at);
-        // A writer that has written nothing yet has nothing else to ask.
-        if self.writes.is_plain() {
-            return load();
-        }
-        if self.holds_lock {
-            // Asked in place here, where transactions of many words read one word after another.
-            let may_have = self.writes.seems_to_have(at, N)
-                && self.writes.seems_marked(at, N)
-                && self.writes.may_have_filtered(at, N);
-            return if may_have { None } else { load() };
-        }
-        let words = load()?;
-        (self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon).then_some(words)
+        let words = self.view.memory.data_words()?.load(at)?;
+        let is_current = if self.holds_lock {
+            !self.writes.may_have(at, N)
+        } else {
+            self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon
+        };
+        is_current.then_some(words)
     }
 
-    #[inline(always)]
-    pub(super) fn read_single_writer(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        if self.holds_lock {
-            return Ok(self.own_or_home(at));
-        }
-        let mut value = [self.view.memory.load(at)];
-        self.check_sequence(at, &mut value)?;
-        Ok(value[0])
-    }
-
-    /// Reads words of one line, or of several where this transaction has written nothing and reads at no snapshot.
-    #[inline(always)]
-    pub(super) fn read_line_single_writer(
+    /// Reads words of one line, or, at no snapshot, of several.
+    pub(super) fn read_single_writer(
         &mut self,
         at: PersistentAddress,
         into: &mut [u64],
     ) -> Result<(), Abort> {
         if self.holds_lock {
-            self.own_or_home_line(at, into);
+            self.own_or_home(at, into);
             return Ok(());
         }
         self.view.memory.load_range(at, into);
@@ -140,9 +121,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(always)]
     fn check_sequence(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         if self.view.memory.load(SharedLayout::SEQUENCE) != self.horizon {
-            return match self.past {
-                Some(past) => self.read_past(past, at, into),
-                None => Err(self.doom(Abort::Conflict)),
+            return match self.state {
+                State::LookingBack(past) => self.read_past(past, at, into),
+                _ => Err(self.doom(Abort::Conflict)),
             };
         }
         Ok(())

@@ -7,7 +7,7 @@ use crate::sync::SharedLog;
 use crate::transaction::{Abort, Concurrency, Read};
 
 use super::versions::{self, Registration};
-use super::{Control, Engine, SERIAL_AFTER, Tx};
+use super::{Control, Engine, SERIAL_AFTER, State, Tx};
 use crate::heap::Access;
 use crate::scheme::SchemeObject;
 
@@ -39,16 +39,16 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     fn look_at(&mut self, past: Registration) {
-        self.past = Some(past);
+        self.state = State::LookingBack(past);
         self.newest_seen = past.time;
         self.horizon = out_of_reach(self.concurrency());
-        self.writes.fill_filter();
     }
 
     /// The transaction has ended, and reads at no snapshot any more.
     #[inline(always)]
     pub(super) fn look_ahead(&mut self) {
-        if let Some(past) = self.past.take() {
+        if let State::LookingBack(past) = self.state {
+            self.state = State::Reading;
             versions::end(&self.view, past);
         }
     }
@@ -141,7 +141,6 @@ impl<M: Memory, C: Control<M>> Snapshot<M, C> {
         let view = View { shared: view.shared.without_locks(), ..view };
         let mut engine = Engine::new(view, index, scheme, control, shared_log);
         engine.slot = slot;
-        (engine.read_only, engine.is_special) = (true, true);
         engine.look_at(registration);
         let snapshot = Self { tx: Tx::over(engine, index) };
         if let Some(log) = shared_log {

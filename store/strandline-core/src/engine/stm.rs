@@ -20,7 +20,7 @@ use crate::layout::SharedLayout;
 use crate::memory::{Event, Memory, PersistentAddress, VolatileAddress, latch};
 use crate::scheme::SchemeObject;
 
-use super::{Control, Engine};
+use super::{Control, Engine, State};
 use crate::transaction::{Abort, Concurrency};
 
 /// Pauses that a transaction waits for a lock before it gives way.
@@ -72,7 +72,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     pub(super) fn begin_stm_at_once(&mut self) -> bool {
         let memory = &self.view.memory;
         // A reader takes no locks, so that it is in no writer's way.
-        if self.holds_lock || (!self.read_only && memory.load(SharedLayout::SERIAL) != 0) {
+        if self.holds_lock || (!self.only_reads() && memory.load(SharedLayout::SERIAL) != 0) {
             return false;
         }
         self.horizon = memory.load(SharedLayout::CLOCK) + 1;
@@ -93,7 +93,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 memory.lock_unless_deadlocked(SharedLayout::SERIAL)?;
                 memory.note_owner(SharedLayout::SERIAL_OWNER, self.slot_index + 1);
                 self.holds_lock = true;
-            } else if !self.read_only && self.view.memory.load(SharedLayout::SERIAL) != 0 {
+            } else if !self.only_reads() && self.view.memory.load(SharedLayout::SERIAL) != 0 {
                 latch::wait_until_free_unless_deadlocked(&self.view.memory, SharedLayout::SERIAL)?;
             }
         }
@@ -154,23 +154,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         Some(words)
     }
 
-    #[inline(always)]
-    pub(super) fn read_stm(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
-        let index = self.view.shared.lock_index(at);
-        let word = self.view.shared.lock(index);
-        let lock = self.view.memory.load(word);
-        if self.is_readable(lock) {
-            let value = self.view.memory.load(at);
-            if self.view.memory.load(word) == lock {
-                self.reads.push((index as u32, lock >> 1));
-                return Ok(value);
-            }
-        }
-        let mut value = [0];
-        self.read_line_again(at, &mut value)?;
-        Ok(value[0])
-    }
-
     /// Reads words of one line.
     #[inline(always)]
     pub(super) fn read_line_stm(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
@@ -190,7 +173,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// Reads words of a line that is locked, beyond the horizon or changing.
     #[inline(never)]
     fn read_line_again(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
-        if let Some(past) = self.past {
+        if let State::LookingBack(past) = self.state {
             return self.read_past(past, at, into);
         }
         let index = self.view.shared.lock_index(at);
@@ -205,7 +188,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                     return Ok(());
                 }
             } else if self.owns(lock) {
-                self.own_or_home_line(at, into);
+                self.own_or_home(at, into);
                 return Ok(());
             } else if lock & LOCKED != 0 {
                 self.wait_for_lock(word, lock, &mut patience)?;
@@ -215,23 +198,20 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    /// Sees to it that this transaction holds the lock of the line of `at`; whether it did so before, and so may have written there.
+    /// Sees to it that this transaction holds the lock of the line of `at`.
     #[inline(always)]
-    pub(super) fn own_stm(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
+    pub(super) fn own_stm(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         let index = self.view.shared.lock_index(at);
         let lock = self.view.memory.load(self.view.shared.lock(index));
-        if self.owns(lock) {
-            return Ok(true);
-        }
-        if self.is_readable(lock) && self.take(index, lock, at) { Ok(false) } else { self.own_again(at) }
+        let is_owned = self.owns(lock) || self.is_readable(lock) && self.take(index, lock);
+        if is_owned { Ok(()) } else { self.own_again(at) }
     }
 
-    /// Takes the free lock of `at`, whose word is `lock`; `false` if somebody was quicker.
+    /// Takes free lock number `index`, whose word is `lock`; `false` if somebody was quicker.
     #[inline(always)]
-    fn take(&mut self, index: u64, lock: u64, at: PersistentAddress) -> bool {
+    fn take(&mut self, index: u64, lock: u64) -> bool {
         let word = self.view.shared.lock(index);
         let new = locked(self.slot_index, self.held.len() as u32);
-        Self::fetch_home(&self.view.memory, at);
         if self.view.memory.compare_exchange(word, lock, new).is_err() {
             return false;
         }
@@ -244,21 +224,21 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// As [`Engine::own_stm`], for a lock that is taken or beyond the horizon.
     #[inline(never)]
-    fn own_again(&mut self, at: PersistentAddress) -> Result<bool, Abort> {
+    fn own_again(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         let index = self.view.shared.lock_index(at);
         let word = self.view.shared.lock(index);
         let mut patience = LOCK_PATIENCE;
         loop {
             let lock = self.view.memory.load(word);
             if self.owns(lock) {
-                return Ok(true);
+                return Ok(());
             }
             if lock & LOCKED != 0 {
                 self.wait_for_lock(word, lock, &mut patience)?;
             } else if !self.is_readable(lock) {
                 self.extend()?;
-            } else if self.take(index, lock, at) {
-                return Ok(false);
+            } else if self.take(index, lock) {
+                return Ok(());
             }
         }
     }

@@ -220,19 +220,7 @@ fn have_stored_home<M: Memory>(view: &View<M>, last: u64) -> bool {
         })
 }
 
-/// Words of the data as they are at home, if nothing newer than the snapshot has been stored there or anywhere.
-#[inline(always)]
-pub(super) fn read_home<M: Memory, const N: usize>(
-    view: &View<M>,
-    registration: Registration,
-    at: PersistentAddress,
-) -> Option<[u64; N]> {
-    let memory = &view.memory;
-    let words = memory.data_words()?.load(at)?;
-    is_newest(view, registration).then_some(words)
-}
-
-/// As [`read_home`], any number of words; whether that went.
+/// Loads words of the data as they are at home; whether nothing newer than the snapshot has been stored there or anywhere.
 #[inline(always)]
 pub(super) fn read_home_range<M: Memory>(
     view: &View<M>,

@@ -171,23 +171,22 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
     pub fn run_later<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<(R, u64)> {
         self.tx.engine.durable_at = 0;
         self.tx.engine.durable_later = true;
-        let result = self.attempt::<false, _>(None, body)?;
+        let result = self.attempt(false, None, body)?;
         Ok((result, self.tx.engine.durable_at))
     }
 
-    // Each closure has the one of its kind of transaction.
     #[inline(always)]
-    fn attempt<const VIEW: bool, R>(
+    fn attempt<R>(
         &mut self,
+        read_only: bool,
         locks: Option<&[Lock]>,
         body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>,
     ) -> Result<R> {
         let memory = &self.tx.engine.view.memory;
         memory.admit_thread();
         memory.begin_transaction()?;
-        let read_only = VIEW || self.read_only;
         let running = Running(&mut self.tx);
-        let result = running.0.attempt::<VIEW, _>(read_only, locks, body);
+        let result = running.0.attempt(read_only || self.read_only, locks, body);
         running.0.engine.stop_wanting();
         running.0.engine.view.memory.end_transaction();
         std::mem::forget(running);
@@ -277,7 +276,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     }
 
     #[inline(always)]
-    fn attempt<const VIEW: bool, R>(
+    fn attempt<R>(
         &mut self,
         read_only: bool,
         locks: Option<&[Lock]>,
@@ -287,16 +286,13 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
         self.engine.declare(locks);
         renew(&mut self.engine.wants_large, false);
         loop {
-            let begun =
-                if VIEW { self.engine.begin_reader(attempt) } else { self.engine.begin(attempt, read_only) };
-            if let Err(why) = begun {
+            if let Err(why) = self.engine.begin(attempt, read_only) {
                 return Err(self.engine.take_error(why));
             }
             let outcome = catch_unwind(AssertUnwindSafe(|| body(self)));
             let why = match outcome {
                 Ok(Ok(value)) => {
-                    let committed = if VIEW { self.engine.commit_reader() } else { self.engine.commit() };
-                    match committed {
+                    match self.engine.commit() {
                         Ok(()) => return Ok(value),
                         // While the locks are still held, since what it drops may panic, like the closure.
                         Err(why) => match catch_unwind(AssertUnwindSafe(|| drop(value))) {
@@ -339,7 +335,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
     #[inline]
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
-        self.attempt::<false, _>(None, body)
+        self.attempt(false, None, body)
     }
 
     #[inline]
@@ -349,7 +345,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
         body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>,
     ) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
-        self.attempt::<false, _>(Some(locks), body)
+        self.attempt(false, Some(locks), body)
     }
 
     #[inline]
@@ -370,7 +366,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
     #[inline]
     fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
-        self.attempt::<true, _>(None, body)
+        self.attempt(true, None, body)
     }
 
     fn statistics(&self) -> Statistics {
