@@ -3,7 +3,6 @@
 use std::mem::MaybeUninit;
 
 /// Has the host fetch the line of `list[index]`, which is needed soon. There need be no such element.
-#[inline(always)]
 pub(crate) fn prefetch<T>(list: &[T], index: usize) {
     let place = list.as_ptr().wrapping_add(index);
     #[cfg(target_arch = "x86_64")]

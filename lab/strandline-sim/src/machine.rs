@@ -420,7 +420,6 @@ impl State {
         cached.unwrap_or_else(|| self.caches.memory.newest(line))
     }
 
-    #[inline]
     fn place(&self, space: Space, offset: u64) -> (LineNumber, u8) {
         let word = offset.rotate_right(3);
         let line = (word / 8) as u32;
@@ -499,7 +498,6 @@ impl State {
     }
 
     /// Carries out an operation of the thread that is on `core`; `None`: it is too early, or must wait.
-    #[inline]
     fn perform(&mut self, thread: usize, core: CoreId, operation: Operation) -> Option<u64> {
         if !self.may_run(core) {
             return None;
@@ -515,7 +513,6 @@ impl State {
     }
 
     /// Has the host fetch what a postponed operation will look at, while other threads run.
-    #[inline]
     fn prefetch(&mut self, core: CoreId, operation: Operation) {
         if let Operation::Load(space, offset) | Operation::Store(space, offset, _) = operation {
             let (line, _) = self.place(space, offset);
@@ -524,13 +521,11 @@ impl State {
     }
 
     /// Whether no time passes: before and after a run, and for threads that unwind since another one cannot go on.
-    #[inline]
     fn is_functional(&self) -> bool {
         self.functional || std::thread::panicking()
     }
 
     /// Whether `core` is furthest behind, after all store queues and engines have caught up with it.
-    #[inline]
     fn may_run(&mut self, core: CoreId) -> bool {
         let clock = self.cores[core].clock;
         // What the scheme has planned since the horizon was found.
@@ -563,7 +558,6 @@ impl State {
     }
 
     /// What acts by itself next, and when: core `n`'s store queue, a sleeping thread, the scheme's engine, the power failure.
-    #[inline]
     fn next_agent(&self) -> (Agent, Cycle) {
         let mut next = (Agent::Crash, self.crashes_at.front().copied().unwrap_or(Cycle::NEVER));
         if let Some(scheme) = &self.scheme

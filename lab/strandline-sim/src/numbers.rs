@@ -77,14 +77,12 @@ impl Sub for LineNumber {
 impl<T> Index<LineNumber> for Vec<T> {
     type Output = T;
 
-    #[inline]
     fn index(&self, line: LineNumber) -> &T {
         &self[line.0 as usize]
     }
 }
 
 impl<T> IndexMut<LineNumber> for Vec<T> {
-    #[inline]
     fn index_mut(&mut self, line: LineNumber) -> &mut T {
         &mut self[line.0 as usize]
     }
@@ -117,7 +115,6 @@ impl CoreId {
     }
 
     /// The cores whose bits are set in `cores`.
-    #[inline]
     pub fn in_set(mut cores: u64) -> impl Iterator<Item = Self> + use<> {
         std::iter::from_fn(move || {
             let first = (cores != 0).then(|| Self(cores.trailing_zeros() as u8))?;
@@ -137,14 +134,12 @@ impl fmt::Display for CoreId {
 impl<T> Index<CoreId> for Vec<T> {
     type Output = T;
 
-    #[inline]
     fn index(&self, core: CoreId) -> &T {
         &self[core.index()]
     }
 }
 
 impl<T> IndexMut<CoreId> for Vec<T> {
-    #[inline]
     fn index_mut(&mut self, core: CoreId) -> &mut T {
         &mut self[core.index()]
     }
@@ -195,14 +190,12 @@ impl fmt::Display for Cycle {
 impl Add<u64> for Cycle {
     type Output = Self;
 
-    #[inline]
     fn add(self, cycles: u64) -> Self {
         Self(self.0 + cycles)
     }
 }
 
 impl AddAssign<u64> for Cycle {
-    #[inline]
     fn add_assign(&mut self, cycles: u64) {
         self.0 += cycles;
     }
@@ -212,7 +205,6 @@ impl AddAssign<u64> for Cycle {
 impl Sub for Cycle {
     type Output = u64;
 
-    #[inline]
     fn sub(self, earlier: Self) -> u64 {
         self.0 - earlier.0
     }

@@ -204,7 +204,6 @@ pub struct Mean {
 
 impl Mean {
     /// Takes a sample in.
-    #[inline]
     pub fn add(&mut self, sample: u64) {
         self.sum += sample;
         self.samples += 1;

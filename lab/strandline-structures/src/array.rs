@@ -87,7 +87,6 @@ impl<T: Word> Array<T> {
     ///
     /// # Errors
     /// There is no such element: [`Error::Parameter`].
-    #[inline]
     pub fn address(&self, tx: &mut impl Read, index: u64) -> Result<PersistentAddress, Abort> {
         if index < self.elements.length {
             Ok(self.elements.word(index))
@@ -105,7 +104,6 @@ impl<T: Word> Array<T> {
     ///
     /// # Errors
     /// There is no such element; as [`Read::read`].
-    #[inline]
     pub fn get(&self, tx: &mut impl Read, index: u64) -> Result<T, Abort> {
         let at = self.address(tx, index)?;
         Ok(T::from_word(tx.read(at)?))
@@ -115,7 +113,6 @@ impl<T: Word> Array<T> {
     ///
     /// # Errors
     /// There is no such element; as [`Transaction::write`].
-    #[inline]
     pub fn set(&self, tx: &mut impl Transaction, index: u64, value: T) -> Result<(), Abort> {
         let at = self.address(tx, index)?;
         tx.write(at, value.to_word())
@@ -125,7 +122,6 @@ impl<T: Word> Array<T> {
     ///
     /// # Errors
     /// There is no such element; as [`Transaction::write`].
-    #[inline]
     pub fn swap(&self, tx: &mut impl Transaction, one: u64, other: u64) -> Result<(), Abort> {
         let (one, other) = (self.address(tx, one)?, self.address(tx, other)?);
         let (first, second) = (tx.read(one)?, tx.read(other)?);
@@ -140,7 +136,6 @@ impl<T: Word> Array<T> {
     ///
     /// # Errors
     /// There are no such elements; as [`Transaction::write`].
-    #[inline]
     pub fn swap_ranges(
         &self,
         tx: &mut impl Transaction,

@@ -91,25 +91,21 @@ impl<V: Value> Chains<V> {
     }
 
     /// How many chains there are.
-    #[inline(always)]
     pub fn length(&self) -> u64 {
         self.cells.length
     }
 
     /// Words in a value.
-    #[inline(always)]
     pub fn value_words(&self) -> u64 {
         self.cells.parameter
     }
 
     /// The word from which chain `index` hangs; the index must be less than the length.
-    #[inline(always)]
     pub fn cell(&self, index: u64) -> PersistentAddress {
         self.cells.word(index)
     }
 
     /// The first node at or after the word `cell` that `accept` wants, and the first node of all.
-    #[inline(always)]
     fn walk(
         &self,
         tx: &mut impl Read,
@@ -133,7 +129,6 @@ impl<V: Value> Chains<V> {
         Ok((head, None))
     }
 
-    #[inline(always)]
     fn find(
         &self,
         tx: &mut impl Read,
@@ -145,7 +140,6 @@ impl<V: Value> Chains<V> {
 
     /// Looks for `key` in the chain of `cell` as far as its first node. Nobody foresees whether there is one, and of this key: so nothing
     /// branches on that, and a processor goes on to what comes next.
-    #[inline(always)]
     fn glance<const N: usize>(
         tx: &mut impl Read,
         cell: PersistentAddress,
@@ -169,7 +163,6 @@ impl<V: Value> Chains<V> {
     }
 
     /// Calls `body` with the words of a node's value.
-    #[inline]
     fn with_value<T: Read, R>(
         &self,
         tx: &mut T,
@@ -187,7 +180,6 @@ impl<V: Value> Chains<V> {
     }
 
     /// The value of `key` in the chain of `cell`.
-    #[inline]
     pub fn get(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<Option<V>, Abort> {
         let mut cell = cell;
         // Nodes of longer values may be of several lines.
@@ -205,14 +197,12 @@ impl<V: Value> Chains<V> {
     }
 
     /// Whether `key` is in the chain of `cell`.
-    #[inline]
     pub fn contains(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<bool, Abort> {
         let first = Self::glance::<{ VALUE as usize }>(tx, cell, key)?;
         Ok(if first.goes_on { self.find(tx, first.at.near(8 * NEXT), key)?.1.is_some() } else { first.is_it })
     }
 
     /// Gives `key` the value `value` in the chain of `cell`; returns the old value, if there was one.
-    #[inline]
     pub fn insert(
         &self,
         tx: &mut impl Transaction,
@@ -258,7 +248,6 @@ impl<V: Value> Chains<V> {
     }
 
     /// Removes `key` from the chain of `cell`; returns its value, if it was there.
-    #[inline]
     pub fn remove(
         &self,
         tx: &mut impl Transaction,
@@ -272,7 +261,6 @@ impl<V: Value> Chains<V> {
     }
 
     /// Removes `key` from the chain of `cell` without reading its value; whether it was there.
-    #[inline]
     pub fn delete(
         &self,
         tx: &mut impl Transaction,
@@ -285,7 +273,6 @@ impl<V: Value> Chains<V> {
     }
 
     /// Takes a node out of its chain.
-    #[inline]
     fn unlink(&self, tx: &mut impl Transaction, node: &Node) -> Result<(), Abort> {
         tx.write(node.cell, node.next)?;
         tx.free(node.at)

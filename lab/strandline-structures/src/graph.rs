@@ -101,7 +101,6 @@ impl<V: Value> Graph<V> {
     }
 
     /// The word from which the edges of `from` hang.
-    #[inline]
     fn cell(&self, tx: &mut impl Read, from: u64, to: u64) -> Result<PersistentAddress, Abort> {
         if from < self.vertices() && to < self.vertices() {
             return Ok(self.chains.cell(from));
@@ -116,7 +115,6 @@ impl<V: Value> Graph<V> {
     ///
     /// # Errors
     /// There is no such vertex ([`Error::Parameter`]); a conflict; the graph is damaged.
-    #[inline]
     pub fn get(&self, tx: &mut impl Read, from: u64, to: u64) -> Result<Option<V>, Abort> {
         let cell = self.cell(tx, from, to)?;
         self.chains.get(tx, cell, to)
@@ -126,7 +124,6 @@ impl<V: Value> Graph<V> {
     ///
     /// # Errors
     /// As [`Graph::get`].
-    #[inline]
     pub fn contains(&self, tx: &mut impl Read, from: u64, to: u64) -> Result<bool, Abort> {
         let cell = self.cell(tx, from, to)?;
         self.chains.contains(tx, cell, to)
@@ -137,7 +134,6 @@ impl<V: Value> Graph<V> {
     /// # Errors
     /// The value does not have the graph's number of words ([`Error::Parameter`]); the pool is full; as
     /// [`Graph::get`].
-    #[inline]
     pub fn insert(
         &self,
         tx: &mut impl Transaction,
@@ -153,7 +149,6 @@ impl<V: Value> Graph<V> {
     ///
     /// # Errors
     /// As [`Graph::get`] and [`Transaction::free`].
-    #[inline]
     pub fn remove(&self, tx: &mut impl Transaction, from: u64, to: u64) -> Result<Option<V>, Abort> {
         let cell = self.cell(tx, from, to)?;
         self.chains.remove(tx, cell, to)
@@ -163,7 +158,6 @@ impl<V: Value> Graph<V> {
     ///
     /// # Errors
     /// As [`Graph::remove`].
-    #[inline]
     pub fn delete(&self, tx: &mut impl Transaction, from: u64, to: u64) -> Result<bool, Abort> {
         let cell = self.cell(tx, from, to)?;
         self.chains.delete(tx, cell, to)

@@ -54,7 +54,6 @@ impl<K, V> Clone for HashTable<K, V> {
 impl<K, V> Copy for HashTable<K, V> {}
 
 /// Spreads a key's word over all bits (the finaliser of MurmurHash3).
-#[inline(always)]
 fn mix(mut word: u64) -> u64 {
     word ^= word >> 33;
     word = word.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -64,7 +63,6 @@ fn mix(mut word: u64) -> u64 {
 }
 
 /// The bucket of a key's word, where there are so many.
-#[inline(always)]
 fn bucket(key: u64, buckets: u64) -> u64 {
     let groups = buckets / LINE_WORDS;
     if groups == 0 {
@@ -131,7 +129,6 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
         self.cell(key.to_word())
     }
 
-    #[inline]
     fn cell(&self, key: u64) -> PersistentAddress {
         self.chains.cell(bucket(key, self.chains.length()))
     }
@@ -140,7 +137,6 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
     ///
     /// # Errors
     /// A conflict; the table is damaged.
-    #[inline]
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         let key = key.to_word();
         self.chains.get(tx, self.cell(key), key)
@@ -150,7 +146,6 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
     ///
     /// # Errors
     /// As [`HashTable::get`].
-    #[inline]
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         let key = key.to_word();
         self.chains.contains(tx, self.cell(key), key)
@@ -160,7 +155,6 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
     ///
     /// # Errors
     /// The value does not have the table's number of words; the pool is full; as [`HashTable::get`].
-    #[inline]
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: &V) -> Result<Option<V>, Abort> {
         let key = key.to_word();
         self.chains.insert(tx, self.cell(key), key, value)
@@ -170,7 +164,6 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
     ///
     /// # Errors
     /// As [`HashTable::get`] and [`Transaction::free`].
-    #[inline]
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         let key = key.to_word();
         self.chains.remove(tx, self.cell(key), key)
@@ -180,7 +173,6 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
     ///
     /// # Errors
     /// As [`HashTable::remove`].
-    #[inline]
     pub fn delete(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
         let key = key.to_word();
         self.chains.delete(tx, self.cell(key), key)

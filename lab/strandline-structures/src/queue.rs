@@ -137,7 +137,6 @@ impl<V: Value> Queue<V> {
     }
 
     /// Head and tail.
-    #[inline]
     fn ends(&self, tx: &mut impl Read) -> Result<(u64, u64), Abort> {
         let head = tx.read(self.header.word(HEAD))?;
         let tail = tx.read(self.header.word(TAIL))?;
@@ -152,12 +151,10 @@ impl<V: Value> Queue<V> {
         self.capacity.saturating_mul(self.entry_words)
     }
 
-    #[inline]
     fn place(&self, number: u64) -> PersistentAddress {
         self.ring.word(number % self.capacity * self.entry_words)
     }
 
-    #[inline]
     fn entry(&self, tx: &mut impl Read, number: u64) -> Result<V, Abort> {
         if self.entry_words > FEW {
             check_room(tx, self.ring, self.ring_words())?;
@@ -173,7 +170,6 @@ impl<V: Value> Queue<V> {
     /// # Errors
     /// The entry does not have the queue's number of words ([`Error::Parameter`]); a conflict; the queue is
     /// damaged.
-    #[inline]
     pub fn push(&self, tx: &mut impl Transaction, entry: &V) -> Result<bool, Abort> {
         if entry.words() != self.entry_words {
             let (is, should) = (entry.words(), self.entry_words);
@@ -197,7 +193,6 @@ impl<V: Value> Queue<V> {
     ///
     /// # Errors
     /// A conflict; the queue is damaged.
-    #[inline]
     pub fn pop(&self, tx: &mut impl Transaction) -> Result<Option<V>, Abort> {
         let (head, tail) = self.ends(tx)?;
         if head == tail {

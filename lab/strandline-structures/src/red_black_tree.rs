@@ -72,27 +72,22 @@ impl<K, V> Clone for RedBlackTree<K, V> {
 
 impl<K, V> Copy for RedBlackTree<K, V> {}
 
-#[inline(always)]
 fn node_of(link: u64) -> PersistentAddress {
     PersistentAddress::new(link & !RED)
 }
 
-#[inline(always)]
 fn is_red(link: u64) -> bool {
     link & RED != 0
 }
 
-#[inline(always)]
 fn is_none(link: u64) -> bool {
     link & !RED == 0
 }
 
-#[inline(always)]
 fn red(node: PersistentAddress) -> u64 {
     node.offset() | RED
 }
 
-#[inline(always)]
 fn black(link: u64) -> u64 {
     link & !RED
 }
@@ -117,7 +112,6 @@ impl<const LINKS: usize> Path<LINKS> {
     }
 
     /// Link `at` is `link` and comes from this side of the node before.
-    #[inline(always)]
     fn set(&mut self, at: usize, link: u64, side: usize) {
         (self.links[at], self.from_right[at]) = (link, side == RIGHT);
     }
@@ -138,17 +132,14 @@ impl<const LINKS: usize> Path<LINKS> {
     }
 }
 
-#[inline(always)]
 fn child(node: PersistentAddress, side: usize) -> PersistentAddress {
     node.near(8 * side as u64)
 }
 
-#[inline(always)]
 fn key_of(node: PersistentAddress) -> PersistentAddress {
     node.near(8 * KEY)
 }
 
-#[inline(always)]
 fn value_of(node: PersistentAddress) -> PersistentAddress {
     node.near(8 * VALUE)
 }
@@ -189,13 +180,11 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         }
     }
 
-    #[inline(always)]
     fn node(tx: &mut impl Read, at: PersistentAddress) -> Result<[u64; NODE_WORDS], Abort> {
         tx.read_array(at)
     }
 
     /// The links to both children of a node.
-    #[inline(always)]
     fn children(tx: &mut impl Read, node: PersistentAddress) -> Result<[u64; 2], Abort> {
         tx.read_array(child(node, LEFT))
     }
@@ -206,14 +195,12 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     }
 
     /// A node's links and its key, which lie on one line.
-    #[inline(always)]
     fn look(tx: &mut impl Read, node: PersistentAddress) -> Result<([u64; 2], K), Abort> {
         let [left, right, key] = tx.read_array(node)?;
         Ok(([left, right], K::from_word(key)))
     }
 
     /// The node with `key`.
-    #[inline]
     fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
         let mut link = tx.read(self.top)?;
         for _ in 0..MAX_DEPTH {
@@ -234,7 +221,6 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     ///
     /// # Errors
     /// A conflict; the tree is damaged.
-    #[inline]
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         match self.locate(tx, key)? {
             Some(node) => Ok(Some(V::from_word(tx.read(value_of(node))?))),
@@ -246,13 +232,11 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     ///
     /// # Errors
     /// As [`RedBlackTree::get`].
-    #[inline]
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         Ok(self.locate(tx, key)?.is_some())
     }
 
     /// Goes down to `key`: the index of the last link of the path, and whether it leads to the key; `None`: it is too deep for the path.
-    #[inline(always)]
     fn descend<const LINKS: usize>(
         &self,
         tx: &mut impl Read,
@@ -267,7 +251,6 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         self.descend_by(tx, key, path)
     }
 
-    #[inline(always)]
     fn descend_by<const LINKS: usize>(
         &self,
         tx: &mut impl Read,
@@ -304,7 +287,6 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     }
 
     /// Inserts, unless the way down is too long for such a path.
-    #[inline(always)]
     fn insert_within<const LINKS: usize>(
         &self,
         tx: &mut impl Transaction,
@@ -402,7 +384,6 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     }
 
     /// Removes, unless the way down is too long for such a path.
-    #[inline(always)]
     fn remove_within<const LINKS: usize>(
         &self,
         tx: &mut impl Transaction,

@@ -55,7 +55,6 @@ impl<K: Word + Ord> Set<K> {
     ///
     /// # Errors
     /// A conflict; the set is damaged.
-    #[inline]
     pub fn contains(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         self.0.contains_key(tx, key)
     }
@@ -64,7 +63,6 @@ impl<K: Word + Ord> Set<K> {
     ///
     /// # Errors
     /// The pool is full; as [`Set::contains`] and [`Transaction::write`].
-    #[inline]
     pub fn insert(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
         Ok(self.0.insert(tx, key, ())?.is_none())
     }
@@ -73,7 +71,6 @@ impl<K: Word + Ord> Set<K> {
     ///
     /// # Errors
     /// As [`Set::contains`], [`Transaction::write`] and [`Transaction::free`].
-    #[inline]
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
         Ok(self.0.remove(tx, key)?.is_some())
     }
@@ -122,11 +119,9 @@ struct Times(u64);
 
 impl Word for Times {
     const TYPE: u8 = 14;
-    #[inline(always)]
     fn to_word(self) -> u64 {
         self.0
     }
-    #[inline(always)]
     fn from_word(word: u64) -> Self {
         Self(word)
     }
@@ -177,7 +172,6 @@ impl<K: Word + Ord> MultiSet<K> {
     ///
     /// # Errors
     /// A conflict; the multiset is damaged.
-    #[inline]
     pub fn times(&self, tx: &mut impl Read, key: K) -> Result<u64, Abort> {
         Ok(self.0.get(tx, key)?.map_or(0, |times| times.0))
     }
@@ -186,7 +180,6 @@ impl<K: Word + Ord> MultiSet<K> {
     ///
     /// # Errors
     /// The pool is full; as [`MultiSet::times`] and [`Transaction::write`].
-    #[inline]
     pub fn insert(&self, tx: &mut impl Transaction, key: K) -> Result<u64, Abort> {
         let times = self.times(tx, key)?;
         let Some(more) = times.checked_add(1) else {
@@ -200,7 +193,6 @@ impl<K: Word + Ord> MultiSet<K> {
     ///
     /// # Errors
     /// As [`MultiSet::times`], [`Transaction::write`] and [`Transaction::free`].
-    #[inline]
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
         match self.times(tx, key)? {
             0 => return Ok(false),

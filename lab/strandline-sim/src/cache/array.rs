@@ -71,14 +71,12 @@ pub struct CacheArray {
 }
 
 /// The place in `tags` of `line`.
-#[inline(always)]
 fn position<const WAYS: usize>(tags: &[u32], line: u32) -> Option<usize> {
     let found = equal(tags.first_chunk::<WAYS>()?, line);
     (found != 0).then(|| found.trailing_zeros() as usize)
 }
 
 /// A bit for each of the tags that is `line`.
-#[inline(always)]
 fn equal<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if WAYS.is_multiple_of(4) {
@@ -99,7 +97,6 @@ fn equal<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
 }
 
 /// The place in `used` of the least of the times; the first, if several are as small.
-#[inline(always)]
 fn oldest<const WAYS: usize>(used: &[u32]) -> Option<usize> {
     let least = used.first_chunk::<WAYS>()?.iter().copied().fold(u32::MAX, u32::min);
     position::<WAYS>(used, least)
@@ -147,7 +144,6 @@ impl CacheArray {
     }
 
     /// The first entry of the line's set.
-    #[inline]
     fn set(&self, line: LineNumber) -> Entry {
         let line = line.number() as usize;
         let (bank, rest) = if self.banks == 1 {
@@ -161,19 +157,16 @@ impl CacheArray {
     }
 
     /// Where the line of an entry stands.
-    #[inline]
     fn tag(&self, entry: Entry) -> usize {
         self.origin + entry + (entry & !(self.places - 1))
     }
 
     /// Where it stands when an entry was used last.
-    #[inline]
     fn used(&self, entry: Entry) -> usize {
         self.tag(entry) + self.places
     }
 
     /// Where a line is.
-    #[inline]
     pub fn find(&self, line: LineNumber) -> Option<Entry> {
         let first = self.set(line);
         let tag = self.tag(first);
@@ -190,7 +183,6 @@ impl CacheArray {
     }
 
     /// Has the host fetch what [`find`](Self::find) looks at.
-    #[inline]
     pub fn prefetch_set(&self, line: LineNumber) {
         let first = self.set(line);
         prefetch(&self.tags, self.tag(first));
@@ -200,14 +192,12 @@ impl CacheArray {
     }
 
     /// Has the host fetch the entry of a line.
-    #[inline]
     pub fn prefetch_entry(&self, entry: Entry) {
         prefetch(&self.states, entry);
         prefetch(&self.data, entry);
     }
 
     /// Has the host fetch the entry that a line takes which is not there; the entry, and the line in it. The number of no line is one too.
-    #[inline]
     pub fn prefetch_replaced(&self, line: LineNumber) -> (Entry, LineNumber) {
         let entry = self.replaced(self.set(line));
         self.prefetch_entry(entry);
@@ -215,7 +205,6 @@ impl CacheArray {
     }
 
     /// The entry of the set that begins at `first` which the next line takes: an empty one, or the least recently used.
-    #[inline]
     fn replaced(&self, first: Entry) -> Entry {
         let used = self.used(first);
         let used = &self.tags[used..used + self.ways];
@@ -230,14 +219,12 @@ impl CacheArray {
     }
 
     /// The line in an entry.
-    #[inline]
     pub fn line(&self, entry: Entry) -> Option<LineNumber> {
         let line = self.tags[self.tag(entry)];
         (line != EMPTY).then_some(LineNumber::new(line))
     }
 
     /// Makes an entry the most recently used of its set.
-    #[inline]
     pub fn touch(&mut self, entry: Entry) {
         if self.clock == u32::MAX {
             self.begin_clock_anew();
@@ -266,7 +253,6 @@ impl CacheArray {
     }
 
     /// Whether an entry is modified.
-    #[inline]
     pub fn is_dirty(&self, entry: Entry) -> bool {
         self.states[entry].flags & DIRTY != 0
     }

@@ -111,13 +111,11 @@ impl Hierarchy {
     }
 
     /// A bit for each core whose first level has lost the line that it watches since this was last asked.
-    #[inline]
     pub fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
     /// `core` may no longer have a line in its first level.
-    #[inline]
     pub(super) fn lose(&mut self, core: CoreId, line: LineNumber) {
         if self.watched[core] == Some(line) {
             self.watched[core] = None;
@@ -126,7 +124,6 @@ impl Hierarchy {
     }
 
     /// Where a line's directory entry is: the bank of the first shared level, or its controller.
-    #[inline]
     pub(super) fn home(&self, line: LineNumber) -> Node {
         if self.shared.is_empty() {
             Node::Controller(self.memory.controller(line))
@@ -136,14 +133,12 @@ impl Hierarchy {
     }
 
     /// The first level of `core`.
-    #[inline]
     pub fn first(&mut self, core: CoreId) -> &mut CacheArray {
         &mut self.private[0][core]
     }
 
     /// Brings a line into the first level of `core` at `at`, with the permission to write if `exclusive`. What leaves the caches
     /// for memory, or comes from there, passes `port`.
-    #[inline]
     pub fn access(
         &mut self,
         core: CoreId,
@@ -195,7 +190,6 @@ impl Hierarchy {
 
     /// Has the host fetch what an access to a line will look at, some time before; whether it misses in the first level. Then
     /// [`prefetch_entries`](Self::prefetch_entries) fetches more, once this has come.
-    #[inline]
     pub fn prefetch(&self, core: CoreId, line: LineNumber) -> bool {
         let first = &self.private[0][core];
         let entry = first.find(line);
@@ -208,7 +202,6 @@ impl Hierarchy {
 
     /// What is where the line's number says, for a line that the first level has not, and what is known of the line that leaves it:
     /// the host waits for all of it together.
-    #[inline]
     fn prefetch_sets(&self, core: CoreId, line: LineNumber) {
         for level in &self.private[1..] {
             level[core].prefetch_set(line);
@@ -224,7 +217,6 @@ impl Hierarchy {
 
     /// What is found there, for a line that the first level has not: in each level the line's entry or the one that it takes, and what is
     /// known of the line that leaves it.
-    #[inline]
     pub fn prefetch_entries(&self, core: CoreId, line: LineNumber) {
         let first = &self.private[0][core];
         let (entry, victim) = first.prefetch_replaced(line);
@@ -247,7 +239,6 @@ impl Hierarchy {
     }
 
     /// What is known of a line that leaves `level`.
-    #[inline]
     fn prefetch_way_out(&self, core: CoreId, level: usize, victim: LineNumber) {
         prefetch(&self.directory, victim.number() as usize);
         match self.level(core, level + 1) {
@@ -257,7 +248,6 @@ impl Hierarchy {
     }
 
     /// A level of cache as `core` sees it, the first being 0.
-    #[inline]
     fn level(&self, core: CoreId, level: usize) -> Option<&CacheArray> {
         match self.private.get(level) {
             Some(caches) => Some(&caches[core]),

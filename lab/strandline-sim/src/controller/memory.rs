@@ -67,7 +67,6 @@ pub struct MemorySide {
 }
 
 /// A line's place when the lines of each page are turned.
-#[inline]
 fn turned(line: u64) -> u64 {
     let page = line / PAGE_LINES;
     line ^ (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PAGE_LINES.trailing_zeros()))
@@ -158,7 +157,6 @@ impl MemorySide {
 
     /// Where a line of the program lies: pages may be scattered, and the lines of each, one to one. The latter is what memory
     /// controllers do with an exclusive or, so that the first lines of pages do not all meet in one bank.
-    #[inline]
     fn frame(&self, line: LineNumber) -> u64 {
         let line = u64::from(line.number());
         let Some(bits) = self.page_bits else { return line };
@@ -171,7 +169,6 @@ impl MemorySide {
     }
 
     /// The channel of a line, and its number there.
-    #[inline]
     fn place(&self, line: LineNumber) -> (usize, u64) {
         let shift = self.interleave_shift;
         if line >= self.pool_end && line < self.persistent_end {
@@ -204,13 +201,11 @@ impl MemorySide {
     }
 
     /// The controller of a line.
-    #[inline]
     pub fn controller(&self, line: LineNumber) -> usize {
         self.place(line).0 % self.nvm_channels / self.per_controller
     }
 
     /// The part of memory that a line belongs to.
-    #[inline]
     pub fn region(&self, line: LineNumber) -> Region {
         if line >= self.persistent_end {
             Region::Volatile
@@ -357,14 +352,12 @@ impl MemorySide {
     }
 
     /// Has the host fetch what is known of a line here.
-    #[inline]
     pub fn prefetch(&self, line: LineNumber) {
         self.medium.prefetch(line);
         self.prefetch_held(line);
     }
 
     /// Has the host fetch which write of a line is held.
-    #[inline]
     pub fn prefetch_held(&self, line: LineNumber) {
         prefetch(&self.medium.held, line.number() as usize);
     }

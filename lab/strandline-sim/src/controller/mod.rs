@@ -149,14 +149,12 @@ pub struct Medium {
 
 impl Medium {
     /// The words of a line.
-    #[inline]
     pub fn line(&self, line: LineNumber) -> Line {
         let first = line.first_word();
         std::array::from_fn(|i| self.words[first + i])
     }
 
     /// Has the host fetch the words of a line, which may lie in two of its own.
-    #[inline]
     fn prefetch(&self, line: LineNumber) {
         let first = line.first_word();
         prefetch(&self.words, first);
@@ -169,7 +167,6 @@ impl Medium {
     }
 }
 
-#[inline]
 fn merge(words: &mut [u64], data: &Line, mask: u8) {
     for (i, word) in words.iter_mut().enumerate() {
         if mask >> i & 1 == 1 {
@@ -234,7 +231,6 @@ impl Channel {
     }
 
     /// Catches up with time `to`: writes begin in banks that are idle before it, and end.
-    #[inline]
     pub fn advance(&mut self, to: Cycle, medium: &mut Medium) {
         self.now = self.now.max(to);
         if self.next < to {

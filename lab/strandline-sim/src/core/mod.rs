@@ -153,19 +153,16 @@ impl Core {
     }
 
     /// Charges the instructions of one access.
-    #[inline]
     pub fn charge_access(&mut self) {
         self.statistics.operations += 1;
         self.charge_for(self.access);
     }
 
     /// Charges those of a further word of a range.
-    #[inline]
     pub fn charge_word(&mut self) {
         self.charge_for(self.word);
     }
 
-    #[inline]
     fn charge_for(&mut self, Charge { instructions, cost }: Charge) {
         self.fraction += cost;
         self.clock += self.fraction >> FRACTION;

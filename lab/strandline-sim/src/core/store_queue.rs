@@ -85,18 +85,15 @@ impl StoreQueue {
         }
     }
 
-    #[inline]
     fn place(&self, number: usize) -> usize {
         number & (self.ring.len() - 1)
     }
 
-    #[inline]
     fn at(&self, number: usize) -> &Queued {
         &self.ring[self.place(number)]
     }
 
     /// Lets go of what is complete by `now`; entries left.
-    #[inline]
     pub fn occupancy(&mut self, now: Cycle) -> usize {
         while self.head < self.issued && self.at(self.head).done <= now {
             self.head += 1;
@@ -105,7 +102,6 @@ impl StoreQueue {
     }
 
     /// Whether there is room, once [`StoreQueue::occupancy`] has been asked.
-    #[inline]
     pub fn is_full(&self) -> bool {
         self.tail - self.head == self.capacity
     }
@@ -124,7 +120,6 @@ impl StoreQueue {
     }
 
     /// When the next entry is issued; [`Cycle::NEVER`] if there is none.
-    #[inline]
     pub fn next_issue(&self) -> Cycle {
         if self.issued == self.tail {
             return Cycle::NEVER;
@@ -160,7 +155,6 @@ impl StoreQueue {
     }
 
     /// Whether everything has been issued.
-    #[inline]
     pub fn is_issued(&self) -> bool {
         self.issued == self.tail
     }
@@ -171,7 +165,6 @@ impl StoreQueue {
     }
 
     /// The newest value that the queue has for a word.
-    #[inline]
     pub fn forward(&self, line: LineNumber, word: u8) -> Option<u64> {
         (self.issued..self.tail)
             .rev()

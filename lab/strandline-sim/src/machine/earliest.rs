@@ -34,7 +34,6 @@ impl Earliest {
     }
 
     /// Sets the time of a core, which is below 2^58 or [`Cycle::NEVER`].
-    #[inline]
     pub fn set(&mut self, core: CoreId, at: Cycle) {
         let number = core.index();
         let mut node = self.nodes.len() / 2 + number;
@@ -50,7 +49,6 @@ impl Earliest {
     }
 
     /// The first time and whose it is.
-    #[inline]
     pub fn first(&self) -> (Cycle, CoreId) {
         let first = self.nodes[1];
         let at = match first >> NUMBER_BITS {

@@ -4,7 +4,6 @@ use super::*;
 
 impl State {
     /// Carries out an operation of a thread that is furthest behind.
-    #[inline]
     pub(super) fn execute(&mut self, core: CoreId, operation: Operation) -> Outcome {
         match operation {
             Operation::Load(space, offset) => {
@@ -55,7 +54,6 @@ impl State {
     }
 
     /// Loads a word; in a range the core waits at its end, not for each load.
-    #[inline]
     fn load(&mut self, number: CoreId, line: LineNumber, word: u8, in_range: bool) -> u64 {
         let core = &mut self.cores[number];
         core.statistics.loads += 1;

@@ -153,7 +153,6 @@ impl State {
     }
 
     /// The core on which a thread may perform an operation; none if it has just lost it.
-    #[inline]
     pub(super) fn on_core(&mut self, thread: usize) -> Option<CoreId> {
         let Some(scheduler) = &self.scheduler else { return Some(CoreId::new(thread)) };
         let core = scheduler.core(thread)?;

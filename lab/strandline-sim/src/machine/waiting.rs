@@ -84,7 +84,6 @@ impl State {
     }
 
     /// Wakes the threads whose lines have been taken away.
-    #[inline]
     pub(super) fn wake_losers(&mut self) {
         for core in CoreId::in_set(self.caches.take_lost()) {
             self.wake(core, self.seen_from);

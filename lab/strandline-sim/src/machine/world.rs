@@ -4,7 +4,6 @@ use super::*;
 
 impl Machine {
     /// The core of a thread that is to perform something; none, and the operation is postponed, if it has none any more.
-    #[inline]
     fn core_of(&self, state: &mut State, thread: usize) -> Option<CoreId> {
         let core = state.on_core(thread);
         if core.is_none() {

@@ -32,7 +32,6 @@ impl Calendars {
     }
 
     /// How many cycles of a resource's bucket `number` are taken; `None` if the ring has gone past it.
-    #[inline]
     fn used(&mut self, resource: usize, number: u64) -> Option<&mut u8> {
         let slot = number as usize % BUCKETS;
         if self.numbers[slot] != number {
@@ -46,7 +45,6 @@ impl Calendars {
     }
 
     /// Takes a resource for `length` cycles from `at` on, or as soon as it is free after that; when.
-    #[inline]
     pub fn reserve(&mut self, resource: usize, at: Cycle, length: u64) -> Cycle {
         let number = at.number() / WIDTH;
         // Mostly there is room in the bucket itself, and it is free: then the host need not have seen that to go on with `at`.

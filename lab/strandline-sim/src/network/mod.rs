@@ -91,7 +91,6 @@ impl Network {
     }
 
     /// Sends a message at `at`; when it has arrived.
-    #[inline]
     pub fn send(&mut self, from: Node, to: Node, message: Message, at: Cycle) -> Cycle {
         self.statistics.messages += 1;
         match &mut self.kind {
@@ -108,7 +107,6 @@ impl Network {
 
 impl Mesh {
     /// The tile of a node.
-    #[inline]
     fn tile(&self, node: Node) -> usize {
         let number = match node {
             Node::Core(core) => core.index(),

@@ -59,24 +59,20 @@ impl Banks {
     }
 
     /// The bank of the channel's line number `line`.
-    #[inline]
     pub fn bank_of(&self, line: u64) -> usize {
         (line / self.bank_lines) as usize % self.banks.len()
     }
 
     /// From when on `bank` is free.
-    #[inline]
     pub fn free(&self, bank: usize) -> Cycle {
         self.banks[bank].free
     }
 
-    #[inline]
     fn row_of(&self, line: u64) -> u64 {
         line / self.row_lines.max(1)
     }
 
     /// Reads a line from `at` on, or when its bank is free; when the line is there.
-    #[inline]
     pub fn read(&mut self, line: u64, at: Cycle) -> Cycle {
         let (number, row) = (self.bank_of(line), self.row_of(line));
         let hit = self.row_lines != 0 && self.banks[number].row == row;
@@ -93,7 +89,6 @@ impl Banks {
     }
 
     /// Writes a line from `at` on, or when its bank is free; when it is on the medium.
-    #[inline]
     pub fn write(&mut self, line: u64, at: Cycle) -> Cycle {
         let (number, row) = (self.bank_of(line), self.row_of(line));
         let begin = at.max(self.banks[number].free);

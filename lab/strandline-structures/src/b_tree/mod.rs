@@ -101,7 +101,6 @@ struct Way {
 
 impl Place {
     /// The number of the last pair before, if it has this key.
-    #[inline(always)]
     fn pair<K: Word + Eq>(self, key: K) -> Option<u64> {
         (self.child > 0 && K::from_word(self.last) == key).then(|| self.child - 1)
     }
@@ -166,19 +165,16 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     }
 
     /// The word of `node` that holds child `number`.
-    #[inline(always)]
     fn child_at(&self, node: Node, number: u64) -> PersistentAddress {
         node.at.near(8 * (KEYS + self.keys + number))
     }
 
     /// Children that a node of this level has room for.
-    #[inline(always)]
     fn children(&self, level: u64) -> u64 {
         if level == 0 { 0 } else { self.keys + 1 }
     }
 
     /// The word that holds the value of the pair with this number.
-    #[inline(always)]
     fn value_at(&self, node: Node, number: u64) -> PersistentAddress {
         node.at.near(8 * (KEYS + self.keys + self.children(node.level()) + number))
     }
@@ -187,7 +183,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok([tx.read(node.key_at(number))?, tx.read(self.value_at(node, number))?])
     }
 
-    #[inline(always)]
     fn write_pair(
         &self,
         tx: &mut impl Transaction,
@@ -218,7 +213,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     }
 
     /// The node at `at`, which must be of this kind and not the root.
-    #[inline(always)]
     fn node_of_kind(&self, tx: &mut impl Read, at: PersistentAddress, kind: NodeKind) -> Result<Node, Abort> {
         let node = Node { at, order: tx.read(at)? };
         if node.kind() != kind || !(1..=self.keys).contains(&node.count()) {
@@ -228,14 +222,12 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     }
 
     /// The child of an inner node with this number.
-    #[inline(always)]
     fn child(&self, tx: &mut impl Read, node: Node, number: u64) -> Result<Node, Abort> {
         let at = tx.read(self.child_at(node, number))?;
         self.node_of_kind(tx, PersistentAddress::new(at), node.kind().below())
     }
 
     /// The number of the pair at `index`, which is one.
-    #[inline(always)]
     fn number(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<u64, Abort> {
         match node.number(index) {
             number if number < self.keys => Ok(number),
@@ -255,7 +247,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
 
     /// The place behind those pairs whose keys `is_before` wants, the first ones of a node. Of the numbers only the one
     /// that is returned is checked.
-    #[inline(always)]
     fn search(&self, tx: &mut impl Read, node: Node, is_before: impl Fn(K) -> bool) -> Result<Place, Abort> {
         let mut place = Place { index: 0, child: 0, last: 0 };
         let mut high = node.count();
@@ -279,7 +270,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     }
 
     /// The word that holds the value of `key`, if it is there.
-    #[inline]
     fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
         let mut node = self.root(tx)?;
         loop {
@@ -296,7 +286,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     ///
     /// # Errors
     /// A conflict; the tree is damaged.
-    #[inline]
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         match self.locate(tx, key)? {
             Some(at) => Ok(Some(V::from_word(tx.read(at)?))),
@@ -308,13 +297,11 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     ///
     /// # Errors
     /// As [`BTree::get`].
-    #[inline]
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         Ok(self.locate(tx, key)?.is_some())
     }
 
     /// Goes down to the node with `key`, or to the leaf where it would be.
-    #[inline(always)]
     fn descend(&self, tx: &mut impl Read, key: K, path: &mut Path) -> Result<Way, Abort> {
         if let Some(mut plain) = tx.plain()
             && let Ok(way) = self.descend_by(&mut plain, key, path)
@@ -325,7 +312,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         self.descend_by(tx, key, path)
     }
 
-    #[inline(always)]
     fn descend_by(&self, tx: &mut impl Read, key: K, path: &mut Path) -> Result<Way, Abort> {
         let mut node = self.root(tx)?;
         let top_level = node.level();
@@ -366,7 +352,6 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     }
 
     /// Puts a pair into a node with room, and the child right of it into an inner node.
-    #[inline(always)]
     fn put(
         &self,
         tx: &mut impl Transaction,
@@ -620,7 +605,6 @@ impl<K: Word + Ord, V: Word> Levels<K, V> for BTree<K, V> {
     const TOO_FEW: &'static str = "a node less than a third full";
     type Node = Node;
 
-    #[inline(always)]
     fn root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
         let at = PersistentAddress::new(tx.read(self.top)?);
         let node = Node { at, order: tx.read(at)? };

@@ -22,7 +22,6 @@ pub struct Node {
 }
 
 /// The bits of the first `numbers` numbers of an order.
-#[inline(always)]
 fn first(numbers: u64) -> u64 {
     (1 << (4 * numbers)) - 1
 }
@@ -37,7 +36,6 @@ impl NodeKind {
     }
 
     /// That of the children of inner nodes.
-    #[inline(always)]
     pub fn below(self) -> Self {
         Self(self.0 - 1)
     }
@@ -64,23 +62,19 @@ impl Node {
         Self { at, order: NODE_MAGIC << MAGIC | level << LEVEL | count << COUNT | numbers }
     }
 
-    #[inline(always)]
     pub fn count(self) -> u64 {
         self.order >> COUNT & 15
     }
 
-    #[inline(always)]
     pub fn level(self) -> u64 {
         self.order >> LEVEL & 63
     }
 
-    #[inline(always)]
     pub fn kind(self) -> NodeKind {
         NodeKind(self.order >> LEVEL)
     }
 
     /// The number of the pair at `index`.
-    #[inline(always)]
     pub fn number(self, index: u64) -> u64 {
         self.order >> (4 * index) & 15
     }
@@ -91,7 +85,6 @@ impl Node {
     }
 
     /// Puts the first free number at `index`, in a node that has one; returns it.
-    #[inline(always)]
     pub fn insert(&mut self, index: u64) -> u64 {
         let (count, low) = (self.count(), self.order & first(index));
         let number = self.number(count);
@@ -102,7 +95,6 @@ impl Node {
     }
 
     /// Makes the number at `index` the first free one.
-    #[inline(always)]
     pub fn remove(&mut self, index: u64) {
         let (count, low, number) = (self.count(), self.order & first(index), self.number(index));
         let high = self.order & first(count) ^ self.order & first(index + 1);
@@ -111,7 +103,6 @@ impl Node {
     }
 
     /// The word that holds the key of the pair with this number.
-    #[inline(always)]
     pub fn key_at(self, number: u64) -> PersistentAddress {
         self.at.near(8 * (KEYS + number))
     }

@@ -10,7 +10,6 @@ pub const HALF_BITS: u32 = u32::BITS;
 pub const LOW: u64 = u32::MAX as u64;
 
 /// Puts `word` at `index` of the `count` words from `at` on, and those behind it one further.
-#[inline(always)]
 pub fn insert_word(
     tx: &mut impl Transaction,
     at: PersistentAddress,
@@ -29,7 +28,6 @@ pub fn insert_word(
 }
 
 /// Takes out the word at `index` of the `count` words from `at` on.
-#[inline(always)]
 pub fn remove_word(
     tx: &mut impl Transaction,
     at: PersistentAddress,
@@ -46,7 +44,6 @@ pub fn remove_word(
 }
 
 /// As [`insert_word`], of values of half a word.
-#[inline(always)]
 pub fn insert_half(
     tx: &mut impl Transaction,
     at: PersistentAddress,
@@ -71,7 +68,6 @@ pub fn insert_half(
 }
 
 /// As [`remove_word`], of values of half a word.
-#[inline(always)]
 pub fn remove_half(
     tx: &mut impl Transaction,
     at: PersistentAddress,

@@ -85,7 +85,6 @@ impl Node {
         NODE_MAGIC << 32 | self.level << 16 | self.count
     }
 
-    #[inline(always)]
     fn keys(self) -> PersistentAddress {
         self.at.word(KEYS)
     }
@@ -186,19 +185,16 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     }
 
     /// Where a node with pairs has its values.
-    #[inline(always)]
     fn values(&self, node: Node) -> PersistentAddress {
         node.at.word(KEYS + self.shape.keys)
     }
 
     /// Where an inner node has its children.
-    #[inline(always)]
     fn children(&self, node: Node) -> PersistentAddress {
         node.at.word(KEYS + self.shape.keys + self.shape.value_words(node.level))
     }
 
     /// The value at `index`, as a word.
-    #[inline(always)]
     fn value(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<u64, Abort> {
         if !Self::IN_HALVES {
             return tx.read(self.values(node).word(index));
@@ -237,14 +233,12 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         Ok(Node { at: tx.alloc(self.shape.bytes)?, level, count: 0 })
     }
 
-    #[inline(always)]
     fn child(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<Node, Abort> {
         let at = tx.read(self.children(node).word(index))?;
         self.node(tx, PersistentAddress::new(at), node.level - 1)
     }
 
     /// How many keys of a node `is_before` wants, the first ones.
-    #[inline(always)]
     fn search(&self, tx: &mut impl Read, node: Node, is_before: impl Fn(K) -> bool) -> Result<u64, Abort> {
         let (mut low, mut high) = (0, node.count);
         while low < high {
@@ -259,7 +253,6 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     }
 
     /// The index of `key` in a node, or of the first that is greater; whether it is there with a pair.
-    #[inline(always)]
     fn place(&self, tx: &mut impl Read, node: Node, key: K) -> Result<(u64, bool), Abort> {
         if !self.shape.has_pairs(node.level) {
             // What equals a key of an inner node is right of it.
@@ -272,7 +265,6 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
 
     /// The node that has the pair of `key`, or the leaf where it would be, as [`SortedTree::place`]; `pass` is told of the
     /// nodes on the way, and of the children taken.
-    #[inline(always)]
     fn locate(
         &self,
         tx: &mut impl Read,
@@ -294,7 +286,6 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     ///
     /// # Errors
     /// A conflict; the tree is damaged.
-    #[inline]
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         match self.locate(tx, key, |_, _| ())? {
             (node, index, true) => Ok(Some(V::from_word(self.value(tx, node, index)?))),
@@ -306,13 +297,11 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     ///
     /// # Errors
     /// As [`SortedTree::get`].
-    #[inline]
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         Ok(self.locate(tx, key, |_, _| ())?.2)
     }
 
     /// Puts a pair into a node with room at `index`, and a child at `child_index` of an inner node.
-    #[inline(always)]
     fn put(
         &self,
         tx: &mut impl Transaction,
@@ -335,7 +324,6 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     }
 
     /// Takes out the pair at `index`, and the child at `child_index` of an inner node; returns what is left.
-    #[inline(always)]
     fn take(
         &self,
         tx: &mut impl Transaction,
@@ -362,7 +350,6 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     ///
     /// # Errors
     /// As [`SortedTree::get`], [`Transaction::write`] and [`Transaction::alloc`].
-    #[inline]
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
         let mut path = Path::new();
         let (node, index, is_there) = self.locate(tx, key, |node, index| path.push((node.at, index)))?;
@@ -467,7 +454,6 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     ///
     /// # Errors
     /// As [`SortedTree::get`], [`Transaction::write`] and [`Transaction::free`].
-    #[inline]
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         let mut path = Path::new();
         let (mut node, mut index, is_there) =
@@ -600,7 +586,6 @@ impl<K: Word + Ord, V: Word> Levels<K, V> for SortedTree<K, V> {
     const TOO_FEW: &'static str = "a node less than half full";
     type Node = Node;
 
-    #[inline(always)]
     fn root(&self, tx: &mut impl Read) -> Result<Node, Abort> {
         let at = PersistentAddress::new(tx.read(self.top)?);
         let header = tx.read(at)?;
@@ -611,7 +596,6 @@ impl<K: Word + Ord, V: Word> Levels<K, V> for SortedTree<K, V> {
         Ok(node)
     }
 
-    #[inline(always)]
     fn node(&self, tx: &mut impl Read, at: PersistentAddress, level: u64) -> Result<Node, Abort> {
         let header = tx.read(at)?;
         let node = Node { at, level, count: header & 0xffff };

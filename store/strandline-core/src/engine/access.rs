@@ -109,7 +109,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Reads words of one line.
-    #[inline]
+    #[inline(always)]
     fn read_line(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         match self.concurrency() {
             Concurrency::Stm => self.read_line_stm(at, into),
@@ -232,7 +232,7 @@ impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
         self.write_words(at, from)
     }
 
-    #[inline(always)]
+    #[inline]
     fn hint(&self, at: PersistentAddress) -> u64 {
         self.view.memory.peek(at)
     }

@@ -68,7 +68,6 @@ pub struct SingleWriter;
 impl<M: Memory> Control<M> for Stm {
     type Scheme = Product;
 
-    #[inline(always)]
     fn concurrency(self) -> Concurrency {
         Concurrency::Stm
     }
@@ -85,7 +84,6 @@ impl<M: Memory> Control<M> for Stm {
 impl<M: Memory> Control<M> for SingleWriter {
     type Scheme = Product;
 
-    #[inline(always)]
     fn concurrency(self) -> Concurrency {
         Concurrency::SingleWriter
     }
@@ -107,7 +105,6 @@ where
     const INLINED: bool = false;
     const ANY_SIZE: bool = false;
 
-    #[inline(always)]
     fn concurrency(self) -> Concurrency {
         self
     }

@@ -212,7 +212,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// After an attempt that was rolled back: whether it found its chunks held. Then it has waited until they are released.
-    #[inline]
     pub(super) fn wait_for_chunks(&mut self) -> bool {
         std::mem::take(&mut self.awaits_chunks) && self.wait_for_release()
     }
@@ -235,7 +234,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Ends what [`Engine::want_chunks`] began, when the transaction has ended.
-    #[inline(always)]
     pub(super) fn stop_wanting(&mut self) {
         if self.wants_chunks {
             self.wants_chunks = false;

@@ -93,7 +93,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Whether so many words that follow one another will not fit the log, so that there is no need to try.
-    #[inline]
     pub(super) fn is_too_large_for_log(&self, words: u64) -> bool {
         words > SURELY_FITS
             && self.takes_any_size

@@ -10,7 +10,6 @@ use crate::transaction::{Abort, Concurrency, Lock};
 
 impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
-    #[inline(always)]
     pub(super) fn declare(&mut self, locks: Option<&[Lock]>) {
         renew(&mut self.locks.region, locks.and_then(Lock::first_region));
         if self.concurrency() == Concurrency::Locks {
@@ -62,7 +61,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    #[inline]
     fn lock_to_read(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         if self.locks.declared && !self.locks.allocating { Ok(()) } else { self.need(at) }
     }

@@ -169,7 +169,7 @@ pub struct Engine<M: Memory, C: Control<M>> {
 
 /// Stores what is mostly there already. After a commit a processor goes on while its fence is waited for, but only until it has no room
 /// for more stores: so a look costs less.
-#[inline(always)]
+#[inline]
 pub(super) fn renew<T: PartialEq>(place: &mut T, value: T) {
     if *place != value {
         *place = value;
@@ -224,7 +224,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn concurrency(&self) -> Concurrency {
         self.control.concurrency()
     }
@@ -259,7 +259,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Begins an attempt, if nobody is to be waited for.
-    #[inline(always)]
+    #[inline]
     fn begin_at_once(&mut self) -> bool {
         match self.concurrency() {
             Concurrency::Stm => self.begin_stm_at_once(),
@@ -657,7 +657,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Sees to it that what is to be stored home is at hand, before the scheme writes its copies back: clwb may evict them.
-    #[inline(always)]
+    #[inline]
     pub(super) fn gather_home(&mut self) {
         if !self.scheme.in_place() {
             self.scheme.give_values(&self.view, &mut self.writes);
@@ -665,7 +665,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Stores all new values home.
-    #[inline(always)]
+    #[inline]
     pub(super) fn store_home(&self) {
         if self.scheme.in_place() {
             return;
@@ -700,7 +700,7 @@ pub(crate) fn holds_rights(
 /// The commit that STM and single-writer mode share: the scheme makes the log durable under `transaction`, and says
 /// how many log records that took.
 impl<M: Memory, C: Control<M>> Engine<M, C> {
-    #[inline(always)]
+    #[inline]
     pub(super) fn make_durable(&mut self, transaction: u64) -> u64 {
         if self.scheme.in_place() {
             self.view.memory.event(Event::Executed(transaction));

@@ -79,7 +79,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Notes that a block was allocated.
-    #[inline(always)]
     pub(super) fn note_allocation(&mut self, block: PersistentAddress) {
         if self.undo.is_some() {
             self.note_block(block);

@@ -33,7 +33,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Begins a reader, if nobody stores home.
-    #[inline(always)]
+    #[inline]
     pub(super) fn begin_single_reader_at_once(&mut self) -> bool {
         let memory = &self.view.memory;
         let sequence = memory.load(SharedLayout::SEQUENCE);
@@ -46,12 +46,12 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Stores to the word with which this worker has the writer's lock.
-    #[inline(always)]
+    #[inline]
     fn store_present(&self) -> impl Fn(u64) {
         |value| self.view.memory.store_own(self.slot.line(), Slot::PRESENT, value)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn unlock_single_writer(&mut self) {
         if self.is_favourite {
             self.is_favourite = false;
@@ -118,7 +118,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// A reader's values are good if no writer has stored home since it began. At a snapshot they never are, and it reads
     /// again.
-    #[inline(always)]
+    #[inline]
     fn check_sequence(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         if self.view.memory.load(SharedLayout::SEQUENCE) != self.horizon {
             return match self.state {
@@ -151,7 +151,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 
     /// Takes a TxID so that a snapshot that begins meanwhile and bulk persistence wait for its transaction, as under the STM. Nobody
     /// else takes one, so it is known before, and published at once.
-    #[inline(always)]
+    #[inline]
     fn publish_commit(&mut self) -> u64 {
         let memory = &self.view.memory;
         let transaction = memory.load(SharedLayout::CLOCK) + 1;
@@ -164,7 +164,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Stores home while the sequence is odd.
-    #[inline(always)]
+    #[inline]
     pub(super) fn store_home_in_sequence(&mut self) {
         let memory = &self.view.memory;
         let sequence = memory.load(SharedLayout::SEQUENCE);

@@ -45,7 +45,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// The transaction has ended, and reads at no snapshot any more.
-    #[inline(always)]
     pub(super) fn look_ahead(&mut self) {
         if let State::LookingBack(past) = self.state {
             self.state = State::Reading;
@@ -75,13 +74,11 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Where the commit asks for snapshots too early, what it learns; natively it never does.
-    #[inline(always)]
     pub(super) fn count_snapshots_early(&self) -> Option<bool> {
         self.view.memory.omitted(Step::SnapshotCount).then(|| versions::are_wanted(&self.view))
     }
 
     /// Keeps what the transaction is about to change, if there are snapshots.
-    #[inline(always)]
     pub(super) fn keep_versions(&self, transaction: u64, counted: Option<bool>) {
         if counted.unwrap_or_else(|| versions::are_wanted(&self.view))
             && !self.view.memory.omitted(Step::SnapshotKeep)
@@ -91,7 +88,6 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// The same, where it comes too late; natively it never does.
-    #[inline(always)]
     pub(super) fn keep_versions_late(&self, transaction: u64) {
         if self.view.memory.omitted(Step::SnapshotKeep) && versions::are_wanted(&self.view) {
             versions::keep(&self.view, transaction, self.writes.words().iter().map(|(at, _)| at.line()));
@@ -155,7 +151,6 @@ impl<M: Memory, C: Control<M>> Snapshot<M, C> {
     }
 
     /// What reads. Whoever gets an [`Abort`] of it asks [`Snapshot::error`].
-    #[inline(always)]
     pub fn tx(&mut self) -> &mut Tx<M, C> {
         self.tx.engine.view.memory.admit_thread();
         &mut self.tx
@@ -209,11 +204,9 @@ impl<M: Memory, C: Control<M>> Drop for Snapshot<M, C> {
 }
 
 impl<M: Memory, C: Control<M>> Read for Snapshot<M, C> {
-    #[inline]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.tx().read(at)
     }
-    #[inline]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         self.tx().read_range(at, into)
     }

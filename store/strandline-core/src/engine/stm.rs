@@ -41,7 +41,7 @@ pub(super) struct Held {
 }
 
 /// A lock word of owner `slot`, who holds this lock as number `number`.
-#[inline(always)]
+#[inline]
 fn locked(slot: u64, number: u32) -> u64 {
     u64::from(number) << 32 | slot << 1 | LOCKED
 }
@@ -61,7 +61,7 @@ pub(super) fn locked_by(slot: u64) -> u64 {
     locked(slot, u32::MAX)
 }
 
-#[inline(always)]
+#[inline]
 fn owner(lock: u64) -> u64 {
     (lock & 0xffff_ffff) >> 1
 }
@@ -113,7 +113,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Gives the serial token or the writer's lock back, if this worker holds it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn release_token(&mut self) {
         self.leave_queue();
         if self.holds_lock {
@@ -126,7 +126,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn owns(&self, lock: u64) -> bool {
         lock & LOCKED != 0 && owner(lock) == self.slot_index
     }
@@ -281,7 +281,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Lets the next of those that have met conflicts go on, if this is one of them.
-    #[inline(always)]
+    #[inline]
     pub(super) fn leave_queue(&mut self) {
         if self.is_queued {
             self.is_queued = false;
@@ -347,7 +347,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     /// Releases all locks, with a new version or the old ones.
-    #[inline(always)]
+    #[inline]
     pub(super) fn release_locks(&mut self, version: Option<u64>) {
         for held in &self.held {
             let word = self.view.shared.lock(held.lock.into());

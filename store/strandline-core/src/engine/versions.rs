@@ -221,7 +221,6 @@ fn have_stored_home<M: Memory>(view: &View<M>, last: u64) -> bool {
 }
 
 /// Loads words of the data as they are at home; whether nothing newer than the snapshot has been stored there or anywhere.
-#[inline(always)]
 pub(super) fn read_home_range<M: Memory>(
     view: &View<M>,
     registration: Registration,
@@ -232,7 +231,6 @@ pub(super) fn read_home_range<M: Memory>(
 }
 
 /// As [`read_home_range`], `words` words from each of several places.
-#[inline(always)]
 pub(super) fn read_home_each<M: Memory>(
     view: &View<M>,
     registration: Registration,
@@ -246,7 +244,6 @@ pub(super) fn read_home_each<M: Memory>(
 }
 
 /// Whether nothing newer than the snapshot has been stored anywhere before this, and it has not ended.
-#[inline(always)]
 fn is_newest<M: Memory>(view: &View<M>, registration: Registration) -> bool {
     let memory = &view.memory;
     memory.load(view.shared.versions().newest()) <= registration.time
@@ -300,7 +297,6 @@ fn entries_of<M: Memory>(view: &View<M>, line: PersistentAddress) -> impl Iterat
 }
 
 /// Whether a walk of so many steps goes round in a circle. Natively there is none: where a mutant's history would never end, this is its end.
-#[inline(always)]
 fn is_circle<M: Memory>(view: &View<M>, steps: &mut u64) -> bool {
     *steps += 1;
     view.memory.omitted(Step::SnapshotGiveBackWait) && *steps > view.shared.versions().entries()
@@ -314,7 +310,6 @@ fn find<M: Memory>(view: &View<M>, line: PersistentAddress, time: u64) -> Option
 }
 
 /// Whether a transaction that is about to store home has to ask [`keep`].
-#[inline(always)]
 pub(super) fn are_wanted<M: Memory>(view: &View<M>) -> bool {
     view.shared.versions().any() && view.memory.load(SharedLayout::SNAPSHOTS) != 0
 }

@@ -332,13 +332,12 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
 impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
     type Tx<'t> = Tx<M, C>;
 
-    #[inline]
+    #[inline(always)]
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
         self.attempt(false, None, body)
     }
 
-    #[inline]
     fn run_locked<R>(
         &mut self,
         locks: &[Lock],
@@ -348,7 +347,6 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
         self.attempt(false, Some(locks), body)
     }
 
-    #[inline]
     fn takes_locks(&self) -> bool {
         self.tx.engine.concurrency() == Concurrency::Locks
     }
@@ -363,7 +361,6 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
         Ok(())
     }
 
-    #[inline]
     fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
         self.attempt(true, None, body)
@@ -394,7 +391,6 @@ impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.engine.read(at)
     }
-    #[inline(always)]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         self.engine.read_range(at, into)
     }
@@ -402,15 +398,12 @@ impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
         self.engine.read_array(at)
     }
-    #[inline(always)]
     fn plain(&self) -> Option<Plain<'_>> {
         self.engine.plain()
     }
-    #[inline(always)]
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         self.engine.view.memory.prefetch(at, words);
     }
-    #[inline]
     fn read_at_once(&mut self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
         self.engine.read_at_once(at, words, into)
     }
@@ -448,7 +441,6 @@ impl<M: Memory, C: Control<M>> Transaction for Tx<M, C> {
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.engine.write(at, value)
     }
-    #[inline(always)]
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         self.engine.write_range(at, from)
     }
@@ -456,7 +448,6 @@ impl<M: Memory, C: Control<M>> Transaction for Tx<M, C> {
     fn write_array<const N: usize>(&mut self, at: PersistentAddress, words: &[u64; N]) -> Result<(), Abort> {
         self.engine.write_array(at, words)
     }
-    #[inline(always)]
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
         if self.engine.concurrency() == Concurrency::Locks {
             return self.alloc_under_locks(bytes);
@@ -466,7 +457,6 @@ impl<M: Memory, C: Control<M>> Transaction for Tx<M, C> {
         self.engine.note_allocation(block);
         Ok(block)
     }
-    #[inline(always)]
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         let region = self.engine.locks.region();
         if self.engine.concurrency() != Concurrency::Locks {
@@ -480,7 +470,6 @@ impl<M: Memory, C: Control<M>> Transaction for Tx<M, C> {
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         heap::block(&mut self.engine, at)
     }
-    #[inline]
     fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
         match heap::seen_block(&self.engine, at) {
             Some(seen) if seen >= bytes => Ok(true),

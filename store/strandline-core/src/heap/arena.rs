@@ -81,7 +81,6 @@ impl Cursor {
     }
 
     /// Takes the first free block of the word.
-    #[inline(always)]
     fn alloc<A: Access>(&self, tx: &mut A, class: usize) -> Result<Option<PersistentAddress>, Abort> {
         // A word full of blocks is left alone even though this transaction may have freed some.
         if !self.fresh && tx.hint(self.at) & self.mask == self.mask {
@@ -132,7 +131,6 @@ impl Arenas {
 
     /// The arena of a transaction that declared `region`. Everybody who does allocates from the region's chunks,
     /// whatever isolates transactions, so that a pool filled under one scheme can be used under all.
-    #[inline(always)]
     fn of(&mut self, region: Option<u32>) -> &mut Arena {
         match region {
             Some(region) => self.of_region(region),
@@ -189,12 +187,10 @@ impl Arena {
 
     /// Whether it may allocate from chunks of arena `owner`: regions keep to their own chunks, and others out of
     /// them, since a region's lock covers its chunks.
-    #[inline(always)]
     fn may_use(&self, owner: u64) -> bool {
         owner == self.index || owner.max(self.index) < REGIONS
     }
 
-    #[inline(always)]
     fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
         let class = class_of(tx.layout(), bytes);
         if let Some(class) = class
@@ -300,7 +296,6 @@ impl Arena {
     }
 
     /// Takes the next free block of the cursor's chunk.
-    #[inline(always)]
     fn alloc_at_cursor<A: Access>(
         &mut self,
         tx: &mut A,
@@ -421,7 +416,6 @@ impl Arena {
     }
 
     /// Lists a chunk of this arena's as one that may have room.
-    #[inline]
     fn list(&mut self, class: usize, chunk: u64) {
         if self.listed.insert(chunk) {
             self.partial[class].push_back(chunk);

@@ -45,7 +45,6 @@ pub use survey::{
 const REGIONS: u64 = 1 << 16;
 
 /// The region that the block at `at`, an address inside the chunks, belongs to.
-#[inline]
 pub fn region_at<M: Memory>(view: &View<M>, at: PersistentAddress) -> Option<u32> {
     let layout = &view.layout;
     let chunk = chunk_of(layout, at);
@@ -199,7 +198,6 @@ static DIVISIONS: [[Division; CLASSES.len()]; 32] = {
 };
 
 impl Division {
-    #[inline(always)]
     fn new(layout: &Layout, class: usize) -> &'static Self {
         // The remainder is the number itself, and needs no check.
         &DIVISIONS[layout.chunk_bits as usize % DIVISIONS.len()][class]
@@ -218,7 +216,6 @@ impl Division {
     }
 
     /// The number of the block that begins `inside` bytes into its chunk, if one does.
-    #[inline]
     fn block_at(&self, inside: u64) -> Option<u64> {
         let from_first = inside.checked_sub(self.header)?;
         let number = self.by_block.divide(from_first);
@@ -245,7 +242,6 @@ pub(crate) fn chunk_of_word(layout: &Layout, at: PersistentAddress) -> Option<u6
 }
 
 /// The chunk that `at` lies in, if it lies in one.
-#[inline]
 pub(crate) fn chunk_at(layout: &Layout, at: PersistentAddress) -> Option<u64> {
     let chunk = at.offset().checked_sub(layout.chunks.offset())? >> layout.chunk_bits;
     (chunk < layout.chunk_count).then_some(chunk)
@@ -323,7 +319,6 @@ fn inside(layout: &Layout, at: PersistentAddress) -> u64 {
     at.offset() & (layout.geometry.chunk_bytes - 1)
 }
 
-#[inline]
 fn class_of(layout: &Layout, bytes: u64) -> Option<usize> {
     CLASSES
         .iter()
@@ -355,7 +350,6 @@ pub fn seen_block<A: Access>(tx: &A, at: PersistentAddress) -> Option<u64> {
 }
 
 /// Bytes of the block that begins at `at`, inside the chunks, if one does by this word of the table.
-#[inline]
 fn block_in(layout: &Layout, at: PersistentAddress, word: u64) -> Option<u64> {
     let inside = inside(layout, at);
     match Chunk::decode(word) {
@@ -408,7 +402,6 @@ pub(crate) fn is_vacant<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<
 }
 
 /// Bytes of the block that begins at `at`, if one does.
-#[inline]
 pub fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<Option<u64>, Abort> {
     let layout = tx.layout();
     let Some(chunk) = chunk_at(layout, at) else { return Ok(None) };

@@ -8,7 +8,6 @@ pub(super) struct ChunkSet(Vec<u64>);
 
 impl ChunkSet {
     /// Adds a chunk; whether it was missing.
-    #[inline]
     pub fn insert(&mut self, chunk: u64) -> bool {
         let (index, bit) = ((chunk / 64) as usize, 1 << (chunk % 64));
         if index >= self.0.len() {

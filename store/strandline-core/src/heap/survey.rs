@@ -39,7 +39,6 @@ pub fn chunks_with_room<M: Memory>(view: &View<M>) -> Vec<PersistentAddress> {
 /// whose words were changed. Each object's first word says how many chunks it has, and each other one how far back the
 /// first is, so that first and last confirm each other; where they do not, one word alone must be at fault, and
 /// plainly.
-#[inline]
 pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
     let mut mended = Vec::new();
     let rest = |back: usize| Chunk::LargeRest { back: back as u64 }.encode();

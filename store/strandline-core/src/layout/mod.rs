@@ -257,7 +257,7 @@ impl Layout {
 
     /// Whether `words` words at `at` are aligned and in the part that transactions may read and write, as far as the pool was known
     /// to reach.
-    #[inline(always)]
+    #[inline]
     pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
         // Rotated, a misaligned or too small offset becomes larger than any size.
         let first = at.offset().wrapping_sub(self.data.offset()).rotate_right(3);
@@ -422,7 +422,7 @@ impl SharedLayout {
     }
 
     /// Where versions of lines lie.
-    #[inline(always)]
+    #[inline]
     pub fn versions(&self) -> VersionLayout {
         self.versions
     }
@@ -443,13 +443,13 @@ impl SharedLayout {
     }
 
     /// The index of the lock of the line of `at`.
-    #[inline(always)]
+    #[inline]
     pub fn lock_index(&self, at: PersistentAddress) -> u64 {
         (at.offset() / LINE_BYTES) & self.lock_mask
     }
 
     /// The lock word with this index.
-    #[inline(always)]
+    #[inline]
     pub fn lock(&self, index: u64) -> VolatileAddress {
         Self::LOCKS.word(index)
     }
@@ -470,25 +470,25 @@ impl SharedLayout {
     }
 
     /// The volatile words of entry `entry` of the undo log `log`.
-    #[inline(always)]
+    #[inline]
     pub fn undo_entry(&self, log: u64, entry: u64) -> VolatileAddress {
         self.undo.word((log * Self::UNDO_ENTRIES + entry) * Self::undo_words(self.slot_count))
     }
 
     /// Locks of lock sets. They share their words with the stripe locks of the STM: a pool is open in one mode.
-    #[inline(always)]
+    #[inline]
     pub fn lock_count(&self) -> u64 {
         ((self.lock_mask + 1) / Self::SET_LOCK_WORDS).max(1)
     }
 
     /// The lock of lock sets with this index: the latch, the timestamp, the last holder.
-    #[inline(always)]
+    #[inline]
     pub fn set_lock(&self, index: u64) -> VolatileAddress {
         Self::LOCKS.word(Self::SET_LOCK_WORDS * index)
     }
 
     /// The words of log `index`.
-    #[inline(always)]
+    #[inline]
     pub fn slot(&self, index: u64) -> Slot {
         Slot(self.slots.byte(index * Self::SLOT_LINES * LINE_BYTES))
     }
@@ -525,23 +525,23 @@ impl Slot {
     pub(crate) const PRESENT: u64 = 2;
 
     /// The line of its first words, to which only its worker stores while it runs transactions.
-    #[inline(always)]
+    #[inline]
     pub fn line(self) -> VolatileAddress {
         self.0
     }
 
     /// 0: outside commit; 1: in commit, TxID not yet taken; t + 2: committing as TxID t.
-    #[inline(always)]
+    #[inline]
     pub fn commit_state(self) -> VolatileAddress {
         self.0.word(Self::COMMIT_STATE)
     }
     /// Run number and number of records up to and with the last commit record, as [`pack`] puts them.
-    #[inline(always)]
+    #[inline]
     pub fn committed(self) -> VolatileAddress {
         self.0.word(1)
     }
     /// Single-writer mode: where its worker says that it has the [biased](crate::memory::biased) lock of the writer.
-    #[inline(always)]
+    #[inline]
     pub fn present(self) -> VolatileAddress {
         self.0.word(Self::PRESENT)
     }
@@ -564,13 +564,13 @@ impl Slot {
 }
 
 /// Run number and record count in one word, so that both are read at once.
-#[inline(always)]
+#[inline]
 pub fn pack(run: u32, records: u32) -> u64 {
     u64::from(run) << 32 | u64::from(records)
 }
 
 /// The inverse of [`pack`].
-#[inline(always)]
+#[inline]
 pub fn unpack(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }

@@ -11,14 +11,14 @@ impl ThreadLog {
     ///
     /// # Errors
     /// No room.
-    #[inline(always)]
+    #[inline]
     pub fn room_for(&self, words: usize) -> Result<(), LogFull> {
         if words < (self.records - self.position) as usize { Ok(()) } else { Err(LogFull) }
     }
 
     /// Fetches the line that the running transaction's word number `word` will be copied to, where it is the
     /// first on it.
-    #[inline(always)]
+    #[inline]
     pub fn prefetch_copy<M: Memory>(&self, memory: &M, word: usize) {
         let record = self.position + word as u32;
         if record.is_multiple_of(RECORDS_PER_LINE) && record < self.records {
@@ -102,7 +102,7 @@ impl ThreadLog {
     ///
     /// # Errors
     /// No room.
-    #[inline(always)]
+    #[inline]
     pub fn append_streamed<M: Memory>(
         &mut self,
         memory: &M,
@@ -148,7 +148,7 @@ impl ThreadLog {
     /// Appends a record past the cache, with its whole line: an atomic operation between two records, such as taking a
     /// lock, empties the processor's write-combining buffer, and each part of a line that leaves is a write of its own.
     /// Transactions begin and end at lines.
-    #[inline(always)]
+    #[inline]
     fn stream<M: Memory>(&mut self, memory: &M, record: Record) {
         let in_line = self.position % RECORDS_PER_LINE;
         self.gathered[in_line as usize] = record.encode(self.phase);
@@ -160,7 +160,7 @@ impl ThreadLog {
 }
 
 /// The blocks of a word's data record with this torn bit.
-#[inline(always)]
+#[inline]
 fn data_record(torn: bool) -> impl Fn(&(PersistentAddress, u64)) -> [u64; 2] + Copy {
     move |&(address, value)| Record::Data { address: address.offset(), value, mask: 0xff }.encode(torn)
 }

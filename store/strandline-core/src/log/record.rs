@@ -93,7 +93,7 @@ impl Record {
     }
 
     /// The record in these blocks, whatever their torn bits.
-    #[inline(always)]
+    #[inline]
     pub fn decode([data, metadata]: [u64; 2]) -> Self {
         let value = data & !TORN | metadata >> TAIL_SHIFT & 1;
         if metadata & FLG_DC == 0 {
@@ -109,27 +109,27 @@ impl Record {
     }
 
     /// The torn bit that both blocks carry; `None` if they differ.
-    #[inline(always)]
+    #[inline]
     pub fn torn_bit([data, metadata]: [u64; 2]) -> Option<bool> {
         (data & TORN == metadata & TORN).then_some(data & TORN == TORN)
     }
 }
 
 /// The home address that a metadata block names, if it is a data record's that is not inert.
-#[inline(always)]
+#[inline]
 pub fn home_address(metadata: u64) -> Option<u64> {
     const VALID: u64 = 0xff << MASK_SHIFT;
     (metadata & FLG_DC == 0 && metadata & VALID != 0).then_some(metadata >> ADDRESS_SHIFT)
 }
 
 /// Whether a metadata block is a commit record's.
-#[inline(always)]
+#[inline]
 pub fn is_commit(metadata: u64) -> bool {
     metadata & (FLG_DC | FLG_CA) == FLG_DC | FLG_CA
 }
 
 /// Whether a metadata block is an abort record's.
-#[inline(always)]
+#[inline]
 pub fn is_abort(metadata: u64) -> bool {
     metadata & (FLG_DC | FLG_CA) == FLG_DC
 }

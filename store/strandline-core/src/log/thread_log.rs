@@ -154,20 +154,17 @@ impl ThreadLog {
     }
 
     /// The record at `position`: its address in the pool.
-    #[inline(always)]
     pub(super) fn at(&self, position: u32) -> PersistentAddress {
         self.start.word_inside(u64::from(position) * RECORD_BLOCKS)
     }
 
     /// Begins a transaction.
-    #[inline(always)]
     pub fn begin(&mut self) {
         self.begin = self.position;
     }
 
     /// Begins a transaction at the start of the log, in the `Sync` domain, where the log is a volatile
     /// execution area.
-    #[inline(always)]
     pub fn begin_volatile(&mut self) {
         self.position = 0;
         self.begin = 0;
@@ -178,7 +175,6 @@ impl ThreadLog {
     ///
     /// # Errors
     /// No room.
-    #[inline(always)]
     pub fn append<M: Memory>(
         &mut self,
         memory: &M,
@@ -200,7 +196,6 @@ impl ThreadLog {
     }
 
     /// The value of the data record at `position`.
-    #[inline(always)]
     pub fn value<M: Memory>(&self, memory: &M, position: u32) -> u64 {
         let at = self.at(position);
         // The data block but for bit 0, which is the metadata's TailBit.
@@ -215,19 +210,16 @@ impl ThreadLog {
     /// Commits the running transaction under `transaction`: durable when this returns. Stores the commit
     /// record, writes back the transaction's records and every abort record since the last commit, and
     /// fences once. Returns the number of records written, filling included.
-    #[inline(always)]
     pub fn commit<M: Memory>(&mut self, memory: &M, transaction: u64) -> u64 {
         self.commit_as(memory, Record::Commit { transaction }, transaction)
     }
 
     /// The same with a commit record that says how many records the transaction has.
-    #[inline]
     pub fn commit_counted<M: Memory>(&mut self, memory: &M, transaction: u64) -> u64 {
         let records = self.length().into();
         self.commit_as(memory, Record::CountedCommit { transaction, records }, transaction)
     }
 
-    #[inline(always)]
     fn commit_as<M: Memory>(&mut self, memory: &M, commit: Record, transaction: u64) -> u64 {
         let from = self.begin;
         let to = self.store_commit(memory, self.position, commit);
@@ -249,7 +241,6 @@ impl ThreadLog {
     ///
     /// Inert records fill the last line up. A transaction that began in a line already written back would
     /// have to fetch it again, from memory where clwb evicts, and write it back a second time.
-    #[inline(always)]
     pub(super) fn store_commit<M: Memory>(&self, memory: &M, position: u32, commit: Record) -> u32 {
         memory.store_pair(self.at(position), commit.encode(self.phase));
         let to = (position + 1).next_multiple_of(RECORDS_PER_LINE);
@@ -262,14 +253,12 @@ impl ThreadLog {
 
     /// The running transaction is durable as `transaction`, and the next one begins at `to`. Returns the number
     /// of records that it took.
-    #[inline(always)]
     pub(super) fn committed_to<M: Memory>(&mut self, memory: &M, to: u32, transaction: u64) -> u64 {
         self.ends_at(to, transaction);
         self.is_durable(memory)
     }
 
     /// The running transaction ends as `transaction` where the next one begins, at `to`.
-    #[inline(always)]
     pub(super) fn ends_at(&mut self, to: u32, transaction: u64) {
         self.position = to;
         self.last_commit = to;
@@ -277,7 +266,6 @@ impl ThreadLog {
     }
 
     /// The transaction that has ended last is durable. Returns the number of records that it took.
-    #[inline(always)]
     pub(super) fn is_durable<M: Memory>(&self, memory: &M) -> u64 {
         memory.store(self.slot.committed(), pack(self.run, self.position));
         u64::from(self.position - self.begin)
@@ -329,7 +317,6 @@ impl ThreadLog {
     }
 
     /// Whether the last commit has filled another of `parts` equal parts of the log.
-    #[inline(always)]
     pub fn has_crossed(&self, parts: u32) -> bool {
         let part = (self.records / parts).max(1);
         self.begin / part != self.position / part
@@ -382,7 +369,6 @@ impl ThreadLog {
         }
     }
 
-    #[inline(always)]
     pub(super) fn write_back<M: Memory>(&self, memory: &M, from: u32, to: u32, step: Step) {
         let mut line = self.at(from).line();
         let end = self.at(to);

@@ -59,12 +59,12 @@ pub trait Address: Copy {
 /// Arithmetic of addresses in the pool that ends at the largest number; where plain programs' instructions are counted it wraps,
 /// as that of C's pointers.
 mod saturating {
-    #[inline(always)]
+    #[inline]
     pub const fn plus(a: u64, b: u64) -> u64 {
         if cfg!(feature = "calibration") { a.wrapping_add(b) } else { a.saturating_add(b) }
     }
 
-    #[inline(always)]
+    #[inline]
     pub const fn times(a: u64, b: u64) -> u64 {
         if cfg!(feature = "calibration") { a.wrapping_mul(b) } else { a.saturating_mul(b) }
     }
@@ -94,11 +94,11 @@ macro_rules! address {
 
         impl Address for $name {
             const SPACE: Space = $space;
-            #[inline(always)]
+            #[inline]
             fn offset(self) -> u64 {
                 self.0
             }
-            #[inline(always)]
+            #[inline]
             fn word(self, words: u64) -> Self {
                 $name::word(self, words)
             }
@@ -126,33 +126,33 @@ address!(
     {
         /// The address `words` words further on. One that is too far to be counted becomes 2^64 - 1, which is outside
         /// every pool: a damaged length leads nowhere, never back to the front.
-        #[inline(always)]
+        #[inline]
         pub const fn word(self, words: u64) -> Self {
             self.byte(saturating::times(words, WORD_BYTES))
         }
 
         /// The address `bytes` bytes further on, as [`word`](Self::word).
-        #[inline(always)]
+        #[inline]
         pub const fn byte(self, bytes: u64) -> Self {
             Self(saturating::plus(self.0, bytes))
         }
 
         /// As [`byte`](Self::byte), for less than four pages, as within a node, and cheaper: a damaged address may come round to the front, but
         /// there transactions find nothing, since the first pages of a pool are its header.
-        #[inline(always)]
+        #[inline]
         pub const fn near(self, bytes: u64) -> Self {
             debug_assert!(bytes < 4 * PAGE_BYTES);
             Self(self.0.wrapping_add(bytes))
         }
 
         /// As `word`, in a run of words that is known to lie in the pool.
-        #[inline(always)]
+        #[inline]
         pub(crate) const fn word_inside(self, words: u64) -> Self {
             Self(self.0.wrapping_add(words.wrapping_mul(WORD_BYTES)))
         }
 
         /// How many words of its line begin here or behind.
-        #[inline(always)]
+        #[inline]
         pub(crate) const fn words_left_in_line(self) -> usize {
             (LINE_WORDS - self.0 / WORD_BYTES % LINE_WORDS) as usize
         }
@@ -178,13 +178,13 @@ address!(
     Space::Volatile,
     {
         /// The address `words` words further on.
-        #[inline(always)]
+        #[inline]
         pub const fn word(self, words: u64) -> Self {
             self.byte(words.wrapping_mul(WORD_BYTES))
         }
 
         /// The address `bytes` bytes further on.
-        #[inline(always)]
+        #[inline]
         pub const fn byte(self, bytes: u64) -> Self {
             Self(self.0.wrapping_add(bytes))
         }

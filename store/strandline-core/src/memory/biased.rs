@@ -42,7 +42,7 @@ fn times(at: VolatileAddress) -> VolatileAddress {
 }
 
 /// Takes the latch at `at`, the first of four words, if who has the word `own`, to which `store_own` stores, is its favourite.
-#[inline(always)]
+#[inline]
 pub fn lock_at_once<M: Memory>(
     memory: &M,
     at: VolatileAddress,
@@ -62,7 +62,7 @@ pub fn lock_at_once<M: Memory>(
 }
 
 /// Releases a latch that [`lock_at_once`] took.
-#[inline(always)]
+#[inline]
 pub fn unlock_at_once(store_own: impl Fn(u64)) {
     store_own(0);
 }
@@ -72,7 +72,7 @@ pub fn unlock_at_once(store_own: impl Fn(u64)) {
 ///
 /// # Errors
 /// Returns [`Error::Deadlock`](crate::Error::Deadlock), without the latch, if its holder waits for the calling thread.
-#[inline(always)]
+#[inline]
 pub fn lock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) -> Result<()> {
     if !memory.has_process_barrier() {
         return memory.lock_unless_deadlocked(at);
@@ -84,7 +84,7 @@ pub fn lock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddr
 }
 
 /// Releases the latch at `at`, which was taken with the same `own`.
-#[inline(always)]
+#[inline]
 pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) {
     match own {
         Some(own) if memory.has_process_barrier() && memory.load(own) == PRESENT => memory.store(own, 0),
@@ -195,7 +195,7 @@ fn is_away<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
 }
 
 /// Its own store comes before its load for the compiler, and with [`Memory::process_barrier`] for the processor.
-#[inline(always)]
+#[inline]
 fn light_barrier() {
     #[cfg(not(loom))]
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);

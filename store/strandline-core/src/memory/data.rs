@@ -87,7 +87,7 @@ pub struct DataWords<'m> {
 
 impl<'m> DataWords<'m> {
     /// Those of `memory`, which keeps them mapped.
-    #[inline(always)]
+    #[inline]
     pub(super) fn new(data: Data, _memory: &'m Native) -> Self {
         Self { data, memory: PhantomData }
     }
@@ -133,7 +133,7 @@ impl<'m> DataWords<'m> {
     }
 
     /// `count` words at `at`, if they lie in the data.
-    #[inline(always)]
+    #[inline]
     fn range(&self, at: PersistentAddress, count: usize) -> Option<&'m [AtomicU64]> {
         // As above.
         let index = at.offset().wrapping_sub(self.data.first).rotate_right(3);
@@ -147,7 +147,7 @@ impl<'m> DataWords<'m> {
     }
 
     /// Loads consecutive words, each atomically (acquire); whether they lie in that part.
-    #[inline(always)]
+    #[inline]
     pub fn load_range(&self, at: PersistentAddress, into: &mut [u64]) -> bool {
         self.range(at, into.len()).map(|words| load_words(words, into)).is_some()
     }

@@ -82,7 +82,6 @@ impl Poison {
     ///
     /// # Errors
     /// [`Error::Poisoned`], with the cause.
-    #[inline(always)]
     pub fn check(&self) -> Result<()> {
         match self.cause.get() {
             None => Ok(()),

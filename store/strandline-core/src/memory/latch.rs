@@ -33,7 +33,6 @@ const OVERDUE: u64 = 4;
 const RESERVED: u64 = 8;
 
 /// Takes the latch at `at`, waiting for it.
-#[inline]
 pub fn lock<M: Memory>(memory: &M, at: VolatileAddress) {
     if !try_lock(memory, at) {
         lock_slowly(memory, at);
@@ -41,7 +40,6 @@ pub fn lock<M: Memory>(memory: &M, at: VolatileAddress) {
 }
 
 /// Takes the latch at `at` if it is free.
-#[inline]
 pub fn try_lock<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
     memory.load(at) == 0 && memory.compare_exchange(at, 0, TAKEN).is_ok()
 }
@@ -50,7 +48,6 @@ pub fn try_lock<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
 ///
 /// # Errors
 /// Returns [`Error::Deadlock`](crate::Error::Deadlock) then, without the latch.
-#[inline]
 pub fn lock_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddress) -> Result<()> {
     if try_lock(memory, at) { Ok(()) } else { lock_polling(memory, at) }
 }
@@ -67,7 +64,6 @@ fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
 }
 
 /// Takes the latch, and calls `poll` between naps. Gives up if that fails, unless the latch is free by then.
-#[inline]
 fn lock_napping<M: Memory, E>(
     memory: &M,
     at: VolatileAddress,
@@ -119,7 +115,6 @@ fn take_or_unmark<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
 }
 
 /// Releases the latch at `at`.
-#[inline]
 pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress) {
     if memory.compare_exchange(at, TAKEN, 0).is_err() {
         unlock_slowly(memory, at);
@@ -199,7 +194,6 @@ pub fn wait_a_little<M: Memory>(memory: &M, at: VolatileAddress, value: u64, nap
     has_changed
 }
 
-#[inline]
 fn wait_napping<M: Memory, E>(
     memory: &M,
     at: VolatileAddress,
@@ -272,7 +266,6 @@ pub fn notify<M: Memory>(memory: &M, at: VolatileAddress, wake_one: impl FnOnce(
 
 /// A load that takes its place in the order of the sequentially consistent operations, which a plain load
 /// does not: for "I have written mine, now I read yours" from both sides.
-#[inline]
 pub fn load_in_order<M: Memory>(memory: &M, at: VolatileAddress) -> u64 {
     memory.fetch_add(at, 0)
 }

@@ -117,7 +117,6 @@ impl std::ops::AddAssign for Counters {
 pub trait Memory {
     /// Whoever goes on with a view on another thread than it was made on calls this first, there: natively, a thread may
     /// need permission to read the pool. Once it has done so costs next to nothing.
-    #[inline(always)]
     fn admit_thread(&self) {}
     /// The calling thread begins a transaction on this memory, until [`Memory::end_transaction`]. Whose identity counts is the
     /// world's affair: natively the operating system's thread, whichever view it uses; elsewhere the view's thread.
@@ -128,7 +127,6 @@ pub trait Memory {
     /// The calling thread's transaction on this memory has ended, well or not.
     fn end_transaction(&self);
     /// Whether this is a forked child of the process to which the memory belongs: it must not go on with it.
-    #[inline(always)]
     fn is_forked(&self) -> bool {
         false
     }
@@ -154,29 +152,24 @@ pub trait Memory {
     fn load<A: Address>(&self, at: A) -> u64;
     /// Loads a word to decide where to look, or whose lock to take: it may be stale or in the making, nothing that
     /// a transaction returns follows from it, and what judges reads does not count it.
-    #[inline(always)]
     fn peek<A: Address>(&self, at: A) -> u64 {
         self.load(at)
     }
     /// Loads a word that is about to be stored to, for taking that store back. Where the hardware keeps old values,
     /// a world that keeps time charges no more than bringing the line, which the store needs anyway.
-    #[inline(always)]
     fn load_before_store<A: Address>(&self, at: A) -> u64 {
         self.load(at)
     }
     /// Counts up the word at `at`, which numbers transactions; its new value. Where the hardware numbers them it costs
     /// nothing.
-    #[inline(always)]
     fn number_transaction(&self, at: VolatileAddress) -> u64 {
         self.fetch_add(at, 1) + 1
     }
     /// Whether [`Event::Abort`] takes the transaction's stores back (TxAbort): software need not store the old values.
-    #[inline(always)]
     fn takes_stores_back(&self) -> bool {
         false
     }
     /// Whether nothing has to be written back: caches survive what the domain survives.
-    #[inline(always)]
     fn caches_survive(&self) -> bool {
         false
     }
@@ -191,7 +184,6 @@ pub trait Memory {
     /// They are not whole lines inside the space.
     fn set_data(&mut self, _first: PersistentAddress, _words: u64) {}
     /// The words of that part, to be loaded by one check; whoever gets nothing goes the long way. Only native memory has them.
-    #[inline(always)]
     fn data_words(&self) -> Option<DataWords<'_>> {
         None
     }
@@ -202,7 +194,6 @@ pub trait Memory {
     fn set_own(&mut self, _line: VolatileAddress) {}
     /// Stores to word `word` of `line`, which is the one of [`Memory::set_own`], as [`Memory::store`] does; native memory need not check
     /// the address.
-    #[inline(always)]
     #[track_caller]
     fn store_own(&self, line: VolatileAddress, word: u64, value: u64) {
         self.store(line.word(word), value);
@@ -211,13 +202,11 @@ pub trait Memory {
     #[track_caller]
     fn store_range<A: Address>(&self, at: A, from: &[u64]);
     /// Stores two consecutive words, as [`Memory::store_range`] does.
-    #[inline(always)]
     #[track_caller]
     fn store_pair<A: Address>(&self, at: A, pair: [u64; 2]) {
         self.store_range(at, &pair);
     }
     /// Stores words, one after another, each atomically (release).
-    #[inline(always)]
     #[track_caller]
     fn store_each(&self, words: &[(PersistentAddress, u64)]) {
         for &(at, value) in words {
@@ -229,17 +218,14 @@ pub trait Memory {
     fn store_non_temporal(&self, at: PersistentAddress, value: u64);
     /// Has these bytes leave the caches, where that can be had: stores past the cache to what is in one take half as long again. They are
     /// durable as after [`Memory::write_back_range`], but that is not what this is for, and worlds do nothing.
-    #[inline]
     fn evict(&self, _at: PersistentAddress, _bytes: u64) {}
     /// The words of a line.
-    #[inline]
     fn load_line(&self, line: PersistentAddress) -> [u64; LINE_WORDS as usize] {
         let mut words = [0; LINE_WORDS as usize];
         self.load_range(line, &mut words);
         words
     }
     /// Stores a line's words past the cache, in the order of addresses, as [`Memory::store_non_temporal`] does.
-    #[inline]
     #[track_caller]
     fn store_line_non_temporal(&self, line: PersistentAddress, pairs: &[[u64; 2]; LINE_WORDS as usize / 2]) {
         for (number, &value) in (0..).zip(pairs.as_flattened()) {
@@ -247,7 +233,6 @@ pub trait Memory {
         }
     }
     /// Stores consecutive pairs of words and a last one, as [`Memory::store_pair`] does each. What makes them must not panic.
-    #[inline(always)]
     #[track_caller]
     fn store_pairs(
         &self,
@@ -270,7 +255,6 @@ pub trait Memory {
     /// Waits until everything written back by this thread is durable: a sync barrier of eager sync.
     fn fence(&self, step: Step);
     /// A hint that `words` words from `at` on will soon be loaded.
-    #[inline(always)]
     fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
     /// A hint that the line of `at` will soon be stored to.
     fn prefetch_for_write(&self, at: PersistentAddress);
@@ -302,7 +286,6 @@ pub trait Memory {
         None
     }
     /// Whether there may be a [`Memory::process_barrier`].
-    #[inline(always)]
     fn has_process_barrier(&self) -> bool {
         false
     }
@@ -318,10 +301,8 @@ pub trait Memory {
     fn work(&self, instructions: u32);
     /// So many consecutive words were loaded from memory that is this thread's own and that the caller keeps itself, for worlds that
     /// keep time.
-    #[inline(always)]
     fn loaded_own(&self, _words: u64) {}
     /// The same of words stored.
-    #[inline(always)]
     fn stored_own(&self, _words: u64) {}
     /// Whether `step` is left out: the one mechanism for mutants. Constant `false` natively.
     fn omitted(&self, step: Step) -> bool;
@@ -336,7 +317,6 @@ pub trait Memory {
     ///
     /// # Errors
     /// [`Error::Poisoned`].
-    #[inline(always)]
     fn check_poison(&self) -> Result<()> {
         self.device().map_or(Ok(()), Device::check)
     }
@@ -398,7 +378,6 @@ pub trait Memory {
     fn give_back(&self, _at: PersistentAddress, _bytes: u64) {}
 
     /// Bytes of the pages in which memory is given back: a power of two. What [`Memory::give_back`] is asked for beside whole ones stays.
-    #[inline(always)]
     fn page_bytes(&self) -> u64 {
         PAGE_BYTES
     }
@@ -422,7 +401,6 @@ pub trait Memory {
     }
 
     /// Whether an access of `words` words at `at` is aligned and inside its space.
-    #[inline(always)]
     fn contains<A: Address>(&self, at: A, words: u64) -> bool {
         // Rotated, a misaligned offset becomes larger than any size.
         let first = at.offset().rotate_right(3);
@@ -485,19 +463,15 @@ pub trait Memory {
 
 /// A view may be lent to whatever takes a memory.
 impl<M: Memory> Memory for &M {
-    #[inline(always)]
     fn admit_thread(&self) {
         (**self).admit_thread();
     }
-    #[inline(always)]
     fn begin_transaction(&self) -> Result<()> {
         (**self).begin_transaction()
     }
-    #[inline(always)]
     fn end_transaction(&self) {
         (**self).end_transaction();
     }
-    #[inline(always)]
     fn is_forked(&self) -> bool {
         (**self).is_forked()
     }
@@ -516,51 +490,39 @@ impl<M: Memory> Memory for &M {
     fn notify(&self, at: VolatileAddress) {
         (**self).notify(at);
     }
-    #[inline(always)]
     fn load<A: Address>(&self, at: A) -> u64 {
         (**self).load(at)
     }
-    #[inline(always)]
     fn peek<A: Address>(&self, at: A) -> u64 {
         (**self).peek(at)
     }
-    #[inline(always)]
     fn load_before_store<A: Address>(&self, at: A) -> u64 {
         (**self).load_before_store(at)
     }
-    #[inline(always)]
     fn number_transaction(&self, at: VolatileAddress) -> u64 {
         (**self).number_transaction(at)
     }
-    #[inline(always)]
     fn takes_stores_back(&self) -> bool {
         (**self).takes_stores_back()
     }
-    #[inline(always)]
     fn caches_survive(&self) -> bool {
         (**self).caches_survive()
     }
-    #[inline(always)]
     fn store<A: Address>(&self, at: A, value: u64) {
         (**self).store(at, value);
     }
-    #[inline(always)]
     fn load_range<A: Address>(&self, at: A, into: &mut [u64]) {
         (**self).load_range(at, into);
     }
-    #[inline(always)]
     fn data_words(&self) -> Option<DataWords<'_>> {
         (**self).data_words()
     }
-    #[inline(always)]
     fn store_range<A: Address>(&self, at: A, from: &[u64]) {
         (**self).store_range(at, from);
     }
-    #[inline(always)]
     fn store_pair<A: Address>(&self, at: A, pair: [u64; 2]) {
         (**self).store_pair(at, pair);
     }
-    #[inline(always)]
     #[track_caller]
     fn store_pairs(
         &self,
@@ -570,51 +532,41 @@ impl<M: Memory> Memory for &M {
     ) {
         (**self).store_pairs(at, pairs, last);
     }
-    #[inline(always)]
     #[track_caller]
     fn store_each(&self, words: &[(PersistentAddress, u64)]) {
         (**self).store_each(words);
     }
-    #[inline(always)]
     #[track_caller]
     fn store_line_non_temporal(&self, line: PersistentAddress, pairs: &[[u64; 2]; LINE_WORDS as usize / 2]) {
         (**self).store_line_non_temporal(line, pairs);
     }
-    #[inline(always)]
     fn store_non_temporal(&self, at: PersistentAddress, value: u64) {
         (**self).store_non_temporal(at, value);
     }
     fn evict(&self, at: PersistentAddress, bytes: u64) {
         (**self).evict(at, bytes);
     }
-    #[inline(always)]
     fn load_line(&self, line: PersistentAddress) -> [u64; LINE_WORDS as usize] {
         (**self).load_line(line)
     }
-    #[inline(always)]
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
         (**self).compare_exchange(at, current, new)
     }
-    #[inline(always)]
     fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
         (**self).fetch_add(at, by)
     }
-    #[inline(always)]
     fn write_back(&self, at: PersistentAddress, step: Step) {
         (**self).write_back(at, step);
     }
     fn write_back_range(&self, at: PersistentAddress, bytes: u64, step: Step) {
         (**self).write_back_range(at, bytes, step);
     }
-    #[inline(always)]
     fn fence(&self, step: Step) {
         (**self).fence(step);
     }
-    #[inline(always)]
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         (**self).prefetch(at, words);
     }
-    #[inline(always)]
     fn prefetch_for_write(&self, at: PersistentAddress) {
         (**self).prefetch_for_write(at);
     }
@@ -624,7 +576,6 @@ impl<M: Memory> Memory for &M {
     fn emulates_latency(&self) -> bool {
         (**self).emulates_latency()
     }
-    #[inline(always)]
     fn pause(&self) {
         (**self).pause();
     }
@@ -646,48 +597,39 @@ impl<M: Memory> Memory for &M {
     fn cores(&self) -> Option<usize> {
         (**self).cores()
     }
-    #[inline(always)]
     fn has_process_barrier(&self) -> bool {
         (**self).has_process_barrier()
     }
     fn process_barrier(&self) -> bool {
         (**self).process_barrier()
     }
-    #[inline(always)]
     fn event(&self, event: Event) {
         (**self).event(event);
     }
-    #[inline(always)]
     fn work(&self, instructions: u32) {
         (**self).work(instructions);
     }
-    #[inline(always)]
     fn loaded_own(&self, words: u64) {
         (**self).loaded_own(words);
     }
-    #[inline(always)]
     fn stored_own(&self, words: u64) {
         (**self).stored_own(words);
     }
-    #[inline(always)]
     fn omitted(&self, step: Step) -> bool {
         (**self).omitted(step)
     }
-    #[inline(always)]
     fn size(&self, space: Space) -> u64 {
         (**self).size(space)
     }
     fn counters(&self) -> Counters {
         (**self).counters()
     }
-    #[inline(always)]
     fn device(&self) -> Option<&dyn Device> {
         (**self).device()
     }
     fn check_file(&self) -> Result<()> {
         (**self).check_file()
     }
-    #[inline(always)]
     fn check_poison(&self) -> Result<()> {
         (**self).check_poison()
     }

@@ -94,7 +94,7 @@ impl Words {
     }
 
     /// Word `word` of the line that `set_own` named.
-    #[inline(always)]
+    #[inline]
     fn own(&self, word: u64) -> &AtomicU64 {
         // SAFETY: `base`, which it was at first, points at `LEAST_WORDS` words at least, and then it came from `line`; `self.mapping`
         // keeps both mapped.
@@ -103,7 +103,7 @@ impl Words {
     }
 
     /// How many words there are.
-    #[inline(always)]
+    #[inline]
     fn count(&self) -> u64 {
         // SAFETY: `new` refuses fewer, and nothing changes the count. So the checks of fixed addresses vanish.
         unsafe { std::hint::assert_unchecked(self.count >= LEAST_WORDS) };
@@ -134,7 +134,7 @@ impl Words {
     }
 
     /// Two consecutive words.
-    #[inline(always)]
+    #[inline]
     fn pair(&self, offset: u64) -> &[AtomicU64; 2] {
         let first = offset.rotate_right(3);
         if first >= self.count() - 1 {
@@ -252,18 +252,18 @@ impl Native {
     }
 
     /// What tells this pool from others: where its volatile words are.
-    #[inline(always)]
+    #[inline]
     fn pool(&self) -> Range<u64> {
         running::words_of(&self.volatile.mapping)
     }
 
     /// The address of this worker's own line, by which it is known.
-    #[inline(always)]
+    #[inline]
     fn worker(&self) -> u64 {
         self.volatile.own as u64
     }
 
-    #[inline(always)]
+    #[inline]
     fn words<A: Address>(&self) -> &Words {
         match A::SPACE {
             Space::Persistent => &self.persistent,
@@ -298,26 +298,26 @@ impl Native {
 }
 
 impl Memory for Native {
-    #[inline(always)]
+    #[inline]
     fn admit_thread(&self) {
         if let Some(key) = self.key {
             key.admit();
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn begin_transaction(&self) -> Result<()> {
         self.process.check()?;
         self.persistent.mapping.check_poison()?;
         if running::begin(self.worker(), || self.pool()) { Ok(()) } else { Err(Error::Nested) }
     }
 
-    #[inline(always)]
+    #[inline]
     fn end_transaction(&self) {
         running::end(self.worker());
     }
 
-    #[inline(always)]
+    #[inline]
     fn is_forked(&self) -> bool {
         !self.process.is_current()
     }
@@ -392,13 +392,13 @@ impl Memory for Native {
         self.volatile.set_own(line.offset());
     }
 
-    #[inline(always)]
+    #[inline]
     fn store_own(&self, line: VolatileAddress, word: u64, value: u64) {
         debug_assert!(std::ptr::eq(self.volatile.line(line.offset()), self.volatile.own));
         self.volatile.own(word).store(value, Ordering::Release);
     }
 
-    #[inline(always)]
+    #[inline]
     fn store_pair<A: Address>(&self, at: A, [first, second]: [u64; 2]) {
         let words = self.words::<A>().pair(at.offset());
         self.storing::<A, _>(move || {
@@ -407,7 +407,7 @@ impl Memory for Native {
         });
     }
 
-    #[inline(always)]
+    #[inline]
     fn caches_survive(&self) -> bool {
         self.instruction.is_none()
     }
@@ -474,12 +474,12 @@ impl Memory for Native {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn load_line(&self, line: PersistentAddress) -> [u64; LINE_WORDS as usize] {
         self.persistent.line(line.offset()).each_ref().map(|word| word.load(Ordering::Acquire))
     }
 
-    #[inline(always)]
+    #[inline]
     fn store_line_non_temporal(&self, line: PersistentAddress, pairs: &[[u64; 2]; LINE_WORDS as usize / 2]) {
         let words = self.persistent.line(line.offset());
         if self.instruction.is_none() {
@@ -500,13 +500,13 @@ impl Memory for Native {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn compare_exchange<A: Address>(&self, at: A, current: u64, new: u64) -> Result<u64, u64> {
         let word = self.words::<A>().at(at.offset());
         self.storing::<A, _>(|| word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst))
     }
 
-    #[inline(always)]
+    #[inline]
     fn fetch_add<A: Address>(&self, at: A, by: u64) -> u64 {
         let word = self.words::<A>().at(at.offset());
         self.storing::<A, _>(|| word.fetch_add(by, Ordering::SeqCst))
@@ -547,7 +547,7 @@ impl Memory for Native {
         self.volatile.mapping.clear(at.offset(), bytes);
     }
 
-    #[inline(always)]
+    #[inline]
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         let lines = at.line().offset()..at.word_inside(words as u64).offset();
         for line in lines.step_by(LINE_BYTES as usize) {
@@ -555,7 +555,7 @@ impl Memory for Native {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn prefetch_for_write(&self, at: PersistentAddress) {
         write_back::prefetch_for_write(self.persistent.base.wrapping_byte_add(at.offset() as usize));
     }
@@ -569,7 +569,7 @@ impl Memory for Native {
         self.latency != 0
     }
 
-    #[inline(always)]
+    #[inline]
     fn pause(&self) {
         std::hint::spin_loop();
     }
@@ -608,7 +608,7 @@ impl Memory for Native {
         *CORES
     }
 
-    #[inline(always)]
+    #[inline]
     fn has_process_barrier(&self) -> bool {
         system::HAS_PROCESS_BARRIER
     }
@@ -617,18 +617,18 @@ impl Memory for Native {
         system::process_barrier()
     }
 
-    #[inline(always)]
+    #[inline]
     fn event(&self, _: Event) {}
 
-    #[inline(always)]
+    #[inline]
     fn work(&self, _: u32) {}
 
-    #[inline(always)]
+    #[inline]
     fn omitted(&self, _: Step) -> bool {
         false
     }
 
-    #[inline(always)]
+    #[inline]
     fn size(&self, space: Space) -> u64 {
         let words = match space {
             Space::Persistent => &self.persistent,
@@ -641,7 +641,7 @@ impl Memory for Native {
         self.counters.get()
     }
 
-    #[inline(always)]
+    #[inline]
     fn device(&self) -> Option<&dyn Device> {
         self.device.as_deref().map(|device| device as &dyn Device)
     }
@@ -650,7 +650,7 @@ impl Memory for Native {
         self.persistent.mapping.check_file().map_err(|error| self.in_pool(error))
     }
 
-    #[inline(always)]
+    #[inline]
     fn check_poison(&self) -> Result<()> {
         self.persistent.mapping.check_poison()
     }

@@ -44,7 +44,6 @@ impl Process {
     }
 
     /// Whether it is the one that runs.
-    #[inline(always)]
     pub fn is_current(&self) -> bool {
         self.current.load(Ordering::Relaxed) == self.number || self.has_current_identifier()
     }
@@ -59,7 +58,6 @@ impl Process {
     ///
     /// # Errors
     /// [`Error::Forked`].
-    #[inline(always)]
     pub fn check(&self) -> Result<()> {
         if self.is_current() { Ok(()) } else { Err(Error::Forked) }
     }

@@ -34,7 +34,7 @@ impl Outside {
     /// # Errors
     /// Returns [`Error::Nested`] if the thread runs a transaction of the pool, and [`Error::Forked`] in a forked child of the process that opened
     /// the pool.
-    #[inline(always)]
+    #[inline]
     pub fn check(&self) -> Result<()> {
         self.process.check()?;
         if is_running(&(self.first..self.end)) { Err(Error::Nested) } else { Ok(()) }
@@ -60,7 +60,7 @@ thread_local! {
 
 /// The thread begins a transaction of `worker`, which is neither 0 nor [`SEVERAL`], on the pool with these volatile words; `false`: it runs one
 /// there already.
-#[inline(always)]
+#[inline]
 pub(super) fn begin(worker: u64, words: impl Fn() -> Range<u64>) -> bool {
     // One access to the thread's variable, which may be a call.
     let has_begun = ONLY.with(|only| {
@@ -90,7 +90,7 @@ fn begin_another(worker: u64, words: &Range<u64>) -> bool {
 }
 
 /// The thread's transaction of `worker` has ended; not necessarily the last that began, where threads run coroutines.
-#[inline(always)]
+#[inline]
 pub(super) fn end(worker: u64) {
     let has_ended = ONLY.with(|only| {
         let it = only.get() == worker;
@@ -118,7 +118,7 @@ fn end_one(worker: u64) {
 }
 
 /// Whether the calling thread runs a transaction of the pool whose volatile words these are.
-#[inline(always)]
+#[inline]
 fn is_running(words: &Range<u64>) -> bool {
     let only = ONLY.get();
     words.contains(&only)

@@ -71,7 +71,6 @@ mod imp {
         }
     }
 
-    #[inline(always)]
     pub fn write_back(instruction: WriteBackInstruction, word: &AtomicU64) {
         let at = word.as_ptr();
         // SAFETY: the address comes from a live reference, and these instructions neither read nor change
@@ -91,7 +90,6 @@ mod imp {
         }
     }
 
-    #[inline(always)]
     pub fn prefetch(word: *const AtomicU64) {
         // SAFETY: a prefetch changes nothing and faults nowhere, whatever the address; SSE is part of x86-64.
         unsafe {
@@ -99,20 +97,17 @@ mod imp {
         }
     }
 
-    #[inline(always)]
     pub fn prefetch_for_write(word: *const AtomicU64) {
         // SAFETY: a prefetch changes nothing and faults nowhere, whatever the address; processors without prefetchw take it as a
         // no-operation.
         unsafe { std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags)) }
     }
 
-    #[inline(always)]
     pub fn fence() {
         // SAFETY: sfence orders stores and has no other effect; SSE is part of x86-64.
         unsafe { std::arch::asm!("sfence", options(nostack, preserves_flags)) }
     }
 
-    #[inline(always)]
     pub fn store_non_temporal(word: &AtomicU64, value: u64) {
         // SAFETY: the reference is live and aligned, and an aligned 8-byte movnti is a single store.
         unsafe {
@@ -122,7 +117,6 @@ mod imp {
     }
 
     /// Stores a line as four pairs of words, of which each word is stored at once.
-    #[inline(always)]
     pub fn store_line_non_temporal(words: &[AtomicU64; 8], pairs: &[[u64; 2]; 4]) {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128};
         // SAFETY: the references are live, the first one of 64 aligned bytes, and SSE2 is part of x86-64. An aligned 16-byte movntdq
@@ -136,7 +130,6 @@ mod imp {
         }
     }
 
-    #[inline(always)]
     pub fn ticks() -> u64 {
         // SAFETY: rdtsc exists on every x86-64 processor and user mode may run it wherever Linux does.
         unsafe { std::arch::x86_64::_rdtsc() }

@@ -88,7 +88,6 @@ impl Logging for Streamed {
     const KEEPS_VALUES: bool = false;
     const PAST_CACHE: bool = true;
 
-    #[inline(always)]
     fn commit<M: Memory>(
         &mut self,
         memory: &M,

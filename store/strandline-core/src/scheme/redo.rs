@@ -37,14 +37,12 @@ pub trait Logging: Default {
     const PAST_CACHE: bool = false;
 
     /// A transaction begins.
-    #[inline(always)]
     fn begin(&mut self) {}
     /// Keeps the new value of a word, which was kept at `previous` before; returns its place. In the log, unless the
     /// way has an execution area: each write is a record, and its position the place.
     ///
     /// # Errors
     /// No room.
-    #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         memory: &M,
@@ -55,7 +53,6 @@ pub trait Logging: Default {
         log.append(memory, at, value)
     }
     /// The value at a place.
-    #[inline(always)]
     fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
         log.value(memory, place)
     }
@@ -152,7 +149,6 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         }
     }
 
-    #[inline(always)]
     fn begin<M: Memory>(&mut self, _: &View<M>) {
         if !L::TAKES_WRITES {
             // It begins to be in the log when it commits.
@@ -167,7 +163,6 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         self.began_empty = self.log.is_empty();
     }
 
-    #[inline(always)]
     fn write<M: Memory>(
         &mut self,
         view: &View<M>,
@@ -181,7 +176,6 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         self.logging.write(&view.memory, &mut self.log, (at, value), previous).map_err(|_| Full)
     }
 
-    #[inline(always)]
     fn executed<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) -> Result<(), Full> {
         if L::TAKES_WRITES {
             return Ok(());
@@ -192,7 +186,6 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         self.log.room_for(writes.len()).map_err(|_| Full)
     }
 
-    #[inline(always)]
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64 {
         self.logging.value(&view.memory, &self.log, place)
     }
@@ -206,7 +199,6 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         self.logging.commit(&view.memory, &mut self.log, writes, transaction)
     }
 
-    #[inline(always)]
     fn stored_home<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet, concurrency: Concurrency) {
         C::stored_home(view, &self.log, writes, concurrency);
     }

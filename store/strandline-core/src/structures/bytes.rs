@@ -9,7 +9,7 @@ use crate::transaction::{Abort, Read, Transaction};
 const PIECE: usize = 64;
 
 /// Up to eight bytes as a word.
-#[inline(always)]
+#[inline]
 pub fn word_of(bytes: &[u8]) -> u64 {
     if let Ok(whole) = bytes.try_into() {
         return u64::from_le_bytes(whole);
@@ -20,7 +20,7 @@ pub fn word_of(bytes: &[u8]) -> u64 {
 }
 
 /// Puts `bytes` into as many words as they take, or as there are.
-#[inline(always)]
+#[inline]
 pub fn put_bytes(words: &mut [u64], bytes: &[u8]) {
     let (whole, rest) = bytes.as_chunks::<8>();
     for (word, &bytes) in words.iter_mut().zip(whole) {
@@ -196,7 +196,7 @@ fn read_bytes_by(
 pub const FEW: u64 = 64;
 
 /// Reads words: those of a type mostly, so that the compiler knows how many.
-#[inline(always)]
+#[inline]
 pub fn read_few(tx: &mut impl Read, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
     match into {
         [a] => *a = tx.read(at)?,

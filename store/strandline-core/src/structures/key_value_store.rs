@@ -160,7 +160,7 @@ fn hash(key: &[u8]) -> u64 {
 }
 
 /// Puts a node together, or what comes before its value.
-#[inline(always)]
+#[inline]
 fn put_node(words: &mut [u64], head: [u64; KEY as usize], key: &[u8], value: &[u64]) {
     let (to, words) = words.split_at_mut(KEY as usize);
     to.copy_from_slice(&head);
@@ -229,7 +229,7 @@ impl KeyValueStore {
     pub const HEADER_WORDS: usize = words::HEADER_WORDS;
 
     /// The store whose header, found at `at`, is `header`.
-    #[inline(always)]
+    #[inline]
     pub fn of_header(tx: &mut impl Read, at: PersistentAddress, header: &[u64]) -> Result<Self, Abort> {
         Ok(Self { buckets: Words::of_header(tx, KIND, at, header, KIND.tag(0, 0))? })
     }
@@ -245,7 +245,7 @@ impl KeyValueStore {
     }
 
     /// The cell in whose chain `key` would be, its node if it is there, and the number of other nodes on the way.
-    #[inline(always)]
+    #[inline]
     fn locate(&self, tx: &mut impl Read, hash: u64, key: &[u8]) -> Result<(Cell, Option<Node>, u64), Abort> {
         // Whoever has written nothing yet asks nothing but the words. If that fails, the transaction tells why.
         if let Some(mut plain) = tx.plain()
@@ -281,7 +281,7 @@ impl KeyValueStore {
     }
 
     /// The cell in whose chain keys of this hash are.
-    #[inline(always)]
+    #[inline]
     fn cell(&self, tx: &mut impl Read, hash: u64) -> Result<Cell, Abort> {
         let at = self.buckets.word(bucket(hash, self.buckets.length));
         let head = tx.read(at)?;
@@ -317,7 +317,7 @@ impl KeyValueStore {
     }
 
     /// The same, of the first three words there.
-    #[inline(always)]
+    #[inline]
     fn node_of(
         tx: &mut impl Read,
         cell: PersistentAddress,
@@ -356,7 +356,7 @@ impl KeyValueStore {
     }
 
     /// The node of `key` in the chain of `cell`, and the number of other nodes on the way.
-    #[inline(always)]
+    #[inline]
     fn find(tx: &mut impl Read, cell: Cell, hash: u64, key: &[u8]) -> Result<(Option<Node>, u64), Abort> {
         let (mut word, mut at) = (cell.at, PersistentAddress::new(cell.head));
         let mut guard = CircleGuard::default();

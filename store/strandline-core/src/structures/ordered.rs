@@ -3,7 +3,6 @@
 use std::ops::{Bound, RangeBounds};
 
 /// Whether `key` lies before all keys of a range.
-#[inline(always)]
 pub fn is_before<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
     match keys.start_bound() {
         Bound::Included(start) => key < start,
@@ -13,7 +12,6 @@ pub fn is_before<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
 }
 
 /// Whether `key` lies behind all keys of a range.
-#[inline(always)]
 pub fn is_behind<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
     match keys.end_bound() {
         Bound::Included(end) => key > end,

@@ -62,15 +62,15 @@ pub trait Value: Sized {
 impl<W: Word> Value for W {
     const TYPE: u8 = <W as Word>::TYPE;
     const WORDS: Option<u64> = Some(1);
-    #[inline(always)]
+    #[inline]
     fn words(&self) -> u64 {
         1
     }
-    #[inline(always)]
+    #[inline]
     fn encode(&self, into: &mut [u64]) {
         into[0] = self.to_word();
     }
-    #[inline(always)]
+    #[inline]
     fn decode(from: &[u64]) -> Self {
         W::from_word(from[0])
     }
@@ -82,15 +82,15 @@ const PLAIN_WORDS: u8 = 64;
 impl<const N: usize> Value for [u64; N] {
     const TYPE: u8 = PLAIN_WORDS;
     const WORDS: Option<u64> = Some(N as u64);
-    #[inline(always)]
+    #[inline]
     fn words(&self) -> u64 {
         N as u64
     }
-    #[inline(always)]
+    #[inline]
     fn encode(&self, into: &mut [u64]) {
         into.copy_from_slice(self);
     }
-    #[inline(always)]
+    #[inline]
     fn decode(from: &[u64]) -> Self {
         std::array::from_fn(|i| from[i])
     }
@@ -117,11 +117,11 @@ macro_rules! integer_words {
     ($($type:ty = $number:literal),*) => {$(
         impl Word for $type {
             const TYPE: u8 = $number;
-            #[inline(always)]
+            #[inline]
             fn to_word(self) -> u64 {
                 self as u64
             }
-            #[inline(always)]
+            #[inline]
             fn from_word(word: u64) -> Self {
                 word as Self
             }
@@ -133,11 +133,11 @@ integer_words!(u64 = 1, i64 = 2, u32 = 3, i32 = 4, u16 = 5, i16 = 6, u8 = 7, i8 
 
 impl Word for bool {
     const TYPE: u8 = 10;
-    #[inline(always)]
+    #[inline]
     fn to_word(self) -> u64 {
         self.into()
     }
-    #[inline(always)]
+    #[inline]
     fn from_word(word: u64) -> Self {
         word != 0
     }
@@ -145,21 +145,21 @@ impl Word for bool {
 
 impl Word for () {
     const TYPE: u8 = 13;
-    #[inline(always)]
+    #[inline]
     fn to_word(self) -> u64 {
         0
     }
-    #[inline(always)]
+    #[inline]
     fn from_word(_: u64) -> Self {}
 }
 
 impl Word for f64 {
     const TYPE: u8 = 11;
-    #[inline(always)]
+    #[inline]
     fn to_word(self) -> u64 {
         self.to_bits()
     }
-    #[inline(always)]
+    #[inline]
     fn from_word(word: u64) -> Self {
         f64::from_bits(word)
     }
@@ -167,11 +167,11 @@ impl Word for f64 {
 
 impl Word for PersistentAddress {
     const TYPE: u8 = 12;
-    #[inline(always)]
+    #[inline]
     fn to_word(self) -> u64 {
         self.offset()
     }
-    #[inline(always)]
+    #[inline]
     fn from_word(word: u64) -> Self {
         PersistentAddress::new(word)
     }

@@ -130,7 +130,6 @@ impl Words {
     }
 
     /// The words that the header `words`, found at `at`, tells of; their ends are not read.
-    #[inline(always)]
     pub fn of_header(
         tx: &mut impl Read,
         kind: Kind,
@@ -181,13 +180,11 @@ impl Words {
     }
 
     /// The block that they are in.
-    #[inline(always)]
     pub fn first(&self) -> PersistentAddress {
         self.first
     }
 
     /// The address of word `index`, which must be less than the length.
-    #[inline(always)]
     pub fn word(&self, index: u64) -> PersistentAddress {
         debug_assert!(index < self.length);
         self.first.word_inside(index)
@@ -195,7 +192,6 @@ impl Words {
 }
 
 /// The bucket of a hash, where there are so many.
-#[inline(always)]
 pub fn bucket(hash: u64, buckets: u64) -> u64 {
     ((u128::from(hash) * u128::from(buckets)) >> 64) as u64
 }

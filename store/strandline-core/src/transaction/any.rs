@@ -151,11 +151,9 @@ impl<T: Read + ?Sized> Read for &mut T {
         T::read_range(self, at, into)
     }
     // Of a `tx: &mut impl Read`, `tx.plain()` and `tx.prefetch(…)` mean these.
-    #[inline(always)]
     fn plain(&self) -> Option<Plain<'_>> {
         T::plain(self)
     }
-    #[inline(always)]
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         T::prefetch(self, at, words);
     }

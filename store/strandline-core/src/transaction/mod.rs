@@ -84,7 +84,6 @@ pub trait Read {
     ///
     /// # Errors
     /// As [`Read::read`].
-    #[inline(always)]
     fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort>
     where
         Self: Sized,
@@ -116,13 +115,11 @@ pub trait Read {
     /// assert_eq!(seen, Some(0));
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
-    #[inline(always)]
     fn plain(&self) -> Option<Plain<'_>> {
         None
     }
 
     /// A hint that `words` words from `at` on will soon be read: whoever says so of several places waits for all of them together.
-    #[inline(always)]
     fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
 
     /// Reads `words` words from each of several places, if that takes no more than loading them: at a snapshot, where nothing has
@@ -140,7 +137,6 @@ pub trait Read {
     /// assert_eq!(words, [2, 3, 1, 2]);
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
-    #[inline]
     fn read_at_once(&mut self, _at: &[PersistentAddress], _words: usize, _into: &mut [u64]) -> bool {
         false
     }
@@ -329,7 +325,6 @@ pub trait Transaction: Read {
     ///
     /// # Errors
     /// As [`Transaction::write`].
-    #[inline(always)]
     fn write_array<const N: usize>(&mut self, at: PersistentAddress, words: &[u64; N]) -> Result<(), Abort>
     where
         Self: Sized,
@@ -401,7 +396,6 @@ pub trait Transaction: Read {
     ///
     /// # Errors
     /// As [`Transaction::block`].
-    #[inline]
     fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
         has_room(self, at, bytes)
     }
@@ -433,7 +427,6 @@ pub trait Transaction: Read {
     ///
     /// # Errors
     /// Those of `body`.
-    #[inline]
     fn section<R>(&mut self, lock: Lock, body: impl FnOnce(&mut Self) -> Result<R, Abort>) -> Result<R, Abort>
     where
         Self: Sized,

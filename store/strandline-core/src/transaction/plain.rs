@@ -18,22 +18,22 @@ pub struct Plain<'t> {
 const NOT_HERE: Abort = Abort::User;
 
 impl<'t> Plain<'t> {
-    #[inline(always)]
+    #[inline]
     pub(crate) fn new(words: DataWords<'t>, layout: &'t Layout) -> Self {
         Self { words, layout }
     }
 }
 
 impl Read for Plain<'_> {
-    #[inline(always)]
+    #[inline]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.read_array(at).map(|[word]| word)
     }
-    #[inline(always)]
+    #[inline]
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         if self.words.load_range(at, into) { Ok(()) } else { Err(NOT_HERE) }
     }
-    #[inline(always)]
+    #[inline]
     fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
         self.words.load(at).ok_or(NOT_HERE)
     }

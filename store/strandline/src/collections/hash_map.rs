@@ -68,7 +68,6 @@ pub(crate) const fn tag(key: u64, value: u64) -> u64 {
 }
 
 /// The key-value store of the map at `at`, which has the tag `tag`.
-#[inline(always)]
 fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<KeyValueStore, Abort> {
     let header = read_tagged::<HEADER_WORDS>(tx, at, tag, "HashMap")?;
     KeyValueStore::of_header(tx, at, &header[1..])
@@ -122,12 +121,10 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    #[inline(always)]
     fn store(self, tx: &mut impl Read) -> Result<KeyValueStore, Abort> {
         store(tx, self.raw.at, Self::TAG)
     }
 
-    #[inline(always)]
     fn store_to_write(self, tx: &mut impl Transaction) -> Result<KeyValueStore, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
         self.store(tx)
@@ -161,7 +158,6 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     ///
     /// # Errors
     /// [`Error::Dangling`](crate::Error::Dangling): the map was destroyed; a conflict.
-    #[inline]
     pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -215,7 +211,6 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
 
     /// The same, but collections in the value before stay. Where that is all, its result is handed on without being copied: wide loads
     /// of what was just stored in parts wait for it.
-    #[inline(always)]
     fn put(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         tx.words(|tx| {
             KeyBytes::with(key, |key| {

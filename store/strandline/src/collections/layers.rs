@@ -29,7 +29,6 @@ pub(crate) const NEAR: usize = 32;
 pub(crate) const MAX_KEY_BYTES: usize = 1 << 12;
 
 /// Word `depth` of a key's bytes.
-#[inline(always)]
 pub(crate) fn word_of(key: &[u8], depth: usize) -> u64 {
     let rest = key.get(8 * depth..).unwrap_or_default();
     if let Some(&whole) = rest.first_chunk() {
@@ -42,19 +41,16 @@ pub(crate) fn word_of(key: &[u8], depth: usize) -> u64 {
 }
 
 /// The word of a layer for a whole word of a key as it is stored, and the other way round: the first byte is the most significant one.
-#[inline(always)]
 pub(crate) fn key_word(stored: u64) -> u64 {
     u64::from_be_bytes(stored.to_le_bytes())
 }
 
 /// The bytes of an entry's key and value, as its first word says.
-#[inline(always)]
 pub(crate) fn lengths(head: u64) -> (u64, u64) {
     (head >> 32, head & 0xffff_ffff)
 }
 
 /// Whether the words `above` and then `word` lead to a key.
-#[inline]
 pub(crate) fn is_at(key: &[u8], above: &[u64], word: u64) -> bool {
     word_of(key, above.len()) == word
         && above.iter().enumerate().all(|(depth, &word)| word_of(key, depth) == word)
@@ -88,7 +84,6 @@ impl Slot {
     }
 
     /// Where it leads to.
-    #[inline(always)]
     pub(crate) fn at(slot: u64) -> PersistentAddress {
         PersistentAddress::new(slot & !LAYER)
     }
@@ -151,7 +146,6 @@ impl EntryBlock {
     }
 
     /// Reads the key and the value into `words` from `begin` on, which grow where they are too few. Returns where they end.
-    #[inline(always)]
     pub(crate) fn read(
         &self,
         tx: &mut impl Read,
@@ -184,7 +178,6 @@ pub(crate) const fn tag(key: u64, value: u64) -> u64 {
 }
 
 /// The first layer of the map whose header is at `at`, with the tag `tag`.
-#[inline]
 pub(crate) fn first_layer(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<Tree, Abort> {
     let header = read_tagged::<HEADER_WORDS>(tx, at, tag, "OrderedMap")?;
     Tree::of_header(tx, at.word(1), &header[1..])

@@ -112,7 +112,6 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         self.raw.at.word(HEADER_WORDS as u64)
     }
 
-    #[inline]
     pub(crate) fn first_layer(self, tx: &mut impl Read) -> Result<Tree, Abort> {
         first_layer(tx, self.raw.at, Self::TAG)
     }
@@ -162,7 +161,6 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     }
 
     /// As `get`, with a key's bytes.
-    #[inline]
     pub(crate) fn get_encoded(self, tx: &View<'p, impl Control>, key: &KeyBytes) -> Result<Option<V>> {
         tx.words(|tx| {
             if Self::INLINE {
@@ -245,7 +243,6 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     ///
     /// # Errors
     /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
-    #[inline]
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         let old = self.insert_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))?;
         if let Some(old) = &old {
@@ -255,7 +252,6 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     }
 
     /// As `insert`, with a key's bytes and a value of `bytes` bytes that `encode` writes.
-    #[inline]
     pub(crate) fn insert_encoded(
         self,
         tx: &Tx<'p, impl Control>,

@@ -86,12 +86,10 @@ struct Pair {
 }
 
 impl Batch {
-    #[inline(always)]
     fn key(&self, pair: Pair) -> &[u8] {
         &bytemuck::cast_slice(&self.words[pair.at..])[..pair.key_bytes]
     }
 
-    #[inline(always)]
     fn value(&self, pair: Pair) -> &[u64] {
         let words = pair.value_bytes.div_ceil(8) as usize;
         &self.words[pair.at + pair.key_bytes.div_ceil(8)..][..words]
@@ -111,7 +109,6 @@ impl Batch {
         self.expected.next_multiple_of(LEAST_AHEAD).clamp(LEAST_AHEAD, MOST_AHEAD)
     }
 
-    #[inline(always)]
     fn take_first(&mut self) -> Option<Pair> {
         let pair = self.pairs.get(self.taken).copied()?;
         self.taken += 1;
@@ -124,7 +121,6 @@ impl Batch {
 }
 
 /// Lets the first words come near of what slots lead to.
-#[inline]
 fn prefetch(tx: &impl Read, slots: &[(u64, u64)], words: usize) {
     for &(_, slot) in slots {
         tx.prefetch(Slot::at(slot), words);
@@ -363,7 +359,6 @@ impl Fetch<'_> {
 
     /// Keeps a pair that has been read, if its key lies between the bounds; whether it does. The key begins with the words that led to it,
     /// which lie between those of the bounds: so only one whose words are a bound's so far can be outside.
-    #[inline(always)]
     fn keep(&mut self, pair: Pair, edges: (bool, bool)) -> bool {
         let is_on_edge = edges.0 || edges.1;
         let is_inside = !is_on_edge || self.contains(self.found.key(pair));
@@ -404,7 +399,6 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
     }
 
     /// The next pair at one end: what `read` makes of it.
-    #[inline]
     fn pull<R>(
         &mut self,
         ascending: bool,

@@ -51,11 +51,9 @@ mod sealed {
 }
 
 impl<V: Value> sealed::Encode<V> for V {
-    #[inline(always)]
     fn bytes(&self) -> u64 {
         Persist::bytes(self)
     }
-    #[inline(always)]
     fn encode(&self, into: &mut [u64]) {
         Persist::encode(self, into);
     }
@@ -103,7 +101,6 @@ impl Handle {
     }
 
     /// Fails unless the transaction is one of the table's database, and the table still there: `at` is where its number is.
-    #[inline]
     fn check<'p>(&self, tx: &View<'p, impl Control>, at: PersistentAddress) -> Result<()> {
         if tx.database() != self.database {
             return Err(self.foreign());
@@ -220,7 +217,6 @@ table! {
 
 impl<K: Key, V: Value> Table<K, V> {
     /// The map, in a transaction in which it can be used.
-    #[inline]
     fn map<'p>(&self, tx: &View<'p, impl Control>) -> Result<OrderedMap<'p, K, V>> {
         let map = OrderedMap::of(self.handle.at);
         self.handle.check(tx, map.number())?;
@@ -239,7 +235,6 @@ impl<K: Key, V: Value> Table<K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::get`], and those of a [`Table`].
-    #[inline]
     pub fn get<'p, Q: KeyRef + ?Sized>(&self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -280,7 +275,6 @@ impl<K: Key, V: Value> Table<K, V> {
     ///
     /// # Errors
     /// As [`OrderedMap::insert`], and those of a [`Table`].
-    #[inline]
     pub fn insert<'p, Q: KeyRef + ?Sized, W: ValueRef<V> + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,

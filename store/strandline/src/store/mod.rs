@@ -599,7 +599,6 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     ///
     /// # Errors
     /// As [`Store::update`].
-    #[inline]
     pub fn update<T>(
         &mut self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -611,7 +610,6 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     ///
     /// # Errors
     /// As [`Store::update`].
-    #[inline]
     pub fn try_update<T, E: From<Error>>(
         &mut self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
@@ -629,7 +627,6 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     ///
     /// # Errors
     /// As [`Store::update`].
-    #[inline]
     pub fn view<T>(
         &mut self,
         body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -641,7 +638,6 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
     ///
     /// # Errors
     /// As [`Store::update`].
-    #[inline]
     pub fn try_view<T, E: From<Error>>(
         &mut self,
         mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,

@@ -4,7 +4,7 @@ use crate::value::transaction::{Control, EngineTx, Tx, View, WorkerOf};
 use strandline_core::error::{Error, Result};
 use strandline_core::transaction::{Abort, Runner};
 
-#[inline]
+#[inline(always)]
 fn attempt<'p, C: Control, T, E>(
     tx: &'p mut EngineTx<C>,
     body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,

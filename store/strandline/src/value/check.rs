@@ -226,7 +226,6 @@ impl<'v, 'p> Checker<'v, 'p> {
 
     /// Notes that a pointer or handle leads to a value of type `name`, with `tag` in the first of its `words` words;
     /// `look` looks it over, once.
-    #[inline]
     pub(crate) fn pointer(
         &mut self,
         at: PersistentAddress,
@@ -250,7 +249,6 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok(())
     }
 
-    #[inline]
     fn reach(&mut self, at: PersistentAddress, words: u64, what: Name, tag: Option<u64>) -> Result<bool> {
         let mut walk = std::mem::take(&mut self.walk);
         let found = self.read(|tx| {
@@ -304,7 +302,6 @@ impl<'v, 'p> Checker<'v, 'p> {
     }
 
     /// Reaches a part that begins with a tag.
-    #[inline]
     pub(crate) fn tagged(
         &mut self,
         at: PersistentAddress,
@@ -327,7 +324,6 @@ impl<'v, 'p> Checker<'v, 'p> {
 }
 
 impl Survey for Checker<'_, '_> {
-    #[inline]
     fn block(&mut self, at: PersistentAddress, words: u64, what: &'static str) -> Result<bool> {
         self.reach(at, words, what.into(), None)
     }
@@ -346,7 +342,6 @@ impl Survey for Checker<'_, '_> {
         Ok(None)
     }
 
-    #[inline]
     fn damaged(&mut self, what: String) {
         if self.damage.len() < LISTED {
             self.damage.push(what);

@@ -71,7 +71,7 @@ impl KeyBytes {
     }
 
     /// What `body` makes of the bytes of `key`: of an array where every key has eight ([`Key::ONE_WORD`]), so that the compiler knows.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn with<K: Key, R>(key: &K, body: impl FnOnce(&[u8]) -> R) -> R {
         let key = Self::of(key);
         if !K::ONE_WORD {
@@ -82,7 +82,7 @@ impl KeyBytes {
         body(&word)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         if self.many.is_empty() { &self.few[..self.count] } else { &self.many }
     }
@@ -191,7 +191,7 @@ macro_rules! key_integers {
     ($($type:ty: $unsigned:ty = $flip:expr),*) => {$(
         // SAFETY: the bytes that this key type reads.
         unsafe impl KeyRef for $type {
-            #[inline(always)]
+            #[inline]
             fn write_key(&self, into: &mut KeyBytes) {
                 into.push(&(*self as $unsigned ^ $flip).to_be_bytes());
             }
@@ -204,7 +204,7 @@ macro_rules! key_integers {
             fn describe(_: &mut Types) -> String {
                 <Self as Key>::NAME.into()
             }
-            #[inline(always)]
+            #[inline]
             fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
                 Ok((<$unsigned>::from_be_bytes(take(from)?) ^ $flip) as $type)
             }

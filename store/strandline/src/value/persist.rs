@@ -162,21 +162,21 @@ pub unsafe trait Persist<'p>: Sized {
 
     /// Bytes that the value takes where it stands alone.
     #[doc(hidden)]
-    #[inline(always)]
+    #[inline]
     fn bytes(&self) -> u64 {
         8 * self.words() as u64
     }
 
     /// Stores the value to `into`, where it stands alone.
     #[doc(hidden)]
-    #[inline(always)]
+    #[inline]
     fn encode(&self, into: &mut [u64]) {
         self.store(into);
     }
 
     /// The value of `bytes` bytes that stands alone in `from`.
     #[doc(hidden)]
-    #[inline(always)]
+    #[inline]
     fn decode(mut from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
         if bytes != 8 * from.len() as u64 {
             return Err(Invalid);
@@ -213,7 +213,7 @@ pub unsafe trait Persist<'p>: Sized {
 }
 
 /// Destroys what `old` holds, in whose place there is `new` now, if anything is.
-#[inline(always)]
+#[inline]
 pub(crate) fn replaced<'p, T: Persist<'p>>(
     tx: &Tx<'p, impl Control>,
     old: &T,

@@ -41,12 +41,12 @@ impl<'p> Raw<'p> {
         Self { at, brand: PhantomData }
     }
 
-    #[inline(always)]
+    #[inline]
     pub fn store(self, into: &mut [u64]) -> &mut [u64] {
         self.at.offset().store(into)
     }
 
-    #[inline(always)]
+    #[inline]
     pub fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
         match u64::load(from, stored)? {
             0 => Err(Invalid),
@@ -115,15 +115,15 @@ macro_rules! persist_handle {
                 let _ = &types;
                 $crate::value::pointer::generic($label, &[$(<$parameter as $bound>::describe(types)),*])
             }
-            #[inline(always)]
+            #[inline]
             fn words(&self) -> usize {
                 1
             }
-            #[inline(always)]
+            #[inline]
             fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
                 self.raw.store(into)
             }
-            #[inline(always)]
+            #[inline]
             fn load(from: &mut &[u64], stored: $crate::Stored<$brand>) -> Result<Self, $crate::Invalid> {
                 Ok(Self { raw: $crate::value::pointer::Raw::load(from, stored)?, types: std::marker::PhantomData })
             }
@@ -224,15 +224,15 @@ unsafe impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
     fn describe(types: &mut Types) -> String {
         generic("Ptr", &[T::describe(types)])
     }
-    #[inline(always)]
+    #[inline]
     fn words(&self) -> usize {
         1
     }
-    #[inline(always)]
+    #[inline]
     fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
         self.raw.store(into)
     }
-    #[inline(always)]
+    #[inline]
     fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
         Ok(Self { raw: Raw::load(from, stored)?, pointee: PhantomData })
     }
@@ -260,7 +260,7 @@ pub(crate) fn no_value(at: PersistentAddress, expected: &str) -> String {
 }
 
 /// Reads the words of a structure that begins at `at` with `tag`.
-#[inline(always)]
+#[inline]
 pub(crate) fn read_tagged<const WORDS: usize>(
     tx: &mut impl Read,
     at: PersistentAddress,
@@ -362,18 +362,18 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         Checker::run(tx, |checker| Persist::visit(&self, checker))
     }
 
-    #[inline(always)]
+    #[inline]
     fn read(self, tx: &mut impl Read, words: &mut [u64]) -> Result<(), Abort> {
         read_few(tx, self.raw.at, words)?;
         if words[0] == Self::TAG { Ok(()) } else { Err(dangling(tx, self.raw.at, T::NAME)) }
     }
 
-    #[inline(always)]
+    #[inline]
     fn decode(self, tx: &mut impl Read, words: &[u64]) -> Result<T, Abort> {
         T::load(&mut &words[1..], Stored::new()).map_err(|_| invalid(tx, self.raw.at, T::NAME))
     }
 
-    #[inline(always)]
+    #[inline]
     fn load(self, tx: &mut impl Read) -> Result<T, Abort> {
         const FEW: usize = 8;
         if Self::BLOCK_WORDS <= FEW {
@@ -406,7 +406,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     ///
     /// # Errors
     /// [`Error::Dangling`]: there is none; a conflict.
-    #[inline(always)]
+    #[inline]
     pub fn get(self, tx: &View<'p, impl Control>) -> Result<T> {
         let Some(mut tx) = tx.operation() else { return in_use() };
         match self.load(&mut **tx) {

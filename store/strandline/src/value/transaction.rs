@@ -117,7 +117,7 @@ pub struct Tx<'p, C: Control = Stm> {
 
 impl<'p, C: Control> Deref for Tx<'p, C> {
     type Target = View<'p, C>;
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &View<'p, C> {
         &self.view
     }
@@ -140,7 +140,7 @@ pub(crate) use debug_as_name;
 debug_as_name! { View<'_;> Tx<'_;> }
 
 impl<'p, C: Control> Tx<'p, C> {
-    #[inline(always)]
+    #[inline]
     pub(crate) fn new(inner: &'p mut EngineTx<C>) -> Self {
         Self { view: View::new(inner, true) }
     }
@@ -174,12 +174,12 @@ impl<'p, C: Control> View<'p, C> {
     }
 
     /// Makes it a transaction of a database, whose tables can be used in it.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn belongs_to(&self, database: u64) {
         self.database.set(database);
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn database(&self) -> u64 {
         self.database.get()
     }
@@ -190,7 +190,7 @@ impl<'p, C: Control> View<'p, C> {
     }
 
     /// Begins one operation, which ends when what this returns is dropped; `None`: one is under way, which called what a user wrote.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn operation(&self) -> Option<RefMut<'_, &'p mut EngineTx<C>>> {
         self.operations.set(self.operations.get() + 1);
         self.inner.try_borrow_mut().ok()
@@ -204,7 +204,7 @@ impl<'p, C: Control> View<'p, C> {
     }
 
     /// Runs one operation.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn words<R>(&self, body: impl FnOnce(&mut EngineTx<C>) -> Result<R, Abort>) -> Result<R> {
         let Some(mut tx) = self.operation() else { return in_use() };
         match body(&mut tx) {

@@ -20,7 +20,7 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
 
 /// Takes the next word.
-#[inline(always)]
+#[inline]
 fn next(from: &mut &[u64]) -> Result<u64, Invalid> {
     let (&word, rest) = from.split_first().ok_or(Invalid)?;
     *from = rest;
@@ -28,13 +28,13 @@ fn next(from: &mut &[u64]) -> Result<u64, Invalid> {
 }
 
 /// Takes the next `count` words.
-#[inline(always)]
+#[inline]
 fn take<'w>(from: &mut &'w [u64], count: usize) -> Result<&'w [u64], Invalid> {
     layout::take(from, Some(count)).ok_or(Invalid)
 }
 
 /// Stores one word; returns those behind.
-#[inline(always)]
+#[inline]
 fn put(word: u64, into: &mut [u64]) -> &mut [u64] {
     let (first, rest) = into.split_first_mut().expect("there is room for what `words` says");
     *first = word;
@@ -52,16 +52,16 @@ macro_rules! persist_word {
             fn describe(_: &mut Types) -> String {
                 <Self as Persist<'p>>::NAME.into()
             }
-            #[inline(always)]
+            #[inline]
             fn words(&self) -> usize {
                 1
             }
-            #[inline(always)]
+            #[inline]
             fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
                 let $value = *self;
                 put($to, into)
             }
-            #[inline(always)]
+            #[inline]
             fn load(from: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
                 let $word = next(from)?;
                 $from

@@ -102,7 +102,6 @@ pub struct Header {
 
 impl Header {
     /// Whether the record logs a line.
-    #[inline]
     pub fn holds(&self, line: LineNumber) -> bool {
         self.lines[..self.count].contains(&line)
     }

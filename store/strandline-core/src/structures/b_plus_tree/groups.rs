@@ -27,30 +27,25 @@ impl Group {
     pub const EMPTY: Self = Self(0);
 
     /// How many of its pairs are in use.
-    #[inline(always)]
     pub fn count(self) -> u64 {
         self.0 >> COUNT & 15
     }
 
     /// How many numbers it owns.
-    #[inline(always)]
     fn owned(self) -> u64 {
         self.0 >> OWNED
     }
 
     /// Whether its counts make sense. What changes a group takes that for granted.
-    #[inline(always)]
     pub fn is_possible(self) -> bool {
         self.count() <= self.owned() && self.owned() <= ROOM
     }
 
     /// Whether it owns a free number.
-    #[inline(always)]
     pub fn has_free(self) -> bool {
         self.count() < self.owned()
     }
 
-    #[inline(always)]
     pub fn number(self, offset: u64) -> u8 {
         (self.0 >> (8 * offset)) as u8
     }
@@ -61,13 +56,11 @@ impl Group {
         ((0..self.count()).map(number), (self.count()..self.owned()).map(number))
     }
 
-    #[inline(always)]
     fn below(self, offset: u64) -> u64 {
         self.0 & ((1 << (8 * offset)) - 1)
     }
 
     /// Owns `number` as well, which comes to `offset`.
-    #[inline(always)]
     fn own(self, offset: u64, number: u8) -> Self {
         let low = self.below(offset);
         let high = self.below(self.owned()) ^ low;
@@ -76,7 +69,6 @@ impl Group {
     }
 
     /// Owns the number at `offset` no longer.
-    #[inline(always)]
     fn disown(self, offset: u64) -> (Self, u8) {
         let low = self.below(offset);
         let high = self.below(self.owned()) ^ self.below(offset + 1);
@@ -85,13 +77,11 @@ impl Group {
     }
 
     /// Puts in use, at `offset`, a number that it has not owned.
-    #[inline(always)]
     pub fn take_in(self, offset: u64, number: u8) -> Self {
         Self(self.own(offset, number).0 + (1 << COUNT))
     }
 
     /// Gives the number at `offset`, which is in use, away.
-    #[inline(always)]
     fn hand_over(self, offset: u64) -> (Self, u8) {
         let (rest, number) = self.disown(offset);
         (Self(rest.0 - (1 << COUNT)), number)
@@ -103,14 +93,12 @@ impl Group {
     }
 
     /// Puts its first free number in use, at `offset`.
-    #[inline(always)]
     pub fn insert(self, offset: u64) -> (Self, u8) {
         let (rest, number) = self.disown(self.count());
         (rest.take_in(offset, number), number)
     }
 
     /// Makes the number at `offset` a free one.
-    #[inline(always)]
     pub fn remove(self, offset: u64) -> Self {
         let (rest, number) = self.hand_over(offset);
         rest.own(rest.count(), number)

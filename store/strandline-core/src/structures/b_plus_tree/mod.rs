@@ -178,7 +178,7 @@ struct Found {
 }
 
 /// The place behind what was found.
-#[inline(always)]
+#[inline]
 fn behind(found: Option<Found>) -> Place {
     match found {
         Some(Found { place: Place { group, offset }, .. }) => Place { group, offset: offset + 1 },
@@ -202,7 +202,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     }
 
     /// The tree of possible shape whose root's address is at `top`.
-    #[inline(always)]
+    #[inline]
     fn new(top: PersistentAddress, shape: NodeShape) -> Self {
         let (groups, pairs) = (shape.pairs.div_ceil(GROUP_EVEN), 8 * pairs_begin(shape.pairs));
         Self { top, shape, groups, pairs, types: PhantomData }
@@ -327,13 +327,13 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         self.shape.pairs as usize / 4
     }
 
-    #[inline(always)]
+    #[inline]
     fn group_at(node: PersistentAddress, group: u64) -> PersistentAddress {
         node.near(8 * (GROUPS + group))
     }
 
     /// Where pair number `number` of the node at `node` is.
-    #[inline(always)]
+    #[inline]
     fn pair_at(&self, node: PersistentAddress, number: u8) -> PersistentAddress {
         node.near(self.pairs + 16 * u64::from(number))
     }
@@ -397,7 +397,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     }
 
     /// The leaf that the keys behind those that `is_before` wants begin in; tells `visit` of the inner nodes on the way.
-    #[inline(always)]
+    #[inline]
     fn find_leaf(
         &self,
         tx: &mut impl Read,
@@ -426,7 +426,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     }
 
     /// The leaf of `key`, and the last pair there whose key is not behind it; puts the inner nodes on the way into `path`.
-    #[inline(always)]
+    #[inline]
     fn descend(&self, tx: &mut impl Read, key: K, path: &mut Path) -> Result<(Leaf, Option<Found>), Abort> {
         // Whoever has written nothing yet asks nothing but the words. If that fails, the transaction tells why.
         if let Some(mut plain) = tx.plain()

@@ -193,12 +193,10 @@ struct Stored<'t, K, V> {
 }
 
 impl<T: Read, K: Word + Ord, V: Word> Leaf<T> for Stored<'_, K, V> {
-    #[inline(always)]
     fn group(&self, tx: &mut T, group: u64) -> Result<Group, Abort> {
         tx.read(BPlusTree::<K, V>::group_at(self.leaf, group)).map(Group)
     }
 
-    #[inline(always)]
     fn pair(&self, tx: &mut T, number: u8) -> Result<Option<[u64; 2]>, Abort> {
         let is_one = u64::from(number) < self.tree.shape.pairs;
         is_one.then(|| tx.read_array(self.tree.pair_at(self.leaf, number))).transpose()
@@ -212,12 +210,10 @@ struct Whole<'w> {
 }
 
 impl<T> Leaf<T> for Whole<'_> {
-    #[inline(always)]
     fn group(&self, _: &mut T, group: u64) -> Result<Group, Abort> {
         Ok(Group(self.groups[group as usize]))
     }
 
-    #[inline(always)]
     fn pair(&self, _: &mut T, number: u8) -> Result<Option<[u64; 2]>, Abort> {
         Ok(self.pairs.get(usize::from(number)).copied())
     }
@@ -232,7 +228,6 @@ struct Scan<'s, K, R, F> {
 
 impl<K: Word + Ord, R: RangeBounds<K>, F> Scan<'_, K, R, F> {
     /// Visits the pairs of a leaf from a place on; breaks where no more are wanted.
-    #[inline(always)]
     fn leaf<T: Read, V: Word>(
         &mut self,
         tx: &mut T,
