@@ -24,6 +24,7 @@ pub(crate) struct Plain {
     d: Option<core::time::Duration>,
     e: (),
 }
+/// Without names.
 #[derive(Persist)]
 pub struct Tuple<'p>(pub u64, pub(crate) Text<'p>, pub (u8, u8), Ptr<'p, Tuple<'p>>);
 #[derive(Persist)]
@@ -55,6 +56,7 @@ enum Choice<'p> {
     },
     Pair(u8, Option<Ptr<'p, u64>>),
 }
+/// Of types that own what they hold.
 #[derive(Clone, Debug, PartialEq, Persist)]
 pub struct Owning {
     name: String,
@@ -83,9 +85,16 @@ enum Numbered {
 }
 macro_rules! made {
     ($(#[$a:meta])* $v:vis $n:ident $f:ident $t:ty) => {
+        /// Made.
         #[derive(Persist)]
-        $v struct $n { $f: $t, $v other: Option<$t> }
-        pub mod inner { use super::*; #[derive(Persist)] pub struct InTuple($v $t, $t); }
+        $v struct $n { $f: $t, #[doc = "Another."] $v other: Option<$t> }
+        /// Of a module.
+        pub mod inner {
+            use super::*;
+            /// Made, too.
+            #[derive(Persist)]
+            pub struct InTuple($v $t, $t);
+        }
     };
 }
 made!(pub Made field (u64, u8));

@@ -360,7 +360,7 @@ static void once(const char *path) {
     snprintf(copy, sizeof copy, "%s.copy", path);
     earlier = ticket;
     copied = copy;
-    for (n = 1; n <= 100000; n *= 100000) /* The second is larger than a log. */
+    for (n = 1; n <= 50000; n *= 50000) /* The second is larger than a log. */
         EXPECT(strandline_write(db, nested, &n), 0);
     strandline_ticket_free(ticket);
     EXPECT(strandline_write(db, give_up, &own), 42);
