@@ -77,12 +77,29 @@ fn small_histories_exhaustively() {
     }
 }
 
+/// The seed from which histories without `step` are tried: for those steps that one history in hundreds needs, just before the first that does.
+/// Should that change, finding one takes longer.
+const fn first_seed(step: Step) -> u64 {
+    match step {
+        Step::FreeDurable => 243,
+        Step::FreePunchFlush => 457,
+        Step::SyncForgetChecksums => 563,
+        Step::SyncGrowthFlush => 419,
+        Step::SyncJournalFlush => 547,
+        Step::SyncReadWait => 259,
+        Step::SyncRecoveryBlocks => 353,
+        Step::SyncRecoveryHeapFlush => 560,
+        Step::SyncRecoveryNumbers => 253,
+        _ => 0,
+    }
+}
+
 /// Without `step` something is lost, and the seed that shows it loses nothing with it.
 fn an_omitted_step_is_found(step: Step) {
     let case = Case { omitted: Some(step), ..case(Concurrency::Stm) };
-    let outcome = sample(&case, sampling(u64::MAX), |_| ());
+    let outcome = sample(&case, Sampling { seed: first_seed(step), ..sampling(u64::MAX) }, |_| ());
     let violation = outcome.violation.unwrap_or_else(|| panic!("the mutant without {step:?} survived"));
-    println!("{step:?}: {} ({} lives)", violation.what, outcome.counts.lives);
+    println!("{step:?}, seed {}: {} ({} lives)", outcome.seed, violation.what, outcome.counts.lives);
     assert!(!violation.history.is_empty());
     // It is the step, not the seed.
     let again = Sampling { histories: 1, seed: outcome.seed, ..sampling(1) };
@@ -91,14 +108,7 @@ fn an_omitted_step_is_found(step: Step) {
 
 #[test]
 fn every_omitted_step_is_found() {
-    // The longest test of this program: two threads, so that no core waits for it.
-    std::thread::scope(|scope| {
-        for first in 0..2 {
-            scope.spawn(move || {
-                Step::SYNC.into_iter().skip(first).step_by(2).for_each(an_omitted_step_is_found)
-            });
-        }
-    });
+    Step::SYNC.into_iter().for_each(an_omitted_step_is_found);
 }
 
 fn small_pool(ring_blocks: u64, concurrency: Concurrency) -> Pool {

@@ -201,13 +201,14 @@ fn assert_found<C>(control: C, step: Step, histories: u64)
 where
     C: for<'m> Control<&'m Hosted>,
 {
-    assert!(first_wrong(control, Some(step), histories).is_some(), "{step:?} is not found");
+    let found = first_wrong(control, Some(step), histories);
+    println!("{step:?}: {found:?}");
+    assert!(found.is_some(), "{step:?} is not found");
 }
 
 #[test]
 fn each_rule_of_a_snapshot_that_is_left_out_is_found() {
     for step in RULES {
-        println!("{step:?}");
         assert_found(Stm, step, 20_000);
     }
     for step in RULES.into_iter().chain([Step::SnapshotInCommit]) {
