@@ -120,4 +120,28 @@ enum Place {
 struct Wrapped<T: Clone, U>(T, U)
 where
     U: Copy;
+/// The derives are for programs that forbid unsafe code, too.
+mod without_unsafe_code {
+    #![forbid(unsafe_code)]
+
+    use strandline::{HashMap, Key, Persist, Ptr};
+
+    #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Key)]
+    enum Id {
+        Number(u64),
+        Name(String),
+    }
+
+    #[derive(Persist)]
+    struct Node<'p> {
+        names: HashMap<'p, Id, u64>,
+        next: Option<Ptr<'p, Node<'p>>>,
+    }
+
+    #[derive(Clone, Copy, Persist)]
+    enum Colour {
+        Red,
+        Mixed(u8, u8, u8),
+    }
+}
 fn main() {}

@@ -77,8 +77,8 @@ fn small_histories_exhaustively() {
     }
 }
 
-/// The seed from which histories without `step` are tried: for those steps that one history in hundreds needs, just before the first that does.
-/// Should that change, finding one takes longer.
+/// Returns the first seed to try without `step`: 0, or where only one history in hundreds shows the loss, that of the first. If another history
+/// comes to be the first, the search only takes longer.
 const fn first_seed(step: Step) -> u64 {
     match step {
         Step::FreeDurable => 243,
