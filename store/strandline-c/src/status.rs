@@ -111,54 +111,68 @@ pub enum StrandlineStatus {
 
 use StrandlineStatus::*;
 
-/// The code of an error. Exhaustive, so that an error that is new is given a code.
-fn status_of(kind: ErrorKind) -> StrandlineStatus {
-    match kind {
-        ErrorKind::Io => STRANDLINE_IO,
-        ErrorKind::Parameter => STRANDLINE_PARAMETER,
-        ErrorKind::NotAPool => STRANDLINE_NOT_A_POOL,
-        ErrorKind::NewerFormat => STRANDLINE_NEWER_FORMAT,
-        ErrorKind::OlderFormat => STRANDLINE_OLDER_FORMAT,
-        ErrorKind::DamagedHeader => STRANDLINE_DAMAGED_HEADER,
-        ErrorKind::SeveralLinks => STRANDLINE_SEVERAL_LINKS,
-        ErrorKind::Truncated => STRANDLINE_TRUNCATED,
-        ErrorKind::Damaged => STRANDLINE_DAMAGED,
-        ErrorKind::Irreparable => STRANDLINE_IRREPARABLE,
-        ErrorKind::Missing => STRANDLINE_MISSING,
-        ErrorKind::WrongStructure => STRANDLINE_WRONG_STRUCTURE,
-        ErrorKind::Incomplete => STRANDLINE_INCOMPLETE,
-        ErrorKind::Locked => STRANDLINE_LOCKED,
-        ErrorKind::WrongLayout => STRANDLINE_WRONG_LAYOUT,
-        ErrorKind::WrongDomain => STRANDLINE_WRONG_DOMAIN,
-        ErrorKind::Unprotected => STRANDLINE_UNPROTECTED,
-        ErrorKind::NotPersistentMemory => STRANDLINE_NOT_PERSISTENT_MEMORY,
-        ErrorKind::LogFile => STRANDLINE_LOG_FILE,
-        ErrorKind::ChecksumFile => STRANDLINE_CHECKSUM_FILE,
-        ErrorKind::UnsupportedDomain => STRANDLINE_UNSUPPORTED_DOMAIN,
-        ErrorKind::UnsupportedInstruction => STRANDLINE_UNSUPPORTED_INSTRUCTION,
-        ErrorKind::NoProtectionKey => STRANDLINE_NO_PROTECTION_KEY,
-        ErrorKind::Unsupported => STRANDLINE_UNSUPPORTED,
-        ErrorKind::OtherScheme => STRANDLINE_OTHER_SCHEME,
-        ErrorKind::Full => STRANDLINE_FULL,
-        ErrorKind::TransactionTooLarge => STRANDLINE_TRANSACTION_TOO_LARGE,
-        ErrorKind::OutsideLockSet => STRANDLINE_OUTSIDE_LOCK_SET,
-        ErrorKind::NoFreeLog => STRANDLINE_NO_FREE_LOG,
-        ErrorKind::TooManySnapshots => STRANDLINE_TOO_MANY_SNAPSHOTS,
-        ErrorKind::SnapshotEnded => STRANDLINE_SNAPSHOT_ENDED,
-        ErrorKind::Nested => STRANDLINE_NESTED,
-        ErrorKind::Deadlock => STRANDLINE_DEADLOCK,
-        ErrorKind::Forked => STRANDLINE_FORKED,
-        ErrorKind::InvalidAddress => STRANDLINE_INVALID_ADDRESS,
-        ErrorKind::InvalidFree => STRANDLINE_INVALID_FREE,
-        ErrorKind::Dangling => STRANDLINE_DANGLING,
-        ErrorKind::RootLayout => STRANDLINE_ROOT_LAYOUT,
-        ErrorKind::NoTable => STRANDLINE_NO_TABLE,
-        ErrorKind::TableTypes => STRANDLINE_TABLE_TYPES,
-        ErrorKind::Interrupted => STRANDLINE_INTERRUPTED,
-        ErrorKind::ReadOnly => STRANDLINE_READ_ONLY,
-        ErrorKind::Aborted => STRANDLINE_ABORTED,
-        ErrorKind::Poisoned => STRANDLINE_POISONED,
-    }
+/// The code and the text of each kind of error. The match is exhaustive, so that an error that is new is given a code.
+macro_rules! codes {
+    ($($kind:ident, $status:ident, $text:literal;)*) => {
+        fn status_of(kind: ErrorKind) -> StrandlineStatus {
+            match kind { $(ErrorKind::$kind => $status,)* }
+        }
+
+        /// The text of each code; a test compares them with the header.
+        const TEXTS: &[(StrandlineStatus, &CStr)] = &[
+            (STRANDLINE_OK, c"success"),
+            (STRANDLINE_NOT_FOUND, c"there is no such key, or no further one"),
+            (STRANDLINE_INTERNAL, c"an internal error; please report it"),
+            $(($status, $text),)*
+        ];
+    };
+}
+
+codes! {
+    Io, STRANDLINE_IO, c"a system call failed";
+    Parameter, STRANDLINE_PARAMETER, c"an argument is not valid";
+    NotAPool, STRANDLINE_NOT_A_POOL, c"the file is not a Strandline database";
+    NewerFormat, STRANDLINE_NEWER_FORMAT, c"a newer Strandline wrote the file";
+    OlderFormat, STRANDLINE_OLDER_FORMAT, c"the file has a format that is no longer read";
+    DamagedHeader, STRANDLINE_DAMAGED_HEADER, c"the header of the file is damaged";
+    SeveralLinks, STRANDLINE_SEVERAL_LINKS, c"the file has several hard links";
+    Truncated, STRANDLINE_TRUNCATED, c"the file is shorter than its header says";
+    Damaged, STRANDLINE_DAMAGED, c"the stored data is damaged";
+    Irreparable, STRANDLINE_IRREPARABLE, c"a repair would lose data";
+    Missing, STRANDLINE_MISSING, c"the file has no root";
+    WrongStructure, STRANDLINE_WRONG_STRUCTURE, c"the file has a root of another kind";
+    Incomplete, STRANDLINE_INCOMPLETE, c"the creation of the root was interrupted";
+    Locked, STRANDLINE_LOCKED, c"the file is open already, in this process or in another";
+    WrongLayout, STRANDLINE_WRONG_LAYOUT, c"the file belongs to another program";
+    WrongDomain, STRANDLINE_WRONG_DOMAIN, c"the file was not closed under another domain: open it under that one first";
+    Unprotected, STRANDLINE_UNPROTECTED, c"the file was used without persistence and not closed";
+    NotPersistentMemory, STRANDLINE_NOT_PERSISTENT_MEMORY, c"the file is not on persistent memory";
+    LogFile, STRANDLINE_LOG_FILE, c"the log file is missing or does not belong to the database";
+    UnsupportedInstruction, STRANDLINE_UNSUPPORTED_INSTRUCTION, c"the processor lacks an instruction";
+    NoProtectionKey, STRANDLINE_NO_PROTECTION_KEY, c"there is no memory protection key";
+    Unsupported, STRANDLINE_UNSUPPORTED, c"the operation is not possible in this domain";
+    OtherScheme, STRANDLINE_OTHER_SCHEME, c"a scheme of the laboratory left the file";
+    Full, STRANDLINE_FULL, c"the disk is full, or the database has its greatest size";
+    TransactionTooLarge, STRANDLINE_TRANSACTION_TOO_LARGE, c"the transaction is larger than its log";
+    OutsideLockSet, STRANDLINE_OUTSIDE_LOCK_SET, c"a write outside the declared locks";
+    NoFreeLog, STRANDLINE_NO_FREE_LOG, c"all logs are in use";
+    TooManySnapshots, STRANDLINE_TOO_MANY_SNAPSHOTS, c"there are as many snapshots as there can be";
+    SnapshotEnded, STRANDLINE_SNAPSHOT_ENDED, c"the snapshot was ended: it needed more memory than snapshot_bytes";
+    Nested, STRANDLINE_NESTED, c"the thread has a transaction of this database open";
+    Forked, STRANDLINE_FORKED, c"the database was opened before a fork, in the other process";
+    InvalidAddress, STRANDLINE_INVALID_ADDRESS, c"there is no object at the offset, or it ends too early";
+    InvalidFree, STRANDLINE_INVALID_FREE, c"there is no object to free at the offset";
+    Dangling, STRANDLINE_DANGLING, c"a pointer in the file refers to freed memory";
+    RootLayout, STRANDLINE_ROOT_LAYOUT, c"the file is a store with a root of its own type";
+    NoTable, STRANDLINE_NO_TABLE, c"there is no such map";
+    TableTypes, STRANDLINE_TABLE_TYPES, c"the table of that name has other types";
+    Interrupted, STRANDLINE_INTERRUPTED, c"the transaction cannot go on: return from its body";
+    ReadOnly, STRANDLINE_READ_ONLY, c"a write where only reads are possible";
+    Aborted, STRANDLINE_ABORTED, c"the transaction was rolled back";
+    Poisoned, STRANDLINE_POISONED, c"the database failed earlier: close it, repair the device, open it again";
+    ChecksumFile, STRANDLINE_CHECKSUM_FILE, c"the checksum file is damaged or does not belong to the database";
+    UnsupportedDomain, STRANDLINE_UNSUPPORTED_DOMAIN, c"this kind of machine or system does not have the domain";
+    Deadlock, STRANDLINE_DEADLOCK, c"a transaction of another database would wait for this one: begin them in the same order";
 }
 
 /// Why a call did not do what it should.
@@ -255,60 +269,6 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
     remember(&message);
     status as c_int
 }
-
-/// The text of each code; a test compares them with the header.
-const TEXTS: [(StrandlineStatus, &CStr); 47] = [
-    (STRANDLINE_OK, c"success"),
-    (STRANDLINE_NOT_FOUND, c"there is no such key, or no further one"),
-    (STRANDLINE_INTERNAL, c"an internal error; please report it"),
-    (STRANDLINE_IO, c"a system call failed"),
-    (STRANDLINE_PARAMETER, c"an argument is not valid"),
-    (STRANDLINE_NOT_A_POOL, c"the file is not a Strandline database"),
-    (STRANDLINE_NEWER_FORMAT, c"a newer Strandline wrote the file"),
-    (STRANDLINE_OLDER_FORMAT, c"the file has a format that is no longer read"),
-    (STRANDLINE_DAMAGED_HEADER, c"the header of the file is damaged"),
-    (STRANDLINE_SEVERAL_LINKS, c"the file has several hard links"),
-    (STRANDLINE_TRUNCATED, c"the file is shorter than its header says"),
-    (STRANDLINE_DAMAGED, c"the stored data is damaged"),
-    (STRANDLINE_IRREPARABLE, c"a repair would lose data"),
-    (STRANDLINE_MISSING, c"the file has no root"),
-    (STRANDLINE_WRONG_STRUCTURE, c"the file has a root of another kind"),
-    (STRANDLINE_INCOMPLETE, c"the creation of the root was interrupted"),
-    (STRANDLINE_LOCKED, c"the file is open already, in this process or in another"),
-    (STRANDLINE_WRONG_LAYOUT, c"the file belongs to another program"),
-    (STRANDLINE_WRONG_DOMAIN, c"the file was not closed under another domain: open it under that one first"),
-    (STRANDLINE_UNPROTECTED, c"the file was used without persistence and not closed"),
-    (STRANDLINE_NOT_PERSISTENT_MEMORY, c"the file is not on persistent memory"),
-    (STRANDLINE_LOG_FILE, c"the log file is missing or does not belong to the database"),
-    (STRANDLINE_UNSUPPORTED_INSTRUCTION, c"the processor lacks an instruction"),
-    (STRANDLINE_NO_PROTECTION_KEY, c"there is no memory protection key"),
-    (STRANDLINE_UNSUPPORTED, c"the operation is not possible in this domain"),
-    (STRANDLINE_OTHER_SCHEME, c"a scheme of the laboratory left the file"),
-    (STRANDLINE_FULL, c"the disk is full, or the database has its greatest size"),
-    (STRANDLINE_TRANSACTION_TOO_LARGE, c"the transaction is larger than its log"),
-    (STRANDLINE_OUTSIDE_LOCK_SET, c"a write outside the declared locks"),
-    (STRANDLINE_NO_FREE_LOG, c"all logs are in use"),
-    (STRANDLINE_TOO_MANY_SNAPSHOTS, c"there are as many snapshots as there can be"),
-    (STRANDLINE_SNAPSHOT_ENDED, c"the snapshot was ended: it needed more memory than snapshot_bytes"),
-    (STRANDLINE_NESTED, c"the thread has a transaction of this database open"),
-    (
-        STRANDLINE_DEADLOCK,
-        c"a transaction of another database would wait for this one: begin them in the same order",
-    ),
-    (STRANDLINE_FORKED, c"the database was opened before a fork, in the other process"),
-    (STRANDLINE_INVALID_ADDRESS, c"there is no object at the offset, or it ends too early"),
-    (STRANDLINE_INVALID_FREE, c"there is no object to free at the offset"),
-    (STRANDLINE_DANGLING, c"a pointer in the file refers to freed memory"),
-    (STRANDLINE_ROOT_LAYOUT, c"the file is a store with a root of its own type"),
-    (STRANDLINE_NO_TABLE, c"there is no such map"),
-    (STRANDLINE_TABLE_TYPES, c"the table of that name has other types"),
-    (STRANDLINE_INTERRUPTED, c"the transaction cannot go on: return from its body"),
-    (STRANDLINE_READ_ONLY, c"a write where only reads are possible"),
-    (STRANDLINE_ABORTED, c"the transaction was rolled back"),
-    (STRANDLINE_POISONED, c"the database failed earlier: close it, repair the device, open it again"),
-    (STRANDLINE_CHECKSUM_FILE, c"the checksum file is damaged or does not belong to the database"),
-    (STRANDLINE_UNSUPPORTED_DOMAIN, c"this kind of machine or system does not have the domain"),
-];
 
 /// What went wrong in the last call on this thread, in at most 4095 bytes; empty if nothing did. The pointer is the same for all calls on
 /// a thread, and valid until the thread ends; the text behind it changes with each call.

@@ -14,11 +14,10 @@ use strandline_core::scheme::Schemes;
 
 use clap::ValueEnum;
 use serde_json::json;
-use strandline_core::error::compare_moved;
 use strandline_core::file::{
     CheckReport, LogFile, OldFiles, Options, Pool, PoolInfo, RepairReport, backup_files, check, check_name,
-    checksums_path, inspect, inspect_files, log_path, make_checksums, rename_new, repair, repair_and_cut_log,
-    resize_log, restore,
+    checksums_path, compare_usage, inspect, inspect_files, log_path, make_checksums, rename_new, repair,
+    repair_and_cut_log, resize_log, restore,
 };
 use strandline_core::layout::Geometry;
 use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
@@ -277,110 +276,28 @@ struct Compact {
 /// The pool cannot be created or read.
 pub fn run(arguments: &Arguments, schemes: Schemes) -> Result<Outcome, Failure> {
     match &arguments.what {
-        What::Create(create) => {
-            let geometry = Geometry {
-                size: create.size,
-                logs: create.logs,
-                log_bytes: create.log_size,
-                ..Geometry::default()
-            };
-            let options = Options {
-                geometry,
-                layout_name: create.layout_name.clone(),
-                domain: create.domain.domain(0),
-                initial_size: create.initial_size,
-                ..create.opening.options()
-            };
-            Pool::create(&create.path, &options)?.close()?;
-            show(&inspect(&create.path, schemes)?, create.json);
+        What::Check(arguments) => return arguments.run(schemes),
+        What::Dump(arguments) if arguments.json => return arguments.run_json(schemes),
+        What::Dump(arguments) => {
+            show_dump(&check(&arguments.path, schemes)?);
+            show_types(&arguments.path, arguments.opening, schemes)?;
         }
-        What::Info(info) => show(&inspect(&info.path, schemes)?, info.json),
-        What::Check(arguments) => {
-            let repaired =
-                if arguments.repair { mend(arguments, schemes)? } else { Some(RepairReport::default()) };
-            let Some(repaired) = repaired else { return Ok(Outcome::Finding) };
-            let mut report = check(&arguments.path, schemes)?;
-            let hanging = if report.damage.is_empty() {
-                check_described(arguments, &mut report, schemes)?
-            } else {
-                Hanging::default()
-            };
-            return show_check(&report, &hanging, &repaired, arguments.json);
-        }
-        What::Dump(dump) if dump.json => {
-            let mut out = BufWriter::new(std::io::stdout().lock());
-            let mut options = options_of(&dump.path, dump.opening, schemes)?;
-            options.sync.cut_damaged_log = dump.cut_log;
-            let damage = match &dump.table {
-                Some(table) => {
-                    let database = database(&dump.path, &options)?;
-                    rows::dump_table(&database, table, &mut out).map(|()| Vec::new())
-                }
-                None => rows::dump(&described(&dump.path, &options)?, &mut out),
-            }?;
-            out.flush().map_err(Failure::output)?;
-            for damage in &damage {
-                eprintln!("damage  {damage}");
-            }
-            return Ok(if damage.is_empty() { Outcome::Success } else { Outcome::Finding });
-        }
-        What::Dump(dump) => {
-            show_dump(&check(&dump.path, schemes)?);
-            show_types(&dump.path, dump.opening, schemes)?;
-        }
-        What::Copy(copy) => {
-            let (tables, rows) = make_new(&copy.to, |to| {
-                let db = database(&copy.path, &options_of(&copy.path, copy.opening, schemes)?)?;
-                let to = Database::<SingleWriter>::open_with(to, &copy.opening.options())?;
-                let copied = rows::copy(&db, &to)?;
-                to.close()?;
-                Ok(copied)
-            })?;
-            say!("{rows} rows of {tables} tables");
-        }
-        What::Load(load) => {
-            let load_into = |path: &Path| match &load.rows {
-                Some(file) if file.as_os_str() != "-" => {
-                    let opened = File::open(file).map_err(Failure::io(format!("open {}", file.display())))?;
-                    rows::load(path, &options_of(path, load.opening, schemes)?, BufReader::new(opened))
-                }
-                _ => rows::load(path, &options_of(path, load.opening, schemes)?, std::io::stdin().lock()),
-            };
-            let (tables, rows) =
-                if load.path.exists() { load_into(&load.path)? } else { make_new(&load.path, load_into)? };
-            say!("{rows} rows of {tables} tables");
-        }
-        What::Backup(arguments) => {
-            let report = backup_files(&arguments.path, &arguments.to, schemes)?;
+        What::Create(arguments) => arguments.run(schemes)?,
+        What::Info(arguments) => show(&inspect(&arguments.path, schemes)?, arguments.json),
+        What::Load(arguments) => arguments.run(schemes)?,
+        What::Copy(arguments) => arguments.run(schemes)?,
+        What::Backup(Backup { path, to }) => {
+            let report = backup_files(path, to, schemes)?;
             say!("{} bytes and {} log blocks copied", report.heap_bytes, report.log_blocks);
         }
-        What::Restore(Restore { backup, pool, replace }) => {
-            let report = check(backup, schemes)?;
-            if let Some(damage) = report.damage.first() {
-                let name = backup.display();
-                return Err(Error::Damaged(format!(
-                    "{damage}; it is the backup {name}, and the pool stays as it is"
-                ))
-                .into());
-            }
-            let old_files = if *replace { OldFiles::Remove } else { OldFiles::Keep };
-            let report = restore(backup, pool, old_files, schemes)?;
-            for kept in &report.kept {
-                say!("kept  {}", kept.display());
-            }
-            say!(
-                "{} bytes restored, {} transactions replayed",
-                report.copied.heap_bytes,
-                report.copied.replayed
-            );
+        What::Restore(arguments) => arguments.run(schemes)?,
+        What::Checksum(Checksum { path }) => {
+            make_checksums(path)?;
+            say!("the checksums are in {}", checksums_path(path).display());
         }
-        What::Checksum(arguments) => {
-            make_checksums(&arguments.path)?;
-            say!("the checksums are in {}", checksums_path(&arguments.path).display());
-        }
-        What::ResizeLog(arguments) => {
-            let blocks = arguments.size / BLOCK_BYTES;
-            resize_log(&arguments.path, blocks)?;
+        What::ResizeLog(ResizeLog { path, size }) => {
+            let blocks = size / BLOCK_BYTES;
+            resize_log(path, blocks)?;
             say!("the log has {blocks} blocks of {BLOCK_BYTES} bytes");
         }
         What::Recover(arguments) => {
@@ -389,35 +306,141 @@ pub fn run(arguments: &Arguments, schemes: Schemes) -> Result<Outcome, Failure> 
             pool.close()?;
             say!("{replayed} transactions replayed; the pool is closed");
         }
-        What::Compact(arguments) => {
-            // Opening and closing the pool changes what it takes, too.
-            let disk_bytes = || inspect_files(&arguments.path, schemes).map(|info| info.space.disk_bytes);
-            let disk_bytes_before = disk_bytes()?;
-            let pool = open(&arguments.path, arguments.opening, schemes)?;
-            let before = pool.usage()?;
-            pool.compact()?;
-            let after = pool.usage()?;
-            pool.close()?;
-            compare_moved(|| "objects of the pool".into(), before.objects, after.objects)?;
-            let bytes = (before.allocated_bytes, after.allocated_bytes);
-            compare_moved(|| "bytes in the objects of the pool".into(), bytes.0, bytes.1)?;
-            // It grows again where that is of use.
-            let new_log = SyncParameters::default().initial_ring_blocks;
-            match inspect(&arguments.path, schemes)?.log {
-                LogFile::Own { ring_blocks } if ring_blocks > new_log => {
-                    resize_log(&arguments.path, new_log)?
-                }
-                _ => {}
-            }
-            let (before, after) = (disk_bytes_before, disk_bytes()?);
-            if arguments.json {
-                say!("{:#}", json!({"schema": SCHEMA, "disk_bytes_before": before, "disk_bytes": after}));
-            } else {
-                say!("the pool's file takes {after} bytes of the disk; before, {before}");
-            }
-        }
+        What::Compact(arguments) => arguments.run(schemes)?,
     }
     Ok(Outcome::Success)
+}
+
+impl Create {
+    fn run(&self, schemes: Schemes) -> Result<(), Failure> {
+        let options = Options {
+            geometry: Geometry {
+                size: self.size,
+                logs: self.logs,
+                log_bytes: self.log_size,
+                ..Geometry::default()
+            },
+            layout_name: self.layout_name.clone(),
+            domain: self.domain.domain(0),
+            initial_size: self.initial_size,
+            ..self.opening.options()
+        };
+        Pool::create(&self.path, &options)?.close()?;
+        show(&inspect(&self.path, schemes)?, self.json);
+        Ok(())
+    }
+}
+
+impl Check {
+    fn run(&self, schemes: Schemes) -> Result<Outcome, Failure> {
+        let repaired = if self.repair { repaired(self, schemes)? } else { Some(RepairReport::default()) };
+        let Some(repaired) = repaired else { return Ok(Outcome::Finding) };
+        let mut report = check(&self.path, schemes)?;
+        let hanging = match report.damage.is_empty() {
+            true => check_described(self, &mut report, schemes)?,
+            false => Hanging::default(),
+        };
+        show_check(&report, &hanging, &repaired, self.json)
+    }
+}
+
+impl Dump {
+    fn run_json(&self, schemes: Schemes) -> Result<Outcome, Failure> {
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        let mut options = options_of(&self.path, self.opening, schemes)?;
+        options.sync.cut_damaged_log = self.cut_log;
+        let damage = match &self.table {
+            Some(table) => {
+                let database = database(&self.path, &options)?;
+                rows::dump_table(&database, table, &mut out).map(|()| Vec::new())
+            }
+            None => rows::dump(&described(&self.path, &options)?, &mut out),
+        }?;
+        out.flush().map_err(Failure::output)?;
+        for damage in &damage {
+            eprintln!("damage  {damage}");
+        }
+        Ok(if damage.is_empty() { Outcome::Success } else { Outcome::Finding })
+    }
+}
+
+impl Load {
+    fn run(&self, schemes: Schemes) -> Result<(), Failure> {
+        let load_into = |path: &Path| {
+            let options = options_of(path, self.opening, schemes)?;
+            match &self.rows {
+                Some(file) if file.as_os_str() != "-" => {
+                    let opened = File::open(file).map_err(Failure::io(format!("open {}", file.display())))?;
+                    rows::load(path, &options, BufReader::new(opened))
+                }
+                _ => rows::load(path, &options, std::io::stdin().lock()),
+            }
+        };
+        let exists = self.path.exists();
+        let (tables, rows) = if exists { load_into(&self.path)? } else { make_new(&self.path, load_into)? };
+        say!("{rows} rows of {tables} tables");
+        Ok(())
+    }
+}
+
+impl Copy {
+    fn run(&self, schemes: Schemes) -> Result<(), Failure> {
+        let (tables, rows) = make_new(&self.to, |to| {
+            let db = database(&self.path, &options_of(&self.path, self.opening, schemes)?)?;
+            let to = Database::<SingleWriter>::open_with(to, &self.opening.options())?;
+            let copied = rows::copy(&db, &to)?;
+            to.close()?;
+            Ok(copied)
+        })?;
+        say!("{rows} rows of {tables} tables");
+        Ok(())
+    }
+}
+
+impl Restore {
+    fn run(&self, schemes: Schemes) -> Result<(), Failure> {
+        let report = check(&self.backup, schemes)?;
+        if let Some(damage) = report.damage.first() {
+            let name = self.backup.display();
+            let what = format!("{damage}; it is the backup {name}, and the pool stays as it is");
+            return Err(Error::Damaged(what).into());
+        }
+        let old_files = if self.replace { OldFiles::Remove } else { OldFiles::Keep };
+        let report = restore(&self.backup, &self.pool, old_files, schemes)?;
+        for kept in &report.kept {
+            say!("kept  {}", kept.display());
+        }
+        let copied = &report.copied;
+        say!("{} bytes restored, {} transactions replayed", copied.heap_bytes, copied.replayed);
+        Ok(())
+    }
+}
+
+impl Compact {
+    fn run(&self, schemes: Schemes) -> Result<(), Failure> {
+        // Opening and closing the pool changes what it takes, too.
+        let disk_bytes = || inspect_files(&self.path, schemes).map(|info| info.space.disk_bytes);
+        let disk_bytes_before = disk_bytes()?;
+        let pool = open(&self.path, self.opening, schemes)?;
+        let before = pool.usage()?;
+        pool.compact()?;
+        let after = pool.usage()?;
+        pool.close()?;
+        compare_usage(&before, &after)?;
+        // It grows again where that is of use.
+        let new_log = SyncParameters::default().initial_ring_blocks;
+        match inspect(&self.path, schemes)?.log {
+            LogFile::Own { ring_blocks } if ring_blocks > new_log => resize_log(&self.path, new_log)?,
+            _ => {}
+        }
+        let (before, after) = (disk_bytes_before, disk_bytes()?);
+        if self.json {
+            say!("{:#}", json!({"schema": SCHEMA, "disk_bytes_before": before, "disk_bytes": after}));
+        } else {
+            say!("the pool's file takes {after} bytes of the disk; before, {before}");
+        }
+        Ok(())
+    }
 }
 
 /// Makes a database at `to`, where there must be none. `make` makes and closes it in a temporary folder beside `to`, from which it is moved
@@ -462,10 +485,14 @@ fn options_of(path: &Path, opening: Opening, schemes: Schemes) -> Result<Options
     if !path.exists() {
         return Ok(opening.options());
     }
-    let info = inspect_files(path, schemes)?;
+    Ok(options_under(Domain::Sync, inspect_files(path, schemes)?, opening))
+}
+
+/// How this pool is opened: under the domain that wrote it, or under `unused` if it was closed cleanly, which any domain opens.
+fn options_under(unused: Domain, info: PoolInfo, opening: Opening) -> Options {
     let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
-    let domain = used.map_or(Domain::Sync, |name| name.domain(0));
-    Ok(Options { layout_name: info.header.layout_name, domain, assume_persistent: true, ..opening.options() })
+    let domain = used.map_or(unused, |name| name.domain(0));
+    Options { layout_name: info.header.layout_name, domain, assume_persistent: true, ..opening.options() }
 }
 
 /// What a pool without a root that describes itself is opened with: one of a scheme of the laboratory, or with words for roots.
@@ -566,22 +593,14 @@ fn show_types(path: &Path, opening: Opening, schemes: Schemes) -> Result<(), Fai
 
 /// Opens a pool under the domain that wrote it.
 fn open(path: &Path, opening: Opening, schemes: Schemes) -> Result<Pool<Concurrency>, Failure> {
-    let info = inspect(path, schemes)?;
-    // One that is cleanly closed opens under any domain; this one makes no log file beside it, but does not keep checksums.
-    let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
+    // `Process` makes no log file beside it, but does not keep checksums.
     let unused = if checksums_path(path).exists() { Domain::Sync } else { Domain::Process };
-    let domain = used.map_or(unused, |name| name.domain(0));
-    let options = Options {
-        layout_name: info.header.layout_name,
-        domain,
-        assume_persistent: true,
-        ..opening.options()
-    };
+    let options = options_under(unused, inspect(path, schemes)?, opening);
     Ok(Setup { control: Concurrency::Stm, schemes }.open(path, &options)?)
 }
 
 /// Repairs a pool; `None` if something would be lost.
-fn mend(arguments: &Check, schemes: Schemes) -> Result<Option<RepairReport>, Failure> {
+fn repaired(arguments: &Check, schemes: Schemes) -> Result<Option<RepairReport>, Failure> {
     let repair = if arguments.cut_log { repair_and_cut_log } else { repair };
     match repair(&arguments.path, schemes) {
         Ok(report) => Ok(Some(report)),

@@ -284,42 +284,49 @@ fn describe_types(types: &Types) -> Value {
     types.collect()
 }
 
+fn text(of: &Value, name: &str) -> Option<String> {
+    Some(of.get(name)?.as_str()?.to_owned())
+}
+
+fn number(of: &Value) -> Option<u64> {
+    u64::from_str_radix(of.as_str()?.strip_prefix("0x")?, 16).ok()
+}
+
+fn each<T>(of: &Value, name: &str, described: fn(&Value) -> Option<T>) -> Option<Vec<T>> {
+    of.get(name)?.as_array()?.iter().map(described).collect()
+}
+
+fn described_field(field: &Value) -> Option<FieldDescription> {
+    let (name, type_name) = (text(field, "name")?, text(field, "type")?);
+    Some(FieldDescription { name, type_name, was: None, default: None })
+}
+
+fn described_variant(variant: &Value) -> Option<VariantDescription> {
+    let (name, fields) = (text(variant, "name")?, each(variant, "fields", described_field)?);
+    Some(VariantDescription { name, was: None, fields })
+}
+
+fn described_type(of: &Value) -> Option<TypeDescription> {
+    Some(TypeDescription {
+        name: text(of, "name")?,
+        version: of.get("version")?.as_u64()?.try_into().ok()?,
+        layout: number(of.get("layout")?)?,
+        is_enum: of.get("enumeration")?.as_bool()?,
+        variants: each(of, "variants", described_variant)?,
+    })
+}
+
 fn described(line: &Value) -> Option<TableDescription> {
-    let text = |of: &Value, name: &str| Some(of.get(name)?.as_str()?.to_owned());
-    let number = |of: &Value| u64::from_str_radix(of.as_str()?.strip_prefix("0x")?, 16).ok();
-    let field = |field: &Value| {
-        let (name, type_name) = (text(field, "name")?, text(field, "type")?);
-        Some(FieldDescription { name, type_name, was: None, default: None })
-    };
-    let variant = |variant: &Value| {
-        let fields = variant.get("fields")?.as_array()?.iter().map(field).collect::<Option<_>>()?;
-        Some(VariantDescription { name: text(variant, "name")?, was: None, fields })
-    };
-    let one = |of: &Value| {
-        Some(TypeDescription {
-            name: text(of, "name")?,
-            version: of.get("version")?.as_u64()?.try_into().ok()?,
-            layout: number(of.get("layout")?)?,
-            is_enum: of.get("enumeration")?.as_bool()?,
-            variants: of.get("variants")?.as_array()?.iter().map(variant).collect::<Option<_>>()?,
-        })
-    };
-    let types: Vec<TypeDescription> =
-        line.get("types")?.as_array()?.iter().map(one).collect::<Option<_>>()?;
-    let kind = match line.get("kind")?.as_str()? {
-        "table" => TableKind::Table,
-        "multimap" => TableKind::Multimap,
-        "queue" => TableKind::Queue,
-        _ => return None,
-    };
-    let layouts = line.get("layouts")?.as_array()?;
+    let kind = text(line, "kind")?;
+    let kinds = [TableKind::Table, TableKind::Multimap, TableKind::Queue];
+    let layouts = line.get("layouts")?;
     Some(TableDescription {
         name: text(line, "table")?,
-        kind,
+        kind: kinds.into_iter().find(|known| known.to_string() == kind)?,
         key: text(line, "key")?,
         value: text(line, "value")?,
-        types: Types::from(types),
-        layouts: (number(layouts.first()?)?, number(layouts.get(1)?)?),
+        types: Types::from(each(line, "types", described_type)?),
+        layouts: (number(layouts.get(0)?)?, number(layouts.get(1)?)?),
     })
 }
 

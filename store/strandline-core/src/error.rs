@@ -3,46 +3,86 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-mod kind;
 mod moved;
 
-pub use kind::ErrorKind;
 pub use moved::compare_moved;
 
 /// The result of an operation of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation failed. A transaction that fails has changed nothing, except with [`Error::Poisoned`]: then its outcome is unknown.
-///
-/// ```
-/// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
-/// use strandline_core::Error;
-///
-/// match Pool::open(&path, &options) {
-///     Ok(pool) => println!("{} replayed", pool.recovery().replayed()),
-///     Err(Error::WrongDomain { wrote, .. }) => println!("open it under {wrote} first"),
-///     Err(error) => println!("{error}"),
-/// }
-/// # Ok::<(), strandline_core::Error>(())
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Error {
+/// Declares [`Error`] and [`ErrorKind`]. Behind each variant is its message, in which its fields have their names.
+macro_rules! errors {
+    ($($(#[$doc:meta])* $name:ident
+        $({ $($(#[$field_doc:meta])* $field:ident: $field_type:ty,)* })?
+        $(($inner:ident: $inner_type:ty))?
+        => $text:literal $(, $shown:ident = $by:expr)*;)*
+    ) => {
+        /// Why an operation failed. A transaction that fails has changed nothing, except with [`Error::Poisoned`]: then its outcome is unknown.
+        ///
+        /// ```
+        /// # use strandline_core::example::*;
+        /// # let (path, options) = path_and_options();
+        /// use strandline_core::Error;
+        ///
+        /// match Pool::open(&path, &options) {
+        ///     Ok(pool) => println!("{} replayed", pool.recovery().replayed()),
+        ///     Err(Error::WrongDomain { wrote, .. }) => println!("open it under {wrote} first"),
+        ///     Err(error) => println!("{error}"),
+        /// }
+        /// # Ok::<(), strandline_core::Error>(())
+        /// ```
+        #[derive(Debug)]
+        #[non_exhaustive]
+        pub enum Error {
+            $($(#[$doc])* $name $({ $($(#[$field_doc])* $field: $field_type,)* })? $(($inner_type))?,)*
+        }
+
+        impl fmt::Display for Error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$name $({ $($field),* })? $(($inner))? => write!(f, $text $(, $shown = $by)*),)*
+                }
+            }
+        }
+
+        /// What kind of [`Error`] it is, without what it says. Unlike that it is exhaustive: who matches it learns of a new one from the compiler.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ErrorKind {
+            $(#[doc = concat!("[`Error::", stringify!($name), "`].")] $name,)*
+        }
+
+        impl Error {
+            /// The kind of this error.
+            ///
+            /// ```
+            /// use strandline_core::error::{Error, ErrorKind};
+            ///
+            /// assert_eq!(Error::Full(8).kind(), ErrorKind::Full);
+            /// ```
+            pub fn kind(&self) -> ErrorKind {
+                match self {
+                    $(Self::$name { .. } => ErrorKind::$name,)*
+                }
+            }
+        }
+    };
+}
+
+errors! {
     /// A system call failed.
     Io {
         /// What was attempted, as a verb and its object.
         what: String,
         /// What the operating system answered.
         source: std::io::Error,
-    },
+    } => "cannot {what}: {source}";
     /// A parameter makes no sense.
-    Parameter(String),
+    Parameter(what: String) => "{what}";
     /// The file does not begin with a pool's magic number.
     NotAPool {
         /// The file's path.
         path: PathBuf,
-    },
+    } => "{path} is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere", path = path.display();
     /// The pool was written in a later format, or with a feature that this library does not know and that must be known.
     NewerFormat {
         /// The path of the pool's file.
@@ -51,7 +91,7 @@ pub enum Error {
         found: String,
         /// The latest version, or the features, that this library knows.
         supported: String,
-    },
+    } => "the pool {path} has {found}, this library knows {supported}; open it with a newer Strandline", path = path.display();
     /// The pool was written in a format that is no longer read.
     OlderFormat {
         /// The path of the pool's file.
@@ -60,21 +100,21 @@ pub enum Error {
         found: u64,
         /// The version that this library reads.
         supported: u64,
-    },
+    } => "the pool {path} has format version {found}, this library reads version {supported}; read its data with the Strandline that wrote it, and put them into a new pool", path = path.display();
     /// The header's checksum does not match.
     DamagedHeader {
         /// The path of the pool's file.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
-    },
+    } => "the header of the pool {path} is damaged ({problem}); restore the pool from a backup", path = path.display();
     /// The pool's file has several names, each of which would lead to a log of its own.
     SeveralLinks {
         /// The path of the pool's file.
         path: PathBuf,
         /// The names that it has.
         links: u64,
-    },
+    } => "the pool {path} has {links} hard links; its log is found by its name, so that it must have one name only: remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`, and a restore one that ends in `.replaced`: run `strandline pool restore` again)", path = path.display();
     /// The file is shorter than its header says.
     Truncated {
         /// The path of the pool's file.
@@ -83,32 +123,32 @@ pub enum Error {
         expected: u64,
         /// The size that the file has.
         found: u64,
-    },
+    } => "the pool {path} has {found} bytes and should have {expected}: it was truncated; restore it from a backup", path = path.display();
     /// A log, a table or a structure contradicts itself.
-    Damaged(String),
+    Damaged(what: String) => "the pool is damaged: {what}; restore it from a backup";
     /// A repair would lose something, or something is lost already.
-    Irreparable(String),
+    Irreparable(what: String) => "the pool cannot be repaired and is as it was: {what}; restore it from a backup";
     /// A root word that holds 0 where a structure was expected.
     Missing {
         /// The structure asked for.
         what: &'static str,
         /// Offset of the root word.
         root: u64,
-    },
+    } => "no {what} hangs from the root at {root:#x}; create it first";
     /// A root word that holds something else.
     WrongStructure {
         /// The structure asked for.
         what: &'static str,
         /// Offset of the root word.
         root: u64,
-    },
+    } => "what hangs from the root at {root:#x} is not {what} of these types and sizes; use another root, or open it as what it is";
     /// The creation of a structure was cut short.
     Incomplete {
         /// The structure asked for.
         what: &'static str,
         /// Offset of the root word.
         root: u64,
-    },
+    } => "{what} at the root at {root:#x} was never created completely; create it again, which goes on where it ended";
     /// Another process or handle has the pool open.
     Locked {
         /// The pool's file, or its log's.
@@ -117,7 +157,7 @@ pub enum Error {
         held: &'static str,
         /// Who holds it, in words, where the system tells.
         by: Option<String>,
-    },
+    } => "{path} is in use: it is open for {held} in {by}; close it there first", path = path.display(), by = by.as_deref().unwrap_or("another process, or elsewhere in this one");
     /// The pool holds something else.
     WrongLayout {
         /// The path of the pool's file.
@@ -126,7 +166,7 @@ pub enum Error {
         expected: String,
         /// The name in the header.
         found: String,
-    },
+    } => "the layout of the pool {path} is named {found:?}, not {expected:?}: it belongs to another program", path = path.display();
     /// The pool was not closed, and what its last writes mean depends on the domain.
     WrongDomain {
         /// The path of the pool's file.
@@ -135,17 +175,17 @@ pub enum Error {
         wrote: String,
         /// The domain asked for.
         asked: String,
-    },
+    } => "the pool {path} was not closed cleanly and was written under domain {wrote}; open it once under {wrote} to recover it (asked: {asked})", path = path.display();
     /// The pool was used without persistence and not closed afterwards.
     Unprotected {
         /// The pool's file, where it was opened.
         path: Option<PathBuf>,
-    },
+    } => "{path} was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is undefined; restore it from a backup, or create it anew", path = the_pool(path);
     /// `Flush` and `FlushOnFail` need memory that is persistent.
     NotPersistentMemory {
         /// The pool's file, where it was opened.
         path: Option<PathBuf>,
-    },
+    } => "{path} is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system", path = the_pool(path);
     /// The log file that belongs to a `Sync` pool is absent, another pool's, or an older one of this pool.
     LogFile {
         /// Where it should be.
@@ -154,52 +194,52 @@ pub enum Error {
         problem: String,
         /// The advice that the message ends with, without a full stop.
         advice: String,
-    },
+    } => "the log file {path} {problem}; {advice}";
     /// The file of checksums beside a pool is damaged, another's, or would become wrong.
     ChecksumFile {
         /// Where it is.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
-    },
+    } => "the checksum file {path} {problem}; the pool can do without it: delete it, and `strandline pool checksum` makes another from what the pool holds", path = path.display();
     /// The processor has no such instruction.
-    UnsupportedInstruction(&'static str),
+    UnsupportedInstruction(what: &'static str) => "this processor has no {what}; choose another write-back instruction or the Sync domain";
     /// The domain is for persistent memory on x86-64; see [`Domain::is_supported`](crate::Domain::is_supported).
-    UnsupportedDomain(&'static str),
+    UnsupportedDomain(name: &'static str) => "the domain {name} is for x86-64 processors, on which alone its order of stores is checked; use the Sync domain, or Process where a power failure may take everything";
     /// [`Options::protect`](crate::Options::protect) needs a memory protection key.
     NoProtectionKey {
         /// What the operating system answered.
         source: std::io::Error,
-    },
+    } => "the pool cannot be protected against stray writes: there is no memory protection key to be had ({source}); the processor or the system has none, or all 15 are taken; open the pool without `protect`";
     /// The combination does not exist.
-    Unsupported(String),
+    Unsupported(what: String) => "{what} is not possible in this domain";
     /// The logs of the pool are of a scheme that this program does not know.
     OtherScheme {
         /// The pool's file, where it is known.
         path: Option<PathBuf>,
         /// The scheme's number in the pool's state word.
         code: u64,
-    },
+    } => "{path} was left by another scheme than bppm (number {code} in its state word), which this program does not have; `strandline-lab pool recover FILE` recovers and closes it, and then every program can open it", path = the_pool(path);
     /// No room for an allocation.
-    Full(u64),
+    Full(bytes: u64) => "the pool is full: no room for {bytes} bytes; free something, create a larger pool, or open it with more address space if that is limited";
     /// A transaction under one of the laboratory's schemes wrote more than a whole log holds.
     TransactionTooLarge {
         /// Records that the log holds.
         records: u64,
-    },
+    } => "the transaction is larger than its log of {records} records; split it or create the pool with larger logs";
     /// A write to a word that none of the locks declared by its transaction protects.
-    OutsideLockSet(u64),
+    OutsideLockSet(address: u64) => "the transaction writes address {address:#x}, which its lock set does not cover; declare a lock for it, or declare none and let them be found";
     /// Every log is leased.
-    NoFreeLog(u64),
+    NoFreeLog(logs: u64) => "all {logs} logs of the pool are in use; drop a worker or create the pool with more logs";
     /// As many snapshots exist as can be.
-    TooManySnapshots(u64),
+    TooManySnapshots(most: u64) => "there are {most} snapshots, and no more can be; drop one";
     /// A snapshot was ended, because the old versions that it needed took more memory than they may.
     SnapshotEnded {
         /// Bytes that old versions may take.
         bytes: u64,
-    },
+    } => "the snapshot was ended: what transactions have changed since it began takes more than {bytes} bytes; begin another, or open the pool with larger Options::snapshot_bytes";
     /// A transaction within a transaction of the same pool, by the same thread.
-    Nested,
+    Nested => "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the closure has returned, or hand the closure's transaction on to what is to be a part of it";
     /// Inside a transaction of one pool something of another pool would have been waited for, and would not have come, or not soon: other threads
     /// that use the other pool wait for the transaction. The transaction may return this error and run again.
     Deadlock {
@@ -207,20 +247,20 @@ pub enum Error {
         held: PathBuf,
         /// The other pool.
         awaited: PathBuf,
-    },
+    } => "deadlock: inside a transaction of {held} this thread waits for {awaited}, and threads that use that one wait for the transaction; begin transactions of several pools in the same order everywhere, or run the outermost one again", held = held.display(), awaited = awaited.display();
     /// The pool was opened by the process that this one was forked from.
-    Forked,
+    Forked => "the pool was opened by the process that this one was forked from, and only that one can use it; open it after the fork, in the process that is to use it";
     /// An address that no allocation or root has.
-    InvalidAddress(u64),
+    InvalidAddress(address: u64) => "address {address:#x} is not an aligned word of the pool's heap";
     /// A free of something that is not allocated there.
-    InvalidFree(u64),
+    InvalidFree(address: u64) => "nothing is allocated at {address:#x}: it was freed twice or never allocated";
     /// A pointer whose value is not there.
     Dangling {
         /// Where the pointer points.
         at: u64,
         /// The type that was expected.
         expected: &'static str,
-    },
+    } => "no value of type {expected} is at {at:#x}: it was freed, or another type's is there";
     /// The root of a store is of another type.
     RootLayout {
         /// The type in the pool.
@@ -229,197 +269,26 @@ pub enum Error {
         expected: String,
         /// What differs, by type and field, a line each.
         differences: String,
-    },
+    } => "the pool's root is {found}; this program expects {expected}: open it with a migration from that type{differences}";
     /// A table is not there, or was deleted after it had been opened.
-    NoTable(String),
+    NoTable(name: String) => "there is no table `{name}`, or it was deleted after it had been opened";
     /// A table holds other types than those it is opened with.
     TableTypes {
         /// The table's name.
         table: String,
         /// What differs, by type and field.
         differences: String,
-    },
+    } => "the table `{table}` holds other types than this program expects:{differences}\nopen it with the types that it has, or under another name; `Database::migrate` makes them others";
     /// What an operation of a transaction returns when the transaction cannot go on: after a conflict it will run
     /// again, after an error its runner returns that error. Return it with `?`.
-    Interrupted,
+    Interrupted => "the transaction was interrupted; return this error from its closure";
     /// A write in a read-only transaction.
-    ReadOnly,
+    ReadOnly => "a read-only transaction cannot write";
     /// The transaction's closure gave up; nothing happened.
-    Aborted,
+    Aborted => "the transaction was aborted by its caller";
     /// A write or flush failed, now or earlier, so nothing can be promised any more: whether transactions that were not
     /// acknowledged survive is unknown until the pool is opened again.
-    Poisoned(String),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { what, source } => write!(f, "cannot {what}: {source}"),
-            Self::Parameter(what) => f.write_str(what),
-            Self::NotAPool { path } => write!(
-                f,
-                "{} is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere",
-                path.display()
-            ),
-            Self::NewerFormat { path, found, supported } => write!(
-                f,
-                "the pool {} has {found}, this library knows {supported}; open it with a newer Strandline",
-                path.display()
-            ),
-            Self::OlderFormat { path, found, supported } => write!(
-                f,
-                "the pool {} has format version {found}, this library reads version {supported}; read its data with the Strandline that wrote it, and put them into a new pool",
-                path.display()
-            ),
-            Self::DamagedHeader { path, problem } => write!(
-                f,
-                "the header of the pool {} is damaged ({problem}); restore the pool from a backup",
-                path.display()
-            ),
-            Self::SeveralLinks { path, links } => write!(
-                f,
-                "the pool {} has {links} hard links; its log is found by its name, so that it must have one name only: remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`, and a restore one that ends in `.replaced`: run `strandline pool restore` again)",
-                path.display()
-            ),
-            Self::Truncated { path, expected, found } => write!(
-                f,
-                "the pool {} has {found} bytes and should have {expected}: it was truncated; restore it from a backup",
-                path.display()
-            ),
-            Self::Damaged(what) => write!(f, "the pool is damaged: {what}; restore it from a backup"),
-            Self::Irreparable(what) => write!(
-                f,
-                "the pool cannot be repaired and is as it was: {what}; restore it from a backup"
-            ),
-            Self::Missing { what, root } => {
-                write!(f, "no {what} hangs from the root at {root:#x}; create it first")
-            }
-            Self::WrongStructure { what, root } => write!(
-                f,
-                "what hangs from the root at {root:#x} is not {what} of these types and sizes; use another root, or open it as what it is"
-            ),
-            Self::Incomplete { what, root } => write!(
-                f,
-                "{what} at the root at {root:#x} was never created completely; create it again, which goes on where it ended"
-            ),
-            Self::Locked { path, held, by } => write!(
-                f,
-                "{} is in use: it is open for {held} in {}; close it there first",
-                path.display(),
-                by.as_deref().unwrap_or("another process, or elsewhere in this one")
-            ),
-            Self::WrongLayout { path, expected, found } => write!(
-                f,
-                "the layout of the pool {} is named {found:?}, not {expected:?}: it belongs to another program",
-                path.display()
-            ),
-            Self::WrongDomain { path, wrote, asked } => write!(
-                f,
-                "the pool {} was not closed cleanly and was written under domain {wrote}; open it once under {wrote} to recover it (asked: {asked})",
-                path.display()
-            ),
-            Self::Unprotected { path } => write!(
-                f,
-                "{} was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is undefined; restore it from a backup, or create it anew",
-                the_pool(path)
-            ),
-            Self::NotPersistentMemory { path } => write!(
-                f,
-                "{} is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system",
-                the_pool(path)
-            ),
-            Self::LogFile { path, problem, advice } => write!(f, "the log file {path} {problem}; {advice}"),
-            Self::ChecksumFile { path, problem } => write!(
-                f,
-                "the checksum file {} {problem}; the pool can do without it: delete it, and `strandline pool checksum` makes another from what the pool holds",
-                path.display()
-            ),
-            Self::UnsupportedInstruction(what) => write!(
-                f,
-                "this processor has no {what}; choose another write-back instruction or the Sync domain"
-            ),
-            Self::UnsupportedDomain(name) => write!(
-                f,
-                "the domain {name} is for x86-64 processors, on which alone its order of stores is checked; use the Sync domain, or \
-                 Process where a power failure may take everything"
-            ),
-            Self::NoProtectionKey { source } => write!(
-                f,
-                "the pool cannot be protected against stray writes: there is no memory protection key to be had ({source}); the processor or the system has none, or all 15 are taken; open the pool without `protect`"
-            ),
-            Self::Unsupported(what) => write!(f, "{what} is not possible in this domain"),
-            Self::OtherScheme { path, code } => write!(
-                f,
-                "{} was left by another scheme than bppm (number {code} in its state word), which this program does not have; \
-                 `strandline-lab pool recover FILE` recovers and closes it, and then every program can open it",
-                the_pool(path)
-            ),
-            Self::Full(bytes) => write!(
-                f,
-                "the pool is full: no room for {bytes} bytes; free something, create a larger pool, or open it with more address space if that \
-                 is limited"
-            ),
-            Self::TransactionTooLarge { records } => write!(
-                f,
-                "the transaction is larger than its log of {records} records; split it or create the pool with larger logs"
-            ),
-            Self::OutsideLockSet(address) => write!(
-                f,
-                "the transaction writes address {address:#x}, which its lock set does not cover; declare a lock for it, or declare none and let them be found"
-            ),
-            Self::NoFreeLog(logs) => write!(
-                f,
-                "all {logs} logs of the pool are in use; drop a worker or create the pool with more logs"
-            ),
-            Self::TooManySnapshots(most) => write!(f, "there are {most} snapshots, and no more can be; drop one"),
-            Self::SnapshotEnded { bytes } => write!(
-                f,
-                "the snapshot was ended: what transactions have changed since it began takes more than {bytes} bytes; begin another, or open the pool with larger Options::snapshot_bytes"
-            ),
-            Self::Nested => f.write_str(
-                "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the closure has returned, or hand the closure's transaction on to what is to be a part of it",
-            ),
-            Self::Deadlock { held, awaited } => write!(
-                f,
-                "deadlock: inside a transaction of {} this thread waits for {}, and threads that use that one wait for the transaction; begin \
-                 transactions of several pools in the same order everywhere, or run the outermost one again",
-                held.display(),
-                awaited.display()
-            ),
-            Self::Forked => f.write_str(
-                "the pool was opened by the process that this one was forked from, and only that one can use it; open it after the fork, in the process that is to use it",
-            ),
-            Self::InvalidAddress(address) => {
-                write!(f, "address {address:#x} is not an aligned word of the pool's heap")
-            }
-            Self::InvalidFree(address) => {
-                write!(f, "nothing is allocated at {address:#x}: it was freed twice or never allocated")
-            }
-            Self::Dangling { at, expected } => write!(
-                f,
-                "no value of type {expected} is at {at:#x}: it was freed, or another type's is there"
-            ),
-            Self::RootLayout { found, expected, differences } => write!(
-                f,
-                "the pool's root is {found}; this program expects {expected}: open it with a migration from that type{differences}"
-            ),
-            Self::NoTable(name) => write!(f, "there is no table `{name}`, or it was deleted after it had been opened"),
-            Self::TableTypes { table, differences } => write!(
-                f,
-                "the table `{table}` holds other types than this program expects:{differences}\nopen it with the types that it has, or \
-                 under another name; `Database::migrate` makes them others"
-            ),
-            Self::Interrupted => {
-                f.write_str("the transaction was interrupted; return this error from its closure")
-            }
-            Self::ReadOnly => f.write_str("a read-only transaction cannot write"),
-            Self::Aborted => f.write_str("the transaction was aborted by its caller"),
-            Self::Poisoned(why) => write!(
-                f,
-                "the pool failed earlier ({why}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again"
-            ),
-        }
-    }
+    Poisoned(why: String) => "the pool failed earlier ({why}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again";
 }
 
 impl std::error::Error for Error {

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::checksums;
 use super::new_file::{NewFile, cannot, remove_leavings_of_pool};
@@ -69,15 +69,7 @@ pub(super) enum Kind<'p> {
 
 pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     source.view.memory.check_poison()?;
-    let to = resolve(to).map_err(cannot("create the backup", to))?;
-    let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
-    check_name(&to)?;
-    // A log that lies there already would be taken for the backup's.
-    for name in [to.clone(), log_path(&to)] {
-        if name.try_exists().map_err(cannot("look for", &name))? {
-            return Err(exists());
-        }
-    }
+    let to = free_place(to)?;
     // What a backup that was killed has left.
     checksums::remove(&to)?;
     remove_leavings_of_pool(&to);
@@ -100,9 +92,7 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
         Kind::Mapped(concurrency) => {
             let (heap_bytes, there) = copy_memory(&source.view, concurrency, &heap)?;
             let (recovery, copied) = settle(source, &heap, None, None)?;
-            compare_moved(|| "objects of the pool".into(), there.objects, copied.objects)?;
-            let bytes = (there.allocated_bytes, copied.allocated_bytes);
-            compare_moved(|| "bytes in the objects of the pool".into(), bytes.0, bytes.1)?;
+            compare_usage(&there, &copied)?;
             (heap_bytes, 0, recovery.replayed())
         }
     };
@@ -110,8 +100,37 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     source.view.memory.check_poison()?;
     match heap.publish()? {
         None => Ok(BackupReport { heap_bytes, log_blocks, replayed }),
-        Some(_) => Err(exists()),
+        Some(_) => Err(exists(&to)),
     }
+}
+
+/// Where a backup at `to` will be.
+///
+/// # Errors
+/// There is something already. A log that is there would be taken for the backup's.
+pub(super) fn free_place(to: &Path) -> Result<PathBuf> {
+    let to = resolve(to).map_err(cannot("create the backup", to))?;
+    check_name(&to)?;
+    for name in [&to, &log_path(&to)] {
+        if name.try_exists().map_err(cannot("look for", name))? {
+            return Err(exists(&to));
+        }
+    }
+    Ok(to)
+}
+
+pub(super) fn exists(to: &Path) -> Error {
+    cannot("create the backup", to)(ErrorKind::AlreadyExists.into())
+}
+
+/// Compares the objects of a pool with those of its copy, or with those of the pool after it was moved.
+///
+/// # Errors
+/// Returns [`Error::Damaged`] if they differ.
+pub fn compare_usage(there: &HeapUsage, moved: &HeapUsage) -> Result<()> {
+    compare_moved(|| "objects of the pool".into(), there.objects, moved.objects)?;
+    let bytes = || "bytes in the objects of the pool".into();
+    compare_moved(bytes, there.allocated_bytes, moved.allocated_bytes)
 }
 
 /// The parts of a pool of `bytes` bytes in which there can be anything but zeros and logs of threads. They are whole pages.

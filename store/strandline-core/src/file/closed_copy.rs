@@ -3,14 +3,13 @@
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata};
-use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::backup::BackupReport;
+use super::backup::{BackupReport, compare_usage, exists, free_place};
 use super::checksums;
 use super::new_file::{NewFile, cannot, remove_leavings_of_pool};
-use super::open::{OpenFiles, OpenLog, check_name, decode_state, log_path, read_header, read_word, resolve};
+use super::open::{OpenFiles, OpenLog, decode_state, log_path, read_header, read_word, resolve};
 use super::options::Options;
 use super::pool::{Pool, Use};
 use crate::Domain;
@@ -49,16 +48,7 @@ pub(super) struct ClosedCopy {
 /// # Errors
 /// As [`Pool::open_read_only`]; there is something at `to`; a page is not what its checksum says; input or output fails. No file is left then.
 pub fn backup_files(path: impl AsRef<Path>, to: impl AsRef<Path>, schemes: Schemes) -> Result<BackupReport> {
-    let to = to.as_ref();
-    let to = resolve(to).map_err(cannot("create the backup", to))?;
-    let exists = || cannot("create the backup", &to)(ErrorKind::AlreadyExists.into());
-    check_name(&to)?;
-    // A log that is there already would be taken for the backup's.
-    for name in [to.clone(), log_path(&to)] {
-        if name.try_exists().map_err(cannot("look for", &name))? {
-            return Err(exists());
-        }
-    }
+    let to = free_place(to.as_ref())?;
     let ClosedCopy { heap, checksums, report } = make(path.as_ref(), &to, None, schemes)?;
     // What a backup that was killed has left.
     checksums::remove(&to)?;
@@ -67,7 +57,7 @@ pub fn backup_files(path: impl AsRef<Path>, to: impl AsRef<Path>, schemes: Schem
     }
     match heap.publish()? {
         None => Ok(report),
-        Some(_) => Err(exists()),
+        Some(_) => Err(exists(&to)),
     }
 }
 
@@ -93,46 +83,44 @@ pub(super) fn make(from: &Path, to: &Path, like: Option<&Metadata>, schemes: Sch
 
     let heap = NewFile::create_copy(to, like)?;
     let heap_bytes = copy_heap(&files, &original, sums.as_ref(), &heap)?;
-    let new_sums = match &sums {
-        Some(sums) => Some(checksums::copy(&checksums::device(&files.heap, sums)?, to, heap.file())?),
-        None => None,
+    let copy_sums = |sums| checksums::copy(&checksums::device(&files.heap, sums)?, to, heap.file());
+    let new_sums = sums.as_ref().map(copy_sums).transpose()?;
+    let copy_log = |log: &OpenLog| {
+        let new = NewFile::create_copy(&log_path(to), like)?;
+        copy_file(&log.file, &log_path(&from), &new)?;
+        let file = keep(&new)?;
+        Ok::<_, Error>((new, OpenLog { file, remade: false, ..*log }))
     };
-    let log = match &files.log {
-        Some(log) => {
-            let new = NewFile::create_copy(&log_path(to), like)?;
-            copy_file(&log.file, &log_path(&from), &new)?;
-            Some((new, log.identity, log.ring_blocks))
-        }
-        None => None,
-    };
-
-    let keep = |file: &NewFile| file.file().try_clone().map_err(cannot("keep open", file.path()));
+    // The file has its name until the copy is closed.
+    let (_new_log, log) = files.log.as_ref().map(copy_log).transpose()?.unzip();
     let copied = OpenFiles {
         path: heap.path().to_owned(),
         heap: keep(&heap)?,
         header: files.header.clone(),
-        log: match &log {
-            Some((log, identity, ring_blocks)) => {
-                let (identity, ring_blocks) = (*identity, *ring_blocks);
-                Some(OpenLog { file: keep(log)?, identity, ring_blocks, remade: false })
-            }
-            None => None,
-        },
+        log,
         checksums: new_sums.as_ref().filter(|_| !is_clean).map(keep).transpose()?,
     };
-    let pool =
-        Pool::open_files(copied, &options, setup(), if is_clean { Use::Reading } else { Use::Writing })?;
-    let (there, here) = (original.usage()?, pool.usage()?);
-    let replayed = (original.recovery().replayed(), pool.recovery().replayed());
-    let log_blocks = pool.recovery().sync.map_or(0, |sync| sync.blocks);
-    pool.close()?;
-    compare_moved(|| "transactions in the pool's log".into(), replayed.0, replayed.1)?;
-    compare_moved(|| "objects of the pool".into(), there.objects, here.objects)?;
-    let bytes = (there.allocated_bytes, here.allocated_bytes);
-    compare_moved(|| "bytes in the objects of the pool".into(), bytes.0, bytes.1)?;
+    let usage = if is_clean { Use::Reading } else { Use::Writing };
+    let copy = Pool::open_files(copied, &options, setup(), usage)?;
+    let log_blocks = close_compared(copy, &original)?;
     flush::file(heap.file()).map_err(cannot("flush", heap.path()))?;
-    let report = BackupReport { heap_bytes, log_blocks, replayed: replayed.0 };
+    let report = BackupReport { heap_bytes, log_blocks, replayed: original.recovery().replayed() };
     Ok(ClosedCopy { heap, checksums: new_sums, report })
+}
+
+fn keep(file: &NewFile) -> Result<File> {
+    file.file().try_clone().map_err(cannot("keep open", file.path()))
+}
+
+/// Closes the recovered copy, and compares it with the original. Returns the blocks of its log.
+fn close_compared(copy: Pool, original: &Pool) -> Result<u64> {
+    let (there, here) = (original.usage()?, copy.usage()?);
+    let replayed = (original.recovery().replayed(), copy.recovery().replayed());
+    let log_blocks = copy.recovery().sync.map_or(0, |sync| sync.blocks);
+    copy.close()?;
+    compare_moved(|| "transactions in the pool's log".into(), replayed.0, replayed.1)?;
+    compare_usage(&there, &here)?;
+    Ok(log_blocks)
 }
 
 /// Opens the files of the pool for reading, under the domain that wrote it, and locks them.

@@ -27,7 +27,7 @@ mod restore;
 mod shrink;
 mod ticket;
 
-pub use backup::BackupReport;
+pub use backup::{BackupReport, compare_usage};
 pub use check::{CheckReport, RootReport, check};
 pub use checksums::{checksums_path, make_checksums};
 pub use closed_copy::backup_files;
