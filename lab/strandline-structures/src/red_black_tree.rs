@@ -322,9 +322,8 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
             if at == 1 {
                 return Err(KIND.damaged(tx, self.top, "a red root"));
             }
-            let (parent, grandparent) = (path.node(at - 1), path.node(at - 2));
             let (side, parent_side) = (path.side(at), path.side(at - 1));
-            let uncle_cell = child(grandparent, 1 - parent_side);
+            let uncle_cell = child(path.node(at - 2), 1 - parent_side);
             let uncle = tx.read(uncle_cell)?;
             let double = side != parent_side;
             if !written && (is_red(uncle) || !double) {
@@ -342,34 +341,52 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                 at -= 2;
                 continue;
             }
-            let top = if double {
-                // The node goes between parent and grandparent.
-                let node = path.node(at);
-                let adopted = if written {
+            self.rotate(tx, &path, at, (!written).then_some(&mut children))?;
+            break;
+        }
+        tx.write_array(new, &[children[LEFT], children[RIGHT], key.to_word(), value])?;
+        Ok(Some(None))
+    }
+
+    /// Puts the parent of node `at` above its grandparent, or the node itself if it is on the inner side. `new`: the node's children, if it
+    /// was not written yet.
+    #[inline(always)]
+    fn rotate<const LINKS: usize>(
+        &self,
+        tx: &mut impl Transaction,
+        path: &Path<LINKS>,
+        at: usize,
+        new: Option<&mut [u64; 2]>,
+    ) -> Result<(), Abort> {
+        let (parent, grandparent) = (path.node(at - 1), path.node(at - 2));
+        let (side, parent_side) = (path.side(at), path.side(at - 1));
+        let top = if side != parent_side {
+            // The node goes between parent and grandparent.
+            let node = path.node(at);
+            let adopted = match new {
+                None => {
                     let adopted = Self::children(tx, node)?;
                     tx.write(path.cell(at), adopted[parent_side])?;
                     tx.write(child(node, parent_side), red(parent))?;
                     tx.write(child(node, side), red(grandparent))?;
                     adopted[side]
-                } else {
+                }
+                Some(children) => {
                     children[parent_side] = red(parent);
                     children[side] = red(grandparent);
                     0
-                };
-                tx.write(path.cell(at - 1), adopted)?;
-                node
-            } else {
-                let inner = child(parent, 1 - side);
-                let adopted = tx.read(inner)?;
-                tx.write(path.cell(at - 1), adopted)?;
-                tx.write(inner, red(grandparent))?;
-                parent
+                }
             };
-            tx.write(path.cell(at - 2), top.offset())?;
-            break;
-        }
-        tx.write_array(new, &[children[LEFT], children[RIGHT], key.to_word(), value])?;
-        Ok(Some(None))
+            tx.write(path.cell(at - 1), adopted)?;
+            node
+        } else {
+            let inner = child(parent, 1 - side);
+            let adopted = tx.read(inner)?;
+            tx.write(path.cell(at - 1), adopted)?;
+            tx.write(inner, red(grandparent))?;
+            parent
+        };
+        tx.write(path.cell(at - 2), top.offset())
     }
 
     /// Removes `key`; returns its value, if it was there.

@@ -10,7 +10,8 @@ use strandline_core::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
 use strandline_core::structures::{BPlusTree, NodeShape, Survey, Walk};
 use strandline_core::structures::{
-    bytes::check_length, bytes::equals, bytes::read_bytes, bytes::with_words, bytes::write_bytes,
+    bytes::check_length, bytes::differs_in_more, bytes::equals, bytes::read_bytes, bytes::rewrite,
+    bytes::with_words, bytes::write_bytes,
 };
 use strandline_core::transaction::{Abort, Read, Transaction};
 
@@ -27,6 +28,8 @@ pub(crate) const BATCH: usize = 128;
 pub(crate) const NEAR: usize = 32;
 /// The longest key: its layers are freed by recursion.
 pub(crate) const MAX_KEY_BYTES: usize = 1 << 12;
+/// A value of which more words change than these is written to a new place, where a large transaction has nothing to save first.
+const MOST_REWRITTEN: usize = 1 << 15;
 
 /// Word `depth` of a key's bytes.
 pub(crate) fn word_of(key: &[u8], depth: usize) -> u64 {
@@ -119,6 +122,28 @@ impl EntryBlock {
         write_bytes(tx, at.word(1), key)?;
         tx.write_range(at.word(1 + key_words), value)?;
         Ok(at)
+    }
+
+    /// Gives the key this value, in place where few words of one as long differ. Returns the new entry otherwise, in whose favour this one is
+    /// to be freed.
+    pub(crate) fn replace(
+        &self,
+        tx: &mut impl Transaction,
+        key: &[u8],
+        value: &[u64],
+        value_bytes: u64,
+    ) -> Result<Option<PersistentAddress>, Abort> {
+        check_block(tx, self.at, self.words(), "an ordered map's entry")?;
+        if self.value_bytes.div_ceil(8) != value_bytes.div_ceil(8)
+            || value.len() > MOST_REWRITTEN && differs_in_more(tx, self.value(), value, MOST_REWRITTEN)?
+        {
+            return Self::create(tx, key, value, value_bytes).map(Some);
+        }
+        if self.value_bytes != value_bytes {
+            tx.write(self.at, self.key_bytes << 32 | value_bytes)?;
+        }
+        rewrite(tx, self.value(), value)?;
+        Ok(None)
     }
 
     /// Words before the value.

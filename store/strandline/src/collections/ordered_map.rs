@@ -29,13 +29,8 @@ use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{
-    Walk, bytes::differs_in_more, bytes::rewrite, bytes::with_words, with_buffer,
-};
+use strandline_core::structures::{Walk, bytes::with_words, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
-
-/// A value of which more words change than these is written to a new place, where a large transaction has nothing to save first.
-const MOST_REWRITTEN: usize = 1 << 15;
 
 handle! {
     /// A map ordered by its keys: ranges, and iteration from both ends. Keys of up to 4,096 encoded bytes, values of
@@ -301,18 +296,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
                 Slot::Layer(next) => tree = layer_to_write(tx, next)?,
                 Slot::Entry(entry) if entry.has_key(tx, key)? => {
                     let old = entry.load_value(tx)?;
-                    check_block(tx, entry.at, entry.words(), "an ordered map's entry")?;
-                    let is_same_size = entry.value_bytes.div_ceil(8) == bytes.div_ceil(8);
-                    let is_rewritten = is_same_size
-                        && (value.len() <= MOST_REWRITTEN
-                            || !differs_in_more(tx, entry.value(), value, MOST_REWRITTEN)?);
-                    if is_rewritten {
-                        if entry.value_bytes != bytes {
-                            tx.write(entry.at, entry.key_bytes << 32 | bytes)?;
-                        }
-                        rewrite(tx, entry.value(), value)?;
-                    } else {
-                        let new = EntryBlock::create(tx, key, value, bytes)?;
+                    if let Some(new) = entry.replace(tx, key, value, bytes)? {
                         tree.insert(tx, word, new.offset())?;
                         tx.free(entry.at)?;
                     }
