@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use crate::data_race::DataRace;
 use crate::finding::{Finding, PerformanceFinding};
-use crate::on_pmem::OnPmem;
-use crate::replay::Replay;
 use crate::x86::Crashed;
 use crate::x86::explorer::Counts;
 use crate::x86::own::{self, Explored, Own, Reach, Run};
+use crate::x86::replay::{BadReplay, Replay};
 
 /// What the code of a [`Check`] runs on: persistent memory ([`OnPmem`]) or, with the feature `store`, a database (`OnDatabase`).
 ///
@@ -28,6 +27,10 @@ pub trait Target: Sized {
     #[doc(hidden)]
     fn explore(check: &Check<'_, Self>, histories: Histories<'_>) -> Outcome;
 }
+
+/// The target of [`check`](crate::check()): persistent memory, of which each thread has a [`Pmem`](crate::Pmem).
+#[derive(Debug)]
+pub enum OnPmem {}
 
 type Body<'a, T> = Box<dyn Fn(&<T as Target>::View<'_>) -> <T as Target>::Ended + 'a>;
 type Invariant<'a, T> =
@@ -153,36 +156,6 @@ impl Outcome {
         assert!(wasted.is_empty(), "{}", wasted.join("\n"));
     }
 }
-
-/// A line that [`Check::replay`] cannot read, or that belongs to another check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BadReplay {
-    /// It is no such line.
-    Malformed(String),
-    /// It has another number of threads.
-    Threads {
-        /// Those of the line.
-        found: usize,
-        /// Those of the check.
-        threads: usize,
-    },
-}
-
-impl fmt::Display for BadReplay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(line) => write!(
-                f,
-                "{line:?} is not the replay line of a finding: copy the text in quotation marks behind `replay:`"
-            ),
-            Self::Threads { found, threads } => {
-                write!(f, "the finding has {found} threads, and this check {threads}: call threads({found})")
-            }
-        }
-    }
-}
-
-impl std::error::Error for BadReplay {}
 
 impl<'a, T: Target> Check<'a, T> {
     pub(crate) fn new(program: Body<'a, T>, bytes: u64, options: T::Options) -> Self {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::Setting;
-use crate::replay::Replay;
 use crate::x86::own::Run;
+use crate::x86::replay::Replay;
 use crate::x86::{RacingAccess, Source};
 
 /// Two accesses of different threads to a persistent word, at least one of them a store and not both atomic, that nothing orders: no

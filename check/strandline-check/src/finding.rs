@@ -7,10 +7,10 @@ use strandline_core::memory::Operation;
 
 use crate::Setting;
 use crate::pmem::Repair;
-use crate::replay::Replay;
 use crate::x86::caught::Stopped;
 use crate::x86::crash::Decision;
 use crate::x86::explorer::Broken;
+use crate::x86::replay::Replay;
 use crate::x86::trace::{Mark, Store, Trace};
 use crate::x86::{Site, Source, Waste};
 

@@ -39,37 +39,22 @@ pub mod litmus;
 mod on_pmem;
 mod pmem;
 pub mod recorded;
-mod replay;
 mod setting;
+mod stop;
 #[cfg(feature = "store")]
 mod store;
 pub mod x86;
 
-static STOPPED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-
-/// Ends all explorations of this program, those under way and those to come, as if their time were up.
-pub fn stop() {
-    STOPPED.store(true, std::sync::atomic::Ordering::Relaxed);
-}
-
-/// Lets explorations go on again that begin from now on: for a program that goes on after one was ended.
-pub fn resume() {
-    STOPPED.store(false, std::sync::atomic::Ordering::Relaxed);
-}
-
-/// Whether explorations are to end.
-pub fn is_stopped() -> bool {
-    STOPPED.load(std::sync::atomic::Ordering::Relaxed)
-}
-
-pub use check::{BadReplay, Check, Outcome, Target};
+pub use check::{Check, OnPmem, Outcome, Target};
 pub use data_race::DataRace;
 pub use finding::{Advice, Finding, FindingKind, PerformanceFinding};
-pub use on_pmem::{OnPmem, check};
+pub use on_pmem::check;
 pub use pmem::Pmem;
 pub use setting::Setting;
+pub use stop::{is_stopped, resume, stop};
 #[cfg(feature = "store")]
 pub use store::{Checked, Db, OnDatabase, store};
+pub use x86::replay::BadReplay;
 pub use x86::{Counts, Crashed, RacingAccess, Site, Source, Waste};
 
 /// The page about checking programs, whose examples are tests.

@@ -5,19 +5,15 @@ use std::rc::Rc;
 use strandline_core::memory::{Hosted, World};
 
 use crate::Setting;
-use crate::check::{Check, Histories, Outcome, Target};
+use crate::check::{Check, Histories, OnPmem, Outcome, Target};
 use crate::data_race::DataRaces;
 use crate::finding::{Diagnosis, Finding, Performance, classify};
 use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
-use crate::replay::Replay;
 use crate::x86::caught::caught;
 use crate::x86::explorer::{Broken, Counts};
 use crate::x86::own::{self, Explored, Interleaving, Own, Reach, Run};
+use crate::x86::replay::Replay;
 use crate::x86::world::X86World;
-
-/// The target of [`check`]: persistent memory, of which each thread has a [`Pmem`].
-#[derive(Debug)]
-pub enum OnPmem {}
 
 /// Options that only programs on persistent memory have.
 pub struct PmemOptions {

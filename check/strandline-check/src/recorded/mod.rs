@@ -23,10 +23,10 @@ use self::recording::Recording;
 use crate::check::Outcome;
 use crate::finding::{Finding, Performance, classify};
 use crate::pmem::Repair;
-use crate::replay::Replay;
 use crate::x86::caught::Stopped;
 use crate::x86::explorer::{Broken, Counts, Depth, Explorer, Judge, Violation};
 use crate::x86::own::Run;
+use crate::x86::replay::Replay;
 use crate::x86::story;
 use crate::{BadReplay, Setting};
 

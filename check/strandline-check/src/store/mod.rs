@@ -16,11 +16,11 @@ use strandline_core::memory::Hosted;
 use crate::Setting;
 use crate::check::{Check, Histories, Outcome, Target};
 use crate::finding::{Finding, FindingKind};
-use crate::replay::Replay;
 use crate::x86::Crashed;
 use crate::x86::caught::{Stopped, caught};
 use crate::x86::explorer::{Broken, Explorer};
 use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Run};
+use crate::x86::replay::Replay;
 use bridge::Bridge;
 
 /// What closures of a check of [`store`] return: any error will do, a sentence (`Err("…".into())`) as well as a

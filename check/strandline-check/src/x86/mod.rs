@@ -15,6 +15,7 @@ pub(crate) mod missing;
 pub(crate) mod own;
 mod program;
 pub(crate) mod races;
+pub(crate) mod replay;
 pub(crate) mod running;
 pub(crate) mod schedule;
 pub(crate) mod site;

@@ -12,12 +12,12 @@ use super::crash::CrashMemory;
 use super::exhaustion::{self, Bounds};
 use super::explorer::{Broken, Counts, Depth, Explorer, Judge, Lived, TRIES, Tries, Violation};
 use super::races::Race;
+use super::replay::Replay;
 use super::schedule::{ChoicePoint, Policy};
 use super::trace::Trace;
 use super::world::X86World;
 use super::{Crashed, mix, story};
 use crate::Setting;
-use crate::replay::Replay;
 
 /// A program, its recovery and what must hold after it.
 pub(crate) struct Own<'p> {

@@ -1,11 +1,40 @@
 //! The line from which a failing history is run again.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
+use super::crash::Decision;
+use super::explorer::Broken;
 use crate::Setting;
-use crate::check::BadReplay;
-use crate::x86::crash::Decision;
-use crate::x86::explorer::Broken;
+
+/// A line that [`Check::replay`](crate::Check::replay) cannot read, or that belongs to another check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadReplay {
+    /// It is no such line.
+    Malformed(String),
+    /// It has another number of threads.
+    Threads {
+        /// Those of the line.
+        found: usize,
+        /// Those of the check.
+        threads: usize,
+    },
+}
+
+impl fmt::Display for BadReplay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(line) => write!(
+                f,
+                "{line:?} is not the replay line of a finding: copy the text in quotation marks behind `replay:`"
+            ),
+            Self::Threads { found, threads } => {
+                write!(f, "the finding has {found} threads, and this check {threads}: call threads({found})")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadReplay {}
 
 /// Everything that such a history follows from, besides the program.
 #[derive(Clone, Debug, PartialEq)]
