@@ -6,47 +6,11 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use strandline_workloads::{Prepared, PreparedProduct, Row, Run, Selection, System};
 
-use super::plan::Plan;
-use strandline_cli::bench::place;
+use super::plan::{self, Plan};
+use strandline_cli::bench::{Cell, Results, place};
 use strandline_command::Failure;
 use strandline_command::floor::Floor;
 use strandline_command::interrupt;
-
-/// A row with the floor that was measured just before it, run by run.
-pub struct Cell {
-    /// The median run.
-    pub row: Row,
-    /// The median of the floors.
-    pub floor: f64,
-}
-
-/// What was measured, and where.
-pub struct Results {
-    /// By workload, threads and scheme.
-    pub cells: Vec<Cell>,
-    /// Where the pools lay.
-    pub place: String,
-    /// How the floor was written.
-    pub method: &'static str,
-}
-
-impl Results {
-    /// All rows, the floors among them: one for each workload and number of threads.
-    pub fn rows(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = Vec::new();
-        for Cell { row, floor } in &self.cells {
-            let name = if row.threads == 1 { "floor" } else { "group-floor" };
-            let beside = |other: &Row| {
-                (other.threads, other.workload.as_str()) == (row.threads, row.workload.as_str())
-            };
-            if !rows.iter().any(|other| other.scheme == name && beside(other)) {
-                rows.push(Row::floor(name, row, *floor));
-            }
-            rows.push(row.clone());
-        }
-        rows
-    }
-}
 
 /// What a system runs on.
 enum Filled<'s> {
@@ -98,13 +62,13 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
     progress.set_message("measuring the disk");
     let mut floor = Floor::new(place.folder())?;
     let mut cells = Vec::new();
-    for selection in plan.selections()?.into_iter().take_while(|_| !interrupt::is_asked()) {
+    for selection in plan::selections(plan)?.into_iter().take_while(|_| !interrupt::is_asked()) {
         let workload = selection.name();
         let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.systems.len()];
         // One mode after the other: two pools open at a time would checkpoint into each other's time.
         for (at, &system) in plan.systems.iter().enumerate().take_while(|_| !interrupt::is_asked()) {
             progress.set_message(format!("filling {workload}"));
-            let path = plan.file(&place, &selection, system.name());
+            let path = plan::file(plan, &place, &selection, system.name());
             let Some(pool) = Filled::new(plan, system, &selection, &path)? else {
                 progress.inc(plan.repetitions * plan.threads.len() as u64);
                 continue;
@@ -122,12 +86,8 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
                 }
             }
         }
-        for (mut floors, rows) in runs {
-            floors.sort_by(f64::total_cmp);
-            if let Some(row) = Row::median(rows) {
-                cells.push(Cell { row, floor: floors[(floors.len() - 1) / 2] });
-            }
-        }
+        cells.extend(runs.into_iter().filter_map(Cell::median));
     }
-    Ok(Results { cells, place: place.what.clone(), method: floor.method() })
+    let (place, method) = (place.what.clone(), Some(floor.method()));
+    Ok(Results { cells, place, method, assumed_persistent: false })
 }

@@ -3,7 +3,7 @@
 use indicatif::ProgressBar;
 use strandline_workloads::{Prepared, PreparedProduct, Row, System};
 
-use super::plan::Plan;
+use super::plan::{self, Plan};
 use strandline_cli::bench::place;
 use strandline_command::Failure;
 use strandline_command::floor::MemoryFloor;
@@ -49,13 +49,12 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
         place: place.what.clone(),
         assumed_persistent: false,
     };
-    let most_threads = plan.threads.iter().max().copied().unwrap_or(1);
-    let floor = MemoryFloor::new(plan.domain, plan.instruction, most_threads, plan.log_bytes)?;
-    for selection in plan.selections()?.into_iter().take_while(|_| !interrupt::is_asked()) {
+    let floor = MemoryFloor::new(plan.domain, plan.instruction, plan.most_threads(), plan.log_bytes)?;
+    for selection in plan::selections(plan)?.into_iter().take_while(|_| !interrupt::is_asked()) {
         progress.set_message(format!("filling {}", selection.name()));
         let mut pools = Vec::new();
-        for mode in plan.modes() {
-            let path = plan.file(&place, &selection, &format!("{mode:?}"));
+        for mode in plan::modes(plan) {
+            let path = plan::file(plan, &place, &selection, &format!("{mode:?}"));
             let prepared = Prepared::new(&path, &selection, plan.setting(mode))?;
             results.assumed_persistent |= prepared.assumed_persistent;
             pools.push((mode, prepared));
@@ -63,7 +62,7 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
         let mut products = Vec::new();
         for &system in &plan.systems {
             let (path, setting) =
-                (plan.file(&place, &selection, system.name()), plan.setting(system.concurrency()));
+                (plan::file(plan, &place, &selection, system.name()), plan.setting(system.concurrency()));
             if let Some(product) = PreparedProduct::new(&path, &selection, system, setting)? {
                 results.assumed_persistent |= product.assumed_persistent;
                 products.push((system, product));

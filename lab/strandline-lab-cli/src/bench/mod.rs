@@ -9,7 +9,7 @@ mod tables;
 use std::time::Duration;
 use strandline_command::say;
 
-use strandline_cli::bench::print_rows;
+use strandline_cli::bench::{check_flags, print_rows, threads_or};
 use strandline_core::Domain;
 use strandline_workloads::{
     DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
@@ -234,12 +234,7 @@ impl Arguments {
         seconds: f64,
         repetitions: u64,
     ) -> Result<Plan, Failure> {
-        if self.write_latency_ns.is_some() && domain != DomainName::Emulated {
-            return Err(Failure::Usage("--write-latency-ns goes with --domain emulated alone".into()));
-        }
-        if self.instruction.is_some() && !matches!(domain, DomainName::Emulated | DomainName::Flush) {
-            return Err(Failure::Usage("--instruction goes with --domain flush or emulated alone".into()));
-        }
+        check_flags(domain, self.write_latency_ns, self.instruction)?;
         let carried = |scheme: &System| domain != DomainName::Sync || scheme.in_sync();
         if let Some(scheme) = self.scheme.iter().find(|scheme| !carried(scheme)) {
             return Err(Failure::Usage(format!(
@@ -269,13 +264,10 @@ impl Arguments {
             read_percent: self.read_share.unwrap_or(0),
             ..Sizes::default()
         };
-        let mut threads = if self.threads.is_empty() { threads.to_vec() } else { self.threads.clone() };
-        threads.sort_unstable();
-        threads.dedup();
         Ok(Plan {
             systems: chosen(&self.scheme),
             workloads: workloads.to_vec(),
-            threads,
+            threads: threads_or(&self.threads, threads),
             domain: domain.domain(self.write_latency_ns.unwrap_or(DEFAULT_WRITE_LATENCY_NS)),
             instruction: self.instruction.map(Into::into),
             sizes,

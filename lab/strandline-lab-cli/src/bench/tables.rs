@@ -6,8 +6,9 @@ use strandline_core::memory::WriteBackInstruction;
 
 use strandline_workloads::Row;
 
+use super::memory;
 use super::plan::Plan;
-use super::{durable, memory};
+use strandline_cli::bench::{Cell, Results};
 
 /// Columns of the table on memory.
 const ON_MEMORY: [&str; 13] = [
@@ -99,7 +100,7 @@ fn about_domain(plan: &Plan) -> (String, String) {
 }
 
 /// The table for the disk.
-pub fn durable(plan: &Plan, results: &durable::Results) -> String {
+pub fn durable(plan: &Plan, results: &Results) -> String {
     let header = [
         "workload",
         "scheme",
@@ -112,7 +113,7 @@ pub fn durable(plan: &Plan, results: &durable::Results) -> String {
     ];
     let mut table = table(&header, 2);
     let mut last = "";
-    for durable::Cell { row, floor } in &results.cells {
+    for Cell { row, floor } in &results.cells {
         table.add_row([
             if row.workload == last { String::new() } else { row.workload.clone() },
             row.scheme.clone(),
@@ -127,7 +128,7 @@ pub fn durable(plan: &Plan, results: &durable::Results) -> String {
     }
     // One committer waits for a flush each time, so it cannot be much faster than the floor: then something
     // did not wait, and the figures mean nothing.
-    let too_fast = |cell: &durable::Cell| cell.row.threads == 1 && cell.row.tx_per_s > 1.5 * cell.floor;
+    let too_fast = |cell: &Cell| cell.row.threads == 1 && cell.row.tx_per_s > 1.5 * cell.floor;
     let warning = if results.cells.iter().any(too_fast) {
         "WARNING: a single committer was faster than this disk flushes: these commits were not durable, or the disk\n\
          was much slower while the floor was measured. Do not use these figures.\n"
@@ -143,6 +144,6 @@ pub fn durable(plan: &Plan, results: &durable::Results) -> String {
         plan.repetitions,
         plan.duration.as_secs_f64(),
         results.place,
-        results.method,
+        results.method.unwrap_or_default(),
     )
 }

@@ -6,9 +6,10 @@ use indicatif::ProgressBar;
 use strandline_bench::{PreparedStore, Row};
 use strandline_command::floor::{Floor, MemoryFloor};
 use strandline_command::{Failure, interrupt};
-use strandline_core::Domain;
+use strandline_core::{Concurrency, Domain};
 
-use super::plan::{Plan, place};
+use super::StorePlan;
+use super::plan::place;
 
 /// A row with the floor that was measured beside it.
 pub struct Cell {
@@ -16,6 +17,15 @@ pub struct Cell {
     pub row: Row,
     /// The median of the floors.
     pub floor: f64,
+}
+
+impl Cell {
+    /// The medians of these floors and of the runs beside them; `None` if nothing ran.
+    pub fn median((mut floors, rows): (Vec<f64>, Vec<Row>)) -> Option<Self> {
+        floors.sort_by(f64::total_cmp);
+        let row = Row::median(rows)?;
+        Some(Self { row, floor: floors[(floors.len() - 1) / 2] })
+    }
 }
 
 /// What was measured, and where.
@@ -56,7 +66,7 @@ enum Beside {
 
 impl Beside {
     /// How often a second it makes something durable, with as many threads.
-    fn per_second(&mut self, plan: &Plan, threads: u64, repetition: u64) -> Result<f64, Failure> {
+    fn per_second(&mut self, plan: &StorePlan, threads: u64, repetition: u64) -> Result<f64, Failure> {
         match self {
             Self::Memory(floor) => {
                 Ok(floor.per_second(threads, plan.duration / 5, plan.seed.wrapping_add(repetition)))
@@ -73,7 +83,7 @@ impl Beside {
 ///
 /// # Errors
 /// A pool cannot be created; a transaction failed.
-pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
+pub fn measure(plan: &StorePlan, progress: &ProgressBar) -> Result<Results, Failure> {
     let place = place(plan.pool.as_deref(), plan.domain)?;
     progress.set_message("measuring the floor");
     let mut beside = match plan.domain {
@@ -94,29 +104,25 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
     };
     for &workload in plan.workloads.iter().take_while(|_| !interrupt::is_asked()) {
         // For each number of threads and control.
-        let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.controls.len()];
+        let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.systems.len()];
         // One store after the other: two that are open at a time would checkpoint into each other's time.
-        for (at, &control) in plan.controls.iter().enumerate().take_while(|_| !interrupt::is_asked()) {
+        for (at, &control) in plan.systems.iter().enumerate().take_while(|_| !interrupt::is_asked()) {
             progress.set_message(format!("filling {}", workload.name));
             let path = place.folder().join(format!("{}-{}", workload.name, control.name()));
-            let store = PreparedStore::new(&path, workload, control, &plan.sizes, plan.setting())?;
+            let store =
+                PreparedStore::new(&path, workload, control, &plan.sizes, plan.setting(Concurrency::Stm))?;
             results.assumed_persistent |= store.assumed_persistent;
             for repetition in (0..plan.repetitions).take_while(|_| !interrupt::is_asked()) {
                 for (row, &threads) in plan.threads.iter().enumerate() {
                     progress.set_message(format!("{}, {}", workload.name, control.name()));
-                    let (floors, rows) = &mut runs[row * plan.controls.len() + at];
+                    let (floors, rows) = &mut runs[row * plan.systems.len() + at];
                     floors.push(beside.per_second(plan, threads, repetition)?);
                     rows.push(store.measure(&plan.run(threads, repetition))?);
                     progress.inc(1);
                 }
             }
         }
-        for (mut floors, rows) in runs {
-            floors.sort_by(f64::total_cmp);
-            if let Some(row) = Row::median(rows) {
-                results.cells.push(Cell { row, floor: floors[(floors.len() - 1) / 2] });
-            }
-        }
+        results.cells.extend(runs.into_iter().filter_map(Cell::median));
     }
     Ok(results)
 }

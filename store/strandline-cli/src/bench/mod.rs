@@ -12,12 +12,14 @@ use strandline_command::arguments::{ControlName, DomainName, InstructionName, by
 use strandline_command::output::Numbered;
 use strandline_command::{Failure, Outcome, interrupt, progress, say};
 
-use plan::Plan;
-pub use plan::place;
+pub use measure::{Cell, Results};
+pub use plan::{Plan, check_flags, place, threads_or};
 use tables::latencies;
 
 /// Nanoseconds that the emulated domain adds to each line written back.
 const WRITE_LATENCY_NS: u64 = 150;
+
+type StorePlan = Plan<StoreWorkload, StoreControl, Sizes>;
 
 /// Measure transactions: how many a second, aborts, fences, lines flushed and log bytes.
 #[derive(Clone, clap::Args)]
@@ -107,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         eprintln!("note: no use for --value-size: kv alone has values of any size");
     }
     let progress =
-        progress::bar(plans.iter().map(Plan::steps).sum(), "{bar:30} {percent}% {msg}, {eta} to go");
+        progress::bar(plans.iter().map(StorePlan::steps).sum(), "{bar:30} {percent}% {msg}, {eta} to go");
     interrupt::watch(interrupt::First::Ask)?;
     let mut rows: Vec<Row> = Vec::new();
     for plan in plans.iter().take_while(|_| !interrupt::is_asked()) {
@@ -139,7 +141,7 @@ pub fn print_rows(rows: &[Row], what_ran: &str, json: bool) -> Result<(), Failur
 }
 
 impl Arguments {
-    fn plans(&self) -> Result<Vec<Plan>, Failure> {
+    fn plans(&self) -> Result<Vec<StorePlan>, Failure> {
         match self.domain {
             Some(domain) => Ok(vec![self.plan(domain, &[1], 1.0, 3)?]),
             None => {
@@ -157,27 +159,19 @@ impl Arguments {
         threads: &[u64],
         seconds: f64,
         repetitions: u64,
-    ) -> Result<Plan, Failure> {
-        if self.write_latency_ns.is_some() && domain != DomainName::Emulated {
-            return Err(Failure::Usage("--write-latency-ns goes with --domain emulated alone".into()));
-        }
-        if self.instruction.is_some() && !matches!(domain, DomainName::Emulated | DomainName::Flush) {
-            return Err(Failure::Usage("--instruction goes with --domain flush or emulated alone".into()));
-        }
+    ) -> Result<StorePlan, Failure> {
+        check_flags(domain, self.write_latency_ns, self.instruction)?;
         let is_chosen = |workload: &StoreWorkload| {
             self.workload.is_empty() || self.workload.iter().any(|other| other.name == workload.name)
         };
         let controls = StoreControl::ALL.into_iter().filter(|control| {
             self.control.is_empty() || self.control.iter().any(|other| other.name() == control.name())
         });
-        let mut threads = if self.threads.is_empty() { threads.to_vec() } else { self.threads.clone() };
-        threads.sort_unstable();
-        threads.dedup();
         let default = Sizes::default();
         Ok(Plan {
             workloads: STORE_WORKLOADS.into_iter().filter(is_chosen).collect(),
-            controls: controls.collect(),
-            threads,
+            systems: controls.collect(),
+            threads: threads_or(&self.threads, threads),
             domain: domain.domain(self.write_latency_ns.unwrap_or(WRITE_LATENCY_NS)),
             instruction: self.instruction.map(Into::into),
             sizes: Sizes {

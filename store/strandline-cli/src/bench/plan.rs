@@ -3,34 +3,44 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use strandline_bench::{Length, PoolSetting, Run, Sizes, StoreControl, StoreWorkload};
+use strandline_bench::{Length, PoolSetting, Run};
+use strandline_command::arguments::{DomainName, InstructionName};
 use strandline_command::{Failure, Place};
 use strandline_core::memory::WriteBackInstruction;
 use strandline_core::{Concurrency, Domain};
 
-/// Workloads × controls × threads under one domain.
-pub struct Plan {
-    pub workloads: Vec<StoreWorkload>,
-    pub controls: Vec<StoreControl>,
+/// Workloads × systems × threads under one domain.
+pub struct Plan<Workload, System, Sizes> {
+    /// What the transactions do.
+    pub workloads: Vec<Workload>,
+    /// What runs them: a scheme, or how they are isolated.
+    pub systems: Vec<System>,
+    /// Numbers of threads, in order.
     pub threads: Vec<u64>,
+    /// The persistence domain.
     pub domain: Domain,
+    /// The write-back instruction; `None`: the best that the processor has.
     pub instruction: Option<WriteBackInstruction>,
+    /// Of transactions and structures.
     pub sizes: Sizes,
+    /// Bytes in each thread's log.
     pub log_bytes: u64,
     /// Whether each transaction is timed.
     pub latency: bool,
     /// Of each measurement.
     pub duration: Duration,
+    /// Times that everything is measured.
     pub repetitions: u64,
     /// Where the user wants the pool.
     pub pool: Option<PathBuf>,
+    /// Seeds the random numbers.
     pub seed: u64,
 }
 
-impl Plan {
+impl<Workload, System, Sizes> Plan<Workload, System, Sizes> {
     /// Measurements, for showing progress.
     pub fn steps(&self) -> u64 {
-        (self.workloads.len() * self.controls.len() * self.threads.len()) as u64 * self.repetitions
+        (self.workloads.len() * self.systems.len() * self.threads.len()) as u64 * self.repetitions
     }
 
     /// One measurement with this many threads. The warm-up fetches what another run has evicted.
@@ -50,15 +60,41 @@ impl Plan {
     }
 
     /// How the pools are made.
-    pub fn setting(&self) -> PoolSetting {
+    pub fn setting(&self, concurrency: Concurrency) -> PoolSetting {
         PoolSetting {
             logs: self.most_threads().max(16),
             log_bytes: self.log_bytes,
             domain: self.domain,
             instruction: self.instruction,
-            concurrency: Concurrency::Stm,
+            concurrency,
         }
     }
+}
+
+/// Checks the flags that only some domains take.
+///
+/// # Errors
+/// `domain` does not take one that was given.
+pub fn check_flags(
+    domain: DomainName,
+    write_latency_ns: Option<u64>,
+    instruction: Option<InstructionName>,
+) -> Result<(), Failure> {
+    if write_latency_ns.is_some() && domain != DomainName::Emulated {
+        return Err(Failure::Usage("--write-latency-ns goes with --domain emulated alone".into()));
+    }
+    if instruction.is_some() && !matches!(domain, DomainName::Emulated | DomainName::Flush) {
+        return Err(Failure::Usage("--instruction goes with --domain flush or emulated alone".into()));
+    }
+    Ok(())
+}
+
+/// The numbers of threads that were given, or else these, in order and each once.
+pub fn threads_or(given: &[u64], default: &[u64]) -> Vec<u64> {
+    let mut threads = if given.is_empty() { default.to_vec() } else { given.to_vec() };
+    threads.sort_unstable();
+    threads.dedup();
+    threads
 }
 
 /// Where pools for measuring under `domain` go: memory for every domain but `sync`, which needs a file system on a disk; or beside the

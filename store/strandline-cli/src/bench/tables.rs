@@ -5,11 +5,11 @@ use strandline_command::tables::{number, ratio, table};
 use strandline_core::Domain;
 use strandline_core::memory::WriteBackInstruction;
 
+use super::StorePlan;
 use super::measure::{Cell, Results};
-use super::plan::Plan;
 
 /// The table of a plan's results.
-pub fn table_of(plan: &Plan, results: &Results) -> String {
+pub fn table_of(plan: &StorePlan, results: &Results) -> String {
     match results.method {
         Some(method) => durable(plan, results, method),
         None => memory(plan, results),
@@ -25,7 +25,7 @@ fn once(row: &Row, last: &mut String) -> String {
     row.workload.clone()
 }
 
-fn memory(plan: &Plan, results: &Results) -> String {
+fn memory(plan: &StorePlan, results: &Results) -> String {
     let header = [
         "workload",
         "control",
@@ -85,7 +85,7 @@ fn memory(plan: &Plan, results: &Results) -> String {
     )
 }
 
-fn durable(plan: &Plan, results: &Results, method: &str) -> String {
+fn durable(plan: &StorePlan, results: &Results, method: &str) -> String {
     let header = [
         "workload",
         "control",
