@@ -3,13 +3,12 @@
 //!
 //! The protocols stand with BPPM, in `strandline-core`'s `scheme/blurred.rs`, with BASE, in `write_ahead.rs`, and with MNE, in `mnemosyne.rs`.
 
+use crate::native;
 use strandline_core::Concurrency;
 use strandline_core::memory::Step;
 use strandline_core::scheme::{BULK_LOG, BULK_STEPS};
-use strandline_core::scheme::{
-    BulkPersistence, Executing, PAPER, REDO_STEPS, RESTART_FENCE_RETRY, Redo, leave_records,
-};
-use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{BulkPersistence, Executing, PAPER, REDO_STEPS, RESTART_FENCE_RETRY, Redo};
+use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
 
 use crate::mnemosyne::Streaming;
 use crate::write_ahead::{
@@ -41,10 +40,6 @@ pub static XIL: SchemeDescriptor = SchemeDescriptor {
     ],
     source: PAPER,
     description: "BP(XIL): execution in the log with torn bits, one fence; then data and truncation, a fence each",
-    durability: Durability::Software,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
     steps: &[
         &[
             Step::AbortRecord,
@@ -63,11 +58,9 @@ pub static XIL: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    barriers: &[],
-    leftover: leave_records,
     // The log lines, the home lines, the truncation mark: a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 0)),
-    scheme: &Of::<Redo<Executing, EachTransaction>>::NEW,
+    ..native(&Of::<Redo<Executing, EachTransaction>>::NEW)
 };
 
 const PHASE_EARLY_EXECUTED: (Step, &str) = (
@@ -105,20 +98,14 @@ pub static VCBP: SchemeDescriptor = SchemeDescriptor {
     ],
     source: PAPER,
     description: "BP(VCBP): redo log copied from an execution area, a fence, commit record, a fence; bulk persistence",
-    durability: Durability::Software,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
     steps: &[
         &[Step::LogWriteBack, Step::LogFence, Step::CommitWriteBack, Step::CommitFence],
         BULK_STEPS,
         REDO_STEPS,
     ],
-    barriers: &[],
-    leftover: leave_records,
     // BASE's log, and no more.
     commit_cost: Some(|_, data_lines, _| (data_lines + 1, 2, 0)),
-    scheme: &Of::<Redo<Copying, BulkPersistence>>::NEW,
+    ..native(&Of::<Redo<Copying, BulkPersistence>>::NEW)
 };
 
 /// BP(VCBP) with MNE's log, a variant that the paper does not have: its BP(VCBP) gains more over BASE than lines that are flushed
@@ -152,14 +139,8 @@ pub static VCBP_STREAMED: SchemeDescriptor = SchemeDescriptor {
     ],
     source: "ours, after Lu, Shu, Sun: Blurred Persistence",
     description: "BP(VCBP) with MNE's log: streamed past the cache with torn bits, one fence; bulk persistence",
-    durability: Durability::Software,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
     steps: &[&[Step::CommitFence], BULK_STEPS, REDO_STEPS],
-    barriers: &[],
-    leftover: leave_records,
     // All log lines past the cache, a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
-    scheme: &Of::<Redo<Streaming, BulkPersistence>>::NEW,
+    ..native(&Of::<Redo<Streaming, BulkPersistence>>::NEW)
 };

@@ -14,12 +14,13 @@
 //! nothing; with it, but without one of the others, the count does not come out. A commit record of an earlier run
 //! that is not overwritten yet names a TxID at or below the watermark.
 
+use crate::native;
 use strandline_core::log::ThreadLog;
 use strandline_core::memory::{Memory, Step};
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::{BULK_LOG, BULK_STEPS, BulkPersistence};
-use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
-use strandline_core::scheme::{Logging, REDO_STEPS, Redo, leave_records};
+use strandline_core::scheme::{Logging, REDO_STEPS, Redo};
+use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
 use strandline_core::transaction::{Concurrency, WriteSet};
 
 /// `bppm-counted`.
@@ -54,10 +55,6 @@ pub static BPPM_COUNTED: SchemeDescriptor = SchemeDescriptor {
     ],
     source: "Strandline: Blurred Persistence with Loose-Ordering's counts",
     description: "bppm without abort records: a commit record counts its transaction's records",
-    durability: Durability::Software,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
     steps: &[
         &[
             Step::CommitWriteBack,
@@ -69,10 +66,8 @@ pub static BPPM_COUNTED: SchemeDescriptor = SchemeDescriptor {
         BULK_STEPS,
         REDO_STEPS,
     ],
-    barriers: &[],
-    leftover: leave_records,
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 0)),
-    scheme: &Of::<Redo<Counting, BulkPersistence>>::NEW,
+    ..native(&Of::<Redo<Counting, BulkPersistence>>::NEW)
 };
 
 /// Execution in the log with counted commit records: a value's place is its record's position.

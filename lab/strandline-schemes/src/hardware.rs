@@ -15,6 +15,7 @@
 //! (and written back, where commits write back); both before any lock is released. Keeping old values, and TxIDs where one writes at
 //! a time, costs no simulated time: they are the hardware's.
 
+use crate::native;
 use strandline_core::Concurrency;
 use strandline_core::error::Error;
 use strandline_core::layout::{Layout, SharedLayout, View};
@@ -53,13 +54,8 @@ pub static HARDWARE: SchemeDescriptor = SchemeDescriptor {
     description: "plain stores in place between a transaction's boundaries, for the simulated machine's hardware schemes",
     durability: Durability::Hardware,
     is_native: false,
-    in_sync: false,
-    persistency: None,
-    steps: &[],
-    barriers: &[],
     leftover: |_, _, _| (),
-    commit_cost: None,
-    scheme: &Of::<InPlace<false>>::NEW,
+    ..native(&Of::<InPlace<false>>::NEW)
 };
 
 /// Plain stores in place, written back before a commit.
@@ -89,13 +85,8 @@ pub static HARDWARE_FLUSHED: SchemeDescriptor = SchemeDescriptor {
     description: "the same, and every line stored to is written back before the commit (ATOM's software)",
     durability: Durability::Hardware,
     is_native: false,
-    in_sync: false,
-    persistency: None,
-    steps: &[],
-    barriers: &[],
     leftover: |_, _, _| (),
-    commit_cost: None,
-    scheme: &Of::<InPlace<true>>::NEW,
+    ..native(&Of::<InPlace<true>>::NEW)
 };
 
 const PAPERS: &str = "Loose-Ordering Consistency; ATOM; WrAP";

@@ -115,6 +115,27 @@ pub use undo_log::{UNDO_LOG, undo_record_words};
 pub use wrap::WRAP;
 pub use write_ahead::BASE;
 
+use strandline_core::scheme::{AnyScheme, Durability, SchemeDescriptor, leave_records};
+
+/// A scheme of software that runs on real memory and leaves records in its logs. What it is and costs, and which steps it has, is to be added.
+const fn native(scheme: &'static dyn AnyScheme) -> SchemeDescriptor {
+    SchemeDescriptor {
+        code: 0,
+        modes: &[],
+        source: "",
+        description: "",
+        durability: Durability::Software,
+        is_native: true,
+        in_sync: false,
+        persistency: None,
+        steps: &[],
+        barriers: &[],
+        leftover: leave_records,
+        commit_cost: None,
+        scheme,
+    }
+}
+
 use strandline_core::Concurrency;
 
 /// All schemes, in the order in which they are shown.

@@ -23,6 +23,7 @@
 //! Recovery: `recovery.rs`.
 
 use crate::execution_area::ExecutionArea;
+use crate::native;
 use crate::write_ahead::EachTransaction;
 use crate::write_ahead::{SORT, TRUNCATION_FENCE};
 use strandline_core::Result;
@@ -32,8 +33,8 @@ use strandline_core::memory::latch::load_in_order;
 use strandline_core::memory::{Memory, PersistentAddress, Step};
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
-use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
-use strandline_core::scheme::{REDO_STEPS, RESTART_FENCE_RETRY, leave_records};
+use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{REDO_STEPS, RESTART_FENCE_RETRY};
 use strandline_core::scheme::{wait_for_commits, wake_helper};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
@@ -62,10 +63,6 @@ pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
     ],
     source: MNEMOSYNE,
     description: "redo log by non-temporal stores with torn bits, one fence; then data and truncation, a fence each",
-    durability: Durability::Software,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
     steps: &[
         &[
             Step::CommitFence,
@@ -76,11 +73,9 @@ pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    barriers: &[],
-    leftover: leave_records,
     // All log lines past the cache, the home lines, the truncation mark: a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 64 * log_lines)),
-    scheme: &Of::<Redo<Streaming, EachTransaction>>::NEW,
+    ..native(&Of::<Redo<Streaming, EachTransaction>>::NEW)
 };
 
 /// MNE with asynchronous truncation.
@@ -112,10 +107,6 @@ pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
     ],
     source: MNEMOSYNE,
     description: "the same log, one fence; a helper thread persists data and truncates in the order of commits",
-    durability: Durability::Software,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
     steps: &[
         &[
             Step::CommitFence,
@@ -128,11 +119,9 @@ pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    barriers: &[],
-    leftover: leave_records,
     // All log lines past the cache, a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
-    scheme: &Of::<Redo<Streaming, Helper>>::NEW,
+    ..native(&Of::<Redo<Streaming, Helper>>::NEW)
 };
 
 const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
@@ -199,15 +188,9 @@ impl Checkpoint for Helper {
         concurrency: Concurrency,
         _: &mut Statistics,
     ) -> Result<()> {
-        let memory = &view.memory;
-        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
-        while !covered() {
-            memory.lock(SharedLayout::BULK);
-            if !covered() {
-                truncate(view, last_home(view, concurrency));
-            }
-            memory.unlock(SharedLayout::BULK);
-        }
+        advance_past(view, log, || {
+            truncate(view, last_home(view, concurrency));
+        });
         Ok(())
     }
 
@@ -237,6 +220,19 @@ impl Checkpoint for Helper {
                 memory.wait(SharedLayout::HELPER_WAITS, 1);
             }
         }
+    }
+}
+
+/// Does the helper's work, by `advance`, until the watermark covers all transactions of the log.
+pub(crate) fn advance_past<M: Memory>(view: &View<M>, log: &ThreadLog, mut advance: impl FnMut()) {
+    let memory = &view.memory;
+    let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
+    while !covered() {
+        memory.lock(SharedLayout::BULK);
+        if !covered() {
+            advance();
+        }
+        memory.unlock(SharedLayout::BULK);
     }
 }
 

@@ -2,6 +2,7 @@
 //! area and nothing that makes them durable. The upper bound of every scheme.
 
 use crate::execution_area::ExecutionArea;
+use crate::native;
 use strandline_core::error::Error;
 use strandline_core::layout::View;
 use strandline_core::memory::{Memory, PersistentAddress};
@@ -41,14 +42,9 @@ pub static NP: SchemeDescriptor = SchemeDescriptor {
     source: PAPER,
     description: "transactions without persistence: the upper bound",
     durability: Durability::Nobody,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
-    steps: &[],
-    barriers: &[],
     leftover: |_, _, _| (),
     commit_cost: Some(|_, _, _| (0, 0, 0)),
-    scheme: &Of::<NoPersistence>::NEW,
+    ..native(&Of::<NoPersistence>::NEW)
 };
 
 impl Scheme for NoPersistence {

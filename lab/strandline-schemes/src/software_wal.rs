@@ -25,9 +25,10 @@
 //! A commit record is one word, stored when all its blocks are durable, so that it is completed by nothing that was there
 //! before. What a life leaves lies at or below the watermark, and the next one's TxIDs above it: the logs need not be zeroed.
 
+use crate::native;
 use crate::write_ahead::{SORT, TRUNCATION_FENCE};
 use std::collections::HashMap;
-use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
 
 use strandline_core::error::Error;
 use strandline_core::layout::{Layout, SharedLayout, View};
@@ -79,10 +80,6 @@ pub static S_WAL: SchemeDescriptor = SchemeDescriptor {
     ],
     source: "Lu, Shu, Sun, Mutlu: Loose-Ordering Consistency",
     description: "redo log of 64-byte blocks written during execution, fences after log, commit record, data and truncation",
-    durability: Durability::Software,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
     steps: &[&[
         Step::NewLogZero,
         Step::NewLogDirectory,
@@ -102,10 +99,8 @@ pub static S_WAL: SchemeDescriptor = SchemeDescriptor {
         Step::RecoveryWatermarkWriteBack,
         Step::RecoveryWatermarkFence,
     ]],
-    barriers: &[],
     leftover: leave_block,
-    commit_cost: None,
-    scheme: &Of::<SoftwareWriteAhead>::NEW,
+    ..native(&Of::<SoftwareWriteAhead>::NEW)
 };
 
 /// A log with a transaction that is not truncated: it stores one block, near the roots.

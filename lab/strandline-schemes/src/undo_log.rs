@@ -39,13 +39,14 @@
 //! mark of the one before is durable, so that what a life leaves carries at most the number in the log's first
 //! word, and recovery counts that up.
 
+use crate::native;
 use crate::wrap::PAPER;
 use strandline_core::error::{Error, Result};
 use strandline_core::layout::{Layout, SharedLayout, View};
 use strandline_core::log::{RECORD_BYTES, make_log};
 use strandline_core::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
-use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
 use strandline_core::scheme::{Full, RecoveryReport, RecoveryStep, Scheme};
+use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
 use strandline_core::scheme::{check_transaction, logs};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
@@ -89,10 +90,6 @@ pub static UNDO_LOG: SchemeDescriptor = SchemeDescriptor {
     ],
     source: PAPER,
     description: "undo log, each old value durable before its word is stored to in place: WrAP's comparison",
-    durability: Durability::Software,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
     steps: &[&[
         Step::NewLogZero,
         Step::NewLogDirectory,
@@ -113,10 +110,8 @@ pub static UNDO_LOG: SchemeDescriptor = SchemeDescriptor {
         Step::RecoveryTruncationFence,
         Step::RecoveryTruncationPartial,
     ]],
-    barriers: &[],
     leftover: leave_record,
-    commit_cost: None,
-    scheme: &Of::<UndoLogged>::NEW,
+    ..native(&Of::<UndoLogged>::NEW)
 };
 
 const ABORT_MARK_FENCE: (Step, &str) = (

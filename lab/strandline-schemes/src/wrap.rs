@@ -30,8 +30,8 @@
 //! before any of their records is overwritten.
 
 use crate::execution_area::ExecutionArea;
-use crate::mnemosyne::HELPER_WAIT;
-use crate::mnemosyne::last_home;
+use crate::mnemosyne::{HELPER_WAIT, advance_past, last_home};
+use crate::native;
 use strandline_core::Result;
 use strandline_core::layout::{SharedLayout, View};
 use strandline_core::log::{LogFull, ThreadLog};
@@ -41,8 +41,8 @@ use strandline_core::scheme::Reading;
 use strandline_core::scheme::persist_up_to;
 use strandline_core::scheme::wake_helper;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
-use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
-use strandline_core::scheme::{REDO_STEPS, RESTART_FENCE_RETRY, leave_records};
+use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{REDO_STEPS, RESTART_FENCE_RETRY};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
 /// WrAP.
@@ -70,10 +70,6 @@ pub static WRAP: SchemeDescriptor = SchemeDescriptor {
     ],
     source: PAPER,
     description: "redo log by non-temporal stores during execution, one fence; a helper copies home in closing order",
-    durability: Durability::Software,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
     steps: &[
         &[
             Step::CommitFence,
@@ -92,11 +88,9 @@ pub static WRAP: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    barriers: &[],
-    leftover: leave_records,
     // All log lines past the cache, a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
-    scheme: &Of::<Redo<WriteAside, Copy>>::NEW,
+    ..native(&Of::<Redo<WriteAside, Copy>>::NEW)
 };
 
 /// The paper, for the descriptors of its schemes.
@@ -173,16 +167,10 @@ impl Checkpoint for Copy {
         concurrency: Concurrency,
         statistics: &mut Statistics,
     ) -> Result<()> {
-        let memory = &view.memory;
-        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
-        while !covered() {
-            memory.lock(SharedLayout::BULK);
-            if !covered() {
-                persist_up_to(view, last_home(view, concurrency));
-                statistics.bulk_persists += 1;
-            }
-            memory.unlock(SharedLayout::BULK);
-        }
+        advance_past(view, log, || {
+            persist_up_to(view, last_home(view, concurrency));
+            statistics.bulk_persists += 1;
+        });
         Ok(())
     }
 

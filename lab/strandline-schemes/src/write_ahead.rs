@@ -26,14 +26,15 @@
 //! Recovery: `recovery.rs`.
 
 use crate::execution_area::ExecutionArea;
+use crate::native;
 use strandline_core::Result;
 use strandline_core::layout::View;
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
 use strandline_core::scheme::Reading;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
-use strandline_core::scheme::{Durability, Mode, Of, SchemeDescriptor};
-use strandline_core::scheme::{PAPER, REDO_STEPS, leave_records};
+use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{PAPER, REDO_STEPS};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
 /// BASE.
@@ -65,10 +66,6 @@ pub static BASE: SchemeDescriptor = SchemeDescriptor {
     ],
     source: PAPER,
     description: "redo log copied from an execution area, fences after log, commit record, data and truncation",
-    durability: Durability::Software,
-    is_native: true,
-    in_sync: false,
-    persistency: None,
     steps: &[
         &[
             Step::LogWriteBack,
@@ -82,12 +79,10 @@ pub static BASE: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    barriers: &[],
-    leftover: leave_records,
     // The records' lines; the line with the commit record, which the last records may share and which is written back a second
     // time then; the home lines; the truncation mark: a fence after each.
     commit_cost: Some(|home, data_lines, _| (data_lines + 1 + home + 1, 4, 0)),
-    scheme: &Of::<Redo<Copying, EachTransaction>>::NEW,
+    ..native(&Of::<Redo<Copying, EachTransaction>>::NEW)
 };
 
 /// Why [`Step::RecoverySort`] is redundant where each transaction is truncated.

@@ -196,6 +196,22 @@ impl Drop for PreparedStore {
     }
 }
 
+/// What an operation draws from.
+struct Draw<'s> {
+    sizes: &'s Sizes,
+    random: Rng,
+}
+
+impl Draw<'_> {
+    fn key(&mut self) -> u64 {
+        self.random.u64(..self.sizes.keys)
+    }
+
+    fn record(&mut self) -> u64 {
+        self.random.u64(..self.sizes.records)
+    }
+}
+
 /// A root with the collection that a workload works on.
 trait Collection: Root + 'static {
     /// The empty collection.
@@ -208,20 +224,10 @@ trait Collection: Root + 'static {
     fn add<'p>(root: &Self::At<'p>, tx: &Tx<'p, impl Control>, sizes: &Sizes, item: u64) -> Result<()>;
 
     /// One operation of a transaction that only reads.
-    fn read<'p>(
-        root: &Self::At<'p>,
-        tx: &View<'p, impl Control>,
-        sizes: &Sizes,
-        random: &mut Rng,
-    ) -> Result<()>;
+    fn read<'p>(root: &Self::At<'p>, tx: &View<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()>;
 
     /// One operation of another.
-    fn change<'p>(
-        root: &Self::At<'p>,
-        tx: &Tx<'p, impl Control>,
-        sizes: &Sizes,
-        random: &mut Rng,
-    ) -> Result<()>;
+    fn change<'p>(root: &Self::At<'p>, tx: &Tx<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()>;
 }
 
 #[derive(Persist)]
@@ -242,23 +248,13 @@ impl Collection for Swaps<'static> {
         root.numbers.push(tx, &item)
     }
 
-    fn read<'p>(
-        root: &Swaps<'p>,
-        tx: &View<'p, impl Control>,
-        sizes: &Sizes,
-        random: &mut Rng,
-    ) -> Result<()> {
-        black_box(root.numbers.get(tx, random.u64(..sizes.keys))?);
+    fn read<'p>(root: &Swaps<'p>, tx: &View<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()> {
+        black_box(root.numbers.get(tx, draw.key())?);
         Ok(())
     }
 
-    fn change<'p>(
-        root: &Swaps<'p>,
-        tx: &Tx<'p, impl Control>,
-        sizes: &Sizes,
-        random: &mut Rng,
-    ) -> Result<()> {
-        root.numbers.swap(tx, random.u64(..sizes.keys), random.u64(..sizes.keys))
+    fn change<'p>(root: &Swaps<'p>, tx: &Tx<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()> {
+        root.numbers.swap(tx, draw.key(), draw.key())
     }
 }
 
@@ -288,23 +284,13 @@ macro_rules! map_workload {
                 root.map.insert(tx, &(2 * item), &item).map(drop)
             }
 
-            fn read<'p>(
-                root: &$root<'p>,
-                tx: &View<'p, impl Control>,
-                sizes: &Sizes,
-                random: &mut Rng,
-            ) -> Result<()> {
-                black_box(root.map.get(tx, &random.u64(..sizes.keys))?);
+            fn read<'p>(root: &$root<'p>, tx: &View<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()> {
+                black_box(root.map.get(tx, &draw.key())?);
                 Ok(())
             }
 
-            fn change<'p>(
-                root: &$root<'p>,
-                tx: &Tx<'p, impl Control>,
-                sizes: &Sizes,
-                random: &mut Rng,
-            ) -> Result<()> {
-                let key = random.u64(..sizes.keys);
+            fn change<'p>(root: &$root<'p>, tx: &Tx<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()> {
+                let key = draw.key();
                 match root.map.contains_key(tx, &key)? {
                     true => root.map.remove(tx, &key).map(drop),
                     false => root.map.insert(tx, &key, &key).map(drop),
@@ -335,13 +321,13 @@ impl Collection for Queued<'static> {
         root.queue.push(tx, &item)
     }
 
-    fn read<'p>(root: &Queued<'p>, tx: &View<'p, impl Control>, _: &Sizes, _: &mut Rng) -> Result<()> {
+    fn read<'p>(root: &Queued<'p>, tx: &View<'p, impl Control>, _: &mut Draw<'_>) -> Result<()> {
         black_box(root.queue.front(tx)?);
         Ok(())
     }
 
-    fn change<'p>(root: &Queued<'p>, tx: &Tx<'p, impl Control>, _: &Sizes, random: &mut Rng) -> Result<()> {
-        root.queue.push(tx, &random.u64(..))?;
+    fn change<'p>(root: &Queued<'p>, tx: &Tx<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()> {
+        root.queue.push(tx, &draw.random.u64(..))?;
         black_box(root.queue.pop(tx)?);
         Ok(())
     }
@@ -371,25 +357,16 @@ impl Collection for Records<'static> {
         root.records.insert(tx, &key(item), &value).map(drop)
     }
 
-    fn read<'p>(
-        root: &Records<'p>,
-        tx: &View<'p, impl Control>,
-        sizes: &Sizes,
-        random: &mut Rng,
-    ) -> Result<()> {
-        black_box(root.records.get(tx, key(random.u64(..sizes.records)).as_str())?);
+    fn read<'p>(root: &Records<'p>, tx: &View<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()> {
+        black_box(root.records.get(tx, key(draw.record()).as_str())?);
         Ok(())
     }
 
-    fn change<'p>(
-        root: &Records<'p>,
-        tx: &Tx<'p, impl Control>,
-        sizes: &Sizes,
-        random: &mut Rng,
-    ) -> Result<()> {
+    fn change<'p>(root: &Records<'p>, tx: &Tx<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()> {
         // Another value each time: an equal one would not be stored.
-        let value = random.u64(..).to_le_bytes().into_iter().cycle().take(sizes.value_bytes as usize);
-        root.records.insert(tx, &key(random.u64(..sizes.records)), &value.collect()).map(drop)
+        let value =
+            draw.random.u64(..).to_le_bytes().into_iter().cycle().take(draw.sizes.value_bytes as usize);
+        root.records.insert(tx, &key(draw.record()), &value.collect()).map(drop)
     }
 }
 
@@ -457,13 +434,13 @@ impl<R: Collection, C: Control<Memory = Native>> Client for StoreClient<'_, R, C
         let drawn = random.fork();
         if only_reads {
             return session.view(|tx, root| {
-                let (root, mut random) = (root.get(tx)?, drawn.clone());
-                (0..sizes.operations).try_for_each(|_| R::read(&root, tx, sizes, &mut random))
+                let (root, mut draw) = (root.get(tx)?, Draw { sizes, random: drawn.clone() });
+                (0..sizes.operations).try_for_each(|_| R::read(&root, tx, &mut draw))
             });
         }
         session.update(|tx, root| {
-            let (root, mut random) = (root.get(tx)?, drawn.clone());
-            (0..sizes.operations).try_for_each(|_| R::change(&root, tx, sizes, &mut random))
+            let (root, mut draw) = (root.get(tx)?, Draw { sizes, random: drawn.clone() });
+            (0..sizes.operations).try_for_each(|_| R::change(&root, tx, &mut draw))
         })
     }
 

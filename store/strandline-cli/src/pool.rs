@@ -704,36 +704,39 @@ fn log_file(log: &LogFile) -> String {
     }
 }
 
-fn show(info: &PoolInfo, json: bool) {
+fn json_of(info: &PoolInfo) -> serde_json::Value {
     let (header, geometry) = (&info.header, &info.header.geometry);
-    let usage = info.usage.as_ref();
+    let heap = info.usage.as_ref().map(|usage| {
+        json!({
+            "total_bytes": usage.total_bytes, "allocated_bytes": usage.allocated_bytes,
+            "objects": usage.objects, "free_chunks": usage.free_chunks,
+            "partial_chunks": usage.partial_chunks, "free_block_bytes": usage.free_block_bytes,
+        })
+    });
+    let recovery = info.recovery.map(|recovery| {
+        json!({
+            "records": recovery.records(), "replayed": recovery.replayed(),
+            "scan_us": recovery.scan.as_micros(), "sort_us": recovery.sort.as_micros(),
+            "replay_us": recovery.replay.as_micros(), "truncate_us": recovery.truncate.as_micros(),
+        })
+    });
+    json!({
+        "schema": SCHEMA, "version": header.version, "uuid": header.uuid.to_string(), "layout_name": header.layout_name,
+        "file_bytes": info.space.file_bytes, "disk_bytes": info.space.disk_bytes,
+        "log_disk_bytes": info.space.log_disk_bytes,
+        "size": geometry.size, "logs": geometry.logs, "log_bytes": geometry.log_bytes,
+        "chunk_bytes": geometry.chunk_bytes, "state": if info.in_use.is_some() { "in-use" } else { "clean" },
+        "domain": info.in_use, "scheme": info.scheme, "open": info.open, "watermark": info.watermark,
+        "open_in": info.open_in, "log_file": log_file(&info.log), "logs_in_directory": info.logs, "roots": info.roots, "heap": heap, "recovery": recovery,
+    })
+}
+
+fn show(info: &PoolInfo, json: bool) {
     if json {
-        let heap = usage.map(|usage| {
-            json!({
-                "total_bytes": usage.total_bytes, "allocated_bytes": usage.allocated_bytes,
-                "objects": usage.objects, "free_chunks": usage.free_chunks,
-                "partial_chunks": usage.partial_chunks, "free_block_bytes": usage.free_block_bytes,
-            })
-        });
-        let recovery = info.recovery.map(|recovery| {
-            json!({
-                "records": recovery.records(), "replayed": recovery.replayed(),
-                "scan_us": recovery.scan.as_micros(), "sort_us": recovery.sort.as_micros(),
-                "replay_us": recovery.replay.as_micros(), "truncate_us": recovery.truncate.as_micros(),
-            })
-        });
-        let object = json!({
-            "schema": SCHEMA, "version": header.version, "uuid": header.uuid.to_string(), "layout_name": header.layout_name,
-            "file_bytes": info.space.file_bytes, "disk_bytes": info.space.disk_bytes,
-            "log_disk_bytes": info.space.log_disk_bytes,
-            "size": geometry.size, "logs": geometry.logs, "log_bytes": geometry.log_bytes,
-            "chunk_bytes": geometry.chunk_bytes, "state": if info.in_use.is_some() { "in-use" } else { "clean" },
-            "domain": info.in_use, "scheme": info.scheme, "open": info.open, "watermark": info.watermark,
-            "open_in": info.open_in, "log_file": log_file(&info.log), "logs_in_directory": info.logs, "roots": info.roots, "heap": heap, "recovery": recovery,
-        });
-        say!("{object:#}");
+        say!("{:#}", json_of(info));
         return;
     }
+    let (header, geometry) = (&info.header, &info.header.geometry);
     let state = match (info.in_use, info.open) {
         (None, _) => "closed cleanly; opens under any domain".to_owned(),
         (Some(domain), true) => {
@@ -757,7 +760,7 @@ fn show(info: &PoolInfo, json: bool) {
     say!("log file          {}", log_file(&info.log));
     say!("watermark         transaction {}", info.watermark);
     let roots: Vec<_> = info.roots.iter().map(|root| format!("{root:#x}")).collect();
-    match usage {
+    match &info.usage {
         None => say!("heap              not shown while the pool is open elsewhere"),
         Some(usage) => {
             say!("roots             {}", roots.join(" "));

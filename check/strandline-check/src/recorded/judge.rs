@@ -217,18 +217,8 @@ impl Judge for ProcessJudge<'_, '_> {
         self.0.setting
     }
 
-    fn omitted(&self) -> Option<Step> {
-        None
-    }
-
     fn tries(&self) -> &'static Tries {
         &SAMPLED
-    }
-
-    fn begin_run(&mut self) {}
-
-    fn expected(&mut self, life: &Run, time: u32) -> Rc<Crashed> {
-        Rc::new(self.expected_of(life, &life.trace, time))
     }
 
     fn expected_of(&self, _: &Run, trace: &Trace, time: u32) -> Crashed {

@@ -47,16 +47,20 @@ pub trait Judge {
     fn setting(&self) -> Setting;
 
     /// The step that its recovery leaves out.
-    fn omitted(&self) -> Option<Step>;
+    fn omitted(&self) -> Option<Step> {
+        None
+    }
 
     /// How much is sampled at one crash.
     fn tries(&self) -> &'static Tries;
 
     /// The crashes of another run follow.
-    fn begin_run(&mut self);
+    fn begin_run(&mut self) {}
 
     /// What is right after a crash of `life` at `time`.
-    fn expected(&mut self, life: &Self::Life, time: u32) -> Rc<Self::Expected>;
+    fn expected(&mut self, life: &Self::Life, time: u32) -> Rc<Self::Expected> {
+        Rc::new(self.expected_of(life, life.trace(), time))
+    }
 
     /// What is right after a crash at `time` of `trace`, a changed history of `life`.
     fn expected_of(&self, life: &Self::Life, trace: &Trace, time: u32) -> Self::Expected;

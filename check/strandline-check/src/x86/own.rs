@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use strandline_core::memory::coroutines::Thread;
-use strandline_core::memory::{Hosted, Step, World};
+use strandline_core::memory::{Hosted, World};
 
 use super::caught::{Stopped, caught};
 use super::crash::CrashMemory;
@@ -168,18 +168,8 @@ impl Judge for OwnJudge<'_, '_> {
         self.0.setting
     }
 
-    fn omitted(&self) -> Option<Step> {
-        None
-    }
-
     fn tries(&self) -> &'static Tries {
         &TRIES
-    }
-
-    fn begin_run(&mut self) {}
-
-    fn expected(&mut self, life: &Run, time: u32) -> Rc<Crashed> {
-        Rc::new(self.expected_of(life, &life.trace, time))
     }
 
     fn expected_of(&self, _: &Run, trace: &Trace, time: u32) -> Crashed {

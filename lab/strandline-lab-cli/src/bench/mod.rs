@@ -159,6 +159,10 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
     Ok(Outcome::Success)
 }
 
+fn carries(domain: DomainName, system: &System) -> bool {
+    domain != DomainName::Sync || system.in_sync()
+}
+
 impl Arguments {
     /// Whether nothing was asked for in particular.
     fn is_tour(&self) -> bool {
@@ -226,17 +230,10 @@ impl Arguments {
         Ok(plans)
     }
 
-    fn plan(
-        &self,
-        workloads: &[WorkloadKind],
-        domain: DomainName,
-        threads: &[u64],
-        seconds: f64,
-        repetitions: u64,
-    ) -> Result<Plan, Failure> {
-        check_flags(domain, self.write_latency_ns, self.instruction)?;
-        let carried = |scheme: &System| domain != DomainName::Sync || scheme.in_sync();
-        if let Some(scheme) = self.scheme.iter().find(|scheme| !carried(scheme)) {
+    /// # Errors
+    /// A scheme was asked for that does not run here, or not under this domain.
+    fn check_schemes(&self, domain: DomainName) -> Result<(), Failure> {
+        if let Some(scheme) = self.scheme.iter().find(|scheme| !carries(domain, scheme)) {
             return Err(Failure::Usage(format!(
                 "the sync domain carries {}, not {}",
                 System::all()
@@ -254,8 +251,21 @@ impl Arguments {
                 scheme.name()
             )));
         }
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        workloads: &[WorkloadKind],
+        domain: DomainName,
+        threads: &[u64],
+        seconds: f64,
+        repetitions: u64,
+    ) -> Result<Plan, Failure> {
+        check_flags(domain, self.write_latency_ns, self.instruction)?;
+        self.check_schemes(domain)?;
         let chosen = |given: &[System]| -> Vec<System> {
-            let all = System::all().filter(carried).filter(|scheme| scheme.is_native());
+            let all = System::all().filter(|scheme| carries(domain, scheme) && scheme.is_native());
             all.filter(|scheme| given.is_empty() || given.contains(scheme)).collect()
         };
         let sizes = Sizes {

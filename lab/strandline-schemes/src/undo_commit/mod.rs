@@ -69,6 +69,7 @@
 
 mod deferral;
 
+use crate::native;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
@@ -76,7 +77,7 @@ use strandline_core::Concurrency;
 use strandline_core::error::Error;
 use strandline_core::layout::View;
 use strandline_core::memory::{Event, Memory, PersistentAddress, Step};
-use strandline_core::scheme::{Barrier, Durability, Mode, Of, SchemeDescriptor};
+use strandline_core::scheme::{Barrier, Mode, Of, SchemeDescriptor};
 use strandline_core::scheme::{Full, RecoveryReport, RecoveryStep, Scheme};
 use strandline_core::transaction::{LockSet, Statistics, WriteSet};
 
@@ -292,19 +293,12 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
 impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
     /// The descriptor, except for code, name, description and barriers.
     const DESCRIPTOR: SchemeDescriptor = SchemeDescriptor {
-        code: 0,
-        modes: &[],
         source: PAPER,
-        description: "",
-        durability: Durability::Software,
         is_native: matches!(P::MODEL, Persistency::EagerSync),
-        in_sync: false,
         persistency: Some(P::MODEL),
         steps: if DEFERRED { DEFERRED_STEPS } else { SYNCHRONOUS_STEPS },
-        barriers: &[],
         leftover: leave_entry,
-        commit_cost: None,
-        scheme: &Of::<Self>::NEW,
+        ..native(&Of::<Self>::NEW)
     };
 
     /// Entries in each log. Under strand persistency a new strand forgets what its thread has seen, so a deferred
