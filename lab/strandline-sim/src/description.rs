@@ -257,6 +257,18 @@ pub enum Pages {
     Scattered,
 }
 
+/// When a channel writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WritePolicy {
+    /// Whenever a bank is idle; at the high watermark the oldest writes take their banks, and reads go on in others.
+    #[default]
+    IdleBanks,
+    /// In drains, from the high watermark down to the low one, in which no read begins; and what a core or a scheme waits for
+    /// whenever its bank is idle.
+    Drained,
+}
+
 /// The memory controllers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -278,8 +290,10 @@ pub struct Controllers {
     pub write_queue: usize,
     /// At so many writes in the queue the channel turns to writing.
     pub high_watermark: usize,
-    /// Down to so many. Below, writes go to banks that no read wants.
+    /// Down to so many. Below, `write_policy` says when it writes.
     pub low_watermark: usize,
+    /// When a channel writes.
+    pub write_policy: WritePolicy,
     /// Cycles in which a request's address is compared with the queue's.
     pub match_latency: u64,
     /// Committed updates that a controller's back end (REDO) copies home at a time, 1 to 65536. By default 32, as many as a
@@ -310,6 +324,7 @@ impl Default for Controllers {
             write_queue: 64,
             high_watermark: 48,
             low_watermark: 16,
+            write_policy: WritePolicy::default(),
             match_latency: 0,
             backend_window: 32,
             log_channel: false,
@@ -338,6 +353,16 @@ pub struct Device {
     /// Nanoseconds in which a line is read from the row buffer.
     #[serde(default)]
     pub row_hit_ns: f64,
+    /// Nanoseconds in which a bank closes its row and opens another before it writes a line there; in `read_ns` it is included. 0: a
+    /// write needs no open row.
+    #[serde(default)]
+    pub activation_ns: f64,
+    /// Nanoseconds from a write's command until the bus carries its line.
+    #[serde(default)]
+    pub write_latency_ns: f64,
+    /// Nanoseconds of a request's way to the device and back, which keep neither a bank nor the bus.
+    #[serde(default)]
+    pub interface_ns: f64,
     /// Gigabytes (10^9) a second that a channel carries; 0: the bus is not modelled.
     #[serde(default)]
     pub gigabytes_per_s: f64,
@@ -631,6 +656,9 @@ impl Device {
         demand_time(self.read_ns, 0.0, 1e7, &format!("{key}.read_ns"))?;
         demand_time(self.write_ns, 0.0, 1e7, &format!("{key}.write_ns"))?;
         demand_time(self.row_hit_ns, 0.0, 1e7, &format!("{key}.row_hit_ns"))?;
+        demand_time(self.activation_ns, 0.0, 1e7, &format!("{key}.activation_ns"))?;
+        demand_time(self.write_latency_ns, 0.0, 1e7, &format!("{key}.write_latency_ns"))?;
+        demand_time(self.interface_ns, 0.0, 1e7, &format!("{key}.interface_ns"))?;
         demand_time(self.gigabytes_per_s, 0.0, 1e6, &format!("{key}.gigabytes_per_s"))?;
         demand(
             self.bank_bytes == 0

@@ -5,16 +5,18 @@
 //! down to the low watermark take their banks before any later read. So every write reaches memory in the
 //! end. A write holds its place until it is on the medium; a write to the same line joins one that
 //! has not begun, and reads of a line that is held are answered from the queue.
+//! With [`WritePolicy::Drained`] writes begin in drains alone, and those that a core or a scheme waits for (`drain.rs`).
 //!
 //! Time is lazy: a channel catches up with [`Channel::advance`] when something arrives or is asked.
 
+mod drain;
 mod memory;
 
 pub use memory::{MemorySide, NOT_HELD, Regions, Running, Wait};
 
 use std::collections::VecDeque;
 
-use crate::description::Controllers;
+use crate::description::{Controllers, WritePolicy};
 use crate::host::prefetch;
 use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::nvm::Banks;
@@ -74,6 +76,8 @@ struct Held {
     done: Cycle,
     /// A bit for each core that waits for it.
     waiters: u64,
+    /// It begins without a drain: a core or a scheme waits for it.
+    wanted: bool,
     sequence: u64,
     /// The next of the same bank.
     next: u16,
@@ -99,6 +103,8 @@ impl Held {
 struct BankQueue {
     first: u16,
     last: u16,
+    /// Those of its writes that are [wanted](Held::wanted).
+    wanted: u16,
 }
 
 /// A write that has been given a time on the medium, for whoever waits.
@@ -118,6 +124,9 @@ pub struct Channel {
     write_queue: usize,
     high: usize,
     low: usize,
+    policy: WritePolicy,
+    /// Until then the channel does nothing but drain.
+    drained: Cycle,
     match_latency: u64,
     /// When each read slot is free, the first first.
     reads: VecDeque<Cycle>,
@@ -183,11 +192,13 @@ impl Channel {
             write_queue: controllers.write_queue,
             high: controllers.high_watermark,
             low: controllers.low_watermark,
+            policy: controllers.write_policy,
+            drained: Cycle::ZERO,
             match_latency: controllers.match_latency,
             reads: vec![Cycle::ZERO; controllers.read_queue].into(),
             held: Vec::with_capacity(controllers.write_queue + 64),
             free: Vec::new(),
-            queues: vec![BankQueue { first: NONE, last: NONE }; banks.count()],
+            queues: vec![BankQueue { first: NONE, last: NONE, wanted: 0 }; banks.count()],
             banks,
             waiting: 0,
             in_flight: Vec::with_capacity(controllers.write_queue + 64),
@@ -240,7 +251,7 @@ impl Channel {
 
     fn catch_up(&mut self, to: Cycle, medium: &mut Medium) {
         for bank in 0..self.queues.len() {
-            while let Some(begin) = self.could_begin(bank) {
+            while let Some(begin) = self.will_begin(bank) {
                 if begin >= to {
                     break;
                 }
@@ -255,15 +266,26 @@ impl Channel {
     fn could_begin(&self, bank: usize) -> Option<Cycle> {
         let first = self.queues[bank].first;
         let write = self.held.get(usize::from(first))?;
-        Some(self.banks.free(bank).max(write.arrival).max(write.earliest))
+        Some(self.banks.write_ready(write.local).max(write.arrival).max(write.earliest))
+    }
+
+    /// When the first waiting write of `bank` begins without a drain if no read comes.
+    #[inline]
+    fn will_begin(&self, bank: usize) -> Option<Cycle> {
+        match self.policy == WritePolicy::IdleBanks || self.queues[bank].wanted > 0 {
+            true => self.could_begin(bank),
+            false => None,
+        }
     }
 
     fn begin(&mut self, bank: usize, at: Cycle) {
-        let slot = self.queues[bank].first;
+        let queue = &mut self.queues[bank];
+        let slot = queue.first;
         let write = &mut self.held[usize::from(slot)];
-        self.queues[bank].first = write.next;
+        queue.first = write.next;
+        queue.wanted -= u16::from(write.wanted);
         if write.next == NONE {
-            self.queues[bank].last = NONE;
+            queue.last = NONE;
         }
         write.done = self.banks.write(write.local, at);
         if let Some(times) = &mut self.times {
@@ -297,7 +319,7 @@ impl Channel {
     }
 
     fn find_next(&mut self) {
-        let begins = (0..self.queues.len()).filter_map(|bank| self.could_begin(bank));
+        let begins = (0..self.queues.len()).filter_map(|bank| self.will_begin(bank));
         let ends = self.in_flight.iter().map(|&slot| self.held[usize::from(slot)].done);
         self.next = begins.chain(ends).min().unwrap_or(Cycle::NEVER);
     }
@@ -305,6 +327,9 @@ impl Channel {
     /// Turns to writing: the oldest waiting writes take their banks, down to the low watermark.
     fn drain(&mut self, at: Cycle) {
         self.statistics.drains += 1;
+        if self.policy == WritePolicy::Drained {
+            return self.drain_alone(at);
+        }
         while self.waiting > self.low {
             let oldest = (0..self.queues.len())
                 .filter(|&bank| self.queues[bank].first != NONE)
@@ -333,7 +358,7 @@ impl Channel {
         debug_assert_eq!(self.reads.len(), self.read_queue);
         let later = |reads: &VecDeque<Cycle>, than| reads.iter().rev().take_while(|&&end| end > than).count();
         self.statistics.read_occupancy.add(later(&self.reads, at) as u64);
-        let begin = at.max(self.reads.pop_front().unwrap_or(Cycle::ZERO));
+        let begin = at.max(self.reads.pop_front().unwrap_or(Cycle::ZERO)).max(self.drained);
         let done = self.banks.read(local, begin);
         self.reads.insert(self.reads.len() - later(&self.reads, done), done);
         self.statistics.read_cycles += done - at + self.match_latency;
@@ -392,6 +417,9 @@ impl Channel {
                 if let Some(times) = &mut self.times {
                     times.push(write.visible);
                 }
+                if waiters != 0 {
+                    self.want(older, local);
+                }
                 return joined;
             }
             // The newer write repeats the words of the one under way, so that it holds all that is not on
@@ -401,10 +429,12 @@ impl Channel {
             data = whole;
             mask |= write.mask;
         }
-        let mut accepted = at;
-        let over = (self.held() + 1).saturating_sub(self.write_queue);
+        let mut accepted = at.max(self.drained);
+        let over = (self.places_taken() + 1).saturating_sub(self.write_queue);
         if over > 0 {
-            accepted = self.room(over, at);
+            accepted = self.room(over, accepted);
+        }
+        if accepted > at {
             self.statistics.write_queue_full += 1;
             self.statistics.write_queue_full_cycles += accepted - at;
         }
@@ -419,6 +449,7 @@ impl Channel {
             older: Vec::new(),
             done: NOT_BEGUN,
             waiters,
+            wanted: false,
             sequence: self.sequence,
             next: NONE,
         };
@@ -431,11 +462,14 @@ impl Channel {
         let bank = self.banks.bank_of(local);
         self.enqueue(bank, slot);
         self.waiting += 1;
+        if waiters != 0 {
+            self.want(slot, local);
+        }
         if self.waiting >= self.high {
-            self.drain(at);
+            self.drain(accepted);
             self.find_next();
         } else {
-            let begin = self.could_begin(bank).unwrap_or(Cycle::NEVER);
+            let begin = self.will_begin(bank).unwrap_or(Cycle::NEVER);
             self.next = self.next.min(begin);
         }
         (accepted, 0)
@@ -469,12 +503,15 @@ impl Channel {
         }
     }
 
-    /// How far the newest write of `line` is, at `now` or later.
-    pub fn progress(&self, line: LineNumber, medium: &Medium) -> Progress {
+    /// How far the newest write of `line` is, at `now` or later. Whoever asks waits for it.
+    pub fn progress(&mut self, line: LineNumber, medium: &Medium) -> Progress {
         match medium.held[line] {
             NOT_HELD => Progress::Durable,
             slot => match self.held[usize::from(slot)].done {
-                NOT_BEGUN => Progress::Waiting(self.next),
+                NOT_BEGUN => {
+                    self.want(slot, self.held[usize::from(slot)].local);
+                    Progress::Waiting(self.next)
+                }
                 done => Progress::Until(done),
             },
         }
@@ -508,6 +545,8 @@ impl Channel {
                 }
                 let new = waiters & !write.waiters;
                 write.waiters |= waiters;
+                let local = write.local;
+                self.want(slot, local);
                 (new, Cycle::ZERO)
             }
         }
@@ -522,7 +561,9 @@ impl Channel {
                 let write = &mut self.held[usize::from(slot)];
                 new += u32::from(write.waiters & core.bit() == 0);
                 write.waiters |= core.bit();
-                slot = write.next;
+                let (local, next) = (write.local, write.next);
+                self.want(slot, local);
+                slot = next;
             }
         }
         let ends = self.in_flight.iter().map(|&slot| self.held[usize::from(slot)].done);

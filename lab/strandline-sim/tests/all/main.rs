@@ -5,6 +5,7 @@ mod cache_reference;
 mod coherence;
 mod directions;
 mod loose_ordering;
+mod nvmain;
 mod plain;
 mod software;
 mod support;
