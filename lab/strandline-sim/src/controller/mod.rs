@@ -429,12 +429,13 @@ impl Channel {
             data = whole;
             mask |= write.mask;
         }
-        let mut accepted = at.max(self.drained);
+        let after_drain = at.max(self.drained);
+        let mut accepted = after_drain;
         let over = (self.places_taken() + 1).saturating_sub(self.write_queue);
         if over > 0 {
-            accepted = self.room(over, accepted);
+            accepted = self.room(over, after_drain);
         }
-        if accepted > at {
+        if over > 0 || accepted > at {
             self.statistics.write_queue_full += 1;
             self.statistics.write_queue_full_cycles += accepted - at;
         }
@@ -466,7 +467,7 @@ impl Channel {
             self.want(slot, local);
         }
         if self.waiting >= self.high {
-            self.drain(accepted);
+            self.drain(after_drain);
             self.find_next();
         } else {
             let begin = self.will_begin(bank).unwrap_or(Cycle::NEVER);

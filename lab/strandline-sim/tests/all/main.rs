@@ -4,6 +4,7 @@ mod atom;
 mod cache_reference;
 mod coherence;
 mod directions;
+mod explained;
 mod loose_ordering;
 mod nvmain;
 mod plain;

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use super::support;
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
-use strandline_sim::controller::{Channel, Line, Medium, NOT_HELD, Regions};
+use strandline_sim::controller::{Channel, Line, Medium, NOT_HELD, Progress, Regions};
 use strandline_sim::description::{
-    CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
+    CoreKind, Description, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind, WritePolicy,
 };
 use strandline_sim::numbers::{Cycle, LineNumber};
 use strandline_sim::nvm::Banks;
@@ -80,6 +80,13 @@ impl OneChannel {
     fn advance(&mut self, to: u64) {
         self.channel.advance(Cycle::new(to), &mut self.medium);
     }
+
+    /// Writes a line as soon as its bank is free; when it is on the medium.
+    fn written(&mut self, line: u32, at: u64) -> u64 {
+        self.write(line, 1, 0xff, at);
+        let number = LineNumber::new(line);
+        self.channel.hurry(number, u64::from(line), Cycle::new(at), &self.medium).number()
+    }
 }
 
 #[test]
@@ -104,6 +111,48 @@ fn a_row_buffer_hit_is_short() {
     assert_eq!(read(8, 3000), 100, "another row of the same bank");
     assert_eq!(read(0, 4000), 100, "its row was closed");
     assert_eq!(read(4, 5000), 100, "the other bank");
+}
+
+#[test]
+fn a_write_to_a_closed_row_opens_it_first() {
+    let mut channel = OneChannel::new(|machine| {
+        machine.nvm.row_buffer_bytes = 256;
+        machine.nvm.row_hit_ns = 20.0;
+        machine.nvm.activation_ns = 80.0;
+        machine.nvm.write_latency_ns = 15.0;
+    });
+    assert_eq!(channel.written(0, 1000), 1000 + 80 + 15 + 300);
+    assert_eq!(
+        channel.written(1, 1000),
+        1395 + 300,
+        "the open row: its command came before the first had ended"
+    );
+    assert_eq!(
+        channel.written(8, 1000),
+        1695 + 80 + 15 + 300,
+        "another row of the bank is opened after that"
+    );
+    assert_eq!(channel.read(9, 3000).0, 3020, "and is open for reads");
+    assert_eq!(channel.written(10, 3000), 3020 + 300, "as a read's row is for writes");
+}
+
+#[test]
+fn a_row_stays_open_until_its_line_has_left() {
+    let mut channel = OneChannel::new(|machine| {
+        machine.nvm.row_buffer_bytes = 256;
+        machine.nvm.row_hit_ns = 20.0;
+        machine.nvm.gigabytes_per_s = 6.4;
+    });
+    assert_eq!(channel.read(0, 1000).0, 1110);
+    assert_eq!(channel.read(8, 1000).0, 1110 + 100 + 10, "another row of the bank");
+}
+
+#[test]
+fn the_way_to_the_device_keeps_no_bank() {
+    let mut channel = OneChannel::new(|machine| machine.nvm.interface_ns = 30.0);
+    assert_eq!(channel.read(0, 1000).0, 1130);
+    assert_eq!(channel.read(2, 1000).0, 1230);
+    assert_eq!(channel.written(4, 1000), 1200 + 300 + 30);
 }
 
 #[test]
@@ -159,6 +208,69 @@ fn the_high_watermark_drains_to_the_low_one_before_later_reads() {
     // Two writes of 300 after the read that ends at 1090.
     assert_eq!(channel.read(8, 1001).0, 1090 + 600 + 100);
     assert_eq!(channel.channel.held(), 4);
+}
+
+/// A channel that writes in drains of three alone.
+fn drained() -> OneChannel {
+    OneChannel::new(|machine| {
+        machine.controllers.write_policy = WritePolicy::Drained;
+        machine.controllers.high_watermark = 4;
+        machine.controllers.low_watermark = 1;
+    })
+}
+
+#[test]
+fn drains_alone_keep_reads_and_writes_waiting() {
+    let mut channel = drained();
+    for line in [0, 2, 4] {
+        assert_eq!(channel.write(line, 1, 0xff, 1000), 1000);
+    }
+    channel.advance(5000);
+    assert_eq!(channel.channel.held(), 3, "below the watermark no write begins in idle banks");
+    assert_eq!(channel.read(6, 5000).0, 5100);
+    assert_eq!(channel.write(8, 1, 0xff, 6000), 6000);
+    // All are for one bank, which takes the third when it has been sent the second's command.
+    assert_eq!(channel.read(1, 6001).0, 6300 + 100, "the other bank is idle, and yet the read waits");
+    assert_eq!(channel.write(1, 1, 0xff, 6001), 6300, "and so does a write");
+    assert_eq!(channel.channel.statistics.drains, 1);
+}
+
+#[test]
+fn a_drain_writes_to_the_open_row_first() {
+    let mut channel = OneChannel::new(|machine| {
+        machine.controllers.write_policy = WritePolicy::Drained;
+        machine.controllers.high_watermark = 3;
+        machine.controllers.low_watermark = 1;
+        machine.nvm.row_buffer_bytes = 256;
+        machine.nvm.row_hit_ns = 20.0;
+        machine.nvm.activation_ns = 80.0;
+    });
+    channel.read(0, 100);
+    for (line, value) in [(8, 1), (1, 2), (2, 3)] {
+        channel.write(line, value, 0xff, 1000);
+    }
+    channel.advance(1601);
+    let words = [8, 1, 2].map(|line| channel.medium.words[8 * line]);
+    assert_eq!(words, [0, 2, 3], "the oldest needs another row and waits for the next drain");
+}
+
+#[test]
+fn a_write_that_somebody_waits_for_needs_no_drain() {
+    let mut channel = drained();
+    channel.write(0, 7, 0xff, 1000);
+    channel.write(2, 7, 0xff, 1000);
+    let line = LineNumber::new(2);
+    assert_eq!(channel.channel.wait_for(line, 1, &channel.medium).0, 1);
+    channel.advance(1700);
+    assert_eq!(
+        (channel.medium.words[0], channel.medium.words[16]),
+        (7, 7),
+        "it and the one before it in its bank"
+    );
+    channel.write(4, 7, 0xff, 2000);
+    assert!(matches!(channel.channel.progress(LineNumber::new(4), &channel.medium), Progress::Waiting(_)));
+    channel.advance(2400);
+    assert_eq!(channel.channel.held(), 0, "a scheme that asks waits too");
 }
 
 #[test]
