@@ -158,7 +158,7 @@ fn measure(machine: &Description, stream: Stream, outstanding: usize, ends: Ends
     machine.seconds(last.max(driver.finish()).number()) * 1e9 / REQUESTS as f64
 }
 
-/// Checks that ours are within `tolerance` of NVMain's figures for one request outstanding and for eight.
+/// Checks that ours are within `tolerance` of NVMain's figures: the stream, how many requests are outstanding, nanoseconds a line.
 fn compare(machine: &Description, ends: Ends, tolerance: f64, figures: &[(Stream, usize, f64)]) {
     for &(stream, outstanding, nvmain) in figures {
         let ours = measure(machine, stream, outstanding, ends);
