@@ -296,7 +296,7 @@ pub struct ChannelStatistics {
     pub writes: u64,
     /// Writes that joined one in the queue.
     pub coalesced: u64,
-    /// Writes that found the queue full.
+    /// Writes that found the queue full, or closed while the channel drained.
     pub write_queue_full: u64,
     /// Cycles that they waited.
     pub write_queue_full_cycles: u64,

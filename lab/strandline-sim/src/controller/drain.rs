@@ -32,7 +32,7 @@ impl Channel {
     }
 
     /// Writes down to the low watermark and does nothing else.
-    pub(super) fn drain_alone(&mut self, at: Cycle) {
+    pub(super) fn drain_exclusively(&mut self, at: Cycle) {
         self.drained = at;
         while self.waiting > self.low {
             let with_writes = (0..self.queues.len()).filter(|&bank| self.queues[bank].first != NONE);

@@ -328,7 +328,7 @@ impl Channel {
     fn drain(&mut self, at: Cycle) {
         self.statistics.drains += 1;
         if self.policy == WritePolicy::Drained {
-            return self.drain_alone(at);
+            return self.drain_exclusively(at);
         }
         while self.waiting > self.low {
             let oldest = (0..self.queues.len())
