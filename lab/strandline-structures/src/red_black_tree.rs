@@ -350,7 +350,6 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
 
     /// Puts the parent of node `at` above its grandparent, or the node itself if it is on the inner side. `new`: the node's children, if it
     /// was not written yet.
-    #[inline(always)]
     fn rotate<const LINKS: usize>(
         &self,
         tx: &mut impl Transaction,

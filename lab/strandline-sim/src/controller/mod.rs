@@ -270,7 +270,6 @@ impl Channel {
     }
 
     /// When the first waiting write of `bank` begins without a drain if no read comes.
-    #[inline]
     fn will_begin(&self, bank: usize) -> Option<Cycle> {
         match self.policy == WritePolicy::IdleBanks || self.queues[bank].wanted > 0 {
             true => self.could_begin(bank),

@@ -79,12 +79,10 @@ impl Banks {
     }
 
     /// The bank of the channel's line number `line`.
-    #[inline]
     pub fn bank_of(&self, line: u64) -> usize {
         (line / self.bank_lines) as usize % self.banks.len()
     }
 
-    #[inline]
     fn row_of(&self, line: u64) -> u64 {
         line / self.row_lines.max(1)
     }
@@ -95,13 +93,11 @@ impl Banks {
     }
 
     /// Whether the row of `line` is open in bank `number`.
-    #[inline]
     pub fn is_open(&self, number: usize, line: u64) -> bool {
         self.row_lines != 0 && self.banks[number].row == self.row_of(line)
     }
 
     /// When the bank of `line` can begin to write it. In its open row the command overlaps the end of the access before.
-    #[inline]
     pub fn write_ready(&self, line: u64) -> Cycle {
         let number = self.bank_of(line);
         let bank = &self.banks[number];
@@ -112,7 +108,6 @@ impl Banks {
     }
 
     /// Reads a line from `at` on, or when its bank is free; when the controller has it.
-    #[inline]
     pub fn read(&mut self, line: u64, at: Cycle) -> Cycle {
         let (number, row) = (self.bank_of(line), self.row_of(line));
         let hit = self.is_open(number, line);
@@ -132,7 +127,6 @@ impl Banks {
     }
 
     /// Writes a line from `at` on, or when its bank is free; when the controller knows that it is on the medium.
-    #[inline]
     pub fn write(&mut self, line: u64, at: Cycle) -> Cycle {
         let (number, row) = (self.bank_of(line), self.row_of(line));
         let begin = at.max(self.write_ready(line));
