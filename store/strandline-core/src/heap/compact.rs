@@ -1,8 +1,7 @@
 //! Holding free chunks, so that their file space can be released and no transaction takes them meanwhile.
 
-use super::arena::{is_empty, seems_empty};
 use super::growth::{reached_by, reached_hint};
-use super::{Access, CLASSES, Chunk, Division, FREE, REGIONS, start, table};
+use super::{Access, CLASSES, Chunk, Division, FREE, REGIONS, is_empty, seems_empty, start, table};
 use crate::error::Abort;
 use crate::layout::{Layout, View};
 use crate::memory::{Memory, PersistentAddress};

@@ -408,3 +408,27 @@ pub fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<Option
     let word = tx.read(table(layout, chunk))?;
     Ok(block_in(tx.layout(), at, word))
 }
+
+/// Whether no block of a chunk is allocated, as far as one can tell.
+fn seems_empty<A: Access>(tx: &A, chunk: u64, division: &Division) -> bool {
+    let base = start(tx.layout(), chunk);
+    (0..division.words()).all(|word| tx.hint(base.word_inside(word)) == 0)
+}
+
+/// Free blocks of a chunk, as far as one can tell.
+fn room<A: Access>(tx: &A, chunk: u64, division: &Division) -> u64 {
+    let base = start(tx.layout(), chunk);
+    let free = |word| (!tx.hint(base.word_inside(word)) & division.mask(word)).count_ones();
+    (0..division.words()).map(|word| u64::from(free(word))).sum()
+}
+
+/// Whether no block of a small chunk is allocated, read in the transaction.
+fn is_empty<A: Access>(tx: &mut A, chunk: u64, class: usize) -> Result<bool, Abort> {
+    let (division, base) = (Division::new(tx.layout(), class), start(tx.layout(), chunk));
+    for word in 0..division.words() {
+        if tx.read(base.word_inside(word))? != 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,283 @@
+//! Arenas: where blocks are looked for.
+//!
+//! Space that was freed is used again before a new chunk is taken, and nothing is looked for in the whole table each time. What an arena
+//! remembers for that are hints, which may be wrong:
+//!
+//! - a *cursor* for each class: the chunk from which blocks are taken until it is exhausted;
+//! - the *partial* chunks of each class, its own ones in which this worker freed something, oldest first. The first of them that has an
+//!   eighth of its blocks free is the next one for the cursor. A chunk that was left alone longest has most room, so that few have to
+//!   be looked at;
+//! - *vacant* chunks: those that it freed, and those of small blocks whose last one it freed, whatever their class;
+//! - how far it has *seen* the table. What others had taken when it came by it knows from there, and a chunk that nobody ever used begins
+//!   where that ends. Each word is looked at once;
+//! - a *hand* that goes round in the part that it has seen, a little whenever a chunk is needed, and finds what others have freed.
+//!
+//! Only when all of this finds nothing and the pool is used to its end is the whole table walked.
+
+use std::collections::{HashMap, VecDeque};
+
+use self::cursor::Cursor;
+use self::partial::least_room;
+use self::search::{reclaim, take_run};
+use super::runs::{ChunkSet, Runs};
+use super::{
+    Access, CLASSES, Chunk, Division, FREE, REGIONS, chunk_at, class_of, growth, inside, start, table,
+};
+use crate::error::{Abort, Error};
+use crate::memory::PersistentAddress;
+
+mod cursor;
+mod partial;
+mod search;
+mod vacant;
+
+/// Partial chunks, and runs of vacant ones, that are tried for one allocation.
+const TRIES: usize = 8;
+/// Words of the table that the hand goes on by, for an allocation that finds nothing.
+const HAND_WORDS: u64 = 256;
+
+/// An arena's hints. They may be wrong, and may be forgotten, without harm.
+struct Arena {
+    index: u64,
+    cursors: [Cursor; CLASSES.len()],
+    /// Own chunks in which blocks may be free, by class, the oldest first.
+    partial: [VecDeque<u64>; CLASSES.len()],
+    /// Those that are in `partial`.
+    listed: ChunkSet,
+    /// Chunks that may be free, or have no block.
+    vacant: Runs,
+    /// First chunks and lengths of what was taken lately: vacant if that was rolled back.
+    taken: Vec<(u64, u64)>,
+    /// The words of the table below it were looked at.
+    seen: u64,
+    /// Below `seen`: the word to look at again.
+    hand: u64,
+    /// Why the file could not grow for the allocation that runs.
+    refused: Option<std::io::Error>,
+}
+
+/// The arenas that a worker allocates from: its own, and those of the regions that its transactions declare.
+pub struct Arenas {
+    own: Arena,
+    regions: HashMap<u32, Arena>,
+}
+
+impl Arenas {
+    /// Those of the worker with arena `index`.
+    pub fn new(index: u64) -> Self {
+        Self { own: Arena::new(index), regions: HashMap::new() }
+    }
+
+    /// The arena of a transaction that declared `region`. Everybody who does allocates from the region's chunks,
+    /// whatever isolates transactions, so that a pool filled under one scheme can be used under all.
+    fn of(&mut self, region: Option<u32>) -> &mut Arena {
+        match region {
+            Some(region) => self.of_region(region),
+            None => &mut self.own,
+        }
+    }
+
+    #[inline(never)]
+    fn of_region(&mut self, region: u32) -> &mut Arena {
+        self.regions.entry(region).or_insert_with(|| Arena::new(REGIONS + u64::from(region)))
+    }
+
+    /// Allocates at least `bytes` bytes, from the chunks of `region` where the transaction declared one.
+    ///
+    /// # Errors
+    /// No room is left, or a conflict.
+    pub fn alloc<A: Access>(
+        &mut self,
+        tx: &mut A,
+        region: Option<u32>,
+        bytes: u64,
+    ) -> Result<PersistentAddress, Abort> {
+        self.of(region).alloc(tx, bytes)
+    }
+
+    /// Frees the block that begins at `at`.
+    ///
+    /// # Errors
+    /// No allocated block begins there, or a conflict.
+    pub fn free<A: Access>(
+        &mut self,
+        tx: &mut A,
+        region: Option<u32>,
+        at: PersistentAddress,
+    ) -> Result<(), Abort> {
+        self.of(region).free(tx, at)
+    }
+}
+
+impl Arena {
+    fn new(index: u64) -> Self {
+        Self {
+            index,
+            cursors: [Cursor::NONE; CLASSES.len()],
+            partial: Default::default(),
+            listed: ChunkSet::default(),
+            vacant: Runs::default(),
+            taken: Vec::new(),
+            seen: 0,
+            hand: 0,
+            refused: None,
+        }
+    }
+
+    /// Whether it may allocate from chunks of arena `owner`: regions keep to their own chunks, and others out of
+    /// them, since a region's lock covers its chunks.
+    fn may_use(&self, owner: u64) -> bool {
+        owner == self.index || owner.max(self.index) < REGIONS
+    }
+
+    fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
+        let class = class_of(tx.layout(), bytes);
+        if let Some(class) = class
+            && let Some(block) = self.alloc_at_cursor(tx, class)?
+        {
+            return Ok(block);
+        }
+        self.alloc_anywhere(tx, class, bytes)
+    }
+
+    /// Allocates where there is no room at the cursor.
+    #[inline(never)]
+    fn alloc_anywhere<A: Access>(
+        &mut self,
+        tx: &mut A,
+        class: Option<usize>,
+        bytes: u64,
+    ) -> Result<PersistentAddress, Abort> {
+        let found = match class {
+            Some(class) => self.alloc_small(tx, class, Division::new(tx.layout(), class))?,
+            None => self.alloc_large(tx, bytes)?,
+        };
+        found.ok_or_else(|| {
+            tx.fail(match self.refused.take() {
+                Some(why) => growth::refused(bytes, why),
+                None => Error::Full(bytes),
+            })
+        })
+    }
+
+    /// Finds a chunk with a free block of `class`: the cursor's has none.
+    fn alloc_small<A: Access>(
+        &mut self,
+        tx: &mut A,
+        class: usize,
+        division: &Division,
+    ) -> Result<Option<PersistentAddress>, Abort> {
+        tx.begin_taking(1)?;
+        self.refused = None;
+        let own = Chunk::Small { class, arena: self.index }.encode();
+        let least = least_room(division);
+        self.look_ahead(tx);
+        if let Some(block) = self.alloc_in_partial(tx, class, division, least)? {
+            return Ok(Some(block));
+        }
+        // A region has an arena in each worker, and the chunks are common to them: another's may have room.
+        if self.index >= REGIONS
+            && let Some(block) = self.alloc_from(tx, class, division, least, |word| word == own)?
+        {
+            return Ok(Some(block));
+        }
+        if let Some(chunk) = self.take_vacant(tx, 1)? {
+            return self.alloc_in_new_chunk(tx, class, division, chunk);
+        }
+        self.look_around(tx, HAND_WORDS, Some(class));
+        if let Some(block) = self.alloc_in_partial(tx, class, division, least)? {
+            return Ok(Some(block));
+        }
+        if let Some(chunk) = self.take_vacant(tx, 1)? {
+            return self.alloc_in_new_chunk(tx, class, division, chunk);
+        }
+        if let Some(chunk) = self.take_new(tx, 1)? {
+            return self.alloc_in_new_chunk(tx, class, division, chunk);
+        }
+        // No chunk is left: any chunk of the arena with room, any chunk of the class, and chunks without a block anywhere.
+        if let Some(block) = self.alloc_from(tx, class, division, 1, |word| word == own)? {
+            return Ok(Some(block));
+        }
+        if self.index < REGIONS {
+            let any = |word: u64| {
+                matches!(Chunk::decode(word), Some(Chunk::Small { class: c, arena })
+                    if c == class && arena < REGIONS)
+            };
+            if let Some(block) = self.alloc_from(tx, class, division, 1, any)? {
+                return Ok(Some(block));
+            }
+        }
+        reclaim(tx)?;
+        match take_run(tx, 1)? {
+            Some(chunk) => self.alloc_in_new_chunk(tx, class, division, chunk),
+            None => Ok(None),
+        }
+    }
+
+    fn alloc_large<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<Option<PersistentAddress>, Abort> {
+        let chunks = bytes.div_ceil(tx.layout().geometry.chunk_bytes);
+        if chunks > tx.layout().chunk_count {
+            return Ok(None);
+        }
+        tx.begin_taking(chunks)?;
+        self.refused = None;
+        self.look_ahead(tx);
+        let mut found = self.take_vacant(tx, chunks)?;
+        if found.is_none() {
+            self.look_around(tx, HAND_WORDS + 4 * chunks, None);
+            found = self.take_vacant(tx, chunks)?;
+        }
+        if found.is_none() {
+            found = self.take_new(tx, chunks)?;
+        }
+        if found.is_none() {
+            reclaim(tx)?;
+            found = take_run(tx, chunks)?;
+        }
+        let Some(first) = found else { return Ok(None) };
+        for back in 0..chunks {
+            let word = if back == 0 { Chunk::Large { chunks } } else { Chunk::LargeRest { back } };
+            tx.write(table(tx.layout(), first + back), word.encode())?;
+        }
+        Ok(Some(start(tx.layout(), first)))
+    }
+
+    fn free<A: Access>(&mut self, tx: &mut A, at: PersistentAddress) -> Result<(), Abort> {
+        let layout = *tx.layout();
+        let invalid = || Error::InvalidFree(at.offset());
+        let Some(chunk) = chunk_at(&layout, at) else { return Err(tx.fail(invalid())) };
+        let base = start(&layout, chunk);
+        match Chunk::decode(tx.read(table(&layout, chunk))?) {
+            Some(Chunk::Small { class, arena }) => {
+                let division = Division::new(&layout, class);
+                let Some(number) = division.block_at(inside(&layout, at)) else {
+                    return Err(tx.fail(invalid()));
+                };
+                let (word, bit) = (number / 64, 1 << (number % 64));
+                let used = tx.read(base.word_inside(word))?;
+                if used & bit == 0 {
+                    return Err(tx.fail(invalid()));
+                }
+                tx.write(base.word_inside(word), used & !bit)?;
+                if arena == self.index {
+                    self.list(class, chunk);
+                }
+                if used == bit && self.may_use(arena) && self.cursors[class].chunk != chunk + 1 {
+                    let is_used = |other| other != word && tx.hint(base.word_inside(other)) != 0;
+                    if !(0..division.words()).any(is_used) {
+                        self.vacant.insert(chunk, 1);
+                    }
+                }
+                Ok(())
+            }
+            Some(Chunk::Large { chunks }) if at == base && chunk + chunks <= layout.chunk_count => {
+                for number in chunk..chunk + chunks {
+                    tx.write(table(&layout, number), FREE)?;
+                }
+                self.vacant.insert(chunk, chunks);
+                Ok(())
+            }
+            _ => Err(tx.fail(invalid())),
+        }
+    }
+}
