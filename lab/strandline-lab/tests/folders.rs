@@ -1,4 +1,5 @@
-//! Crates depend in one direction: `lab/` uses `check/` and `store/`, `check/` uses `store/`, and no dependency goes back.
+//! Crates depend in one direction: `lab/` uses `check/` and `store/`, `check/` uses `store/`, and no dependency goes back. In all of them
+//! functions are left to the compiler, but for few.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -123,4 +124,35 @@ fn each_kind_of_dependency_is_seen() {
         row("check", "dev-dependencies", "lab"),
     ]);
     assert_eq!(dependencies_back(&manifests), expected);
+}
+
+/// The texts of the sources below `folder`.
+fn sources(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+/// An attribute that makes a function be inlined is there because a count shows what it buys (`strandline-lab bench --instructions`): all of them
+/// together cost readers more than they gave programs.
+#[test]
+fn few_functions_are_made_to_be_inlined() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut texts = Vec::new();
+    for folder in ORDER {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let folder = entry.unwrap().path().join("src");
+            if folder.is_dir() {
+                sources(&folder, &mut texts);
+            }
+        }
+    }
+    let count = |attribute: &str| -> usize { texts.iter().map(|text| text.matches(attribute).count()).sum() };
+    let (always, others) = (count("#[inline(always)]"), count("#[inline]"));
+    assert!((1..=60).contains(&always) && always + others <= 300, "{always} always, {others} others");
 }
