@@ -1,7 +1,7 @@
 //! Single-writer mode: one writer at a time, so writes need no locks and a writer's reads no validation.
 //!
 //! The writer holds one lock from beginning to end. A read looks for the writer's own write through the
-//! write set's filter, marks and index, otherwise loads home. Readers validate against a global sequence that is
+//! write set's filter and index, otherwise loads home. Readers validate against a global sequence that is
 //! odd only while home is being stored, never during a flush; after some failures they take the writer's
 //! lock.
 
