@@ -23,8 +23,10 @@ pub const STRUCTURES: [(&str, &str); 4] =
 pub const B_TREE: &str = "btree-sorted";
 const STD_SET: &str = "std-set";
 const STD_MULTISET: &str = "std-multiset";
-/// The library's own structures, which are shown beside the paper's.
-pub const BESIDE: [(&str, &str); 4] = [
+const ABSEIL: &str = "abseil-btree";
+/// The library's own structures, and a B-tree that C++ programs use, which are shown beside the paper's.
+pub const BESIDE: [(&str, &str); 5] = [
+    (ABSEIL, "Abseil's B-tree"),
     ("set", "library's set"),
     ("multiset", "library's multiset"),
     ("btree", "library's B-tree"),
@@ -163,6 +165,7 @@ fn program(structure: &str, operations: u64) -> Result<Program, Error> {
     let trace = match structure {
         STD_SET => Some(operations::SET),
         STD_MULTISET => Some(operations::MULTISET),
+        ABSEIL => Some(operations::B_TREE),
         _ => None,
     };
     if let Some(trace) = trace {

@@ -1,6 +1,6 @@
 //! A binary trace of one thread as a workload: each of its transactions is an operation, and so many of them are one transaction.
 //!
-//! Two are here: [`SET`] and [`MULTISET`], which say how they were made.
+//! Three are here: [`SET`], [`MULTISET`] and [`B_TREE`], which say how they were made.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -19,6 +19,8 @@ use crate::statistics::Statistics;
 pub static SET: &[u8] = include_bytes!("../../traces/set.trace");
 /// `std::multiset<uint64_t>`, as [`SET`].
 pub static MULTISET: &[u8] = include_bytes!("../../traces/multiset.trace");
+/// `absl::btree_set<uint64_t>`, as [`SET`].
+pub static B_TREE: &[u8] = include_bytes!("../../traces/btree.trace");
 
 /// A trace's operations.
 #[derive(Clone, Debug)]
@@ -166,8 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn both_containers_can_be_read() {
-        for trace in [SET, MULTISET] {
+    fn all_containers_can_be_read() {
+        for trace in [SET, MULTISET, B_TREE] {
             assert!(Operations::read("a container", trace).unwrap().count() >= 100);
         }
         assert!(Operations::read("nothing", b"").is_err());
