@@ -6,6 +6,7 @@ use std::rc::Rc;
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
 use strandline_sim::controller::Regions;
+use strandline_sim::numbers::Cycle;
 use strandline_sim::{Contents, Machine, Statistics};
 
 const ITERATIONS: u64 = 2;
@@ -34,19 +35,23 @@ fn iterate(memory: &Hosted, clock: &dyn Fn() -> u64) -> Clocks {
     clocks
 }
 
-/// The loop on a core of `pcm`, alone and with a cycle of instructions beside each operation.
-fn run(settings: &[&str]) -> (Clocks, Statistics) {
+/// The loop on a core of `pcm`, alone and with a cycle of instructions beside each operation; also when memory accepts each line and
+/// knows that it is written.
+fn run(settings: &[&str]) -> (Clocks, Vec<u64>, Statistics) {
     let fixed = ["cores.count=1", "cores.instructions_per_access=2", "controllers.pages='in-order'"];
     let settings: Vec<&str> = fixed.iter().chain(settings).copied().collect();
     let machine = strandline_sim::file::load("pcm", &settings).unwrap();
     let contents =
         Contents { persistent: vec![0; 8 * 64], volatile_bytes: 4096, regions: Regions::default() };
     let machine = Rc::new(Machine::new(&machine, contents, None, None).unwrap());
+    machine.record_write_times();
     let clocks = RefCell::new(Vec::new());
     let clock = || machine.clock(0).number();
     let body = |memory: &Hosted| *clocks.borrow_mut() = iterate(memory, &clock);
     machine.run(vec![Box::new(body) as Thread<'_>]);
-    (clocks.into_inner(), machine.statistics())
+    let mut memory: Vec<u64> = machine.take_write_times().into_iter().map(Cycle::number).collect();
+    memory.sort_unstable();
+    (clocks.into_inner(), memory, machine.statistics())
 }
 
 #[test]
@@ -64,7 +69,12 @@ fn the_page_has_what_the_loop_takes() {
     for (at, (what, _)) in runs[0].0.iter().enumerate() {
         row(what, [0, 1, 2].map(|run| runs[run].0[at].1));
     }
-    let stalls = [0, 1, 2].map(|run| runs[run].1.cores[0].stalls);
+    for at in 0..4 * ITERATIONS as usize {
+        let (iteration, line) = (at / 4, 2 * (at / 4) + at % 2);
+        let what = if at - 4 * iteration < 2 { "accepted" } else { "written" };
+        row(&format!("{what} {line}"), [0, 1, 2].map(|run| runs[run].1[at]));
+    }
+    let stalls = [0, 1, 2].map(|run| runs[run].2.cores[0].stalls);
     row("stalls: store", stalls.map(|stalls| stalls.store));
     row("fence, drain", stalls.map(|stalls| stalls.fence_drain));
     row("fence, medium", stalls.map(|stalls| stalls.fence_persist));
