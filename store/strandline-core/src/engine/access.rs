@@ -89,6 +89,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     #[inline(always)]
     pub(super) fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
         if C::INLINED
+            && N > 0
             && let Some(words) = self.read_free(at)
         {
             return Ok(words);
@@ -169,7 +170,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
         at: PersistentAddress,
         words: &[u64; N],
     ) -> Result<(), Abort> {
+        // Who writes nothing takes no lock.
         let is_usual = C::INLINED
+            && N > 0
             && matches!(self.state, State::Writing)
             && self.view.memory.data_words().is_some_and(|data| data.has_line_of::<N>(at));
         if is_usual { self.keep(at, words) } else { self.write_words(at, words) }
