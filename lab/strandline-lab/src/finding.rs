@@ -73,6 +73,8 @@ pub struct Finding {
     pub beside: Vec<Beside>,
     /// What it would be at other values of open parameters, in the order in which they were varied.
     pub interval: Vec<At>,
+    /// The seeds with each of which the orders hold or not, where a trend's numbers are simulated.
+    pub seeds: Vec<u64>,
     /// How it was measured and judged.
     pub method: String,
     /// What else is known: reasons, limits.
@@ -88,6 +90,7 @@ impl Finding {
             orders: Vec::new(),
             beside: Vec::new(),
             interval: Vec::new(),
+            seeds: Vec::new(),
             method: method.into(),
             notes: Vec::new(),
         }
@@ -104,23 +107,47 @@ impl Finding {
         Self::new(Measured::Numbers(measured), verdict, method)
     }
 
+    /// A headline whose numbers have a baseline each.
+    pub fn mixed_headline(
+        claim: &Claim,
+        measured: Vec<Option<f64>>,
+        baselines: &[Baseline],
+        method: impl Into<String>,
+    ) -> Self {
+        let verdict = verdict::mixed_headline(&measured, claim.value.numbers(), baselines);
+        Self::new(Measured::Numbers(measured), verdict, method)
+    }
+
     /// An exact claim, against the claim's numbers.
     pub fn exact(claim: &Claim, measured: Vec<Option<f64>>, method: impl Into<String>) -> Self {
         let verdict = verdict::exact(&measured, claim.value.numbers());
         Self::new(Measured::Numbers(measured), verdict, method)
     }
 
-    /// A trend: its orders decide, its numbers are shown. Zeros are in no order.
+    /// A trend: its orders decide, its numbers are shown.
     pub fn trend(
         measured: Vec<(String, Option<f64>)>,
-        mut orders: Vec<Order>,
+        orders: Vec<Order>,
         method: impl Into<String>,
     ) -> Self {
-        if verdict::is_all_zero(measured.iter().map(|(_, number)| *number)) {
-            orders.iter_mut().for_each(|order| order.holds = None);
-        }
         let verdict = verdict::trend(&orders.iter().map(|order| order.holds).collect::<Vec<_>>());
         Self { orders, ..Self::new(Measured::Named(measured), verdict, method) }
+    }
+
+    /// Judged by what was found with each of several seeds too: an order holds if it does with each. The numbers stay.
+    #[must_use]
+    pub fn in_seeds(mut self, found: &[(u64, Self)]) -> Self {
+        for (at, order) in self.orders.iter_mut().enumerate() {
+            let same = |other: &Self| other.orders.get(at).filter(|same| same.order == order.order)?.holds;
+            let each: Vec<_> = found.iter().map(|(seed, other)| (seed, same(other))).collect();
+            for (seed, _) in each.iter().filter(|(_, holds)| *holds != Some(true)) {
+                self.notes.push(format!("With seed {seed} an order does not hold: {}.", order.order));
+            }
+            order.holds = verdict::in_all(each.into_iter().map(|(_, holds)| holds).chain([order.holds]));
+        }
+        self.verdict = verdict::trend(&self.orders.iter().map(|order| order.holds).collect::<Vec<_>>());
+        self.seeds = found.iter().map(|(seed, _)| *seed).collect();
+        self
     }
 
     /// A claim that was not run.
@@ -261,5 +288,25 @@ impl Finding {
             self.beside.push(Beside { setting: setting.into(), measured, verdict });
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_that_one_seed_does_not_have_does_not_hold() {
+        let trend = |holds: [bool; 2]| {
+            let order = |(order, holds): (&str, bool)| Order { order: order.into(), holds: Some(holds) };
+            Finding::trend(Vec::new(), ["a rises", "b falls"].into_iter().zip(holds).map(order).collect(), "")
+        };
+        let seeds = |third: [bool; 2]| [(1, trend([true; 2])), (2, trend([true; 2])), (3, trend(third))];
+        let found = trend([true; 2]).in_seeds(&seeds([true; 2]));
+        assert_eq!((found.verdict, found.seeds, found.notes), (Verdict::Holds, vec![1, 2, 3], Vec::new()));
+        let found = trend([true; 2]).in_seeds(&seeds([true, false]));
+        assert_eq!(found.verdict, Verdict::Short);
+        assert_eq!(found.notes, ["With seed 3 an order does not hold: b falls."]);
+        assert_eq!(trend([true; 2]).in_seeds(&seeds([false; 2])).verdict, Verdict::Contradicts);
     }
 }

@@ -63,7 +63,10 @@ pub use results::json;
 pub use session::{Effort, Pace, Session};
 pub use settings::{Interval, Settings, Simulation};
 pub use venue::{Site, Venue};
-pub use verdict::{Baseline, MARGIN, TOLERANCE, Verdict, above, exact, headline, trend};
+pub use verdict::{
+    Baseline, Basis, MARGIN, SEEDS, Score, TOLERANCE, Verdict, above, exact, headline, in_all, meets,
+    mixed_headline, trend,
+};
 
 /// The examples of the architecture page, compiled and run.
 #[cfg(doctest)]

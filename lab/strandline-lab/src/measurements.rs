@@ -69,6 +69,9 @@ struct Point {
     /// What the spread is of, where it can be drawn again.
     #[serde(skip)]
     repetitions: Vec<f64>,
+    /// Simulated values, one for each seed, in order.
+    #[serde(skip)]
+    of_seeds: Vec<f64>,
 }
 
 impl Series {
@@ -91,7 +94,36 @@ pub struct Measurements(Vec<Series>);
 impl Measurements {
     /// Adds a point to a series.
     pub fn add(&mut self, key: Key, x: &str, spread: Spread) {
-        self.series(key).points.push(Point { x: x.into(), spread, repetitions: Vec::new() });
+        self.series(key).points.push(Point {
+            x: x.into(),
+            spread,
+            repetitions: Vec::new(),
+            of_seeds: Vec::new(),
+        });
+    }
+
+    /// Adds a point to a series: what a simulation found with each of several seeds.
+    pub fn add_seeds(&mut self, key: Key, x: &str, values: &[f64]) {
+        if let Some(spread) = Spread::of(values) {
+            let point = Point { x: x.into(), spread, repetitions: Vec::new(), of_seeds: values.to_vec() };
+            self.series(key).points.push(point);
+        }
+    }
+
+    /// What was measured with each seed, where simulations were run with several; what does not depend on a seed is in each.
+    pub(crate) fn of_seeds(&self) -> Vec<Self> {
+        let points = || self.0.iter().flat_map(|series| &series.points);
+        let seeds = points().map(|point| point.of_seeds.len()).max().unwrap_or(0);
+        let of = |seed: usize| {
+            let mut own = self.clone();
+            for point in own.0.iter_mut().flat_map(|series| &mut series.points) {
+                if let Some(&value) = point.of_seeds.get(seed) {
+                    point.spread = Spread::exactly(value);
+                }
+            }
+            own
+        };
+        (0..seeds).map(of).collect()
     }
 
     /// Adds repetitions to those of a point, which is a new one if it has none yet.
@@ -103,7 +135,7 @@ impl Measurements {
         };
         repetitions.extend(values);
         if let Some(spread) = Spread::of(&repetitions) {
-            points.push(Point { x: x.into(), spread, repetitions });
+            points.push(Point { x: x.into(), spread, repetitions, of_seeds: Vec::new() });
         }
     }
 

@@ -118,14 +118,14 @@ mod tests {
 
     #[test]
     fn a_margin_below_the_spread_is_noise() {
-        // 1.62 is the least that holds.
-        assert!(!is_decided_by_noise(&[1.74, 1.75, 1.76]));
-        assert!(is_decided_by_noise(&[1.55, 1.65, 1.75]));
+        // 1.72 is the least that holds.
+        assert!(!is_decided_by_noise(&[1.79, 1.8, 1.81]));
+        assert!(is_decided_by_noise(&[1.65, 1.75, 1.85]));
         // The same spread, further away from where the verdict turns.
         assert!(!is_decided_by_noise(&[1.35, 1.45, 1.55]));
         // More repetitions decide what three do not.
-        assert!(is_decided_by_noise(&[1.6, 1.7, 1.75]));
-        assert!(!is_decided_by_noise(&[1.6, 1.7, 1.75, 1.7, 1.69, 1.71, 1.72, 1.7, 1.73]));
+        assert!(is_decided_by_noise(&[1.7, 1.8, 1.85]));
+        assert!(!is_decided_by_noise(&[1.7, 1.8, 1.85, 1.8, 1.79, 1.81, 1.82, 1.8, 1.83]));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! What a paper is: its figures, how each is measured and drawn, and its claims, how each is judged.
 
-use crate::claim::{Claim, claims};
+use crate::claim::{Claim, Kind, claims};
 use crate::error::Error;
 use crate::finding::Finding;
 use crate::measurements::Measurements;
 use crate::panel::Panel;
 use crate::session::Session;
 use crate::venue::{Site, Venue};
+use crate::verdict::Basis;
 
 /// A paper whose evaluation is measured again.
 #[derive(Debug)]
@@ -45,6 +46,18 @@ impl Paper {
         self.claims.iter().filter_map(|claim| Some((claim.figure?, claim.venue.site))).collect()
     }
 
+    /// Why no machine can be chosen for it, and what to do.
+    pub fn no_choice_of_machine(&self) -> String {
+        let own = match self.machine {
+            Some(own) => format!(
+                "its figures run on its own machine, {own}; --interval KEY=V1,V2 varies a key of that, and `strandline-lab simulate \
+                 --machine FILE` runs its schemes on another one"
+            ),
+            None => "each of its figures has its own machines".into(),
+        };
+        format!("--machine cannot be used with {}: {own}", self.name)
+    }
+
     /// How the claim of this id is judged.
     pub fn claim(&self, id: &str) -> Option<&'static ClaimSpec> {
         self.claims.iter().find(|claim| claim.id == id)
@@ -79,6 +92,22 @@ pub struct ClaimSpec {
     pub figure: Option<&'static str>,
     /// Where it is judged.
     pub venue: Venue,
+    /// What its verdict is evidence of.
+    pub basis: Basis,
     /// Judges the claim by what was measured.
     pub judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
+}
+
+impl ClaimSpec {
+    /// A claim whose verdict is evidence of something else than what was measured.
+    #[must_use]
+    pub const fn by(mut self, basis: Basis) -> Self {
+        self.basis = basis;
+        self
+    }
+
+    /// Whether its orders must hold with several seeds.
+    pub(crate) fn is_seeded(&self, claim: &Claim) -> bool {
+        claim.kind == Kind::Trend && self.basis == Basis::Measured && self.venue.site == Site::Simulated
+    }
 }

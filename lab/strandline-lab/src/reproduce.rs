@@ -13,7 +13,7 @@ use crate::paper::{ClaimSpec, FigureSpec, Paper};
 use crate::session::{Effort, Pace, Session};
 use crate::settings::{Settings, Simulation};
 use crate::venue::Site;
-use crate::verdict::Verdict;
+use crate::verdict::{Basis, SEEDS, Score, Verdict};
 
 /// The name of the machine that a paper's figures run on.
 fn own_machine(paper: &Paper) -> Result<&'static str, Error> {
@@ -49,11 +49,8 @@ impl Session {
             progress: progress.clone(),
         };
         session.machine = match &settings.simulation {
-            Simulation::On(_) if !paper.natively => {
-                return Err(Error::Usage(format!(
-                    "{} has no figures of software schemes that a machine could be chosen for: leave --machine out",
-                    paper.name
-                )));
+            Simulation::On(_) | Simulation::Nothing if !paper.natively => {
+                return Err(Error::Usage(paper.no_choice_of_machine()));
             }
             Simulation::On(machine) => Some((**machine).clone()),
             Simulation::Papers if paper.natively => Some(session.load(own_machine(paper)?, &[])?),
@@ -121,6 +118,41 @@ impl Session {
         Ok(judged.into_iter().map(|judged| judged.finding(most)).collect())
     }
 
+    /// Judges the orders of trends by several seeds. A claim that does not hold with the first seed cannot come to hold, so only
+    /// the others are run again.
+    fn in_seeds(
+        &self,
+        rows: &mut [(&'static Claim, Finding)],
+        paper: &Paper,
+        measured: &[&'static FigureSpec],
+        all: &Measurements,
+        others: &mut [OtherSeed],
+    ) -> Result<(), Error> {
+        for (claim, finding) in rows {
+            let Some(spec) = paper.claim(&claim.id).filter(|spec| spec.is_seeded(claim)) else { continue };
+            if finding.verdict != Verdict::Holds {
+                continue;
+            }
+            let judge = |session: &Self, all: &Measurements| (spec.judge)(claim, session, all);
+            // Beside native measurements each point of a figure is run with all seeds at once.
+            let mut found =
+                if self.machine.is_some() { Vec::new() } else { vec![(self.seed, finding.clone())] };
+            for (seed, all) in (self.seed..).zip(all.of_seeds()) {
+                found.push((seed, judge(self, &all)?));
+            }
+            for other in others.iter_mut() {
+                found.push((other.session.seed, other.judged(judge, measured)?));
+            }
+            if found.len() as u64 == SEEDS {
+                *finding = std::mem::replace(finding, Finding::not_run("")).in_seeds(&found);
+            } else {
+                finding.seeds = vec![self.seed];
+                finding.notes.push(format!("Judged with one seed; a full run takes {SEEDS}."));
+            }
+        }
+        Ok(())
+    }
+
     /// What has to be run for a claim, if this session does not run it.
     fn missing(&self, paper: &Paper, spec: &ClaimSpec) -> Option<String> {
         if !paper.natively {
@@ -141,6 +173,53 @@ impl Session {
             ),
             Site::Code | Site::Native => "Judged natively, which was not run.".to_owned(),
         })
+    }
+}
+
+/// A run of the same figures with another seed, as far as claims need it.
+struct OtherSeed {
+    session: Session,
+    measurements: Measurements,
+    figures: Vec<&'static str>,
+}
+
+impl OtherSeed {
+    /// Those of a session: none where a figure's points are run with several seeds anyway, and where nothing counts.
+    fn all(session: &Session, paper: &Paper) -> Vec<Self> {
+        if paper.natively || session.effort == Effort::Trial {
+            return Vec::new();
+        }
+        let other = |seed: u64| Self {
+            session: Session { seed: session.seed.wrapping_add(seed), ..session.clone() },
+            measurements: Measurements::default(),
+            figures: Vec::new(),
+        };
+        (1..SEEDS).map(other).collect()
+    }
+
+    /// Judges a claim of the figure that was measured last, and measures that first; the figures before it too if the claim
+    /// is judged by them.
+    fn judged(
+        &mut self,
+        judge: impl Fn(&Session, &Measurements) -> Result<Finding, Error>,
+        measured: &[&'static FigureSpec],
+    ) -> Result<Finding, Error> {
+        for &figure in measured.iter().rev() {
+            if !self.figures.contains(&figure.id) {
+                self.session.progress.inc_length((figure.steps)(&self.session));
+                self.session.measure(
+                    figure,
+                    &format!(", seed {}", self.session.seed),
+                    &mut self.measurements,
+                )?;
+                self.figures.push(figure.id);
+            }
+            let finding = judge(&self.session, &self.measurements)?;
+            if finding.orders.iter().all(|order| order.holds.is_some()) {
+                return Ok(finding);
+            }
+        }
+        judge(&self.session, &self.measurements)
     }
 }
 
@@ -172,6 +251,25 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
+    /// What the verdict of a claim is evidence of.
+    pub fn basis(&self, claim: &Claim) -> Basis {
+        self.paper.claim(&claim.id).map_or(Basis::Measured, |spec| spec.basis)
+    }
+
+    /// A claim's verdict in a few words, with its basis if it was not measured.
+    pub fn verdict_in_short(&self, claim: &Claim, finding: &Finding) -> String {
+        let verdict = finding.verdict_in_short();
+        match self.basis(claim) {
+            Basis::Measured | Basis::Calibrated => verdict,
+            basis => format!("{verdict} ({})", basis.name()),
+        }
+    }
+
+    /// How its claims fare.
+    pub fn score(&self) -> Score {
+        Score::of(self.rows.iter().map(|(claim, finding)| (self.basis(claim), finding.verdict)))
+    }
+
     /// Adds findings, in the order of the paper's claims.
     fn add(&mut self, rows: impl IntoIterator<Item = (&'static Claim, Finding)>) {
         self.rows.extend(rows);
@@ -267,6 +365,14 @@ pub fn reproduce_with<E: From<Error>>(
         .filter(|figure| paper.claims.iter().any(|c| is_varied(c) && c.figure == Some(figure.id)))
         .copied()
         .collect();
+    if !varied.is_empty() && again.is_empty() {
+        return Err(Error::Usage(format!(
+            "no claim that is asked for depends on the machine {}, so there is no --interval to find: leave it out, or name \
+             other claims",
+            own_machine(paper)?
+        ))
+        .into());
+    }
     progress.set_position(0);
     let of_varied = varied.iter().map(|(_, _, session)| session.steps(&again)).sum::<u64>();
     progress.set_length(session.steps(&figures) + of_varied);
@@ -297,18 +403,20 @@ pub fn reproduce_with<E: From<Error>>(
         evaluation.processor_seconds = (own_processor_time() - processor_since).as_secs_f64();
         so_far(evaluation)
     };
+    let mut others = OtherSeed::all(&session, paper);
     let of_the_code = session.judge(&of_figure(None), &evaluation.measurements)?;
     evaluation.add(of_the_code.into_iter().map(|judged| judged.finding(None)));
     for figure in figures {
         let processor_since = own_processor_time();
-        let rows =
+        let mut rows =
             session.until_decided(figure, &of_figure(Some(figure.id)), &mut evaluation.measurements)?;
+        evaluation.figures.push(figure);
+        session.in_seeds(&mut rows, paper, &evaluation.figures, &evaluation.measurements, &mut others)?;
         let missing = |(claim, finding): (&'static Claim, Finding)| {
             let missing = paper.claim(&claim.id).and_then(|spec| session.missing(paper, spec));
             (claim, missing.into_iter().fold(finding, Finding::elsewhere))
         };
         evaluation.add(rows.into_iter().map(missing));
-        evaluation.figures.push(figure);
         let took = (own_processor_time() - processor_since).as_secs_f64();
         evaluation.of_figures.push((figure.id, took));
         show(&mut evaluation)?;
@@ -365,6 +473,7 @@ mod tests {
                 id: "B2",
                 figure: Some("f"),
                 venue: Venue { site: Site::Native, because: "It is a test." },
+                basis: Basis::Measured,
                 judge: |claim, _, all| {
                     Ok(Finding::headline(claim, vec![all.median(KEY, "1")], Baseline::One, ""))
                 },
@@ -404,15 +513,15 @@ mod tests {
 
     #[test]
     fn what_the_spread_decides_is_measured_again() {
-        // 1.677 is the least that holds.
-        let finding = paper!(&[[1.65, 1.7, 1.75], [1.79, 1.8, 1.81]]);
+        // 1.777 is the least that holds.
+        let finding = paper!(&[[1.75, 1.8, 1.82], [1.85, 1.86, 1.87]]);
         assert_eq!(finding.verdict, Verdict::Holds);
-        assert_eq!(finding.in_short(), "1.77", "of six repetitions");
+        assert_eq!(finding.in_short(), "1.83", "of six repetitions");
     }
 
     #[test]
     fn what_more_repetitions_do_not_decide_is_noisy() {
-        let finding = paper!(&[[1.6, 1.68, 1.75]; 3]);
+        let finding = paper!(&[[1.7, 1.78, 1.85]; 3]);
         assert_eq!(finding.verdict, Verdict::Noisy);
         assert_eq!(finding.beside[0].verdict, Some(Verdict::Holds), "by the medians");
         assert!(finding.notes[0].contains("100 draws") && finding.notes[0].contains("short"), "{finding:?}");

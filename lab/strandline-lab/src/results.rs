@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::paper::Paper;
 use crate::reproduce::Evaluation;
 use crate::session::Effort;
+use crate::verdict::Score;
 
 /// The form of the object; it rises when a field goes or means something else.
 const SCHEMA: u32 = 1;
@@ -41,6 +42,7 @@ pub fn json(evaluations: &[&Evaluation], machine: &Machine, commit: Option<&str>
                     .iter()
                     .map(|&(figure, seconds)| (figure.to_owned(), json!(seconds)))
                     .collect::<serde_json::Map<_, _>>(),
+                "score": score(&evaluation.score()),
                 "series": evaluation.measurements,
             })
         })
@@ -55,6 +57,17 @@ pub fn json(evaluations: &[&Evaluation], machine: &Machine, commit: Option<&str>
     })
 }
 
+/// How claims fare, the measured ones by verdict and apart from those that were given.
+fn score(score: &Score) -> Value {
+    let verdicts =
+        Score::VERDICTS.into_iter().map(|verdict| (verdict.name().to_owned(), json!(score.with(verdict))));
+    json!({
+        "measured": verdicts.collect::<serde_json::Map<_, _>>(),
+        "given": { "claims": score.given(), "holds": score.given_that_hold() },
+        "calibrated": score.calibrated(),
+    })
+}
+
 fn row(paper: &Paper, claim: &Claim, finding: &Finding) -> Value {
     let mut row = json!({
         "id": claim.id,
@@ -64,6 +77,7 @@ fn row(paper: &Paper, claim: &Claim, finding: &Finding) -> Value {
         "measured": measured(&finding.measured),
         "verdict": finding.verdict,
         "noisy": finding.noisy,
+        "basis": paper.claim(&claim.id).map(|spec| spec.basis),
         "judged": paper.claim(&claim.id).map(|spec| spec.venue),
         "method": finding.method,
         "kind": claim.kind,
@@ -97,6 +111,9 @@ fn row(paper: &Paper, claim: &Claim, finding: &Finding) -> Value {
         let holds: serde_json::Map<_, _> =
             finding.holds_for().into_iter().map(|(key, values)| (key.to_owned(), json!(values))).collect();
         add("holds_for", holds.into());
+    }
+    if !finding.seeds.is_empty() {
+        add("seeds", json!(finding.seeds));
     }
     if !finding.notes.is_empty() {
         add("notes", json!(finding.notes));

@@ -11,6 +11,7 @@ use strandline_workloads::{Length, Sizes};
 
 use crate::error::Error;
 use crate::venue::Site;
+use crate::verdict::SEEDS;
 
 /// How thoroughly to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +167,7 @@ impl Session {
     pub fn simulated_repetitions(&self, figure: &str) -> u64 {
         match (&self.machine, self.effort) {
             (None, _) => 0,
-            (Some(_), Effort::Full) if self.is_judged(Site::Simulated, figure) => 3,
+            (Some(_), Effort::Full) if self.is_judged(Site::Simulated, figure) => SEEDS,
             (Some(_), _) => 1,
         }
     }

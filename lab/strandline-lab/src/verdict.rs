@@ -16,7 +16,7 @@ pub enum Verdict {
     Calibrated,
     /// The spread of what was measured decides, however often it was repeated.
     Noisy,
-    /// It was not measured, for a reason that the finding names, or all numbers are zero.
+    /// It was not measured, for a reason that the finding names.
     NotRun,
 }
 
@@ -46,11 +46,120 @@ impl Verdict {
     }
 }
 
-/// How far a headline's number may be from the paper's.
+/// What a claim's verdict is evidence of. Only [`Basis::Measured`] counts as a result that was reproduced: the others cannot
+/// come out otherwise unless the implementation is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// A run decides.
+    Measured,
+    /// A size, a format or a setting that the implementation took from the paper.
+    Constant,
+    /// A formula of the paper's, which a run is compared with.
+    ClosedForm,
+    /// The laboratory is built so that it is true.
+    Construction,
+    /// A parameter was chosen by it.
+    Calibrated,
+}
+
+impl Basis {
+    /// The words for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Constant => "constant",
+            Self::ClosedForm => "closed form",
+            Self::Construction => "construction",
+            Self::Calibrated => "calibrated",
+        }
+    }
+}
+
+/// How claims fare, with the measured ones counted apart from constants, closed forms and constructions, and from those that
+/// parameters were chosen by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Score {
+    measured: Vec<Verdict>,
+    given: Vec<Verdict>,
+    calibrated: usize,
+}
+
+impl Score {
+    /// The verdicts of measured claims.
+    pub const VERDICTS: [Verdict; 6] = [
+        Verdict::Holds,
+        Verdict::Short,
+        Verdict::Contradicts,
+        Verdict::Inconsistent,
+        Verdict::Noisy,
+        Verdict::NotRun,
+    ];
+
+    /// Counts claims.
+    pub fn of(claims: impl IntoIterator<Item = (Basis, Verdict)>) -> Self {
+        let mut score = Self::default();
+        for (basis, verdict) in claims {
+            match basis {
+                Basis::Measured => score.measured.push(verdict),
+                Basis::Constant | Basis::ClosedForm | Basis::Construction => score.given.push(verdict),
+                Basis::Calibrated => score.calibrated += 1,
+            }
+        }
+        score
+    }
+
+    /// Measured claims.
+    pub fn measured(&self) -> usize {
+        self.measured.len()
+    }
+
+    /// Measured claims with this verdict.
+    pub fn with(&self, verdict: Verdict) -> usize {
+        self.measured.iter().filter(|&&other| other == verdict).count()
+    }
+
+    /// Constants, closed forms and constructions.
+    pub fn given(&self) -> usize {
+        self.given.len()
+    }
+
+    /// Constants, closed forms and constructions that hold.
+    pub fn given_that_hold(&self) -> usize {
+        self.given.iter().filter(|&&verdict| verdict == Verdict::Holds).count()
+    }
+
+    /// Claims that a parameter was chosen by.
+    pub fn calibrated(&self) -> usize {
+        self.calibrated
+    }
+}
+
+impl std::fmt::Display for Score {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Measured: {} of {} hold", self.with(Verdict::Holds), self.measured())?;
+        let others = Self::VERDICTS.into_iter().skip(1).map(|verdict| (self.with(verdict), verdict.name()));
+        for (count, name) in others.filter(|(count, _)| *count > 0) {
+            write!(f, ", {count} {name}")?;
+        }
+        write!(
+            f,
+            ". Constants, closed forms and constructions: {} of {} hold.",
+            self.given_that_hold(),
+            self.given()
+        )?;
+        write!(f, " Calibrated: {}.", self.calibrated)
+    }
+}
+
+/// How far a headline's number may be from the paper's, as a share: see [`meets`].
 pub const TOLERANCE: f64 = 0.10;
 
 /// By how much one number must be above another where a trend states that it is.
 pub const MARGIN: f64 = 0.02;
+
+/// With so many seeds an order must hold where its numbers are simulated.
+pub const SEEDS: u64 = 3;
 
 /// Whether `one` is above `other`, neither of them negative, by [`MARGIN`] or more.
 ///
@@ -64,10 +173,17 @@ pub fn above(one: f64, other: f64) -> bool {
     one > other && one >= (1.0 + MARGIN) * other
 }
 
-/// Whether something was measured, and nothing but zeros.
-pub(crate) fn is_all_zero(measured: impl IntoIterator<Item = Option<f64>>) -> bool {
-    let mut known = measured.into_iter().flatten().peekable();
-    known.peek().is_some() && known.all(|number| number == 0.0)
+/// Whether an order holds, by whether it does with each seed: with all; `None` if it is not known for one and false for none.
+pub fn in_all(seeds: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
+    let mut all = Some(true);
+    for holds in seeds {
+        match holds {
+            Some(false) => return Some(false),
+            Some(true) => {}
+            None => all = None,
+        }
+    }
+    all
 }
 
 /// What a headline's numbers are measured against: where "the other side" begins.
@@ -77,6 +193,31 @@ pub enum Baseline {
     One,
     /// Shares of a loss: 0 is no difference.
     Zero,
+}
+
+impl Baseline {
+    fn even(self) -> f64 {
+        match self {
+            Self::One => 1.0,
+            Self::Zero => 0.0,
+        }
+    }
+}
+
+/// Whether a number is as near to the paper's as a headline asks for: within [`TOLERANCE`] of the gain or the loss that the
+/// paper states, and of the number where that is smaller. A ratio of 1.064 is a gain of 0.064, so that no gain at all is not
+/// near; one of 0.1 may be 0.09 to 0.11. Where the paper states no difference, [`MARGIN`] tells it from one.
+///
+/// ```
+/// use strandline_lab::{Baseline, meets};
+///
+/// assert!(meets(1.06, 1.064, Baseline::One) && !meets(1.0, 1.064, Baseline::One));
+/// ```
+pub fn meets(measured: f64, paper: f64, baseline: Baseline) -> bool {
+    let gain = (paper - baseline.even()).abs();
+    let allowed =
+        if baseline == Baseline::One && gain == 0.0 { MARGIN } else { TOLERANCE * gain.min(paper.abs()) };
+    (measured - paper).abs() <= allowed
 }
 
 /// An exact claim: equal, or contradicted. Numbers that were not measured (`None`) are not judged, but some
@@ -107,24 +248,23 @@ pub fn trend(orders: &[Option<bool>]) -> Verdict {
     }
 }
 
-/// A headline: every number within [`TOLERANCE`] of the paper's; otherwise contradicted if one lies on the
-/// other side of the baseline, else short. Not run unless every number was measured, and if all are zero.
+/// A headline: every number [`meets`] the paper's; otherwise contradicted if one lies on the other side of the baseline, else
+/// short. Not run unless every number was measured.
 pub fn headline(measured: &[Option<f64>], paper: &[f64], baseline: Baseline) -> Verdict {
+    mixed_headline(measured, paper, &vec![baseline; paper.len()])
+}
+
+/// A [`headline`] whose numbers have a baseline each: ratios and shares.
+pub fn mixed_headline(measured: &[Option<f64>], paper: &[f64], baselines: &[Baseline]) -> Verdict {
     let known: Option<Vec<f64>> = measured.iter().copied().collect();
-    let Some(known) = known.filter(|known| !known.is_empty() && known.len() == paper.len()) else {
+    let Some(known) = known.filter(|all| !all.is_empty() && [paper.len(), baselines.len()] == [all.len(); 2])
+    else {
         return Verdict::NotRun;
     };
-    if is_all_zero(measured.iter().copied()) {
-        return Verdict::NotRun;
-    }
-    let even = match baseline {
-        Baseline::One => 1.0,
-        Baseline::Zero => 0.0,
-    };
-    let mut pairs = known.iter().zip(paper);
-    if pairs.clone().all(|(m, p)| (m - p).abs() <= TOLERANCE * p.abs()) {
+    let mut each = known.iter().zip(paper).zip(baselines);
+    if each.clone().all(|((&m, &p), &baseline)| meets(m, p, baseline)) {
         Verdict::Holds
-    } else if pairs.any(|(m, p)| (m - even) * (p - even) < 0.0) {
+    } else if each.any(|((m, p), baseline)| (m - baseline.even()) * (p - baseline.even()) < 0.0) {
         Verdict::Contradicts
     } else {
         Verdict::Short
@@ -156,23 +296,82 @@ mod tests {
         assert_eq!(trend(&[]), NotRun);
     }
 
+    fn ratio(measured: f64, paper: f64) -> Verdict {
+        headline(&[Some(measured)], &[paper], Baseline::One)
+    }
+
     #[test]
-    fn headlines_are_within_a_tenth_or_at_least_on_the_same_side() {
-        let one = |measured: f64, paper: f64| headline(&[Some(measured)], &[paper], Baseline::One);
-        assert_eq!(one(1.1 * 1.863 - 1e-9, 1.863), Holds);
-        assert_eq!(one(0.9 * 1.863 + 1e-9, 1.863), Holds);
-        assert_eq!(one(1.1 * 1.863 + 1e-3, 1.863), Short);
-        assert_eq!(one(1.01, 1.863), Short);
-        assert_eq!(one(0.99, 1.863), Contradicts);
-        assert_eq!(one(1.2, 0.379), Contradicts);
-        // Within a tenth counts, on whichever side.
-        assert_eq!(one(0.99, 1.05), Holds);
+    fn headlines_are_within_a_tenth_of_the_gain() {
+        // A gain of 0.863.
+        assert_eq!([ratio(1.94, 1.863), ratio(1.78, 1.863)], [Holds; 2]);
+        assert_eq!([ratio(1.96, 1.863), ratio(1.77, 1.863), ratio(1.01, 1.863)], [Short; 3]);
+        assert_eq!([ratio(0.99, 1.863), ratio(1.2, 0.379)], [Contradicts; 2]);
         let share = |measured: f64| headline(&[Some(measured)], &[0.4], Baseline::Zero);
-        assert_eq!([share(0.43), share(0.6), share(-0.1)], [Holds, Short, Contradicts]);
+        assert_eq!([share(0.43), share(0.6), share(0.0), share(-0.1)], [Holds, Short, Short, Contradicts]);
         let two = |a, b| headline(&[a, b], &[1.5, 2.5], Baseline::One);
         assert_eq!(two(Some(1.5), Some(2.0)), Short);
         assert_eq!(two(Some(0.9), Some(2.5)), Contradicts);
         assert_eq!(two(Some(1.5), None), NotRun);
-        assert_eq!(two(Some(0.0), Some(0.0)), NotRun, "all are zero");
+    }
+
+    #[test]
+    fn no_gain_does_not_meet_a_small_one() {
+        assert_eq!([ratio(1.0, 1.064), ratio(1.05, 1.064), ratio(1.074, 1.064)], [Short; 3]);
+        assert_eq!([ratio(1.06, 1.064), ratio(1.069, 1.064)], [Holds; 2]);
+        // Within a tenth of the number, and on the other side.
+        assert_eq!([ratio(0.99, 1.05), ratio(1.01, 0.95)], [Contradicts; 2]);
+        assert_eq!([ratio(0.956, 0.95), ratio(0.99, 0.95)], [Short; 2]);
+    }
+
+    #[test]
+    fn a_large_factor_has_two_bounds() {
+        // 52 times and 10 times, as slowdowns and as the share that is left.
+        assert_eq!([ratio(52.0, 10.0), ratio(1.0 / 52.0, 0.1)], [Short; 2]);
+        assert_eq!([ratio(10.5, 10.0), ratio(0.105, 0.1), ratio(17.5, 19.0)], [Holds; 3]);
+        assert_eq!(ratio(0.115, 0.1), Short);
+    }
+
+    #[test]
+    fn zero_is_a_measurement_and_no_difference_is_told_from_one() {
+        assert_eq!(headline(&[Some(0.0)], &[0.008], Baseline::Zero), Short);
+        assert_eq!([ratio(1.015, 1.0), ratio(0.97, 1.0), ratio(1.09, 1.0)], [Holds, Short, Short]);
+    }
+
+    #[test]
+    fn shares_and_ratios_of_a_claim_have_baselines_of_their_own() {
+        let mixed = |share: f64, over: f64| {
+            mixed_headline(&[Some(share), Some(over)], &[0.21, 1.1], &[Baseline::Zero, Baseline::One])
+        };
+        assert_eq!([mixed(0.2, 1.1), mixed(0.2, 1.0), mixed(0.85, 2.16)], [Holds, Short, Short]);
+        assert_eq!([mixed(-0.2, 1.1), mixed(0.2, 0.99)], [Contradicts; 2]);
+        assert_eq!(mixed_headline(&[Some(1.0)], &[1.0], &[]), NotRun);
+    }
+
+    #[test]
+    fn an_order_holds_with_all_seeds_or_not() {
+        assert_eq!(in_all([Some(true); 3]), Some(true));
+        assert_eq!(in_all([Some(true), None, Some(false)]), Some(false));
+        assert_eq!(in_all([Some(true), None]), None);
+    }
+
+    #[test]
+    fn what_was_given_is_not_counted_as_measured() {
+        use Basis::*;
+        let score = Score::of([
+            (Measured, Holds),
+            (Measured, Short),
+            (Constant, Holds),
+            (ClosedForm, Short),
+            (Construction, Holds),
+            (Basis::Calibrated, Verdict::Calibrated),
+        ]);
+        assert_eq!(
+            (score.measured(), score.with(Holds), score.given(), score.given_that_hold()),
+            (2, 1, 3, 2)
+        );
+        assert_eq!(
+            score.to_string(),
+            "Measured: 1 of 2 hold, 1 short. Constants, closed forms and constructions: 2 of 3 hold. Calibrated: 1."
+        );
     }
 }

@@ -7,8 +7,8 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 use strandline_lab::machine::Machine;
 use strandline_lab::{
-    Effort, Evaluation, Finding, PAPERS, Paper, Run, Settings, Simulation, Site, Verdict, claims, html, json,
-    overview, reproduce, reproduce_with, scoreboard,
+    Basis, Effort, Evaluation, Finding, PAPERS, Paper, Run, Score, Settings, Simulation, Site, Verdict,
+    claims, html, json, overview, reproduce, reproduce_with, scoreboard,
 };
 
 fn settings(claims: &[&str]) -> Settings {
@@ -71,6 +71,8 @@ fn every_paper_gives_a_report() {
         }
         assert!(!row["paper"].is_null() && row.get("measured").is_some(), "{row}");
         assert!(verdicts.contains(&row["verdict"].as_str().unwrap()), "{row}");
+        let is_calibrated = row["basis"] == "calibrated";
+        assert!(is_calibrated || row["verdict"] != "calibrated", "{row}");
     }
     assert_eq!(results["machine"]["cores"], machine.cores);
     assert_eq!(results["commit"], "abc");
@@ -109,12 +111,16 @@ fn the_readme_has_the_scoreboard(printed: &str) {
         let mut sum = 0;
         for row in table.lines().skip(2) {
             let numbers: Vec<usize> = row.split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
-            assert_eq!(numbers.len(), 1 + Verdict::ALL.len(), "{row}");
-            assert_eq!(numbers[0], numbers[1..].iter().sum::<usize>(), "{row}");
+            let (measured, rest) = numbers.split_first().expect("numbers");
+            let (verdicts, rest) = rest.split_at(Score::VERDICTS.len());
+            assert_eq!(*measured, verdicts.iter().sum::<usize>(), "{row}");
+            let &[given, holding, calibrated] = rest else { panic!("{row}") };
+            assert!(holding <= given, "{row}");
+            let of_paper = measured + given + calibrated;
             if row.starts_with("| all |") {
-                assert_eq!((numbers[0], sum), (claims().len(), claims().len()), "all claims of the papers");
+                assert_eq!((of_paper, sum), (claims().len(), claims().len()), "all claims of the papers");
             } else {
-                sum += numbers[0];
+                sum += of_paper;
             }
         }
         assert!(sum > 0 && table.contains("| all |"), "{table}");
@@ -147,6 +153,33 @@ fn tags_match(page: &str) {
         }
     }
     assert_eq!(open, Vec::<String>::new());
+}
+
+/// What cannot come out otherwise is not counted as measured.
+#[test]
+fn constants_and_formulas_are_named_as_such() {
+    let of = |basis| -> Vec<_> {
+        let claims = PAPERS.iter().flat_map(|paper| paper.claims);
+        claims.filter(|claim| claim.basis == basis).map(|claim| claim.id).collect()
+    };
+    let constants = "B17 B21 B22 L15 L16 L19 L20 L21 D14 A10 A16 W14";
+    assert_eq!(of(Basis::Constant).join(" "), constants);
+    assert_eq!(of(Basis::ClosedForm).join(" "), "D1 D2 D3 D13 W1 W3 W10");
+    assert_eq!(of(Basis::Construction), ["L22"]);
+    assert_eq!(of(Basis::Calibrated), ["L7", "L14"]);
+}
+
+/// W9's orders are of simulated numbers: a quick run judges them with three seeds. The numbers are the first one's.
+#[test]
+fn orders_of_simulated_numbers_hold_with_three_seeds() {
+    let progress = ProgressBar::hidden();
+    let quick = Settings { effort: Effort::Quick, seed: 1, ..settings(&["W9"]) };
+    let evaluation = reproduce(paper("wrap"), &quick, &progress).unwrap();
+    assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
+    let (_, finding) = &evaluation.rows[0];
+    assert_eq!((finding.verdict, &finding.seeds[..]), (Verdict::Holds, &[1, 2, 3][..]));
+    let row = json(&[&evaluation], &Machine::here(), None, "")["claims"][0].clone();
+    assert_eq!((&row["seeds"][2], &row["basis"]), (&3.into(), &"measured".into()));
 }
 
 #[test]
@@ -199,6 +232,9 @@ fn open_parameters_are_varied() {
     let row = json(&[&evaluation], &Machine::here(), None, "")["claims"][0].clone();
     assert_eq!(row["interval"][0]["key"], "nvm.write_ns");
     assert!(row["holds_for"]["nvm.write_ns"].is_array());
+    let of_constants = Settings { claims: vec!["L15".into()], ..interval("nvm.write_ns=600") };
+    let error = reproduce(self::paper("loose-ordering"), &of_constants, &progress).unwrap_err().to_string();
+    assert!(error.contains("--interval") && error.contains("loc"), "{error}");
     for wrong in ["nvm.write_ns=-1", "nvm.wirte_ns=5"] {
         assert!(matches!(
             reproduce(paper, &interval(wrong), &progress),
@@ -271,6 +307,12 @@ fn the_place_where_a_claim_is_judged_is_fixed() {
         assert_eq!(b8.verdict, Verdict::NotRun);
         assert!(b8.notes[0].contains("opteron") && b8.notes[0].contains("--claim B8"), "{:?}", b8.notes);
     }
-    let error = reproduce(paper("atom"), &on("opteron", &[]), &progress).unwrap_err();
-    assert!(error.to_string().contains("--machine"), "{error}");
+    for simulated in ["loose-ordering", "atom", "wrap"] {
+        let paper = paper(simulated);
+        for other in [on("opteron", &[]), Settings { simulation: Simulation::Nothing, ..settings(&[]) }] {
+            let error = reproduce(paper, &other, &progress).unwrap_err().to_string();
+            assert!(error.contains("--machine") && error.contains(paper.machine.unwrap()), "{error}");
+            assert!(error.contains("--interval"), "{error}");
+        }
+    }
 }

@@ -15,6 +15,8 @@ use strandline_command::{interrupt, progress};
 
 /// Instead of papers' names: those with claims.
 const ALL: &str = "all";
+/// The paper whose transactions are recorded.
+const RECORDING: &str = "deferred-commit";
 
 /// Measure a paper's figures again, judge its claims, and write a report.
 #[derive(clap::Args)]
@@ -31,8 +33,8 @@ pub struct Arguments {
     /// Only this claim and the figure it needs; may be given several times
     #[arg(long = "claim", value_name = "ID")]
     claims: Vec<String>,
-    /// The simulated machine that figures of software schemes run on beside this processor: its name or file, or `native` for
-    /// none. Claims that the paper's machine has to judge are not judged on another [default: the paper's]
+    /// The simulated machine that figures of software schemes (blurred, deferred-commit) run on beside this processor: its name or
+    /// file, or `native` for none. Claims that the paper's machine has to judge are not judged on another [default: the paper's]
     #[arg(long)]
     machine: Option<String>,
     /// Fewer points and shorter measurements: fifteen processor minutes at most for all papers
@@ -42,7 +44,7 @@ pub struct Arguments {
     /// some 35 processor minutes; 20,000 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     transactions: Option<u64>,
-    /// Varies an open parameter of the paper's simulated machine, and says for which values each claim holds; may be given
+    /// Varies a key of the paper's simulated machine, and says for which values each claim holds; may be given
     /// several times
     #[arg(long = "interval", value_name = "KEY=V1,V2,…")]
     intervals: Vec<Interval>,
@@ -59,7 +61,12 @@ pub struct Arguments {
 
 impl Arguments {
     /// What figures of software schemes are simulated on.
-    fn simulation(&self) -> Result<Simulation, Failure> {
+    fn simulation(&self, papers: &[&Paper]) -> Result<Simulation, Failure> {
+        // Better to fail before the papers before it are measured.
+        let refusing = papers.iter().find(|paper| !paper.natively);
+        if let Some(paper) = refusing.filter(|_| self.machine.is_some()) {
+            return Err(Failure::Usage(paper.no_choice_of_machine()));
+        }
         Ok(match self.machine.as_deref() {
             None => Simulation::Papers,
             Some("native") => Simulation::Nothing,
@@ -71,6 +78,16 @@ impl Arguments {
         })
     }
 
+    /// Refuses `--transactions` where no paper records any.
+    fn check_transactions(&self, papers: &[&Paper]) -> Result<(), Failure> {
+        if self.transactions.is_none() || papers.iter().any(|paper| paper.name == RECORDING) {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "--transactions is of {RECORDING} alone: leave it out, or name that paper"
+        )))
+    }
+
     /// How `paper` is measured.
     fn settings(&self, paper: &Paper, simulation: &Simulation, registry: Registry) -> Settings {
         Settings {
@@ -78,7 +95,7 @@ impl Arguments {
             seed: self.seed,
             claims: self.claims.iter().filter(|id| paper.claim(id).is_some()).cloned().collect(),
             transactions: self.transactions,
-            simulation: if paper.natively { simulation.clone() } else { Simulation::Papers },
+            simulation: simulation.clone(),
             intervals: self.intervals.clone(),
             registry,
         }
@@ -103,8 +120,9 @@ impl From<Error> for Ended {
 /// # Errors
 /// A paper or a claim does not exist; a pool or the report cannot be written.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
-    let simulation = arguments.simulation()?;
     let papers = arguments.papers()?;
+    let simulation = arguments.simulation(&papers)?;
+    arguments.check_transactions(&papers)?;
     let all = arguments.is_all();
     let out = arguments.out.clone().unwrap_or_else(|| {
         let names: Vec<_> = papers.iter().map(|paper| paper.name).collect();
@@ -177,7 +195,11 @@ fn warn_without_sqlite(papers: &[&Paper]) {
 /// Prints the verdicts, the scoreboard if there is one, and where the report is.
 fn sum_up(evaluations: &[Evaluation], scoreboard: Option<&String>, out: &Path) {
     for evaluation in evaluations {
-        say!("{}\n{}\n", evaluation.paper.title, table(evaluation));
+        say!("{}\n{}", evaluation.paper.title, table(evaluation));
+        if !evaluation.rows.is_empty() {
+            say!("{}", evaluation.score());
+        }
+        say!("");
     }
     if let Some(scoreboard) = scoreboard {
         say!("{scoreboard}");
@@ -203,13 +225,16 @@ fn table(evaluation: &Evaluation) -> Table {
         .set_header(["claim", "verdict", "paper", "measured", "where"]);
     for (claim, finding) in &evaluation.rows {
         let mut measured = finding.in_short();
+        if finding.seeds.len() > 1 {
+            measured += &format!("\nwith each of {} seeds", finding.seeds.len());
+        }
         for (key, values) in finding.holds_for() {
             let values = if values.is_empty() { "none".into() } else { values.join(", ") };
             measured += &format!("\n{key}: holds for {values}");
         }
         table.add_row([
             claim.id.clone(),
-            finding.verdict_in_short(),
+            evaluation.verdict_in_short(claim, finding),
             claim.value.to_string(),
             measured,
             claim.place.clone(),

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::finding::{Finding, Measured, Order};
 use crate::measurements::Measurements;
 use crate::session::Session;
-use crate::verdict::{Baseline, above};
+use crate::verdict::{self, Baseline, above};
 
 type Judged = Result<Finding, Error>;
 
@@ -60,8 +60,8 @@ pub fn a3(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     Ok(Finding::headline(claim, ["queue", "rbtree", "sps"].map(of).to_vec(), Baseline::One, SIMULATED))
 }
 
-/// Judged by its orders: the paper's shares are of events whose number hangs on each parameter of the core, and one of them is 0.01.
-pub fn a4(_: &Claim, _: &Session, all: &Measurements) -> Judged {
+/// Reductions over BASE, and a ratio to NON-ATOMIC. The orders are shown, the numbers judged.
+pub fn a4(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     let of = |workload| ratio(all, (workload, SMALL), QUEUE_FULL, ATOM_OPT, BASE);
     let average = mean(all, SMALL, QUEUE_FULL, ATOM_OPT, BASE);
     let large = mean(all, LARGE, QUEUE_FULL, ATOM_OPT, BASE);
@@ -77,15 +77,11 @@ pub fn a4(_: &Claim, _: &Session, all: &Measurements) -> Judged {
         order("4 KB is reduced less than 512 bytes", higher(large, average)),
         order("ATOM-OPT has more than NON-ATOMIC", over_none.map(|over| above(over, 1.0))),
     ];
-    let measured = vec![
-        ("ATOM-OPT over BASE, average".into(), average),
-        ("queue".into(), of("queue")),
-        ("rbtree".into(), of("rbtree")),
-        ("sps".into(), of("sps")),
-        ("average, 4 KB".into(), large),
-        ("ATOM-OPT over NON-ATOMIC, average".into(), over_none),
-    ];
-    let finding = Finding::trend(measured, orders, SIMULATED);
+    let kept = [average, of("queue"), of("rbtree"), of("sps"), large];
+    let reduced = kept.map(|kept| kept.map(|kept| 1.0 - kept)).into_iter();
+    let measured = reduced.chain([over_none]).collect();
+    let baselines = [[Baseline::Zero; 5].as_slice(), &[Baseline::One]].concat();
+    let finding = Finding { orders, ..Finding::mixed_headline(claim, measured, &baselines, SIMULATED) };
     Ok(finding.beside("ATOM-OPT over BASE", each(all, SMALL, QUEUE_FULL, ATOM_OPT, BASE), None))
 }
 
@@ -208,12 +204,9 @@ fn tpcc_over(all: &Measurements, quantity: &str, system: System, over: System) -
 pub fn a9(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     let of = |system| tpcc_over(all, THROUGHPUT, system, BASE);
     let full = tpcc_over(all, QUEUE_FULL, ATOM_OPT, BASE).map(|ratio| 1.0 - ratio);
-    let finding = Finding::headline(
-        claim,
-        vec![of(ATOM), of(ATOM_OPT), of(REDO), full],
-        Baseline::One,
-        "TPC-C New Order.",
-    );
+    let baselines = [Baseline::One, Baseline::One, Baseline::One, Baseline::Zero];
+    let measured = vec![of(ATOM), of(ATOM_OPT), of(REDO), full];
+    let finding = Finding::mixed_headline(claim, measured, &baselines, "TPC-C New Order.");
     Ok(finding.beside("NON-ATOMIC over BASE", Measured::Numbers(vec![of(NON_ATOMIC)]), None))
 }
 
@@ -298,9 +291,14 @@ fn a13_excluded(claim: &Claim) -> Option<String> {
     })
 }
 
-pub fn a14(_: &Claim, _: &Session, all: &Measurements) -> Judged {
+/// The text's bound, and the number that it states.
+pub fn a14(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     let share = tpcc(all, SOURCE_LOGGED, ATOM_OPT);
-    let orders = vec![order("below 1%", share.map(|share| share < 1.0))];
+    let mut orders = vec![order("below 1%", share.map(|share| share < 1.0))];
+    orders.extend(claim.value.numbers().iter().map(|&stated| {
+        let meets = share.map(|share| verdict::meets(share, stated, Baseline::Zero));
+        order(format!("{stated}%, within a tenth"), meets)
+    }));
     Ok(Finding::trend(vec![("percent".into(), share)], orders, "TPC-C New Order."))
 }
 
@@ -375,9 +373,9 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_in_no_order() {
+    fn zeros_are_below_any_bound_and_in_no_order() {
         let zeros = shares(|_| 0.0);
-        assert_eq!([judged("A5", &zeros).verdict, judged("A6", &zeros).verdict], [Verdict::NotRun; 2]);
+        assert_eq!([judged("A5", &zeros).verdict, judged("A6", &zeros).verdict], [Verdict::Short; 2]);
         let some = shares(|workload| match workload {
             "rbtree" => 0.02,
             "sps" => 0.01,
@@ -387,34 +385,50 @@ mod tests {
         assert_eq!([judged("A5", &some).verdict, judged("A6", &some).verdict], [Verdict::Holds; 2]);
     }
 
-    /// Shares that are nothing like the paper's are in its orders, and those that are like it may not be.
+    /// Reductions that are nothing like the paper's may be in its orders.
     #[test]
-    fn full_cycles_are_judged_by_their_orders() {
-        let cycles = |of_sps: f64| {
+    fn full_cycles_are_judged_by_their_numbers() {
+        let cycles = |[average, queue, rbtree, sps, large]: [f64; 5], over_none: f64| {
             let mut all = Measurements::default();
+            // The other three make up the average of the six.
+            let other = (6.0 * average - queue - rbtree - sps) / 3.0;
             for (workload, bytes) in
                 WORKLOADS.iter().flat_map(|workload| SIZES.map(|bytes| (*workload, bytes)))
             {
                 let reduced = match workload {
-                    "queue" | "rbtree" => 0.05,
-                    "sps" => of_sps,
-                    _ => 0.5,
+                    _ if bytes == LARGE => large,
+                    "queue" => queue,
+                    "rbtree" => rbtree,
+                    "sps" => sps,
+                    _ => other,
                 };
-                let large = if bytes == LARGE { 0.1 } else { 0.0 };
+                let kept = 100.0 * (1.0 - reduced);
                 let setting = setting(workload, bytes);
-                for (system, full) in
-                    [(BASE, 100.0), (ATOM_OPT, 100.0 * (reduced + large)), (NON_ATOMIC, 4.0)]
-                {
+                for (system, full) in [(BASE, 100.0), (ATOM_OPT, kept), (NON_ATOMIC, kept / over_none)] {
                     let key =
                         Key { figure: DESIGNS, setting: &setting, system: system.name, quantity: QUEUE_FULL };
                     all.add(key, ANY, Spread::exactly(full));
                 }
             }
-            all
+            judged("A4", &all)
         };
-        assert_eq!(judged("A4", &cycles(0.9)).verdict, Verdict::Holds);
-        assert_eq!(judged("A4", &cycles(0.2)).verdict, Verdict::Short);
+        assert_eq!(cycles([0.21, 0.43, 0.35, 0.01, 0.11], 1.1).verdict, Verdict::Holds);
+        let orders_alone = cycles([0.85, 0.87, 0.9, 0.72, 0.68], 2.16);
+        assert_eq!(orders_alone.verdict, Verdict::Short);
+        assert!(orders_alone.orders.iter().all(|order| order.holds == Some(true)), "{orders_alone:?}");
+        assert_eq!(cycles([0.21, 0.43, 0.35, 0.01, -0.11], 1.1).verdict, Verdict::Contradicts);
         assert_eq!(judged("A4", &Measurements::default()).verdict, Verdict::NotRun);
+    }
+
+    #[test]
+    fn a_share_that_is_stated_is_judged_and_not_its_bound_alone() {
+        let of = |share: f64| {
+            let mut all = Measurements::default();
+            let key = Key { figure: TPCC, setting: TPCC, system: ATOM_OPT.name, quantity: SOURCE_LOGGED };
+            all.add(key, ANY, Spread::exactly(share));
+            judged("A14", &all).verdict
+        };
+        assert_eq!([of(0.02), of(0.39), of(1.5)], [Verdict::Holds, Verdict::Short, Verdict::Contradicts]);
     }
 
     #[test]

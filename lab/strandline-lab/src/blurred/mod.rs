@@ -15,6 +15,7 @@ use crate::measurements::Measurements;
 use crate::paper::{ClaimSpec, FigureSpec, Paper};
 use crate::session::Session;
 use crate::venue::{Site, Venue};
+use crate::verdict::Basis;
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -144,14 +145,14 @@ const fn claim(
     venue: Venue,
     judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
 ) -> ClaimSpec {
-    ClaimSpec { id, figure: Some(figure), venue, judge }
+    ClaimSpec { id, figure: Some(figure), venue, basis: Basis::Measured, judge }
 }
 
 const fn of_the_code(
     id: &'static str,
     judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
 ) -> ClaimSpec {
-    ClaimSpec { id, figure: None, venue: Venue::BY_CODE, judge }
+    ClaimSpec { id, figure: None, venue: Venue::BY_CODE, basis: Basis::Measured, judge }
 }
 
 static CLAIMS: [ClaimSpec; 22] = [
@@ -171,10 +172,10 @@ static CLAIMS: [ClaimSpec; 22] = [
     claim("B14", "fig13", ONE_THREAD, claims::b14),
     claim("B15", "fig13", ONE_THREAD, claims::b15),
     claim("B16", "fig14", HELPER, claims::b16),
-    of_the_code("B17", format::b17),
+    of_the_code("B17", format::b17).by(Basis::Constant),
     claim("B18", "fig7", ONE_THREAD, claims::b18),
     claim("B19", "fig7", ONE_THREAD, claims::b19),
     claim("B20", "fig13", ONE_THREAD, claims::b20),
-    of_the_code("B21", format::b21),
-    of_the_code("B22", format::b22),
+    of_the_code("B21", format::b21).by(Basis::Constant),
+    of_the_code("B22", format::b22).by(Basis::Constant),
 ];

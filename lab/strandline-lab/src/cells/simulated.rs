@@ -9,7 +9,7 @@ use strandline_workloads::{SchemeName, Sizes, WorkloadKind};
 
 use super::cell::{ABORTS, Cell, SIMULATED, THROUGHPUT};
 use crate::error::Error;
-use crate::measurements::{Key, Measurements, Spread};
+use crate::measurements::{Key, Measurements};
 use crate::session::{Effort, Session};
 
 /// Those of a figure's cells that a machine runs: each once, whatever the native instructions.
@@ -102,9 +102,11 @@ pub fn measure(session: &Session, figure: &str, all: &[Cell], into: &mut Measure
         ];
         for (quantity, of) in quantities {
             let values: Vec<f64> = outcomes.iter().map(of).collect();
-            if let Some(spread) = Spread::of(&values) {
-                into.add(Key { figure, setting: &setting, system: cell.system, quantity }, &cell.x, spread);
-            }
+            into.add_seeds(
+                Key { figure, setting: &setting, system: cell.system, quantity },
+                &cell.x,
+                &values,
+            );
         }
         prepared = Some((key, pool));
     }

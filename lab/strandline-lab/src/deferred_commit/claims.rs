@@ -257,7 +257,8 @@ pub fn d7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
     Ok(finding.beside("each model alone", Measured::Named(alone.to_vec()), None))
 }
 
-/// Whether `above` is at least `below` at every latency of the figure for which `within` holds.
+/// Whether `above` is at least `below`, or strictly above it by the margin of an order, at every latency of the figure for which
+/// `within` holds.
 fn over(
     above: Option<Curve>,
     below: Option<Curve>,
@@ -267,7 +268,7 @@ fn over(
     let (above, below) = (above?, below?);
     Some(curves::latencies_us().filter(|&at| within(at)).all(|at| {
         let (high, low) = (above.at(at * US), below.at(at * US));
-        if strictly { high > low } else { high >= low }
+        if strictly { verdict::above(high, low) } else { high >= low }
     }))
 }
 
@@ -316,7 +317,7 @@ pub fn d10(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
             for (design, label) in curves::DESIGNS {
                 let Some(curve) = curve(all, workload, model, design) else { continue };
                 let rates: Vec<f64> = curves::latencies_us().map(|at| curve.at(at * US)).collect();
-                let falling = rates.windows(2).all(|pair| pair[0] > pair[1]);
+                let falling = rates.windows(2).all(|pair| verdict::above(pair[0], pair[1]));
                 if curve.stalls {
                     orders.push(order(
                         format!("{name}, {label}, {model}: falls from the first latency"),
@@ -332,11 +333,13 @@ pub fn d10(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
             }
             let pair = both(all, workload, model);
             let ahead = pair.map(|(sct, dct)| {
-                break_even(&sct, &dct).is_some_and(|at| at > 0.0 && sct.at(at / 2.0) > dct.at(at / 2.0))
+                break_even(&sct, &dct)
+                    .is_some_and(|at| at > 0.0 && verdict::above(sct.at(at / 2.0), dct.at(at / 2.0)))
             });
             orders.push(order(format!("{name}, {model}: SCT ahead below the break-even latency"), ahead));
             let after = pair.map(|(sct, dct)| {
-                break_even(&sct, &dct).is_some_and(|at| dct.at(2.0 * at + US) > sct.at(2.0 * at + US))
+                break_even(&sct, &dct)
+                    .is_some_and(|at| verdict::above(dct.at(2.0 * at + US), sct.at(2.0 * at + US)))
             });
             orders.push(order(format!("{name}, {model}: DCT ahead above it"), after));
         }
@@ -351,7 +354,7 @@ pub fn d11(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
         let [tatp, tpcc] = WORKLOADS.map(|(workload, _)| break_even_us(rates, all, workload, model));
         numbers.push((format!("Update Location, {name}: break-even in us"), tatp));
         numbers.push((format!("New Order, {name}: break-even in us"), tpcc));
-        let later = tatp.zip(tpcc).map(|(tatp, tpcc)| tpcc > tatp);
+        let later = tatp.zip(tpcc).map(|(tatp, tpcc)| verdict::above(tpcc, tatp));
         orders.push(order(format!("{name}: later for New Order"), later));
     }
     for (workload, name) in WORKLOADS {
@@ -359,7 +362,7 @@ pub fn d11(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
         let latest = at("strand").zip(at("epoch")).zip(at("eager-sync"));
         orders.push(order(
             format!("{name}: latest under strand"),
-            latest.map(|((strand, epoch), eager)| strand > epoch && strand > eager),
+            latest.map(|((strand, epoch), eager)| verdict::above(strand, epoch.max(eager))),
         ));
     }
     Ok(Finding::trend(numbers, orders, METHOD))

@@ -188,10 +188,8 @@ fn simulated_rates(session: &Session, workload: WorkloadKind, into: &mut Measure
             rates.push(pool.run(machine, none, &run, Vec::new())?.outcome.tx_per_s);
             session.progress.inc(1);
         }
-        if let Some(spread) = Spread::of(&rates) {
-            let (setting, quantity) = (workload.name, Rates::Simulated.quantity());
-            into.add(Key { figure: FIGURE, setting, system: design, quantity }, ANY, spread);
-        }
+        let (setting, quantity) = (workload.name, Rates::Simulated.quantity());
+        into.add_seeds(Key { figure: FIGURE, setting, system: design, quantity }, ANY, &rates);
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ mod trace;
 
 use crate::paper::{ClaimSpec, FigureSpec, Paper};
 use crate::venue::{Site, Venue};
+use crate::verdict::Basis;
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -85,13 +86,13 @@ const fn claim(
         &crate::measurements::Measurements,
     ) -> Result<crate::finding::Finding, crate::error::Error>,
 ) -> ClaimSpec {
-    ClaimSpec { id, figure: Some(figure), venue, judge }
+    ClaimSpec { id, figure: Some(figure), venue, basis: Basis::Measured, judge }
 }
 
 static CLAIMS: [ClaimSpec; 14] = [
-    claim("D1", table1::FIGURE, RECORDED, claims::d1),
-    claim("D2", table1::FIGURE, RECORDED, claims::d2),
-    claim("D3", table1::FIGURE, RECORDED, claims::d3),
+    claim("D1", table1::FIGURE, RECORDED, claims::d1).by(Basis::ClosedForm),
+    claim("D2", table1::FIGURE, RECORDED, claims::d2).by(Basis::ClosedForm),
+    claim("D3", table1::FIGURE, RECORDED, claims::d3).by(Basis::ClosedForm),
     claim("D4", curves::FIGURE, FOUR_CORES, claims::d4),
     claim("D5", curves::FIGURE, FOUR_CORES, claims::d5),
     claim("D6", curves::FIGURE, FOUR_CORES, claims::d6),
@@ -101,6 +102,6 @@ static CLAIMS: [ClaimSpec; 14] = [
     claim("D10", curves::FIGURE, FOUR_CORES, claims::d10),
     claim("D11", curves::FIGURE, FOUR_CORES, claims::d11),
     claim("D12", curves::FIGURE, FOUR_CORES, claims::d12),
-    claim("D13", table1::FIGURE, RECORDED, claims::d13),
-    claim("D14", curves::FIGURE, RECORDED, claims::d14),
+    claim("D13", table1::FIGURE, RECORDED, claims::d13).by(Basis::ClosedForm),
+    claim("D14", curves::FIGURE, RECORDED, claims::d14).by(Basis::Constant),
 ];

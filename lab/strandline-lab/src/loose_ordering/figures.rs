@@ -30,6 +30,8 @@ pub const THROUGHPUT: &str = "tx/s";
 pub const WRITTEN: &str = "bytes written/tx";
 /// Blocks that a transaction writes.
 pub const BLOCKS: &str = "blocks/tx";
+/// The share of the transactions that fall back to a log.
+pub const FALLBACKS: &str = "transactions that fall back to a log";
 /// The x of quantities without parameter.
 pub const ANY: &str = "any";
 
@@ -69,6 +71,9 @@ impl Adder<'_> {
         self.add(system, WRITTEN, x, row.written);
         if let Some(blocks) = row.blocks {
             self.add(system, BLOCKS, x, blocks);
+        }
+        if let Some(fallbacks) = row.fallbacks {
+            self.add(system, FALLBACKS, x, fallbacks);
         }
     }
 }

@@ -6,6 +6,7 @@ mod systems;
 
 use crate::paper::{ClaimSpec, FigureSpec, Paper};
 use crate::venue::Venue;
+use crate::verdict::Basis;
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -86,7 +87,7 @@ const fn claim(
         &crate::measurements::Measurements,
     ) -> Result<crate::finding::Finding, crate::error::Error>,
 ) -> ClaimSpec {
-    ClaimSpec { id, figure, venue: Venue::of_hardware(figure), judge }
+    ClaimSpec { id, figure, venue: Venue::of_hardware(figure), basis: Basis::Measured, judge }
 }
 
 const SYSTEMS: Option<&str> = Some(figures::SYSTEMS);
@@ -99,20 +100,20 @@ static CLAIMS: [ClaimSpec; 22] = [
     claim("L4", SYSTEMS, claims::l4),
     claim("L5", SYSTEMS, claims::l5),
     claim("L6", SYSTEMS, claims::l6),
-    claim("L7", SYSTEMS, claims::l7),
+    claim("L7", SYSTEMS, claims::l7).by(Basis::Calibrated),
     claim("L8", SYSTEMS, claims::l8),
     claim("L9", SYSTEMS, claims::l9),
     claim("L10", DEGREES, claims::l10),
     claim("L11", DEGREES, claims::l11),
     claim("L12", Some(figures::SIZES), claims::l12),
     claim("L13", Some(figures::LATENCIES), claims::l13),
-    claim("L14", SYSTEMS, claims::l14),
-    claim("L15", None, claims::l15),
-    claim("L16", None, claims::l16),
+    claim("L14", SYSTEMS, claims::l14).by(Basis::Calibrated),
+    claim("L15", None, claims::l15).by(Basis::Constant),
+    claim("L16", None, claims::l16).by(Basis::Constant),
     claim("L17", SYSTEMS, claims::l17),
     claim("L18", SYSTEMS, claims::l18),
-    claim("L19", None, claims::l19),
-    claim("L20", None, claims::l20),
-    claim("L21", None, claims::l21),
-    claim("L22", DEGREES, claims::l22),
+    claim("L19", None, claims::l19).by(Basis::Constant),
+    claim("L20", None, claims::l20).by(Basis::Constant),
+    claim("L21", None, claims::l21).by(Basis::Constant),
+    claim("L22", DEGREES, claims::l22).by(Basis::Construction),
 ];

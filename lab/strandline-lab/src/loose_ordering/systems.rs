@@ -114,6 +114,8 @@ pub struct Row {
     pub written: f64,
     /// Blocks written per transaction, where the hardware counts them.
     pub blocks: Option<f64>,
+    /// The share of the transactions that Kiln wrote to a log after all, where the hardware counts them.
+    pub fallbacks: Option<f64>,
 }
 
 /// A workload that is filled.
@@ -195,9 +197,9 @@ impl Ready {
             statistics.cores.iter().map(|core| core.stores + core.atomics + core.private_stores).sum();
         let written = 64.0 * statistics.traffic.writes() as f64;
         let count = |name| statistics.scheme.iter().find(|(other, _)| other == name).map(|(_, count)| *count);
-        let blocks = match (count("blocks"), count("transactions")) {
-            (Some(blocks), Some(transactions)) if transactions > 0 => {
-                Some(blocks as f64 / transactions as f64)
+        let per_transaction = |name| match (count(name), count("transactions")) {
+            (Some(counted), Some(transactions)) if transactions > 0 => {
+                Some(counted as f64 / transactions as f64)
             }
             _ => None,
         };
@@ -205,7 +207,8 @@ impl Ready {
             throughput: outcome.tx_per_s,
             stored: 8.0 * stored as f64 / transactions as f64,
             written: written / transactions as f64,
-            blocks,
+            blocks: per_transaction("blocks"),
+            fallbacks: per_transaction("fallbacks_to_log"),
         })
     }
 }

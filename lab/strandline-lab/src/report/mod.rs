@@ -15,7 +15,7 @@ use crate::paper::{FigureSpec, Paper};
 use crate::reproduce::Evaluation;
 use crate::session::Effort;
 use crate::venue::{Site, Venue};
-use crate::verdict::Verdict;
+use crate::verdict::Score;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -97,25 +97,33 @@ fn rules() -> Markup {
     html! {
                         p {
                             "Verdicts are computed from this run. Exact claims hold when equal. Trends hold when every \
-                             stated order is true of the medians by 2% or more, fall short when some are, and are contradicted \
-                             when none is. Headlines hold when every number lies within 10% of the paper's; otherwise they are \
-                             contradicted if one lies on the other side of its baseline, and else fall short. Calibrated: a \
+                             stated order is true by 2% or more, where it is simulated with each of three seeds; they fall short \
+                             when some are, and are contradicted when none is. Headlines hold when every number lies within 10% \
+                             of the gain or loss that the paper states, and of its number where that is smaller; otherwise they are \
+                             contradicted if one lies on the other side of its baseline, and else fall short. \
+                             Constants (what the implementation took from the paper), closed forms (the paper's formulas) and \
+                             constructions (true by how this is built) are counted apart from what was measured. Calibrated: a \
                              parameter was chosen by the claim, which is shown and does not count. Inconsistent: the paper's own \
                              numbers or formulas exclude it. Noisy: of other draws of a native figure's repetitions, measured up to three \
                              times as often, fewer than nine of ten come to the same verdict; noisy beside a verdict: other \
-                             programs ran meanwhile. Not run: this machine cannot, or all numbers are zero."
+                             programs ran meanwhile. Not run: this machine cannot."
                         }
     }
 }
 
-/// How many of these claims have which verdict.
-fn tally<'a>(rows: impl Iterator<Item = &'a (&'static Claim, Finding)> + Clone) -> Markup {
-    let count = |verdict| rows.clone().filter(|(_, finding)| finding.verdict == verdict).count();
+/// How many measured claims have which verdict, and the others apart.
+fn tally(score: &Score) -> Markup {
     html! {
         ul.tally {
-            @for verdict in Verdict::ALL {
-                li class=(verdict.name()) { b { (count(verdict)) } " " (verdict.name()) }
+            li { b { (score.measured()) } " measured:" }
+            @for verdict in Score::VERDICTS {
+                li class=(verdict.name()) { b { (score.with(verdict)) } " " (verdict.name()) }
             }
+        }
+        ul.tally {
+            li { b { (score.given()) } " constants, closed forms, constructions:" }
+            li.holds { b { (score.given_that_hold()) } " hold" }
+            li.calibrated { b { (score.calibrated()) } " calibrated" }
         }
     }
 }
@@ -128,7 +136,7 @@ fn paper(evaluation: &Evaluation) -> Markup {
     };
     let others: Vec<_> = of_figure(None).collect();
     html! {
-        (tally(evaluation.rows.iter()))
+        (tally(&evaluation.score()))
         @if !evaluation.finished { p.setting { "The run is not finished: what is missing has not been measured yet." } }
         p.setting { (evaluation.paper.setting) }
         p.setting {
@@ -147,7 +155,7 @@ fn paper(evaluation: &Evaluation) -> Markup {
         @if !others.is_empty() {
             section #others {
                 h2 { "Format and set-up" }
-                div.claims { @for (claim, finding) in others { (card(evaluation.paper, claim, finding)) } }
+                div.claims { @for (claim, finding) in others { (card(evaluation, claim, finding)) } }
             }
         }
         (summary(evaluation))
@@ -190,7 +198,7 @@ fn section<'a>(
                 p { "Nothing could be measured: this processor has no instruction that writes a line back." }
             }
             (numbers(&panels))
-            div.claims { @for (claim, finding) in claims { (card(evaluation.paper, claim, finding)) } }
+            div.claims { @for (claim, finding) in claims { (card(evaluation, claim, finding)) } }
         }
     }
 }
@@ -258,12 +266,13 @@ fn venue(paper: &Paper, claim: &Claim) -> Option<String> {
     Some(format!("Judged {place}. {because}"))
 }
 
-fn card(paper: &Paper, claim: &Claim, finding: &Finding) -> Markup {
+fn card(evaluation: &Evaluation, claim: &Claim, finding: &Finding) -> Markup {
+    let paper = evaluation.paper;
     html! {
         article class={ "claim " (finding.verdict.name()) } id=(claim.id) {
             h3 {
                 span.id { (claim.id) }
-                span.badge { (finding.verdict_in_short()) }
+                span.badge { (evaluation.verdict_in_short(claim, finding)) }
                 span.kind { (kind(claim.kind)) ", " (claim.place) }
             }
             p { (claim.what) }
@@ -296,6 +305,9 @@ fn card(paper: &Paper, claim: &Claim, finding: &Finding) -> Markup {
                 }
             }
             @for note in &finding.notes { p.note { (note) } }
+            @if finding.seeds.len() > 1 {
+                p.note { "Judged with the seeds " (finding.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")) "." }
+            }
             p.how { (finding.method) }
             @if let Some(venue) = venue(paper, claim) { p.how { (venue) } }
         }
@@ -349,7 +361,7 @@ fn summary(evaluation: &Evaluation) -> Markup {
                         @for (claim, finding) in &evaluation.rows {
                             tr class=(finding.verdict.name()) {
                                 th { a href={ "#" (claim.id) } { (claim.id) } }
-                                td { span.badge { (finding.verdict_in_short()) } }
+                                td { span.badge { (evaluation.verdict_in_short(claim, finding)) } }
                                 td { (claim.value) }
                                 td { (finding.in_short()) }
                                 td { (claim.place) }

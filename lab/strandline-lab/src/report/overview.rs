@@ -6,12 +6,11 @@ use maud::{Markup, html};
 
 use super::{Run, page, rules, tally};
 use crate::reproduce::Evaluation;
-use crate::verdict::Verdict;
+use crate::verdict::{Score, Verdict};
 
 /// A page with the verdict of every claim, each a link into its paper's report, which lies in a folder of the paper's name beside
 /// this page.
 pub fn overview(evaluations: &[&Evaluation], run: &Run) -> String {
-    let rows = || evaluations.iter().flat_map(|evaluation| &evaluation.rows);
     let minutes =
         |of: fn(&Evaluation) -> f64| (evaluations.iter().map(|e| of(e)).sum::<f64>() / 60.0).round();
     let body = html! {
@@ -24,7 +23,7 @@ pub fn overview(evaluations: &[&Evaluation], run: &Run) -> String {
                 " of processor time."
             }
         }
-        (tally(rows()))
+        (tally(&score(evaluations)))
         nav {
             @for evaluation in evaluations {
                 a href={ "#" (evaluation.paper.name) } { (evaluation.paper.name) }
@@ -42,7 +41,7 @@ fn paper(evaluation: &Evaluation) -> Markup {
         section id=(paper.name) {
             h2 { a href=(report) { (paper.title) } }
             p.citation { (paper.citation) }
-            (tally(evaluation.rows.iter()))
+            (tally(&evaluation.score()))
             div.scroll {
                 table.all {
                     thead { tr { th { "Claim" } th { "Verdict" } th { "Paper" } th { "Measured" } th { "What" } } }
@@ -50,7 +49,7 @@ fn paper(evaluation: &Evaluation) -> Markup {
                         @for (claim, finding) in &evaluation.rows {
                             tr class=(finding.verdict.name()) {
                                 th { a href={ (report) "#" (claim.id) } { (claim.id) } }
-                                td { span.badge { (finding.verdict_in_short()) } }
+                                td { span.badge { (evaluation.verdict_in_short(claim, finding)) } }
                                 td { (claim.value) }
                                 td { (finding.in_short()) }
                                 td { (claim.what) }
@@ -63,21 +62,33 @@ fn paper(evaluation: &Evaluation) -> Markup {
     }
 }
 
-/// How many claims of each paper have which verdict, as a table in Markdown whose links lead from the project's first page.
+/// How many claims of each paper have which verdict, as a table in Markdown whose links lead from the project's first page: first
+/// the measured ones, then constants, closed forms and constructions, then those that parameters were chosen by.
 pub fn scoreboard(evaluations: &[&Evaluation]) -> String {
-    let names: Vec<_> = Verdict::ALL.into_iter().map(Verdict::name).collect();
-    let mut table =
-        format!("| paper | claims | {} |\n|---{}|\n", names.join(" | "), "|---".repeat(1 + names.len()));
-    let mut row = |name: &str, evaluations: &[&Evaluation]| {
-        let verdicts = || evaluations.iter().flat_map(|e| &e.rows).map(|(_, finding)| finding.verdict);
-        let counts = Verdict::ALL.map(|verdict| verdicts().filter(|&other| other == verdict).count());
-        let counts = counts.map(|count| count.to_string()).join(" | ");
-        let _ = writeln!(table, "| {name} | {} | {counts} |", verdicts().count());
+    let names: Vec<_> = Score::VERDICTS.into_iter().map(Verdict::name).collect();
+    let mut table = format!(
+        "| paper | measured | {} | given | hold | calibrated |\n|---{}|\n",
+        names.join(" | "),
+        "|---".repeat(names.len() + 4)
+    );
+    let mut row = |name: &str, score: &Score| {
+        let counts = Score::VERDICTS.map(|verdict| score.with(verdict)).into_iter();
+        let given = [score.given(), score.given_that_hold(), score.calibrated()];
+        let counts = [score.measured()].into_iter().chain(counts).chain(given);
+        let counts: Vec<_> = counts.map(|count| count.to_string()).collect();
+        let _ = writeln!(table, "| {name} | {} |", counts.join(" | "));
     };
     for &evaluation in evaluations {
         let paper = evaluation.paper;
-        row(&format!("[{}]({})", paper.title, paper.page), &[evaluation]);
+        row(&format!("[{}]({})", paper.title, paper.page), &evaluation.score());
     }
-    row("all", evaluations);
+    row("all", &score(evaluations));
     table
+}
+
+/// How the claims of all papers fare.
+fn score(evaluations: &[&Evaluation]) -> Score {
+    Score::of(evaluations.iter().flat_map(|evaluation| {
+        evaluation.rows.iter().map(|(claim, finding)| (evaluation.basis(claim), finding.verdict))
+    }))
 }

@@ -12,6 +12,7 @@ use crate::measurements::Measurements;
 use crate::paper::{ClaimSpec, FigureSpec, Paper};
 use crate::session::Session;
 use crate::venue::Venue;
+use crate::verdict::Basis;
 
 /// The paper's figures and claims.
 pub static PAPER: Paper = Paper {
@@ -70,22 +71,28 @@ const fn claim(
     figure: &'static str,
     judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
 ) -> ClaimSpec {
-    ClaimSpec { id, figure: Some(figure), venue: Venue::of_hardware(Some(figure)), judge }
+    ClaimSpec {
+        id,
+        figure: Some(figure),
+        venue: Venue::of_hardware(Some(figure)),
+        basis: Basis::Measured,
+        judge,
+    }
 }
 
 static CLAIMS: [ClaimSpec; 14] = [
-    claim("W1", synthetic::FIGURE, claims::w1),
+    claim("W1", synthetic::FIGURE, claims::w1).by(Basis::ClosedForm),
     claim("W2", synthetic::FIGURE, claims::w2),
-    claim("W3", synthetic::FIGURE, claims::w3),
+    claim("W3", synthetic::FIGURE, claims::w3).by(Basis::ClosedForm),
     claim("W4", synthetic::FIGURE, claims::w4),
     claim("W5", structures::BY_SIZE, claims::w5),
     claim("W6", structures::BY_SIZE, claims::w6),
     claim("W7", structures::BY_SIZE, claims::w7),
     claim("W8", structures::BY_CACHE, claims::w8),
     claim("W9", structures::BY_CACHE, claims::w9),
-    claim("W10", synthetic::FIGURE, claims::w10),
+    claim("W10", synthetic::FIGURE, claims::w10).by(Basis::ClosedForm),
     claim("W11", structures::BY_CACHE, claims::w11),
     claim("W12", structures::BY_SIZE, claims::w12),
     claim("W13", structures::BY_CACHE, claims::w13),
-    claim("W14", synthetic::FIGURE, claims::w14),
+    claim("W14", synthetic::FIGURE, claims::w14).by(Basis::Constant),
 ];
