@@ -1,6 +1,7 @@
 //! The command as a user runs it: one program, which starts it.
 
 mod check;
+mod figures;
 /// The template's tests, beside ours.
 #[path = "../../../../templates/hardware-scheme/src/scheme.rs"]
 mod hardware_scheme;

@@ -63,7 +63,7 @@ fn wrong_usage_says_what_there_is() {
             &["loose-ordering", "--claim", "L15", "--interval", "nvm.write_ns=300"],
             "no claim that is asked for",
         ),
-        (&["wrap", "--claim", "W1", "--interval", "nvm.wirte_ns=300"], "nvm.write_ns"),
+        (&["wrap", "--claim", "W1", "--interval", "nvm.wirte_ns=300"], "`write_ns`"),
         (&["compare", "--interval", "nvm.write_ns=300"], "no machine of its own"),
         (&["wrap", "--transactions", "5"], "deferred-commit"),
     ] {
