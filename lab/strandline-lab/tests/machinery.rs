@@ -166,7 +166,7 @@ fn constants_and_formulas_are_named_as_such() {
     assert_eq!(of(Basis::Constant).join(" "), constants);
     assert_eq!(of(Basis::ClosedForm).join(" "), "D1 D2 D3 D13 W1 W3 W10");
     assert_eq!(of(Basis::Construction), ["L22"]);
-    assert_eq!(of(Basis::Calibrated), ["L7", "L14"]);
+    assert_eq!(of(Basis::Calibrated), ["B16", "L7", "L14"]);
 }
 
 /// W9's orders are of simulated numbers: a quick run judges them with three seeds. The numbers are the first one's.

@@ -171,7 +171,7 @@ static CLAIMS: [ClaimSpec; 22] = [
     claim("B13", "fig13", ONE_THREAD, claims::b13),
     claim("B14", "fig13", ONE_THREAD, claims::b14),
     claim("B15", "fig13", ONE_THREAD, claims::b15),
-    claim("B16", "fig14", HELPER, claims::b16),
+    claim("B16", "fig14", HELPER, claims::b16).by(Basis::Calibrated),
     of_the_code("B17", format::b17).by(Basis::Constant),
     claim("B18", "fig7", ONE_THREAD, claims::b18),
     claim("B19", "fig7", ONE_THREAD, claims::b19),
