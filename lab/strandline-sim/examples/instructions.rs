@@ -3,18 +3,22 @@
 //! ```console
 //! $ cargo run --release -p strandline-sim --features calibration --example instructions > lab/strandline-sim/data/instructions.toml
 //! $ cargo run --release -p strandline-sim --features calibration --example instructions transactions
+//! $ cargo run --release -p strandline-sim --features calibration --example instructions copies > lab/strandline-sim/data/copies.toml
 //! ```
 //!
 //! The first makes the table that the machine reads: instructions, loads and stores of an operation of each workload's plain
 //! program, compiled as a C programmer's compiler makes it (`strandline-workloads/src/lean.rs`): alone, inlined, an access one
 //! instruction, blocks from lists. It is the program without transactions as well as the one whose critical sections hardware makes
 //! atomic. An operation is what critical sections of 16 have more than those of one; TPC-C and TATP have but one. The second counts
-//! transactions in software, under six schemes: its medians are `Instructions::TRANSACTIONS`.
+//! transactions in software, under six schemes: its medians are `Instructions::TRANSACTIONS`. The third makes the table of what a word takes
+//! that is copied with stores of each width, in C (`copy.c`, by the system's compiler) and in Rust.
 //!
 //! The program runs itself under valgrind with two numbers of transactions, so that what comes before them cancels out, and
 //! the same transactions on the simulated machine, which counts their accesses. An access is one instruction itself.
 
+use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use strandline_core::Domain;
 use strandline_core::memory::WriteBackInstruction;
@@ -66,11 +70,13 @@ fn main() -> Outcome<()> {
     match arguments[..] {
         [] => plain_programs(),
         ["transactions"] => transactions_in_software(),
+        ["copies"] => copies(),
+        ["copy", width, bytes, times] => copy(width.parse()?, bytes.parse()?, times.parse()?),
         [workload, scheme, bytes, operations, transactions] => {
             let scheme = if scheme == "plain" { None } else { Some(scheme.parse()?) };
             native(workload, scheme, (bytes.parse()?, operations.parse()?), transactions.parse()?)
         }
-        _ => Err("takes nothing, or `transactions`".into()),
+        _ => Err("takes nothing, `transactions` or `copies`".into()),
     }
 }
 
@@ -148,13 +154,19 @@ type Native<'p> = (&'p str, &'p str, u64, u64);
 
 /// Those of a native run, by valgrind.
 fn valgrind((workload, scheme, value_bytes, operations): Native<'_>, transactions: u64) -> Outcome<Counts> {
+    let numbers = [value_bytes, operations, transactions].map(|number| number.to_string());
+    let [bytes, operations, transactions] = numbers.each_ref().map(String::as_str);
+    counted(&std::env::current_exe()?, &[workload, scheme, bytes, operations, transactions])
+}
+
+/// Those of a program with these arguments.
+fn counted(program: &Path, arguments: &[&str]) -> Outcome<Counts> {
     let output = Command::new("valgrind")
         // It takes `rep stosb` and `rep movsb` for an instruction per byte: the C library is to do without.
         .env("GLIBC_TUNABLES", TUNABLES)
         .args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"])
-        .arg(std::env::current_exe()?)
-        .args([workload, scheme])
-        .args([value_bytes, operations, transactions].map(|number| number.to_string()))
+        .arg(program)
+        .args(arguments)
         .output()
         .map_err(|error| format!("cannot run valgrind: {error}"))?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -296,6 +308,77 @@ fn further_word(scheme: &str) -> Outcome<f64> {
     };
     let ((small, few), (large, many)) = (count(512)?, count(4096)?);
     Ok((large - small) / (many - few) - 1.0)
+}
+
+/// The C program that copies, and how it is compiled for each table. Compilers of the papers' time neither took vectors nor called `memcpy`
+/// for a loop under `-O2`.
+const COPY_C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/copy.c");
+const COMPILED: [(&str, &[&str]); 2] = [
+    ("optimised", &["-O2", "-fno-tree-vectorize", "-fno-tree-loop-distribute-patterns"]),
+    ("unoptimised", &["-O0"]),
+];
+
+/// Copies an entry as `copy.c` does. Atomic parts keep the compiler from making wider ones of them.
+fn copy(width: u64, bytes: usize, times: u64) -> Outcome<()> {
+    macro_rules! of {
+        ($part:ty) => {{
+            let entry = || (0..bytes / size_of::<$part>()).map(|_| <$part>::default()).collect::<Vec<_>>();
+            let (from, to) = (entry(), entry());
+            for _ in 0..times {
+                let (from, to) = std::hint::black_box((&from, &to));
+                for (from, to) in from.iter().zip(to) {
+                    to.store(from.load(Relaxed), Relaxed);
+                }
+            }
+        }};
+    }
+    match width {
+        1 => of!(AtomicU8),
+        2 => of!(AtomicU16),
+        4 => of!(AtomicU32),
+        8 => of!(AtomicU64),
+        _ => return Err("stores are of 1, 2, 4 or 8 bytes".into()),
+    }
+    Ok(())
+}
+
+/// Instructions in which `program` copies a word with parts of `width` bytes: what entries of 4096 bytes have more than those of 512.
+fn copied_word(program: &Path, command: &[&str], width: u64) -> Outcome<f64> {
+    let of = |bytes: u64| -> Outcome<f64> {
+        let run = |times: u64| -> Outcome<f64> {
+            let numbers = [width, bytes, times].map(|number| number.to_string());
+            let numbers = numbers.iter().map(String::as_str);
+            let arguments: Vec<&str> = command.iter().copied().chain(numbers).collect();
+            Ok(counted(program, &arguments)?.instructions)
+        };
+        Ok((run(300)? - run(100)?) / 200.0)
+    };
+    Ok((of(4096)? - of(512)?) / ((4096 - 512) / 8) as f64)
+}
+
+/// Prints the table of copies.
+fn copies() -> Outcome<()> {
+    println!(
+        "# Made by examples/instructions.rs: instructions, loads and stores included, in which a loop copies a word with stores of so many\n         # bytes. In C as examples/copy.c has it, compiled with -O2 or -O0; in Rust with the release profile."
+    );
+    let folder = Place::in_memory()?;
+    for (compiled, options) in COMPILED {
+        let program = folder.folder().join(compiled);
+        let status = Command::new("cc").args(options).arg("-o").arg(&program).arg(COPY_C).status()?;
+        if !status.success() {
+            return Err("cc cannot compile copy.c".into());
+        }
+        for width in [8, 4, 2, 1] {
+            let instructions = copied_word(&program, &[], width)?;
+            println!(
+                "\n[[copy]]\ncompiled = {compiled:?}\nstore_bytes = {width}\ninstructions = {instructions:.1}"
+            );
+            if compiled == "optimised" {
+                println!("rust = {:.1}", copied_word(&std::env::current_exe()?, &["copy"], width)?);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The lower quartile, the median and the upper quartile.

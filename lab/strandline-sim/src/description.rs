@@ -71,12 +71,59 @@ impl Default for TimeSlices {
     }
 }
 
-/// What the papers leave open of plain programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What the papers leave open of the programs that they ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProgramChoices {
     /// What one lock guards in programs that declare their locks (`plain+locks`, `plain-flushed+locks`).
     pub lock_scope: LockScope,
+    /// Bytes of a store to the pool: 1, 2, 4 or 8. A plain program stores a word in so many parts, each of which is a store, an entry
+    /// of the store queue and an entry of a log that has one for each store; a word that is copied has the instructions that were
+    /// counted of such a copy ([`copied_word`](crate::instructions::copied_word)). ATOM, section VI-D: REDO "creates on average 19x more log entries"
+    /// than ATOM-OPT, which has one for a line, and a line has 8 words.
+    pub store_bytes: u64,
+    /// How the loops that copy were compiled. No paper says.
+    pub compiled: Compiled,
+    /// What a transaction under S-WAL does with the home copies of its blocks. Loose-Ordering Consistency, section 5.2: they are
+    /// "independently cached".
+    pub home_copies: HomeCopies,
+    /// Blocks of the array that SPS swaps two entries of in Loose-Ordering's evaluation, 1 to 4096. Table 2 there: a transaction of
+    /// SPS persists 1.53 blocks on average, which is 23/15 for an array of two blocks. With more blocks it nears 2.
+    pub swap_blocks: u64,
+}
+
+impl Default for ProgramChoices {
+    fn default() -> Self {
+        Self {
+            lock_scope: LockScope::default(),
+            store_bytes: 8,
+            compiled: Compiled::default(),
+            home_copies: HomeCopies::default(),
+            swap_blocks: 2,
+        }
+    }
+}
+
+/// How a program was compiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compiled {
+    /// With optimisation (`-O2`), as all other counts are.
+    #[default]
+    Optimised,
+    /// Without (`-O0`).
+    Unoptimised,
+}
+
+/// What becomes of the home copies of blocks that a software log has made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HomeCopies {
+    /// The transaction writes them back and truncates its log, so that it waits for every block twice.
+    #[default]
+    WrittenBack,
+    /// They stay in the caches until they are evicted. This is for timing: S-WAL's log does not append, so power failures are refused.
+    Cached,
 }
 
 /// What one lock of a plain program guards.
@@ -418,6 +465,19 @@ pub enum WriteBackCompletes {
     Durable,
 }
 
+/// When a window of transactions that Loose-Ordering's hardware logs is complete. Transactions of the next one wait "until the current
+/// window completes" (section 4.2). Systems with a non-volatile last level (Kiln) have no in-place phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WindowCompletes {
+    /// When it is durable in the log: Eager Commit's blocks go home when they are evicted, "using the original dirty flag as in a
+    /// conventional CPU cache" (section 4.2).
+    #[default]
+    Logged,
+    /// When its blocks are durable at home: in Fig. 6(d) a transaction is complete after its in-place phase.
+    Home,
+}
+
 /// What survives a power failure, and what instructions do for it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -429,12 +489,20 @@ pub struct Persistence {
     /// What a fence waits for.
     pub fence: FenceKind,
     /// When a write-back leaves the store queue. By default `issued` for clwb and clflushopt, which only fences order, and
-    /// `accepted` for clflush, which is ordered by itself (Intel SDM, volume 2).
+    /// `accepted` for clflush, which is ordered by itself (Intel SDM, volume 2). ATOM, section VI-B, suggests more: flushes put "pressure on the
+    /// SQ occupancy". Loose-Ordering Consistency, section 5.2, suggests `durable`: H-WAL, whose commit logic waits for durable blocks,
+    /// "does not change the ordering behavior of S-WAL".
     pub write_back_completes: Option<WriteBackCompletes>,
     /// Write-backs of blocks to the log that a hardware scheme's commit logic (Loose-Ordering Consistency) has in flight: one more
     /// leaves when the first of them is in the persistence domain. Blocks go home as evicted ones do. 1 to 1024; by default [`Cores::mshrs`], as it
     /// stands beside a core's caches.
     pub commit_write_backs: Option<usize>,
+    /// Write-backs of blocks home that this commit logic has in flight, in the same way, each through the levels' latencies. By default
+    /// blocks go home as evicted ones do, all at once. 1 to 1024. Loose-Ordering Consistency, section 1: a transaction waits "for the
+    /// completion of all memory writes".
+    pub home_write_backs: Option<usize>,
+    /// When a window of Loose-Ordering's transactions is complete, for which the next one waits.
+    pub window_completes: WindowCompletes,
     /// Nanoseconds that a write-back instruction keeps the core at least, one after another, whatever its line meanwhile does. 0: the core
     /// goes on when the instruction is in the store queue.
     pub flush_cost_ns: f64,
@@ -537,6 +605,19 @@ impl Description {
         self.controllers.validate()?;
         self.nvm.validate("nvm")?;
         demand_range(self.commit_write_backs(), 1, 1024, "persistence.commit_write_backs")?;
+        demand_range(
+            self.persistence.home_write_backs.unwrap_or(1),
+            1,
+            1024,
+            "persistence.home_write_backs",
+        )?;
+        demand(
+            [1, 2, 4, 8].contains(&self.program.store_bytes),
+            "program.store_bytes",
+            self.program.store_bytes,
+            "must be 1, 2, 4 or 8",
+        )?;
+        demand_range(self.program.swap_blocks as usize, 1, 4096, "program.swap_blocks")?;
         if let Some(slices) = &self.time_slices {
             demand_time(slices.slice_ns, 1.0, 1e12, "time_slices.slice_ns")?;
             demand_time(slices.switch_ns, 0.0, 1e9, "time_slices.switch_ns")?;

@@ -3,8 +3,12 @@
 //! The counts are in `data/instructions.toml`; `examples/instructions.rs` makes that file. A plain program has counts of its own for
 //! each workload. Transactions in software have two figures for all, the medians of six schemes: for an access, on five workloads, and
 //! for a further word of a range, at which the library looks too, on long entries of an array.
+//!
+//! `data/copies.toml` has what it takes to copy a word with stores of each width (`examples/copy.c`).
 
 use std::sync::LazyLock;
+
+use crate::description::Compiled;
 
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +41,42 @@ struct Table {
     plain: Vec<Count>,
 }
 
+/// A row of the table of copies.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Copied {
+    compiled: Compiled,
+    store_bytes: u64,
+    instructions: f64,
+    /// The same loop in Rust, which the machine does not use.
+    #[serde(default, rename = "rust")]
+    _rust: f64,
+}
+
+#[derive(Deserialize)]
+struct Copies {
+    copy: Vec<Copied>,
+}
+
+static COPIES: LazyLock<Vec<Copied>> = LazyLock::new(|| {
+    let copies: Copies =
+        toml::from_str(include_str!("../data/copies.toml")).expect("the table of copies can be read");
+    copies.copy
+});
+
+/// Instructions in which a loop of loads and stores of `store_bytes` bytes copies a word, these included.
+pub fn copied_word(store_bytes: u64, compiled: Compiled) -> Option<f64> {
+    let row = COPIES.iter().find(|row| (row.store_bytes, row.compiled) == (store_bytes, compiled))?;
+    Some(row.instructions)
+}
+
+/// Instructions that each access to a word that is copied has beyond those counted of the workloads, which copy word by word in optimised
+/// code: a word that is copied is loaded and stored, so half of what the copy takes more.
+pub(crate) fn beyond_counted(store_bytes: u64, compiled: Compiled) -> f64 {
+    let of = |store_bytes, compiled| copied_word(store_bytes, compiled).unwrap_or_default();
+    ((of(store_bytes, compiled) - of(8, Compiled::Optimised)) / 2.0).max(0.0)
+}
+
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     toml::from_str(include_str!("../data/instructions.toml")).expect("the table of counts can be read")
 });
@@ -61,6 +101,16 @@ impl Instructions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn narrow_stores_and_unoptimised_loops_take_more_instructions() {
+        for compiled in [Compiled::Optimised, Compiled::Unoptimised] {
+            let of = [8, 4, 2, 1].map(|bytes| copied_word(bytes, compiled).unwrap());
+            assert!(of.is_sorted_by(|wide, narrow| 1.8 * wide < *narrow), "{of:?}");
+        }
+        assert_eq!(beyond_counted(8, Compiled::Optimised), 0.0);
+        assert_eq!(copied_word(3, Compiled::Optimised), None);
+    }
 
     #[test]
     fn every_workload_has_counts() {

@@ -24,7 +24,7 @@ use crate::core::{Core, Queued, QueuedKind, StoreQueue};
 use crate::description::{
     Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
 };
-use crate::instructions::Instructions;
+use crate::instructions::{Instructions, beyond_counted};
 use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
 use crate::statistics::{Origin, Statistics};
@@ -94,6 +94,8 @@ pub struct Machine {
     state: RefCell<State>,
     postponed: Cell<bool>,
     omitted: Option<Step>,
+    /// [`HomeCopies::Cached`](crate::description::HomeCopies).
+    home_stays_cached: Cell<bool>,
     persistent_bytes: u64,
     volatile_bytes: u64,
 }
@@ -135,6 +137,8 @@ struct State {
     hint: bool,
     /// The running store is to a further word of a range.
     in_range: bool,
+    /// The running store is to a word of a range, which is copied.
+    copies: bool,
     /// The hardware's number of the last transaction, once one was numbered.
     transaction: Option<u64>,
     /// Threads may not come beyond this cycle.
@@ -195,6 +199,7 @@ impl Machine {
             tape: None,
             hint: false,
             in_range: false,
+            copies: false,
             transaction: None,
             limit: Cycle::NEVER,
             stop: None,
@@ -205,6 +210,7 @@ impl Machine {
             state: RefCell::new(state),
             postponed: Cell::new(false),
             omitted,
+            home_stays_cached: Cell::new(false),
             persistent_bytes,
             volatile_bytes,
         })
@@ -352,6 +358,24 @@ impl Machine {
         if state.description.cores.instructions_per_access.is_none() {
             state.cores.iter_mut().for_each(|core| core.set_instructions(instructions));
         }
+    }
+
+    /// The program is a plain one, whose stores are as wide as the description says.
+    pub fn set_plain(&self) {
+        let state = &mut *self.state.borrow_mut();
+        let program = &state.description.program;
+        // A description that says how many instructions an access has says all.
+        let copied = match state.description.cores.instructions_per_access {
+            Some(_) => 0.0,
+            None => beyond_counted(program.store_bytes, program.compiled),
+        };
+        let parts = 8 / program.store_bytes;
+        state.cores.iter_mut().for_each(|core| core.set_parts(parts, copied));
+    }
+
+    /// From now on a software log leaves the home copies of what it has made durable in the caches.
+    pub fn leave_home_copies_cached(&self) {
+        self.home_stays_cached.set(true);
     }
 
     /// How many cores it has.

@@ -17,11 +17,11 @@ use strandline_core::memory::{Hosted, LINE_BYTES, Memory, PersistentAddress, Ste
 use strandline_core::scheme::{RecoveryReport, SchemeMemory};
 use strandline_core::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics};
 use strandline_core::{Concurrency, Result, Transaction};
-use strandline_schemes::{Locking, PlainWorker, Program, laboratory};
+use strandline_schemes::{Locking, PlainWorker, Program, S_WAL, laboratory};
 use strandline_workloads::{AnyTransactions, SchemeName, Selection, Sizes, TPCC_NEW_ORDER, WorkloadKind};
 
 use crate::controller::Regions;
-use crate::description::{Description, LockScope};
+use crate::description::{Description, HomeCopies, LockScope};
 use crate::instructions::Instructions;
 use crate::machine::{Announced, Contents, Crash, Machine};
 use crate::numbers::{Cycle, LineNumber};
@@ -311,6 +311,11 @@ impl Prepared {
     ) -> Result<Finished> {
         let cores = description.cores.count;
         self.check_run(description, run)?;
+        if self.leaves_home_cached(description, run) && !crash_at.is_empty() {
+            return Err(Error::Parameter(
+                "program.home_copies = cached is for timing: a log that does not append cannot be recovered then".into(),
+            ));
+        }
         let machine = self.filled_machine(description, hardware, run, crash_at)?;
         with(&machine);
         let began = std::time::Instant::now();
@@ -369,13 +374,23 @@ impl Prepared {
         if !self.cached.is_empty() {
             machine.fill_last_level(self.cached.iter().cloned().flat_map(LineNumber::all));
         }
+        if self.leaves_home_cached(description, run) {
+            machine.leave_home_copies_cached();
+        }
         if run.scheme.program().is_some() {
+            machine.set_plain();
             let Sizes { value_bytes, .. } = *self.selection.sizes();
             if let Some(counted) = Instructions::of_plain(self.selection.name(), value_bytes) {
                 machine.set_instructions(&counted);
             }
         }
         Ok(machine)
+    }
+
+    /// Whether transactions leave the home copies of what they have logged in the caches.
+    fn leaves_home_cached(&self, description: &Description, run: &Run) -> bool {
+        description.program.home_copies == HomeCopies::Cached
+            && run.scheme.kind.is_some_and(|kind| *kind == S_WAL)
     }
 
     /// Refuses a run that this pool or the machine cannot take.

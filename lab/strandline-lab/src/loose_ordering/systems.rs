@@ -151,8 +151,8 @@ impl PaperWorkload {
         // The paper gives no sizes of its structures. How many of H-WAL's writes LOC-WAL leaves hangs on nothing so much: L7 over L6 is
         // 0.17, and with structures of half and twice this size 0.15 and 0.19 were measured. L7 is used up by that.
         let sizes = Sizes {
-            // Two entries of an array of two blocks: Table 2's 1.53 blocks on average.
-            array_words: 16,
+            // Two entries of an array of so many blocks: Table 2's 1.53 blocks on average are those of two.
+            array_words: 8 * machine(session, &[])?.program.swap_blocks,
             buckets: size(1 << 9),
             hash_keys: size(1 << 10),
             rbtree_keys: size(1 << 11),

@@ -45,6 +45,12 @@ pub struct Core {
     /// Beside each access, and beside each further word of a range.
     access: Charge,
     word: Charge,
+    /// Beside each word of a range, beyond that: what a program of narrow stores takes more to copy it.
+    copied: Charge,
+    /// Stores that a plain program makes of a word.
+    pub parts: u64,
+    /// Those of the running store that are still to come.
+    pub parts_left: u64,
     private: [f64; 2],
     instruction_fraction: u64,
     /// Whether the running operation has been charged and is performed again.
@@ -107,6 +113,9 @@ impl Core {
             },
             access: none,
             word: none,
+            copied: none,
+            parts: 1,
+            parts_left: 1,
             private: [0.0; 2],
             instruction_fraction: 0,
             again: false,
@@ -147,6 +156,13 @@ impl Core {
         (self.access, self.word) = (charge(instructions.access, private), charge(instructions.word, 0.0));
     }
 
+    /// Its program stores a word in `parts` parts, and has `copied` instructions more beside each word of a range.
+    pub fn set_parts(&mut self, parts: u64, copied: f64) {
+        self.parts = parts;
+        self.copied =
+            Charge { instructions: fixed(copied), cost: fixed(copied * self.cycles_per_instruction) };
+    }
+
     /// Loads and stores of its program's own memory so far.
     pub fn private_accesses(&self) -> [u64; 2] {
         self.private.map(|each| (each * self.statistics.operations as f64).round() as u64)
@@ -163,12 +179,22 @@ impl Core {
         self.charge_for(self.word);
     }
 
-    fn charge_for(&mut self, Charge { instructions, cost }: Charge) {
+    /// Charges what a word of a range has beyond that where the program's stores are narrow.
+    pub fn charge_copied(&mut self) {
+        self.add(self.copied);
+    }
+
+    fn charge_for(&mut self, charge: Charge) {
+        self.statistics.instructions += 1;
+        self.add(charge);
+    }
+
+    fn add(&mut self, Charge { instructions, cost }: Charge) {
         self.fraction += cost;
         self.clock += self.fraction >> FRACTION;
         self.fraction &= (1 << FRACTION) - 1;
         self.instruction_fraction += instructions;
-        self.statistics.instructions += 1 + (self.instruction_fraction >> FRACTION);
+        self.statistics.instructions += self.instruction_fraction >> FRACTION;
         self.instruction_fraction &= (1 << FRACTION) - 1;
     }
 

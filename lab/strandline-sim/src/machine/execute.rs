@@ -106,6 +106,7 @@ impl State {
             } else {
                 self.cores[core].charge_word();
             }
+            self.cores[core].charge_copied();
             *value = self.load(core, line, word, true);
         }
         if self.cores[core].overlap == LoadOverlap::Range {
@@ -140,10 +141,19 @@ impl State {
                 core.charge_access();
             }
             core.again = true;
+            // A narrow store is atomic with its whole word here: less can be torn than on such a machine.
+            core.parts_left = match kind {
+                QueuedKind::Store if line < self.volatile_line => core.parts,
+                _ => 1,
+            };
+            match self.copies {
+                true => core.charge_copied(),
+                false => core.charge(core.parts_left - 1),
+            }
             if let Some(notes) = &mut self.notes
                 && kind.stores()
             {
-                notes.store(number, core.clock, line, word, value);
+                (0..core.parts_left).for_each(|_| notes.store(number, core.clock, line, word, value));
             }
         }
         let Some(stores) = &mut core.stores else {
@@ -163,7 +173,7 @@ impl State {
             core.statistics.stalls.store += (done - now).saturating_sub(self.description.caches[0].latency);
             core.clock = done;
             self.count_store(number, kind);
-            return Done(0);
+            return self.end_part(number);
         };
         let occupancy = stores.occupancy(core.clock);
         if stores.is_full() {
@@ -179,7 +189,14 @@ impl State {
         self.issues_at.set(number, next);
         self.horizon = self.horizon.min(next);
         self.count_store(number, kind);
-        Done(0)
+        self.end_part(number)
+    }
+
+    /// One part of a word is stored: the next one's turn comes when everything else has caught up.
+    fn end_part(&mut self, number: CoreId) -> Outcome {
+        let core = &mut self.cores[number];
+        core.parts_left -= 1;
+        if core.parts_left == 0 { Done(0) } else { Postponed }
     }
 
     fn count_store(&mut self, core: CoreId, kind: QueuedKind) {

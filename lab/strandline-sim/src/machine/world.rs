@@ -2,6 +2,10 @@
 
 use super::*;
 
+/// What a software log does not do whose home copies stay in the caches.
+const HOME_STEPS: [Step; 4] =
+    [Step::HomeWriteBack, Step::HomeFence, Step::TruncationWriteBack, Step::TruncationFence];
+
 impl Machine {
     /// The core of a thread that is to perform something; none, and the operation is postponed, if it has none any more.
     fn core_of(&self, state: &mut State, thread: usize) -> Option<CoreId> {
@@ -183,9 +187,9 @@ impl World for Machine {
             let Some(core) = self.core_of(state, thread) else { return i };
             // The range goes on the tape as a whole.
             let tape = state.tape.take();
-            state.in_range = i > 0;
+            (state.in_range, state.copies) = (i > 0, true);
             let stored = state.perform(thread, core, store);
-            state.in_range = false;
+            (state.in_range, state.copies) = (false, false);
             state.tape = tape;
             if stored.is_none() {
                 state.clocks.set(core, state.cores[core].clock);
@@ -210,7 +214,7 @@ impl World for Machine {
     }
 
     fn omitted(&self, step: Step) -> bool {
-        self.omitted == Some(step)
+        self.omitted == Some(step) || self.home_stays_cached.get() && HOME_STEPS.contains(&step)
     }
 
     fn size(&self, space: Space) -> u64 {

@@ -169,7 +169,7 @@ fn locks_guard_what_their_scope_says() {
     for workload in [&HASH, &RBTREE, &QUEUE] {
         let sizes = Sizes { value_bytes: 64, ..Sizes::small() };
         let seconds = [LockScope::Structure, LockScope::Thread].map(|lock_scope| {
-            let program = ProgramChoices { lock_scope };
+            let program = ProgramChoices { lock_scope, ..ProgramChoices::default() };
             let machine = Description { program, ..support::mesh(4) };
             let run = run("plain-flushed+locks", 4, 40);
             let prepared =

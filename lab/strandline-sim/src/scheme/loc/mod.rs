@@ -40,6 +40,7 @@ use super::{
 };
 use crate::cache::Hierarchy;
 use crate::controller::{Line, MemorySide};
+use crate::description::WindowCompletes;
 use crate::numbers::{CoreId, Cycle, LineNumber};
 use area::LogArea;
 use transaction::{LineState, LogCopy, Running};
@@ -291,6 +292,8 @@ pub const LOC_KILN: Entry = entry!(
 /// The hardware of one of these systems.
 pub struct LooseOrdering {
     parameters: Parameters,
+    /// Whether a window begins only when the last one's blocks are durable at home.
+    waits_for_home: bool,
     /// The rule that is left out (a mutant).
     omitted: Option<Rule>,
     /// Whether the log head has been read.
@@ -302,6 +305,9 @@ pub struct LooseOrdering {
     /// How many write-backs to the log the commit logic has in flight at most, and the last so many that it has sent off.
     write_backs: usize,
     in_flight: VecDeque<LineNumber>,
+    /// The same of write-backs home; without a limit they go as evicted lines do.
+    home_write_backs: Option<usize>,
+    home_in_flight: VecDeque<LineNumber>,
     /// Lines whose newest version is not known to be home.
     lines: HashMap<LineNumber, LineState>,
     /// Lines whose newest version outside the caches is in the log.
@@ -347,6 +353,7 @@ struct Counts {
     heads: u64,
     fallbacks: u64,
     begin_stalls: u64,
+    home_stalls: u64,
 }
 
 impl LooseOrdering {
@@ -357,8 +364,11 @@ impl LooseOrdering {
         let log_bytes = (last * 32).clamp(1 << 15, format::LOG_BYTES);
         let log_bytes = log_bytes.next_multiple_of(machine.controllers.interleave_bytes);
         let ordered = omitted != Some(Rule::GroupOrder);
+        let completes_home = machine.persistence.window_completes == WindowCompletes::Home;
+        let waits_for_home = completes_home && !parameters.non_volatile;
         Self {
-            parameters,
+            parameters: Parameters { home_each: parameters.home_each || waits_for_home, ..parameters },
+            waits_for_home,
             omitted,
             started: false,
             log: LogArea::new(log_bytes, machine.cycles(machine.nvm.write_ns), ordered),
@@ -366,6 +376,8 @@ impl LooseOrdering {
             path: machine.caches.iter().map(|level| level.latency).sum(),
             write_backs: machine.commit_write_backs(),
             in_flight: VecDeque::new(),
+            home_write_backs: machine.persistence.home_write_backs,
+            home_in_flight: VecDeque::new(),
             lines: HashMap::new(),
             in_log: HashMap::new(),
             running: None,
@@ -512,6 +524,7 @@ impl HardwareScheme for LooseOrdering {
             ("log_heads", counts.heads),
             ("fallbacks_to_log", counts.fallbacks),
             ("begin_stall_cycles", counts.begin_stalls),
+            ("begin_stalls_for_home", counts.home_stalls),
         ])
     }
 

@@ -239,6 +239,14 @@ impl LooseOrdering {
             self.counts.begin_stalls += last.durable_at - now;
             return Reply::Wait(last.durable_at);
         }
+        if self.waits_for_home {
+            let until = self.home_at(caches, now);
+            if until > now {
+                self.counts.begin_stalls += until - now;
+                self.counts.home_stalls += 1;
+                return Reply::Wait(until);
+            }
+        }
         if self.window.transactions.is_empty() {
             let until = self.make_room(caches, now);
             if until > now {

@@ -310,9 +310,22 @@ impl LooseOrdering {
             }
             self.counts.home += 1;
             window.home.push(line);
-            caches.memory.write(line, &data, 0xff, now, Origin::Scheme, None);
+            let Some(limit) = self.home_write_backs else {
+                caches.memory.write(line, &data, 0xff, now, Origin::Scheme, None);
+                continue;
+            };
+            let turn = wait_for_turn(limit, &mut self.home_in_flight, &mut caches.memory, now);
+            let earliest = turn.map_or(now, |turn| turn.max(now)) + self.path;
+            caches.memory.write(line, &data, 0xff, Arrival { at: now, earliest }, Origin::Scheme, None);
+            self.home_in_flight.push_back(line);
         }
         window.is_homed |= all;
+    }
+
+    /// When the blocks of the last closed window are durable at home.
+    pub(super) fn home_at(&self, caches: &mut Hierarchy, now: Cycle) -> Cycle {
+        let home = self.closed.back().into_iter().flat_map(|window| &window.home);
+        home.map(|&line| caches.memory.hurry(line, now)).fold(now, Cycle::max)
     }
 
     /// Before a window opens at `now`: TxIDs and room in the log. Until when it must wait.
