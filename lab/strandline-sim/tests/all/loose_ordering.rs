@@ -8,7 +8,7 @@ use fastrand::Rng;
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step};
 use strandline_sim::controller::Regions;
-use strandline_sim::description::Description;
+use strandline_sim::description::{Description, WindowCompletes};
 use strandline_sim::numbers::Cycle;
 use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Mutant, SCHEMES, Setup};
 use strandline_sim::{Contents, Machine};
@@ -94,10 +94,22 @@ fn violations(
     omitted: Option<&'static str>,
     seeds: std::ops::Range<u64>,
 ) -> Result<u64, String> {
+    violations_on(|_| (), entry, degree, omitted, seeds)
+}
+
+/// As [`violations`], on a machine that is changed.
+fn violations_on(
+    change: impl Fn(&mut Description),
+    entry: &Entry,
+    degree: Option<u64>,
+    omitted: Option<&'static str>,
+    seeds: std::ops::Range<u64>,
+) -> Result<u64, String> {
     let mut judged = 0;
     for seed in seeds {
         // With rows of eight lines the blocks of a group share a bank, and those of the next have another.
         let mut machine = machine(if seed % 2 == 0 { 0 } else { 512 });
+        change(&mut machine);
         machine.scheme.extend(degree.map(|degree| ("speculation".into(), degree)));
         let setup = Setup { machine: &machine, omitted };
         let make = entry.make.ok_or("no hardware")?;
@@ -219,6 +231,82 @@ fn the_commit_logic_has_so_many_write_backs_in_flight() {
     assert_eq!(commit(1), 8 * (30 + 168) + 168);
     let (two, eight) = (commit(2), commit(8));
     assert!(3 * two < 2 * commit(1) && eight < two, "{two} {eight}");
+}
+
+/// Blocks written home, and how often a transaction waited for some, after so many transactions of a block each.
+#[test]
+fn a_window_completes_when_the_machine_says() {
+    const TRANSACTIONS: u64 = 64;
+    let counts = |name, completes| {
+        let machine = run(
+            name,
+            |machine| machine.persistence.window_completes = completes,
+            |memory, _| {
+                for number in 1..=TRANSACTIONS {
+                    memory.event(Event::Begin);
+                    memory.store(PersistentAddress::new(64 * number), number);
+                    memory.event(Event::Commit(number));
+                }
+                memory.fence(Step::CommitFence);
+            },
+        );
+        (count(&machine, "blocks_home"), count(&machine, "begin_stalls_for_home"))
+    };
+    use WindowCompletes::{Home, Logged};
+    // H-WAL writes home anyway; the others leave that to evictions, of which there are none.
+    assert_eq!(counts("h-wal", Logged), (TRANSACTIONS, 0));
+    assert_eq!(counts("loc-wal", Logged), (0, 0));
+    for (name, window) in [("h-wal", 1), ("ec-wal", 1), ("loc-wal", 16)] {
+        // All but the last window are waited for; that one's blocks are on their way when the run ends, or not sent yet.
+        let (home, waits) = counts(name, Home);
+        assert!(home >= TRANSACTIONS - window, "{name}: {home}");
+        assert_eq!(waits, TRANSACTIONS / window - 1, "{name}");
+    }
+    // Kiln's last level is memory that lasts: there is nothing to write home.
+    assert_eq!(counts("loc-kiln", Home), counts("loc-kiln", Logged));
+}
+
+/// Windows that complete at home, their blocks one at a time, survive power failures as well.
+#[test]
+fn windows_that_complete_at_home_are_recovered() {
+    let change = |machine: &mut Description| {
+        machine.persistence.window_completes = WindowCompletes::Home;
+        machine.persistence.home_write_backs = Some(1);
+    };
+    for name in LOGS {
+        let judged = violations_on(change, find(name), None, None, 0..4);
+        assert!(judged.as_ref().is_ok_and(|&judged| judged > 500), "{name}: {judged:?}");
+    }
+}
+
+/// Cycles from the commit of eight blocks to the begin of the next transaction, with so many write-backs home in flight.
+#[test]
+fn so_many_write_backs_home_are_in_flight() {
+    let home = |write_backs| {
+        let cycles = Cell::new(0);
+        let machine = |machine: &mut Description| {
+            machine.persistence.window_completes = WindowCompletes::Home;
+            machine.persistence.home_write_backs = write_backs;
+        };
+        run("h-wal", machine, |memory, clock| {
+            memory.event(Event::Begin);
+            for number in 0..8 {
+                memory.store(PersistentAddress::new(64 * number), 1);
+            }
+            memory.event(Event::Commit(1));
+            let before = clock();
+            memory.event(Event::Begin);
+            cycles.set(clock() - before);
+            memory.event(Event::Commit(2));
+        });
+        cycles.get()
+    };
+    // Each block goes 30 cycles through the levels and is written in 168.
+    assert_eq!(home(Some(1)), 8 * (30 + 168));
+    assert_eq!(home(Some(2)), 4 * (30 + 168));
+    assert_eq!(home(Some(8)), 30 + 168);
+    // As evicted lines they go to eight banks at once.
+    assert_eq!(home(None), 168);
 }
 
 /// A transaction that the hardware takes back takes back no stores of anybody else's, not even from outside transactions.

@@ -13,10 +13,12 @@ use strandline_core::transaction::{Abort, AnyRunner, Lock, Runner, Statistics};
 use strandline_schemes::{PlainWorker, Program};
 use strandline_sim::Instructions;
 use strandline_sim::Machine;
-use strandline_sim::description::{Description, LockScope, ProgramChoices};
+use strandline_sim::description::{Compiled, Description, LockScope, ProgramChoices};
+use strandline_sim::instructions::copied_word;
 use strandline_sim::numbers::Cycle;
 use strandline_sim::run::{PoolSizes, Prepared, Run, recover};
 use strandline_sim::scheme;
+use strandline_sim::statistics::CoreStatistics;
 use strandline_workloads::{
     HASH, KVSTORE, QUEUE, RBTREE, SDG, SPS, SchemeName, Selection, Sizes, TPCC_NEW_ORDER, WorkloadKind,
 };
@@ -190,6 +192,74 @@ fn locks_guard_what_their_scope_says() {
             outcome.seconds
         });
         assert!(seconds[0] > 2.0 * seconds[1], "{workload:?}: {seconds:?}");
+    }
+}
+
+/// A word that is stored in parts is so many stores, entries of the store queue and entries of a log that has one for each store, and is
+/// copied in as many more instructions as were counted.
+#[test]
+fn a_word_is_stored_in_parts_of_the_programs_width() {
+    let sizes = Sizes { value_bytes: 64, ..Sizes::small() };
+    let prepared = Prepared::new(&SPS, &sizes, self::sizes(), 1).unwrap();
+    let run_of = |name, software, store_bytes, compiled| {
+        let mut machine = support::mesh(1);
+        machine.cores.instructions_per_access = None;
+        machine.program = ProgramChoices { store_bytes, compiled, ..ProgramChoices::default() };
+        let hardware = scheme::find(name).unwrap();
+        let statistics =
+            prepared.run(&machine, hardware, &run(software, 1, 100), Vec::new()).unwrap().outcome.statistics;
+        let entries =
+            statistics.scheme.iter().find(|(name, _)| name == "log entries").map(|(_, count)| *count);
+        (statistics.cores[0], entries.unwrap_or(0))
+    };
+    let of = |name, software, bytes| run_of(name, software, bytes, Compiled::Optimised);
+    let (redo, redo_entries) = of("atom-redo", "plain+locks", 8);
+    let (atom, atom_entries) = of("atom", "plain-flushed+locks", 8);
+    // Each update adds an entry for its commit.
+    let commits = redo_entries - redo.stores;
+    assert!(commits > 90 && commits <= 100, "{commits}");
+    for (bytes, parts) in [(4, 2), (2, 4), (1, 8)] {
+        let (narrow, entries) = of("atom-redo", "plain+locks", bytes);
+        assert_eq!(narrow.stores, parts * redo.stores, "{bytes}");
+        assert_eq!(entries, parts * redo.stores + commits, "{bytes}");
+        // Each store is an entry of the queue.
+        let samples = |core: CoreStatistics| core.store_queue_occupancy.samples;
+        assert_eq!(samples(narrow) - samples(redo), narrow.stores - redo.stores, "{bytes}");
+        // All words here are copied.
+        let more =
+            copied_word(bytes, Compiled::Optimised).unwrap() - copied_word(8, Compiled::Optimised).unwrap();
+        let expected = more / 2.0 * (redo.loads + redo.stores) as f64;
+        let found = (narrow.instructions - redo.instructions) as f64;
+        assert!((found / expected - 1.0).abs() < 0.02, "{bytes}: {found} {expected}");
+        // A log of lines is not concerned, and neither are transactions in software.
+        assert_eq!(of("atom", "plain-flushed+locks", bytes).1, atom_entries, "{bytes}");
+        let software = |bytes| of("none", "bppm", bytes).0.stores;
+        assert_eq!(software(bytes), software(8), "{bytes}");
+    }
+    assert!(atom.stores == redo.stores);
+    let (unoptimised, _) = run_of("atom-redo", "plain+locks", 8, Compiled::Unoptimised);
+    assert_eq!(unoptimised.stores, redo.stores);
+    assert!(unoptimised.instructions > redo.instructions);
+}
+
+/// A program of narrow stores survives power failures as others do, with logs of words too.
+#[test]
+fn programs_of_narrow_stores_are_recovered() {
+    let sizes = Sizes { value_bytes: 64, ..Sizes::small() };
+    for (name, software) in
+        [("atom", "plain-flushed+locks"), ("atom-redo", "plain+locks"), ("wrap", "plain+locks")]
+    {
+        let mut machine = support::mesh(2);
+        machine.program.store_bytes = 2;
+        let hardware = scheme::find(name).unwrap();
+        let prepared = Prepared::new(&RBTREE, &sizes, self::sizes(), 2).unwrap();
+        let run = run(software, 2, 40);
+        let outcome = prepared.run(&machine, hardware, &run, Vec::new()).unwrap().outcome;
+        let crash_at = (1..30).map(|part| Cycle::new(outcome.statistics.cycles * part / 30)).collect();
+        for crash in prepared.run(&machine, hardware, &run, crash_at).unwrap().crashes {
+            let words = recover(&prepared, &machine, run.scheme, hardware, crash.image).unwrap().words;
+            assert_eq!(check(&RBTREE, &sizes, &prepared, words), Ok(()), "{name}, cycle {}", crash.at);
+        }
     }
 }
 

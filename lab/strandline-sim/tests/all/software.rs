@@ -10,7 +10,7 @@ use strandline_core::memory::{Event, Hosted, World};
 use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_schemes::{Locking, laboratory};
-use strandline_sim::description::PersistenceDomain;
+use strandline_sim::description::{HomeCopies, PersistenceDomain};
 use strandline_sim::numbers::Cycle;
 use strandline_sim::run::{PoolSizes, Prepared, Recovered, Run, recover};
 use strandline_sim::scheme;
@@ -53,6 +53,36 @@ fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
             }
         }
     }
+}
+
+/// S-WAL writes its blocks home and truncates its log, or leaves both in the caches.
+#[test]
+fn home_copies_may_stay_in_the_caches() {
+    let none = scheme::find("none").unwrap();
+    let prepared = Prepared::new(&SPS, &Sizes::small(), sizes(), 1).unwrap();
+    let of = |scheme, home_copies, crash_at| {
+        let mut machine = support::three_levels();
+        machine.program.home_copies = home_copies;
+        prepared.run(&machine, none, &run(scheme, 1, 100), crash_at).map(|finished| finished.outcome)
+    };
+    let counts = |scheme, home_copies| {
+        let outcome = of(scheme, home_copies, Vec::new()).unwrap();
+        let core = outcome.statistics.cores[0];
+        (core.fences, core.write_backs, core.stores)
+    };
+    let (fences, write_backs, stores) = counts("s-wal+single-writer", HomeCopies::WrittenBack);
+    let (cached_fences, cached_write_backs, cached_stores) =
+        counts("s-wal+single-writer", HomeCopies::Cached);
+    // The fences after the log and the record are left; what is written back are the blocks with their addresses, and the record.
+    assert_eq!((fences, cached_fences), (400, 200));
+    // A swap has at least a block at home, and the log's truncation.
+    assert!(write_backs >= cached_write_backs + 200, "{write_backs} {cached_write_backs}");
+    assert_eq!(stores, cached_stores);
+    assert_eq!(counts("bppm", HomeCopies::Cached), counts("bppm", HomeCopies::WrittenBack));
+    // Its log cannot recover that.
+    let crash = || vec![Cycle::new(1000)];
+    assert!(of("s-wal+single-writer", HomeCopies::Cached, crash()).is_err());
+    assert!(of("s-wal+single-writer", HomeCopies::WrittenBack, crash()).is_ok());
 }
 
 #[test]
