@@ -79,16 +79,19 @@ pub struct ProgramChoices {
     pub lock_scope: LockScope,
     /// Bytes of a store to the pool: 1, 2, 4 or 8. A plain program stores a word in so many parts, each of which is a store, an entry
     /// of the store queue and an entry of a log that has one for each store; a word that is copied has the instructions that were
-    /// counted of such a copy ([`copied_word`](crate::instructions::copied_word)). ATOM, section VI-D: REDO "creates on average 19x more log entries"
-    /// than ATOM-OPT, which has one for a line, and a line has 8 words.
+    /// counted of such a copy ([`copied_word`](crate::instructions::copied_word)). ATOM, section VI-D: "REDO generates 19x more log
+    /// entries than ATOM-OPT. This is because in REDO, every store operation in an atomic section generates a log entry", and in ATOM "only the
+    /// first write to a cache line", which has 8 words. WrAP, section 4.2: a B Tree "has almost double the number of persistent store
+    /// operations" of the other structures.
     pub store_bytes: u64,
     /// How the loops that copy were compiled. No paper says.
     pub compiled: Compiled,
-    /// What a transaction under S-WAL does with the home copies of its blocks. Loose-Ordering Consistency, section 5.2: they are
-    /// "independently cached".
+    /// What a transaction under S-WAL does with the home copies of its blocks. Loose-Ordering Consistency, section 5.2: "the log writes and
+    /// home-location writes have different memory addresses, and thus are independently cached in the CPU cache"; section 2.2 has the
+    /// log truncated after "in-place update completes".
     pub home_copies: HomeCopies,
     /// Blocks of the array that SPS swaps two entries of in Loose-Ordering's evaluation, 1 to 4096. Table 2 there: a transaction of
-    /// SPS persists 1.53 blocks on average, which is 23/15 for an array of two blocks. With more blocks it nears 2.
+    /// SPS persists 1.53 blocks on average, which is 23/15 for an array of two blocks; it nears 2 with more.
     pub swap_blocks: u64,
 }
 
@@ -465,16 +468,17 @@ pub enum WriteBackCompletes {
     Durable,
 }
 
-/// When a window of transactions that Loose-Ordering's hardware logs is complete. Transactions of the next one wait "until the current
-/// window completes" (section 4.2). Systems with a non-volatile last level (Kiln) have no in-place phase.
+/// When a window of transactions that Loose-Ordering's hardware logs is complete, for which the next one waits. Systems with a
+/// non-volatile last level (Kiln) have no in-place phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WindowCompletes {
-    /// When it is durable in the log: Eager Commit's blocks go home when they are evicted, "using the original dirty flag as in a
-    /// conventional CPU cache" (section 4.2).
+    /// When it is durable in the log: after that, "home-location writes can be performed using the original dirty flag as in a
+    /// conventional CPU cache" (section 4.2). H-WAL alone writes home at once.
     #[default]
     Logged,
-    /// When its blocks are durable at home: in Fig. 6(d) a transaction is complete after its in-place phase.
+    /// When its blocks are durable at home, which its commit writes there: a transaction is in "the log writing phase, in-place writing
+    /// phase updating home locations or could have completed the entire write-back" (section 4.2, Fig. 6(d)).
     Home,
 }
 
@@ -489,19 +493,21 @@ pub struct Persistence {
     /// What a fence waits for.
     pub fence: FenceKind,
     /// When a write-back leaves the store queue. By default `issued` for clwb and clflushopt, which only fences order, and
-    /// `accepted` for clflush, which is ordered by itself (Intel SDM, volume 2). ATOM, section VI-B, suggests more: flushes put "pressure on the
-    /// SQ occupancy". Loose-Ordering Consistency, section 5.2, suggests `durable`: H-WAL, whose commit logic waits for durable blocks,
-    /// "does not change the ordering behavior of S-WAL".
+    /// `accepted` for clflush, which is ordered by itself (Intel SDM, volume 2). ATOM, section VI-B, speaks for more than `issued`: "the number
+    /// of cache lines to be written back at the end of an atomic update increases. This places additional pressure on the SQ occupancy".
+    /// Loose-Ordering Consistency, section 5.2, speaks for `durable` under S-WAL: "H-WAL does not change the ordering behavior of S-WAL", and its
+    /// commit logic waits for blocks to be durable.
     pub write_back_completes: Option<WriteBackCompletes>,
     /// Write-backs of blocks to the log that a hardware scheme's commit logic (Loose-Ordering Consistency) has in flight: one more
     /// leaves when the first of them is in the persistence domain. Blocks go home as evicted ones do. 1 to 1024; by default [`Cores::mshrs`], as it
     /// stands beside a core's caches.
     pub commit_write_backs: Option<usize>,
-    /// Write-backs of blocks home that this commit logic has in flight, in the same way, each through the levels' latencies. By default
-    /// blocks go home as evicted ones do, all at once. 1 to 1024. Loose-Ordering Consistency, section 1: a transaction waits "for the
-    /// completion of all memory writes".
+    /// Write-backs of blocks home that this commit logic has in flight, likewise, each through the levels' latencies. 1 to 1024; by default
+    /// blocks go home as evicted ones do, all at once. Loose-Ordering Consistency, section 1: strict order takes "waiting for the completion of
+    /// all memory writes within the transaction before a single write for the next transaction can be performed".
     pub home_write_backs: Option<usize>,
-    /// When a window of Loose-Ordering's transactions is complete, for which the next one waits.
+    /// When a window of Loose-Ordering's transactions is complete. Section 4.2 there: "CRL stalls new transactions until the current
+    /// speculation window completes".
     pub window_completes: WindowCompletes,
     /// Nanoseconds that a write-back instruction keeps the core at least, one after another, whatever its line meanwhile does. 0: the core
     /// goes on when the instruction is in the store queue.
