@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Rel
 use strandline_core::Domain;
 use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
-use strandline_workloads::{ALL, Parameter, Place, PoolSetting, SchemeName, Selection, Sizes, TpccScale};
+use strandline_workloads::{ALL, Parameter, PoolSetting, SchemeName, Selection, Sizes, TpccScale};
 
 /// Workloads under transactions in software, with how many transactions each; the native program runs once with as many and
 /// once with three times as many.
@@ -80,6 +80,11 @@ fn main() -> Outcome<()> {
     }
 }
 
+/// A folder in memory, if there is one.
+fn folder() -> std::io::Result<tempfile::TempDir> {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
+}
+
 /// Sizes of which everything is there and fits a cache of 1 MB or so.
 fn sizes(value_bytes: u64, operations: u64) -> Sizes {
     let tpcc = TpccScale { warehouses: 1, districts: 10, customers: 300, items: 10_000, kept_orders: 3000 };
@@ -109,7 +114,7 @@ fn native(
     (value_bytes, operations): (u64, u64),
     transactions: u64,
 ) -> Outcome<()> {
-    let place = Place::in_memory()?;
+    let place = folder()?;
     let small = scheme.is_some() && value_bytes == 8;
     let sizes = if small { Sizes::small() } else { sizes(value_bytes, operations) };
     let selection = Selection::new(ALL.of_name(workload)?, &sizes)?;
@@ -121,7 +126,7 @@ fn native(
         instruction: Some(WriteBackInstruction::Clflush),
         concurrency: scheme.map_or_else(Default::default, |scheme| scheme.concurrency),
     };
-    let prepared = strandline_workloads::Prepared::new(&place.folder().join("pool"), &selection, setting)?;
+    let prepared = strandline_workloads::Prepared::new(&place.path().join("pool"), &selection, setting)?;
     let mut client = match scheme {
         Some(scheme) => selection.client(prepared.pool(), scheme, 0, SEED)?,
         None => selection.plain_client(prepared.pool(), SEED)?,
@@ -361,9 +366,9 @@ fn copies() -> Outcome<()> {
     println!(
         "# Made by examples/instructions.rs: instructions, loads and stores included, in which a loop copies a word with stores of so many\n         # bytes. In C as examples/copy.c has it, compiled with -O2 or -O0; in Rust with the release profile."
     );
-    let folder = Place::in_memory()?;
+    let folder = folder()?;
     for (compiled, options) in COMPILED {
-        let program = folder.folder().join(compiled);
+        let program = folder.path().join(compiled);
         let status = Command::new("cc").args(options).arg("-o").arg(&program).arg(COPY_C).status()?;
         if !status.success() {
             return Err("cc cannot compile copy.c".into());
