@@ -2,7 +2,7 @@
 
 use proc_macro::{Literal, TokenStream, TokenTree};
 
-use crate::input::{Field, Input, ParameterKind, Refused, Result, is, is_word, split, stream};
+use crate::input::{Field, Input, ParameterKind, Refused, Result, Variant, is, is_word, split, stream};
 use crate::refuse::refuse_volatile;
 use crate::template::{fill, fill_at, string, token};
 
@@ -140,40 +140,57 @@ struct Bodies {
     fixed: TokenStream,
 }
 
+/// What is written of the fields of one variant, one after another.
+#[derive(Default)]
+struct FieldBodies {
+    size: TokenStream,
+    count: TokenStream,
+    store: TokenStream,
+    load: TokenStream,
+    visit: TokenStream,
+    owns: TokenStream,
+    collections: TokenStream,
+    destroy: TokenStream,
+    fixed: TokenStream,
+}
+
+fn field_bodies(variant: &Variant, brand: &TokenStream) -> FieldBodies {
+    let mut bodies = FieldBodies::default();
+    for field in &variant.fields {
+        let parts = [
+            ("variable", &field.variable),
+            ("this", &this(field, brand)),
+            ("type", &field.ty()),
+            ("brand", brand),
+        ];
+        bodies.size.extend(fill_at(field.span(), "$this::SIZE,", &parts));
+        bodies.count.extend(fill("+ $this::words($variable)", &parts));
+        bodies.store.extend(fill("let rest = $this::store($variable, rest);", &parts));
+        bodies.load.extend(fill("let $variable = $this::load(from, stored)?;", &parts));
+        bodies.visit.extend(fill("$this::visit($variable, checker)?;", &parts));
+        bodies.owns.extend(fill("|| $this::OWNS", &parts));
+        bodies.collections.extend(fill("$this::collections($variable, found);", &parts));
+        bodies.destroy.extend(fill("$this::destroy_collections($variable, tx, kept)?;", &parts));
+        bodies.fixed.extend(fill("$type: ::strandline::Fixed< $brand >,", &parts));
+    }
+    bodies
+}
+
 fn bodies(input: &Input, brand: &TokenStream) -> Bodies {
     let mut bodies = Bodies::default();
     for (number, variant) in input.variants.iter().enumerate() {
-        let (mut size, mut count, mut store) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
-        let (mut load, mut visit) = (TokenStream::new(), TokenStream::new());
-        let (mut collections, mut destroy) = (TokenStream::new(), TokenStream::new());
-        for field in &variant.fields {
-            let parts = [
-                ("variable", &field.variable),
-                ("this", &this(field, brand)),
-                ("type", &field.ty()),
-                ("brand", brand),
-            ];
-            size.extend(fill_at(field.span(), "$this::SIZE,", &parts));
-            count.extend(fill("+ $this::words($variable)", &parts));
-            store.extend(fill("let rest = $this::store($variable, rest);", &parts));
-            load.extend(fill("let $variable = $this::load(from, stored)?;", &parts));
-            visit.extend(fill("$this::visit($variable, checker)?;", &parts));
-            bodies.owns.extend(fill("|| $this::OWNS", &parts));
-            collections.extend(fill("$this::collections($variable, found);", &parts));
-            destroy.extend(fill("$this::destroy_collections($variable, tx, kept)?;", &parts));
-            bodies.fixed.extend(fill("$type: ::strandline::Fixed< $brand >,", &parts));
-        }
+        let fields = field_bodies(variant, brand);
         let number = token(Literal::u64_suffixed(number as u64));
         let parts = [
             ("number", &number),
             ("pattern", &variant.pattern()),
-            ("size", &size),
-            ("count", &count),
-            ("store", &store),
-            ("load", &load),
-            ("visit", &visit),
-            ("collections", &collections),
-            ("destroy", &destroy),
+            ("size", &fields.size),
+            ("count", &fields.count),
+            ("store", &fields.store),
+            ("load", &fields.load),
+            ("visit", &fields.visit),
+            ("collections", &fields.collections),
+            ("destroy", &fields.destroy),
         ];
         bodies.collections.extend(fill("$pattern => { $collections }", &parts));
         bodies.destroys.extend(fill("$pattern => { $destroy }", &parts));
@@ -188,6 +205,8 @@ fn bodies(input: &Input, brand: &TokenStream) -> Bodies {
             bodies.stores.extend(fill("$pattern => { $store rest }", &parts));
             bodies.loads.extend(fill("{ $load Ok($pattern) }", &parts));
         }
+        bodies.owns.extend(fields.owns);
+        bodies.fixed.extend(fields.fixed);
     }
     bodies
 }
@@ -282,6 +301,115 @@ fn fixed_where(own: &TokenStream, fixed: &TokenStream) -> TokenStream {
     }
 }
 
+/// Size, number of words, storing and loading of a struct.
+const STRUCT_CODING: [&str; 4] = [
+    "::strandline::layout::sum(&[$sizes])",
+    "match self { $counts }",
+    "let rest = into; match self { $stores }",
+    "$loads",
+];
+
+/// Size, number of words, storing and loading of an enum, whose first word is the number of the variant.
+const ENUM_CODING: [&str; 4] = [
+    "::strandline::layout::largest(&[$sizes])",
+    "1 + match self { $counts }",
+    "let (own, behind) = ::strandline::layout::split(into, Self::SIZE);
+    let (first, rest) = own.split_at_mut(1);
+    let rest = match self { $stores };
+    if Self::SIZE.is_none() { return rest; }
+    rest.fill(0);
+    behind",
+    "let mut own = ::strandline::layout::take(from, Self::SIZE).ok_or(::strandline::Invalid)?;
+    let value = {
+        let from = &mut own;
+        match < u64 as ::strandline::Persist< $brand > >::load(from, stored)? {
+            $loads
+            _ => return Err(::strandline::Invalid),
+        }
+    };
+    if Self::SIZE.is_none() { *from = own; }
+    Ok(value)",
+];
+
+/// Size, number of words, storing and loading of the type.
+fn coding(is_enum: bool, bodies: &Bodies, brand: &TokenStream) -> [TokenStream; 4] {
+    let parts = [
+        ("sizes", &bodies.sizes),
+        ("counts", &bodies.counts),
+        ("stores", &bodies.stores),
+        ("loads", &bodies.loads),
+        ("brand", brand),
+    ];
+    let templates = if is_enum { ENUM_CODING } else { STRUCT_CODING };
+    templates.map(|text| fill(text, &parts))
+}
+
+const PERSIST: &str =
+    "// SAFETY: each field stores and loads its own words, and their layouts, with the type's name and version, are its own.
+    #[automatically_derived]
+    unsafe impl $declarations ::strandline::Persist< $brand > for $self $where {
+        const NAME: &'static str = $name;
+        const VERSION: u32 = $version;
+        const LAYOUT: u64 = {
+            let mut hash = ::strandline::layout::begin_derived($name, $version);
+            $layout
+            hash
+        };
+        const SIZE: ::core::option::Option<usize> = $size;
+        fn describe(types: &mut ::strandline::Types) -> ::std::string::String {
+            types.note::<Self>(($name, $version, < Self as $bound >::LAYOUT), $is_enum, |types| {
+                let _ = &types;
+                ::std::vec![$descriptions]
+            })
+        }
+        fn words(&self) -> usize {
+            ::strandline::layout::words(Self::SIZE, || $count)
+        }
+        fn store<'strandline_words>(
+            &self,
+            into: &'strandline_words mut [u64],
+        ) -> &'strandline_words mut [u64] {
+            let into = ::strandline::layout::mark(into, Self::SIZE, < Self as $bound >::LAYOUT);
+            $store
+        }
+        fn load(
+            from: &mut &[u64],
+            stored: ::strandline::Stored< $brand >,
+        ) -> ::core::result::Result<Self, ::strandline::Invalid> {
+            let _ = stored;
+            ::strandline::layout::is_marked(from, Self::SIZE, < Self as $bound >::LAYOUT)
+                .then_some(()).ok_or(::strandline::Invalid)?;
+            $load
+        }
+        fn visit(
+            &self,
+            checker: &mut ::strandline::Checker<'_, $brand >,
+        ) -> ::strandline::Result<()> {
+            let _ = &checker;
+            match self { $visits }
+            ::core::result::Result::Ok(())
+        }
+        const OWNS: bool = false $owns;
+        fn collections(&self, found: &mut ::std::vec::Vec< ::strandline::layout::PersistentAddress >) {
+            let _ = &found;
+            match self { $collections }
+        }
+        fn destroy_collections(
+            &self,
+            tx: &::strandline::Tx< $brand, impl ::strandline::Control >,
+            kept: &mut ::std::vec::Vec< ::strandline::layout::PersistentAddress >,
+        ) -> ::strandline::Result<()> {
+            let _ = (tx, &kept);
+            match self { $destroys }
+            ::core::result::Result::Ok(())
+        }
+    }";
+
+const FIXED: &str = "// SAFETY: all its fields are of a fixed size.
+    #[automatically_derived]
+    #[allow(private_bounds, private_interfaces)]
+    unsafe impl $declarations ::strandline::Fixed< $brand > for $self $fixed {}";
+
 pub fn expand(input: &Input) -> Result<TokenStream> {
     let Attributes { name, version } = attributes(input)?;
     let own_brand = brand(input)?;
@@ -296,126 +424,31 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
     let nothing = TokenStream::new();
     let first = if own_brand.is_some() { &nothing } else { &new_brand };
     let bound = trait_of(brand);
-    let Bodies { sizes, counts, stores, loads, visits, owns, collections, destroys, fixed } =
-        bodies(input, brand);
-    let parts = [("sizes", &sizes), ("counts", &counts), ("stores", &stores), ("loads", &loads)];
-    let [size, count, store, load] = if input.is_enum {
-        [
-            "::strandline::layout::largest(&[$sizes])",
-            "1 + match self { $counts }",
-            "let (own, behind) = ::strandline::layout::split(into, Self::SIZE);
-            let (first, rest) = own.split_at_mut(1);
-            let rest = match self { $stores };
-            if Self::SIZE.is_none() { return rest; }
-            rest.fill(0);
-            behind",
-            "let mut own = ::strandline::layout::take(from, Self::SIZE).ok_or(::strandline::Invalid)?;
-            let value = {
-                let from = &mut own;
-                match < u64 as ::strandline::Persist< $brand > >::load(from, stored)? {
-                    $loads
-                    _ => return Err(::strandline::Invalid),
-                }
-            };
-            if Self::SIZE.is_none() { *from = own; }
-            Ok(value)",
-        ]
-    } else {
-        [
-            "::strandline::layout::sum(&[$sizes])",
-            "match self { $counts }",
-            "let rest = into; match self { $stores }",
-            "$loads",
-        ]
-    }
-    .map(|text| fill(text, &[parts.as_slice(), &[("brand", brand)]].concat()));
-
-    let mut code = fill(
-        "// SAFETY: each field stores and loads its own words, and their layouts, with the type's name and version, are its own.
-        #[automatically_derived]
-        unsafe impl $declarations ::strandline::Persist< $brand > for $self $where {
-            const NAME: &'static str = $name;
-            const VERSION: u32 = $version;
-            const LAYOUT: u64 = {
-                let mut hash = ::strandline::layout::begin_derived($name, $version);
-                $layout
-                hash
-            };
-            const SIZE: ::core::option::Option<usize> = $size;
-            fn describe(types: &mut ::strandline::Types) -> ::std::string::String {
-                types.note::<Self>(($name, $version, < Self as $bound >::LAYOUT), $is_enum, |types| {
-                    let _ = &types;
-                    ::std::vec![$descriptions]
-                })
-            }
-            fn words(&self) -> usize {
-                ::strandline::layout::words(Self::SIZE, || $count)
-            }
-            fn store<'strandline_words>(
-                &self,
-                into: &'strandline_words mut [u64],
-            ) -> &'strandline_words mut [u64] {
-                let into = ::strandline::layout::mark(into, Self::SIZE, < Self as $bound >::LAYOUT);
-                $store
-            }
-            fn load(
-                from: &mut &[u64],
-                stored: ::strandline::Stored< $brand >,
-            ) -> ::core::result::Result<Self, ::strandline::Invalid> {
-                let _ = stored;
-                ::strandline::layout::is_marked(from, Self::SIZE, < Self as $bound >::LAYOUT)
-                    .then_some(()).ok_or(::strandline::Invalid)?;
-                $load
-            }
-            fn visit(
-                &self,
-                checker: &mut ::strandline::Checker<'_, $brand >,
-            ) -> ::strandline::Result<()> {
-                let _ = &checker;
-                match self { $visits }
-                ::core::result::Result::Ok(())
-            }
-            const OWNS: bool = false $owns;
-            fn collections(&self, found: &mut ::std::vec::Vec< ::strandline::layout::PersistentAddress >) {
-                let _ = &found;
-                match self { $collections }
-            }
-            fn destroy_collections(
-                &self,
-                tx: &::strandline::Tx< $brand, impl ::strandline::Control >,
-                kept: &mut ::std::vec::Vec< ::strandline::layout::PersistentAddress >,
-            ) -> ::strandline::Result<()> {
-                let _ = (tx, &kept);
-                match self { $destroys }
-                ::core::result::Result::Ok(())
-            }
-        }
-        // SAFETY: so are all its fields.
-        #[automatically_derived]
-        #[allow(private_bounds, private_interfaces)]
-        unsafe impl $declarations ::strandline::Fixed< $brand > for $self $fixed {}",
-        &[
-            ("declarations", &input.declarations(first, &bound)),
-            ("brand", brand),
-            ("bound", &bound),
-            ("self", &input.self_type()),
-            ("where", &input.where_clause),
-            ("fixed", &fixed_where(&input.where_clause, &fixed)),
-            ("size", &size),
-            ("count", &count),
-            ("name", &name),
-            ("version", &token(Literal::u32_suffixed(version))),
-            ("layout", &layout(input, brand)),
-            ("store", &store),
-            ("load", &load),
-            ("visits", &visits),
-            ("owns", &owns),
-            ("collections", &collections),
-            ("destroys", &destroys),
-            ("is_enum", &fill(if input.is_enum { "true" } else { "false" }, &[])),
-            ("descriptions", &descriptions(input, &trait_of(brand))?),
-        ],
-    );
+    let bodies = bodies(input, brand);
+    let [size, count, store, load] = coding(input.is_enum, &bodies, brand);
+    let parts = [
+        ("declarations", &input.declarations(first, &bound)),
+        ("brand", brand),
+        ("bound", &bound),
+        ("self", &input.self_type()),
+        ("where", &input.where_clause),
+        ("fixed", &fixed_where(&input.where_clause, &bodies.fixed)),
+        ("size", &size),
+        ("count", &count),
+        ("name", &name),
+        ("version", &token(Literal::u32_suffixed(version))),
+        ("layout", &layout(input, brand)),
+        ("store", &store),
+        ("load", &load),
+        ("visits", &bodies.visits),
+        ("owns", &bodies.owns),
+        ("collections", &bodies.collections),
+        ("destroys", &bodies.destroys),
+        ("is_enum", &fill(if input.is_enum { "true" } else { "false" }, &[])),
+        ("descriptions", &descriptions(input, &bound)?),
+    ];
+    let mut code = fill(PERSIST, &parts);
+    code.extend(fill(FIXED, &parts));
     code.extend(root(input, own_brand.as_ref(), brand));
     Ok(code)
 }
