@@ -10,7 +10,7 @@
 //! The copy is opened and closed at once, which proves that it can be, and leaves one file.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -149,64 +149,94 @@ fn copy_files(
     (name, heap, log): (&Path, &NewFile, &NewFile),
 ) -> Result<(u64, u64, Option<NewFile>)> {
     let (view, pool) = (&source.view, source.header.uuid.as_bytes());
-    let (to, log_name) = (heap.path(), log.path());
-    let (heap, log) = (heap.file(), log.file());
-    let read = cannot("read for a backup the checksums of", source.path);
     shared_log.hold_checkpoints(view, || {
-        let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", source.path))?;
-        heap.set_len(size).map_err(cannot("size", to))?;
-        let mut piece = AlignedBuffer::new(PIECE);
-        let mut copied = 0;
+        let size = size_heap(source, device, heap)?;
         let mut verifier = match device.has_checksums() {
-            true => Some(Verifier::new(device, pool, &view.layout).map_err(&read)?),
+            true => Some(Verifier::new(device, pool, &view.layout).map_err(cannot_read_checksums(source))?),
             false => None,
         };
-        for part in used_parts(view, size) {
-            for at in part.clone().step_by(PIECE) {
-                let piece = &mut piece[..PIECE.min((part.end - at) as usize)];
-                device
-                    .read(DeviceFile::Heap, at, piece)
-                    .map_err(cannot("read for a backup", source.path))?;
-                if let Some(verifier) = &mut verifier {
-                    for (page, contents) in (at / PAGE_BYTES..).zip(piece.chunks_exact(PAGE_BYTES as usize)) {
-                        if verifier.is_damaged(page, contents).map_err(&read)? {
-                            return Err(Error::Damaged(format!(
-                                "the page at {:#x} is not what was written there, so that no backup is made; `strandline pool check` lists all such pages",
-                                page * PAGE_BYTES
-                            )));
-                        }
-                    }
-                }
-                // What is not written stays a hole, which reads as zeros.
-                if piece.iter().any(|&byte| byte != 0) {
-                    heap.write_all_at(piece, at).map_err(cannot("write", to))?;
-                    copied += piece.len() as u64;
-                }
+        let copied = copy_heap(source, device, (heap, size), verifier.as_mut())?;
+        let checksums = verifier.map(|_| checksums::copy(device, name, source.file)).transpose()?;
+        let blocks = copy_log(source, device, shared_log, log)?;
+        // The file may have grown since its copy; what is new in it stands in the log alone.
+        size_heap(source, device, heap)?;
+        flush::file(heap.file()).map_err(cannot("flush", heap.path()))?;
+        flush::file(log.file()).map_err(cannot("flush", log.path()))?;
+        Ok((copied, blocks, checksums))
+    })
+}
+
+fn cannot_read_checksums(source: &Source<'_>) -> impl Fn(io::Error) -> Error {
+    cannot("read for a backup the checksums of", source.path)
+}
+
+/// Gives the heap's copy the size that the heap file has now, and returns it.
+fn size_heap(source: &Source<'_>, device: &FileDevice, to: &NewFile) -> Result<u64> {
+    let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", source.path))?;
+    to.file().set_len(size).map_err(cannot("size", to.path()))?;
+    Ok(size)
+}
+
+/// Copies what the heap file of `size` bytes holds besides zeros; the bytes copied.
+fn copy_heap(
+    source: &Source<'_>,
+    device: &FileDevice,
+    (to, size): (&NewFile, u64),
+    mut verifier: Option<&mut Verifier<'_>>,
+) -> Result<u64> {
+    let mut piece = AlignedBuffer::new(PIECE);
+    let mut copied = 0;
+    for part in used_parts(&source.view, size) {
+        for at in part.clone().step_by(PIECE) {
+            let piece = &mut piece[..PIECE.min((part.end - at) as usize)];
+            device.read(DeviceFile::Heap, at, piece).map_err(cannot("read for a backup", source.path))?;
+            if let Some(verifier) = &mut verifier {
+                verify_pages(source, verifier, at, piece)?;
+            }
+            // What is not written stays a hole, which reads as zeros.
+            if piece.iter().any(|&byte| byte != 0) {
+                to.file().write_all_at(piece, at).map_err(cannot("write", to.path()))?;
+                copied += piece.len() as u64;
             }
         }
-        let checksums = verifier.map(|_| checksums::copy(device, name, source.file)).transpose()?;
-        let size = device.size(DeviceFile::Log).map_err(cannot("read the size of the log of", source.path))?;
-        log.set_len(size).map_err(cannot("size", log_name))?;
-        let mut block = AlignedBuffer::new(BLOCK_BYTES as usize);
-        let mut copy_block = |at: u64| {
-            device
-                .read(DeviceFile::Log, at, &mut block)
-                .map_err(cannot("read for a backup the log of", source.path))?;
-            log.write_all_at(&block, at).map_err(cannot("write", log_name))
-        };
-        copy_block(0)?;
-        // As far as it is durable by now, that is after the heap was copied.
-        let blocks = shared_log.needed_blocks(view);
-        for number in blocks.clone() {
-            copy_block(shared_log.block_offset(view, number))?;
+    }
+    Ok(copied)
+}
+
+/// Compares the pages that were read from `at` on with their checksums.
+///
+/// # Errors
+/// Returns [`Error::Damaged`] for the first page that does not fit.
+fn verify_pages(source: &Source<'_>, verifier: &mut Verifier<'_>, at: u64, pages: &[u8]) -> Result<()> {
+    for (page, contents) in (at / PAGE_BYTES..).zip(pages.chunks_exact(PAGE_BYTES as usize)) {
+        if verifier.is_damaged(page, contents).map_err(cannot_read_checksums(source))? {
+            return Err(Error::Damaged(format!(
+                "the page at {:#x} is not what was written there, so that no backup is made; `strandline pool check` lists all such pages",
+                page * PAGE_BYTES
+            )));
         }
-        // The file may have grown since its copy; what is new in it stands in the log alone.
-        let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", source.path))?;
-        heap.set_len(size).map_err(cannot("size", to))?;
-        flush::file(heap).map_err(cannot("flush", to))?;
-        flush::file(log).map_err(cannot("flush", log_name))?;
-        Ok((copied, blocks.end - blocks.start, checksums))
-    })
+    }
+    Ok(())
+}
+
+/// Copies the log's header, and the blocks that are needed, as far as they are durable by now: call it after the heap was copied. The number
+/// of blocks copied.
+fn copy_log(source: &Source<'_>, device: &FileDevice, shared_log: SharedLog, to: &NewFile) -> Result<u64> {
+    let size = device.size(DeviceFile::Log).map_err(cannot("read the size of the log of", source.path))?;
+    to.file().set_len(size).map_err(cannot("size", to.path()))?;
+    let mut block = AlignedBuffer::new(BLOCK_BYTES as usize);
+    let mut copy_block = |at: u64| {
+        device
+            .read(DeviceFile::Log, at, &mut block)
+            .map_err(cannot("read for a backup the log of", source.path))?;
+        to.file().write_all_at(&block, at).map_err(cannot("write", to.path()))
+    };
+    copy_block(0)?;
+    let blocks = shared_log.needed_blocks(&source.view);
+    for number in blocks.clone() {
+        copy_block(shared_log.block_offset(&source.view, number))?;
+    }
+    Ok(blocks.end - blocks.start)
 }
 
 /// Copies what is at home in memory, as of a time at which all of it is committed. Returns the bytes copied, and the heap's usage at that

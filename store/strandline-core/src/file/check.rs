@@ -91,55 +91,77 @@ fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
         return Err(Error::Locked { path: path.to_owned(), held: "writing", by: info.open_in });
     }
     let pool = open_to_look(path, &info.header, schemes)?;
-    match &info.log {
-        LogFile::Wrong(problem) => report.damage.push(problem.clone()),
-        LogFile::Own { .. } => {
-            let open = |path: &Path| system::open_to_read(path).map_err(cannot("open", path));
-            let device = FileDevice::new(open(path)?, open(&log_path(pool.path()))?, false);
-            report.damage.extend(sync::damaged_slots(&device, info.header.uuid.as_bytes())?);
-            report.damage.extend(damaged_log(&pool, &device, &info)?);
-        }
-        LogFile::None | LogFile::Missing | LogFile::Unused => {}
-    }
-    match checksums::find_own(pool.path(), &pool.file, &info.header, true) {
-        Ok(None) => {}
-        Ok(Some(file)) => report.damage.extend(compare(&pool, &checksums::device(&pool.file, &file)?)?),
-        Err(error @ Error::ChecksumFile { .. }) => report.damage.push(error.to_string()),
-        Err(error) => return Err(error),
-    }
+    check_log(&pool, path, &info, report)?;
+    check_pages(&pool, &info, report)?;
     report.info = Some(info);
     // In the `Sync` domain nobody needs the directory; the next domain may.
     scheme::logs(&pool.native_view()?)?;
     report.classes = heap::classes(&pool.native_view()?)?;
     let mut worker = pool.worker()?;
     for index in 0..ROOTS {
-        let root = pool.layout().root(index);
-        let at = PersistentAddress::new(worker.view(|tx| tx.read(root))?);
-        if at.is_null() {
-            continue;
-        }
-        let words: Vec<u64> =
-            (0..8).map_while(|number| worker.view(|tx| tx.read(at.word(number))).ok()).collect();
-        let first = words.first().copied().unwrap_or(0);
-        if worker.view(|tx| tx.block(at)).is_err() {
-            report.damage.push(format!("root {index} leads to {:#x}, where no block begins", at.offset()));
-        }
-        let what = match (describe_root(&mut worker, index), structures::describe(first)) {
-            (Ok(Some(what)), _) => what,
-            (Err(error @ (Error::Damaged(_) | Error::InvalidAddress(_))), _) => {
-                report.damage.push(format!("root {index}: {error}"));
-                "a store's root, damaged".to_owned()
-            }
-            (_, Some(what)) => what.to_owned(),
-            _ => "nothing that this library made".to_owned(),
-        };
-        if what == KEY_VALUE_STORE
-            && let Err(error) = worker.view(|tx| KeyValueStore::open(tx, root)?.check(tx))
-        {
-            report.damage.push(format!("root {index}: {error}"));
-        }
-        report.roots.push(RootReport { index, address: at.offset(), what, words });
+        report_root(&mut worker, index, pool.layout().root(index), report)?;
     }
+    Ok(())
+}
+
+/// Reports damage in checkpoint slots and log of the pool that was opened at `path`.
+fn check_log(pool: &Pool, path: &Path, info: &PoolInfo, report: &mut CheckReport) -> Result<()> {
+    match &info.log {
+        LogFile::Wrong(problem) => report.damage.push(problem.clone()),
+        LogFile::Own { .. } => {
+            let open = |path: &Path| system::open_to_read(path).map_err(cannot("open", path));
+            let device = FileDevice::new(open(path)?, open(&log_path(pool.path()))?, false);
+            report.damage.extend(sync::damaged_slots(&device, info.header.uuid.as_bytes())?);
+            report.damage.extend(damaged_log(pool, &device, info)?);
+        }
+        LogFile::None | LogFile::Missing | LogFile::Unused => {}
+    }
+    Ok(())
+}
+
+/// Reports the pages that do not fit their checksums.
+fn check_pages(pool: &Pool, info: &PoolInfo, report: &mut CheckReport) -> Result<()> {
+    match checksums::find_own(pool.path(), &pool.file, &info.header, true) {
+        Ok(None) => {}
+        Ok(Some(file)) => report.damage.extend(compare(pool, &checksums::device(&pool.file, &file)?)?),
+        Err(error @ Error::ChecksumFile { .. }) => report.damage.push(error.to_string()),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Reports what the root number `index` refers to, whose word is at `root`, and its damage.
+fn report_root(
+    worker: &mut impl Runner,
+    index: u64,
+    root: PersistentAddress,
+    report: &mut CheckReport,
+) -> Result<()> {
+    let at = PersistentAddress::new(worker.view(|tx| tx.read(root))?);
+    if at.is_null() {
+        return Ok(());
+    }
+    let words: Vec<u64> =
+        (0..8).map_while(|number| worker.view(|tx| tx.read(at.word(number))).ok()).collect();
+    let first = words.first().copied().unwrap_or(0);
+    if worker.view(|tx| tx.block(at)).is_err() {
+        report.damage.push(format!("root {index} leads to {:#x}, where no block begins", at.offset()));
+    }
+    let what = match (describe_root(worker, index), structures::describe(first)) {
+        (Ok(Some(what)), _) => what,
+        (Err(error @ (Error::Damaged(_) | Error::InvalidAddress(_))), _) => {
+            report.damage.push(format!("root {index}: {error}"));
+            "a store's root, damaged".to_owned()
+        }
+        (_, Some(what)) => what.to_owned(),
+        _ => "nothing that this library made".to_owned(),
+    };
+    if what == KEY_VALUE_STORE
+        && let Err(error) = worker.view(|tx| KeyValueStore::open(tx, root)?.check(tx))
+    {
+        report.damage.push(format!("root {index}: {error}"));
+    }
+    report.roots.push(RootReport { index, address: at.offset(), what, words });
     Ok(())
 }
 

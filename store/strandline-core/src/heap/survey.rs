@@ -159,40 +159,20 @@ fn walk<E>(
                 if CLASSES[class] > chunk_bytes / 4 {
                     return Ok(Err(damaged()));
                 }
-                let (division, base) = (Division::new(layout, class), start(layout, chunk));
-                let mut blocks = 0;
-                for word in 0..division.words() {
-                    let used = read(base.word(word))?;
-                    if used & !division.mask(word) != 0 {
-                        return Ok(Err(Error::Damaged(format!("chunk {chunk} has blocks past its end"))));
-                    }
-                    blocks += u64::from(used.count_ones());
-                }
-                let of_class = &mut classes[class];
-                of_class.block_bytes = division.block;
-                of_class.chunks += 1;
-                of_class.blocks += division.blocks;
-                of_class.allocated += blocks;
-                if blocks == 0 {
-                    usage.free_chunks += 1;
-                } else {
-                    let free = division.blocks - blocks;
-                    usage.objects += blocks;
-                    usage.allocated_bytes += blocks * division.block;
-                    usage.free_block_bytes += free * division.block;
-                    usage.partial_chunks += u64::from(free > 0);
-                }
+                let division = Division::new(layout, class);
+                let Some(blocks) = allocated_blocks(division, start(layout, chunk), &mut read)? else {
+                    return Ok(Err(Error::Damaged(format!("chunk {chunk} has blocks past its end"))));
+                };
+                classes[class].add_chunk(division, blocks);
+                usage.add_small(division, blocks);
             }
             Chunk::Large { chunks } => {
                 if chunks == 0 || chunks > reached - chunk {
                     return Ok(Err(damaged()));
                 }
-                for back in 1..chunks {
-                    let expected = Chunk::LargeRest { back }.encode();
-                    if read(table(layout, chunk + back))? != expected {
-                        let what = format!("the large object at chunk {chunk} is cut short");
-                        return Ok(Err(Error::Damaged(what)));
-                    }
+                if !is_whole(layout, chunk, chunks, &mut read)? {
+                    let what = format!("the large object at chunk {chunk} is cut short");
+                    return Ok(Err(Error::Damaged(what)));
                 }
                 usage.objects += 1;
                 usage.allocated_bytes += chunks * chunk_bytes;
@@ -203,6 +183,63 @@ fn walk<E>(
         chunk += 1;
     }
     Ok(Ok((usage, classes)))
+}
+
+/// The allocated blocks of the chunk of small blocks at `base`; `None` if its bitmap has some past its end.
+fn allocated_blocks<E>(
+    division: &Division,
+    base: PersistentAddress,
+    read: &mut impl FnMut(PersistentAddress) -> Result<u64, E>,
+) -> Result<Option<u64>, E> {
+    let mut blocks = 0;
+    for word in 0..division.words() {
+        let used = read(base.word(word))?;
+        if used & !division.mask(word) != 0 {
+            return Ok(None);
+        }
+        blocks += u64::from(used.count_ones());
+    }
+    Ok(Some(blocks))
+}
+
+/// Whether the words behind that of chunk `first` make `chunks` chunks one large object.
+fn is_whole<E>(
+    layout: &Layout,
+    first: u64,
+    chunks: u64,
+    read: &mut impl FnMut(PersistentAddress) -> Result<u64, E>,
+) -> Result<bool, E> {
+    for back in 1..chunks {
+        if read(table(layout, first + back))? != (Chunk::LargeRest { back }).encode() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl ClassUsage {
+    /// Counts a chunk of the class in which `blocks` blocks are allocated.
+    fn add_chunk(&mut self, division: &Division, blocks: u64) {
+        self.block_bytes = division.block;
+        self.chunks += 1;
+        self.blocks += division.blocks;
+        self.allocated += blocks;
+    }
+}
+
+impl HeapUsage {
+    /// Counts a chunk of small blocks, of which `blocks` are allocated.
+    fn add_small(&mut self, division: &Division, blocks: u64) {
+        if blocks == 0 {
+            self.free_chunks += 1;
+            return;
+        }
+        let free = division.blocks - blocks;
+        self.objects += blocks;
+        self.allocated_bytes += blocks * division.block;
+        self.free_block_bytes += free * division.block;
+        self.partial_chunks += u64::from(free > 0);
+    }
 }
 
 /// The first allocated block that begins at or behind `from`, and its bytes.

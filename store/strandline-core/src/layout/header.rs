@@ -135,47 +135,14 @@ impl Header {
     /// # Errors
     /// A distinct one for a foreign, truncated, newer, older or damaged file.
     pub fn decode(page: &[u8], file_bytes: u64, path: &Path) -> Result<Self> {
-        let path = || path.to_owned();
-        if page.len() < 8 || page[..8] != MAGIC {
-            return Err(Error::NotAPool { path: path() });
-        }
-        if page.len() < PAGE_BYTES as usize {
-            return Err(Error::Truncated { path: path(), expected: PAGE_BYTES, found: file_bytes });
-        }
-        let word = |number: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&page[8 * number..8 * number + 8]);
-            u64::from_le_bytes(bytes)
-        };
-        let version = word(1);
-        if version > FORMAT_VERSION {
-            return Err(Error::NewerFormat {
-                path: path(),
-                found: format!("format version {version}"),
-                supported: format!("version {FORMAT_VERSION}"),
-            });
-        }
-        let damaged = |what: &str| Error::DamagedHeader { path: path(), problem: what.into() };
-        if word(511) != u64::from(crc32c::crc32c(&page[..CHECKED])) {
-            return Err(damaged("its checksum does not match"));
-        }
-        // Whatever the format, a damaged version is damage.
-        if version < FORMAT_VERSION {
-            return Err(Error::OlderFormat { path: path(), found: version, supported: FORMAT_VERSION });
-        }
-        let (required_features, optional_features) = (word(12), word(13));
-        if required_features & !REQUIRED_FEATURES != 0 {
-            return Err(Error::NewerFormat {
-                path: path(),
-                found: format!("the required features {required_features:#x}"),
-                supported: format!("{REQUIRED_FEATURES:#x}"),
-            });
-        }
+        check_format(page, file_bytes, path)?;
+        let damaged = |what: &str| damaged(path, what);
+        let word = |number: usize| word(page, number);
         let geometry = Geometry { size: word(8), logs: word(9), log_bytes: word(10), chunk_bytes: word(11) };
         let layout = Layout::new(geometry).map_err(|_| damaged("its sizes are impossible"))?;
         let least = layout.chunks.offset();
         if file_bytes < least {
-            return Err(Error::Truncated { path: path(), expected: least, found: file_bytes });
+            return Err(Error::Truncated { path: path.to_owned(), expected: least, found: file_bytes });
         }
         let name = &page[32..32 + LAYOUT_NAME_BYTES];
         let length = name.iter().position(|&byte| byte == 0).unwrap_or(LAYOUT_NAME_BYTES);
@@ -183,14 +150,63 @@ impl Header {
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&page[16..32]);
         Ok(Self {
-            version,
+            version: word(1),
             uuid: PoolId::from_bytes(uuid),
             layout_name: layout_name.to_owned(),
             geometry,
-            required_features,
-            optional_features,
+            required_features: word(12),
+            optional_features: word(13),
         })
     }
+}
+
+/// Checks that `page` is an intact header of a format that this library knows.
+///
+/// # Errors
+/// A distinct one for a foreign, truncated, newer, older or damaged file.
+fn check_format(page: &[u8], file_bytes: u64, path: &Path) -> Result<()> {
+    let path = || path.to_owned();
+    if page.len() < 8 || page[..8] != MAGIC {
+        return Err(Error::NotAPool { path: path() });
+    }
+    if page.len() < PAGE_BYTES as usize {
+        return Err(Error::Truncated { path: path(), expected: PAGE_BYTES, found: file_bytes });
+    }
+    let version = word(page, 1);
+    if version > FORMAT_VERSION {
+        return Err(Error::NewerFormat {
+            path: path(),
+            found: format!("format version {version}"),
+            supported: format!("version {FORMAT_VERSION}"),
+        });
+    }
+    if word(page, 511) != u64::from(crc32c::crc32c(&page[..CHECKED])) {
+        return Err(damaged(&path(), "its checksum does not match"));
+    }
+    // Whatever the format, a damaged version is damage.
+    if version < FORMAT_VERSION {
+        return Err(Error::OlderFormat { path: path(), found: version, supported: FORMAT_VERSION });
+    }
+    let required_features = word(page, 12);
+    if required_features & !REQUIRED_FEATURES != 0 {
+        return Err(Error::NewerFormat {
+            path: path(),
+            found: format!("the required features {required_features:#x}"),
+            supported: format!("{REQUIRED_FEATURES:#x}"),
+        });
+    }
+    Ok(())
+}
+
+/// The word number `number` of a header's page.
+fn word(page: &[u8], number: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&page[8 * number..8 * number + 8]);
+    u64::from_le_bytes(bytes)
+}
+
+fn damaged(path: &Path, problem: &str) -> Error {
+    Error::DamagedHeader { path: path.to_owned(), problem: problem.into() }
 }
 
 #[cfg(test)]

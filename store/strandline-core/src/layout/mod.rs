@@ -86,6 +86,47 @@ pub struct Layout {
     reachable_words: u64,
 }
 
+/// Checks each size by itself; a log's is to be a multiple of `unit`.
+fn check_geometry(geometry: Geometry, unit: u64) -> Result<()> {
+    let Geometry { size, logs, log_bytes, chunk_bytes } = geometry;
+    let refuse = |why: &str| Err(refused(geometry, why));
+    if !size.is_multiple_of(PAGE_BYTES) || size >= 1 << 48 {
+        return refuse("the pool's size must be a multiple of 4096 below 2^48");
+    }
+    if logs == 0 || logs > PAGE_BYTES / 8 {
+        return refuse("a pool has 1 to 512 logs");
+    }
+    if !log_bytes.is_multiple_of(unit) || log_bytes == 0 || log_bytes / RECORD_BYTES > 1 << 31 {
+        return refuse(&format!("a log's size must be a multiple of {unit}, 32 GB at most"));
+    }
+    if !chunk_bytes.is_power_of_two() || !(PAGE_BYTES..=1 << 30).contains(&chunk_bytes) {
+        return refuse("a chunk's size must be a power of two from 4096 to 2^30");
+    }
+    Ok(())
+}
+
+fn refused(geometry: Geometry, why: &str) -> Error {
+    let Geometry { size, logs, log_bytes, chunk_bytes } = geometry;
+    Error::Parameter(format!(
+        "{why} (pool of {size} bytes, {logs} logs of {log_bytes}, chunks of {chunk_bytes})"
+    ))
+}
+
+/// Divides what a pool of `size` bytes has from `chunk_table` on among the table and the chunks: the offset of the first chunk, and how many
+/// there are.
+fn divide_into_chunks(chunk_table: PersistentAddress, size: u64, chunk_bytes: u64) -> (u64, u64) {
+    let rest = size.saturating_sub(chunk_table.offset());
+    let mut chunk_count = rest / (chunk_bytes + 8);
+    loop {
+        // Aligned to their size, so that an address tells its chunk.
+        let chunks = (chunk_table.offset() + 8 * chunk_count).next_multiple_of(chunk_bytes);
+        if chunk_count == 0 || chunks + chunk_count * chunk_bytes <= size {
+            return (chunks, chunk_count);
+        }
+        chunk_count -= 1;
+    }
+}
+
 impl Layout {
     /// The header, which is written once.
     pub const HEADER: PersistentAddress = PersistentAddress::new(0);
@@ -121,46 +162,19 @@ impl Layout {
     }
 
     fn with_log_unit(geometry: Geometry, unit: u64) -> Result<Self> {
+        check_geometry(geometry, unit)?;
         let Geometry { size, logs, log_bytes, chunk_bytes } = geometry;
-        let refuse = |why: &str| {
-            Err(Error::Parameter(format!(
-                "{why} (pool of {size} bytes, {logs} logs of {log_bytes}, chunks of {chunk_bytes})"
-            )))
-        };
-        if !size.is_multiple_of(PAGE_BYTES) || size >= 1 << 48 {
-            return refuse("the pool's size must be a multiple of 4096 below 2^48");
-        }
-        if logs == 0 || logs > PAGE_BYTES / 8 {
-            return refuse("a pool has 1 to 512 logs");
-        }
-        if !log_bytes.is_multiple_of(unit) || log_bytes == 0 || log_bytes / RECORD_BYTES > 1 << 31 {
-            return refuse(&format!("a log's size must be a multiple of {unit}, 32 GB at most"));
-        }
-        if !chunk_bytes.is_power_of_two() || !(PAGE_BYTES..=1 << 30).contains(&chunk_bytes) {
-            return refuse("a chunk's size must be a power of two from 4096 to 2^30");
-        }
         let logs_at = Self::LOG_DIRECTORY.byte(PAGE_BYTES);
         let Some(data) =
             logs.checked_mul(log_bytes).and_then(|bytes| bytes.checked_next_multiple_of(PAGE_BYTES))
         else {
-            return refuse("the logs are too large");
+            return Err(refused(geometry, "the logs are too large"));
         };
         let data = logs_at.byte(data);
         let chunk_table = data.byte(PAGE_BYTES);
-        let rest = size.saturating_sub(chunk_table.offset());
-        // Table and chunks share the rest; the chunks are aligned to their size, so that an address tells
-        // its chunk.
-        let mut chunk_count = rest / (chunk_bytes + 8);
-        let mut chunks;
-        loop {
-            chunks = (chunk_table.offset() + 8 * chunk_count).next_multiple_of(chunk_bytes);
-            if chunk_count == 0 || chunks + chunk_count * chunk_bytes <= size {
-                break;
-            }
-            chunk_count -= 1;
-        }
+        let (chunks, chunk_count) = divide_into_chunks(chunk_table, size, chunk_bytes);
         if chunk_count == 0 {
-            return refuse("the pool is too small: its logs leave no room for a heap");
+            return Err(refused(geometry, "the pool is too small: its logs leave no room for a heap"));
         }
         let chunks = PersistentAddress::new(chunks);
         let data_words = (chunks.offset() + chunk_count * chunk_bytes - data.offset()) / 8;

@@ -18,8 +18,10 @@
 use super::current::{check_transaction, logs, zero_logs};
 use crate::error::Result;
 use crate::layout::{Layout, SharedLayout, View};
-use crate::log::{Committed, RECORD_BYTES, highest_transaction, merge, scan, scan_counted, scan_fenced};
-use crate::memory::{Memory, Step};
+use crate::log::{
+    Committed, RECORD_BYTES, Write, highest_transaction, merge, scan, scan_counted, scan_fenced,
+};
+use crate::memory::{Memory, PersistentAddress, Step};
 
 /// How recovery tells a committed transaction in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,42 +90,17 @@ pub fn recover<M: Memory>(
     begins: &mut dyn FnMut(RecoveryStep),
 ) -> Result<RecoveryReport> {
     let memory = &view.memory;
-    let records = view.layout.log_records() - u64::from(reserved);
     let mut report = RecoveryReport::default();
 
     begins(RecoveryStep::Scan);
     let logs = logs(view)?;
     report.logs = logs.len() as u64;
-    let mut committed: Vec<Committed> = Vec::new();
-    let mut highest = memory.load(Layout::WATERMARK);
-    let watermark = highest;
+    let watermark = memory.load(Layout::WATERMARK);
+    report.watermark = watermark;
     let filters = !memory.omitted(Step::RecoveryWatermarkFilter);
-    for &log in &logs {
-        let mut found = Vec::new();
-        report.records += match reading {
-            Reading::Counted => scan_counted(memory, log, records, &mut found),
-            Reading::TornBits => {
-                let read = [false, true].map(|phase| scan(memory, log, records, phase, &mut found));
-                read.iter().sum()
-            }
-            Reading::Fenced => {
-                let read = [false, true].map(|phase| scan_fenced(memory, log, records, phase, &mut found));
-                read.iter().sum()
-            }
-        };
-        report.committed += found.len() as u64;
-        if reserved > 0 {
-            let truncated = memory.load(log.byte(RECORD_BYTES * records));
-            highest = highest.max(truncated);
-            found.retain(|found| !filters || found.transaction > truncated);
-        }
-        committed.append(&mut found);
-        if !memory.omitted(Step::RecoveryWatermarkLow) {
-            highest = highest.max(highest_transaction(memory, log, records));
-        }
-    }
-    highest = committed.iter().fold(highest, |highest, found| highest.max(found.transaction));
-    check_transaction(highest)?;
+    let scan = LogScan { reading, reserved, filters };
+    let mut committed = scan.scan_all(view, &logs, &mut report);
+    check_transaction(report.watermark)?;
 
     begins(RecoveryStep::Sort);
     if filters {
@@ -137,25 +114,99 @@ pub fn recover<M: Memory>(
     writes().try_for_each(|write| view.layout.check_replayed(write.address, 1))?;
 
     begins(RecoveryStep::Replay);
-    for write in writes() {
-        let value = match write.mask {
-            0xff => write.value,
-            mask => merge(memory.load(write.address), write.value, mask),
-        };
-        memory.store(write.address, value);
-        report.words += 1;
-    }
-    for write in writes() {
-        memory.write_back(write.address, Step::RecoveryDataWriteBack);
-    }
+    report.words = replay(memory, writes());
     let late = memory.omitted(Step::RecoveryDataFenceLate);
     if !late {
         memory.fence(Step::RecoveryDataFence);
     }
 
     begins(RecoveryStep::Truncate);
+    truncate(view, &logs, report.watermark, late);
+    Ok(report)
+}
+
+/// How the logs are scanned.
+#[derive(Clone, Copy)]
+struct LogScan {
+    reading: Reading,
+    /// The last records of each log, which are not for transactions.
+    reserved: u32,
+    /// Transactions that were replayed before are left out.
+    filters: bool,
+}
+
+impl LogScan {
+    /// Collects the committed transactions of all logs, and counts them in `report`, whose watermark becomes the highest number that was met.
+    fn scan_all<M: Memory>(
+        self,
+        view: &View<M>,
+        logs: &[PersistentAddress],
+        report: &mut RecoveryReport,
+    ) -> Vec<Committed> {
+        let memory = &view.memory;
+        let records = view.layout.log_records() - u64::from(self.reserved);
+        let mut committed: Vec<Committed> = Vec::new();
+        let mut highest = report.watermark;
+        for &log in logs {
+            let mut found = Vec::new();
+            report.records += self.scan_one(memory, log, records, &mut found);
+            report.committed += found.len() as u64;
+            if self.reserved > 0 {
+                let truncated = memory.load(log.byte(RECORD_BYTES * records));
+                highest = highest.max(truncated);
+                found.retain(|found| !self.filters || found.transaction > truncated);
+            }
+            committed.append(&mut found);
+            if !memory.omitted(Step::RecoveryWatermarkLow) {
+                highest = highest.max(highest_transaction(memory, log, records));
+            }
+        }
+        report.watermark = committed.iter().fold(highest, |highest, found| highest.max(found.transaction));
+        committed
+    }
+
+    /// Appends the committed transactions of the log at `log` to `found`; returns how many records were read.
+    fn scan_one<M: Memory>(
+        self,
+        memory: &M,
+        log: PersistentAddress,
+        records: u64,
+        found: &mut Vec<Committed>,
+    ) -> u64 {
+        match self.reading {
+            Reading::Counted => scan_counted(memory, log, records, found),
+            Reading::TornBits => {
+                [false, true].map(|phase| scan(memory, log, records, phase, found)).iter().sum()
+            }
+            Reading::Fenced => {
+                [false, true].map(|phase| scan_fenced(memory, log, records, phase, found)).iter().sum()
+            }
+        }
+    }
+}
+
+/// Stores the words of replayed transactions in place and writes them back, without a fence; how many there were.
+fn replay<'w, M: Memory>(memory: &M, writes: impl Iterator<Item = &'w Write> + Clone) -> u64 {
+    let mut words = 0;
+    for write in writes.clone() {
+        let value = match write.mask {
+            0xff => write.value,
+            mask => merge(memory.load(write.address), write.value, mask),
+        };
+        memory.store(write.address, value);
+        words += 1;
+    }
+    for write in writes {
+        memory.write_back(write.address, Step::RecoveryDataWriteBack);
+    }
+    words
+}
+
+/// Raises the watermark to `highest`, and zeros the logs; `late` moves the fence of what was replayed behind the watermark's store.
+fn truncate<M: Memory>(view: &View<M>, logs: &[PersistentAddress], highest: u64, late: bool) {
+    let memory = &view.memory;
     if memory.omitted(Step::RecoveryZeroEarly) {
-        zero_logs(view, &logs);
+        zero_logs(view, logs);
     }
     if !memory.omitted(Step::RecoveryWatermark) {
         memory.store(Layout::WATERMARK, highest);
@@ -166,10 +217,8 @@ pub fn recover<M: Memory>(
     memory.write_back(Layout::WATERMARK, Step::RecoveryWatermarkWriteBack);
     memory.fence(Step::RecoveryWatermarkFence);
     if !memory.omitted(Step::RecoveryZeroEarly) {
-        zero_logs(view, &logs);
+        zero_logs(view, logs);
     }
     memory.store(SharedLayout::CLOCK, highest);
     memory.store(SharedLayout::PUBLISHED_WATERMARK, highest);
-    report.watermark = highest;
-    Ok(report)
 }

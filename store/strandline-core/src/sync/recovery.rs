@@ -100,6 +100,14 @@ pub struct SyncRecoveryReport {
     pub lost_transactions: u64,
 }
 
+/// The newest valid checkpoint slot.
+struct NewestSlot {
+    slot: CheckpointSlot,
+    index: u64,
+    /// The other slot is valid, too, so that no newer one can have been lost.
+    is_confirmed: bool,
+}
+
 /// What the log says above the newest slot.
 struct Found {
     slot: CheckpointSlot,
@@ -402,6 +410,43 @@ impl SharedLog {
 
     /// Reads slots and log; changes nothing.
     fn find<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> Result<Found> {
+        let NewestSlot { slot, index, is_confirmed } = self.find_newest_slot(device)?;
+        let mut report = SyncRecoveryReport { start: slot.start, ..SyncRecoveryReport::default() };
+        let mut replay =
+            Replay { layout: &view.layout, writes: Vec::new(), committed: 0, watermark: slot.watermark };
+        let blocks = self.read_blocks(device, &slot, |record| replay.take(record, &mut report))?;
+        let number = slot.start + blocks.len() as u64 / BLOCK_BYTES;
+        report.blocks = number - slot.start;
+        if let Some(damage) = self.damage_behind(view, device, &slot, number)? {
+            if !self.cuts_damage {
+                return Err(Error::Damaged(damage.to_string()));
+            }
+            (report.lost_blocks, report.lost_transactions) = (damage.blocks, damage.transactions);
+        }
+        if !is_confirmed {
+            self.check_that_nothing_follows(device, number)?;
+        }
+        // Higher only where the pool's last life was under another domain and closed cleanly.
+        report.watermark = replay.watermark.max(view.memory.load(Layout::WATERMARK));
+        check_transaction(report.watermark)?;
+        if !view.memory.omitted(Step::SyncRecoveryIncomplete) {
+            replay.writes.truncate(replay.committed);
+        }
+        report.words = replay.writes.len() as u64;
+        // Those of one page keep their order.
+        replay.writes.sort_by_key(page_of);
+        let journal = self.find_journal(view, slot.generation)?;
+        if !is_confirmed && self.has_journal_since(&view.memory, slot.generation) {
+            // Was the transaction cut short, or did the other slot say that it has committed?
+            return Err(Error::Damaged(
+                "one of its checkpoint slots is not valid, and a large transaction may have been committed by it".into(),
+            ));
+        }
+        Ok(Found { slot, index, blocks, writes: replay.writes, journal, report })
+    }
+
+    /// The newest valid checkpoint slot of this log.
+    fn find_newest_slot(&self, device: &dyn Device) -> Result<NewestSlot> {
         let mut newest: Option<(CheckpointSlot, u64)> = None;
         let mut valid = 0;
         for index in 0..2 {
@@ -419,52 +464,35 @@ impl SharedLog {
         }
         let (slot, index) =
             newest.ok_or_else(|| Error::Damaged("neither of its checkpoint slots is valid".into()))?;
-        let mut report = SyncRecoveryReport { start: slot.start, ..SyncRecoveryReport::default() };
-        let mut replay =
-            Replay { layout: &view.layout, writes: Vec::new(), committed: 0, watermark: slot.watermark };
+        Ok(NewestSlot { slot, index, is_confirmed: valid == 2 })
+    }
+
+    /// Reads the blocks that are accepted above `slot`, and gives their records to `take`.
+    fn read_blocks(
+        &self,
+        device: &dyn Device,
+        slot: &CheckpointSlot,
+        mut take: impl FnMut(Record) -> Result<()>,
+    ) -> Result<Vec<u8>> {
         let mut blocks = Vec::new();
         let mut buffer = AlignedBuffer::new((BATCH_BLOCKS.min(self.ring) * BLOCK_BYTES) as usize);
         let mut number = slot.start;
-        'log: while number < slot.start + self.ring {
+        while number < slot.start + self.ring {
             let count =
                 (slot.start + self.ring - number).min(self.ring - number % self.ring).min(BATCH_BLOCKS);
             let batch = &mut buffer[..(count * BLOCK_BYTES) as usize];
             let offset = block::offset(number, self.ring);
             device.read(DeviceFile::Log, offset, batch).map_err(cannot("read", DeviceFile::Log))?;
             for block in batch.chunks_exact(BLOCK_BYTES as usize) {
-                let Some(places) = block::check(block, number, slot.life, self.seed) else { break 'log };
-                unpack(block, places, |record| replay.take(record, &mut report))?;
+                let Some(places) = block::check(block, number, slot.life, self.seed) else {
+                    return Ok(blocks);
+                };
+                unpack(block, places, &mut take)?;
                 blocks.extend_from_slice(block);
                 number += 1;
             }
         }
-        report.blocks = number - slot.start;
-        if let Some(damage) = self.damage_behind(view, device, &slot, number)? {
-            if !self.cuts_damage {
-                return Err(Error::Damaged(damage.to_string()));
-            }
-            (report.lost_blocks, report.lost_transactions) = (damage.blocks, damage.transactions);
-        }
-        if valid < 2 {
-            self.check_that_nothing_follows(device, number)?;
-        }
-        // Higher only where the pool's last life was under another domain and closed cleanly.
-        report.watermark = replay.watermark.max(view.memory.load(Layout::WATERMARK));
-        check_transaction(report.watermark)?;
-        if !view.memory.omitted(Step::SyncRecoveryIncomplete) {
-            replay.writes.truncate(replay.committed);
-        }
-        report.words = replay.writes.len() as u64;
-        // Those of one page keep their order.
-        replay.writes.sort_by_key(page_of);
-        let journal = self.find_journal(view, slot.generation)?;
-        if valid < 2 && self.has_journal_since(&view.memory, slot.generation) {
-            // Was the transaction cut short, or did the other slot say that it has committed?
-            return Err(Error::Damaged(
-                "one of its checkpoint slots is not valid, and a large transaction may have been committed by it".into(),
-            ));
-        }
-        Ok(Found { slot, index, blocks, writes: replay.writes, journal, report })
+        Ok(blocks)
     }
 
     /// The damage that the 2 F blocks behind block number `end`, where the log ends, prove.

@@ -87,22 +87,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         if !node.is_dense() {
             return Err(KIND.damaged(tx, node.at, "a group without pairs before one that has some"));
         }
-        let mut pairs = Vec::new();
-        let mut last = from;
-        for position in 0..node.count {
-            let [word, value] = node.pair(tx, position)?;
-            let key = K::from_word(word);
-            let ascends = match last {
-                Some(last) if position == 0 => key >= last,
-                Some(last) => key > last,
-                None => true,
-            };
-            if !ascends || to.is_some_and(|to| key >= to) {
-                return Err(KIND.damaged(tx, node.at, "keys out of order"));
-            }
-            pairs.push((key, value));
-            last = Some(key);
-        }
+        let pairs = Self::ascending_pairs(tx, node, from, to)?;
         if node.level == 0 {
             if seen.next.is_some_and(|next| next != node.at.offset()) {
                 return Err(KIND.damaged(tx, node.at, "a leaf that its neighbour does not link to"));
@@ -121,5 +106,34 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             count += self.check_below(tx, &child, low, high, seen)?;
         }
         Ok(count)
+    }
+
+    /// The pairs of `node`, whose keys lie from `from` on and below `to`.
+    ///
+    /// # Errors
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if their keys do not ascend within these bounds.
+    fn ascending_pairs(
+        tx: &mut impl Read,
+        node: &Node,
+        from: Option<K>,
+        to: Option<K>,
+    ) -> Result<Vec<(K, u64)>, Abort> {
+        let mut pairs = Vec::new();
+        let mut last = from;
+        for position in 0..node.count {
+            let [word, value] = node.pair(tx, position)?;
+            let key = K::from_word(word);
+            let ascends = match last {
+                Some(last) if position == 0 => key >= last,
+                Some(last) => key > last,
+                None => true,
+            };
+            if !ascends || to.is_some_and(|to| key >= to) {
+                return Err(KIND.damaged(tx, node.at, "keys out of order"));
+            }
+            pairs.push((key, value));
+            last = Some(key);
+        }
+        Ok(pairs)
     }
 }
