@@ -233,26 +233,8 @@ impl Scheme for SoftwareWriteAhead {
         begins(RecoveryStep::Scan);
         let logs = logs(view)?;
         let mut report = RecoveryReport { logs: logs.len() as u64, ..RecoveryReport::default() };
-        let watermark = memory.load(Layout::WATERMARK);
-        report.watermark = watermark;
-        let mut committed = Vec::new();
-        for &log in &logs {
-            let record = memory.load(log);
-            let (transaction, count) = (record >> COUNT_BITS, record as u32 & ((1 << COUNT_BITS) - 1));
-            if count > capacity(&view.layout) {
-                return Err(Error::Damaged(format!(
-                    "the log at {:#x} says that it has {count} blocks",
-                    log.offset()
-                )));
-            }
-            report.watermark = report.watermark.max(transaction);
-            report.records += u64::from(count);
-            report.committed += u64::from(count > 0);
-            if count > 0 && (transaction > watermark || memory.omitted(Step::RecoveryWatermarkFilter)) {
-                committed.push((transaction, log, count));
-            }
-        }
-
+        report.watermark = memory.load(Layout::WATERMARK);
+        let mut committed = scan_committed(view, &logs, &mut report)?;
         check_transaction(report.watermark)?;
 
         begins(RecoveryStep::Sort);
@@ -296,6 +278,36 @@ impl Scheme for SoftwareWriteAhead {
 
     /// Everything that is committed is home.
     fn drain<M: Memory>(_: &View<M>) {}
+}
+
+/// The committed transactions that are to be replayed: number, log, blocks. `report` has the watermark, which becomes that after recovery.
+///
+/// # Errors
+/// Returns [`Error::Damaged`] if a log claims more blocks than fit.
+fn scan_committed<M: Memory>(
+    view: &View<M>,
+    logs: &[PersistentAddress],
+    report: &mut RecoveryReport,
+) -> Result<Vec<(u64, PersistentAddress, u32)>, Error> {
+    let (memory, watermark) = (&view.memory, report.watermark);
+    let mut committed = Vec::new();
+    for &log in logs {
+        let record = memory.load(log);
+        let (transaction, count) = (record >> COUNT_BITS, record as u32 & ((1 << COUNT_BITS) - 1));
+        if count > capacity(&view.layout) {
+            return Err(Error::Damaged(format!(
+                "the log at {:#x} says that it has {count} blocks",
+                log.offset()
+            )));
+        }
+        report.watermark = report.watermark.max(transaction);
+        report.records += u64::from(count);
+        report.committed += u64::from(count > 0);
+        if count > 0 && (transaction > watermark || memory.omitted(Step::RecoveryWatermarkFilter)) {
+            committed.push((transaction, log, count));
+        }
+    }
+    Ok(committed)
 }
 
 impl SoftwareWriteAhead {

@@ -315,31 +315,7 @@ pub fn recover_undo<M: Memory>(
     let logs = logs(view)?;
     let watermark = memory.load(Layout::WATERMARK);
     let mut report = RecoveryReport { logs: logs.len() as u64, watermark, ..RecoveryReport::default() };
-    let mut found: Vec<Undo> = Vec::new();
-    for &log in &logs {
-        let header = memory.load(log);
-        if header == 0 {
-            continue;
-        }
-        let entries = header >> 32;
-        if header & u64::from(u32::MAX) != MAGIC || !(1..=SharedLayout::UNDO_ENTRIES).contains(&entries) {
-            return Err(Error::Damaged(format!(
-                "the undo log at {:#x} begins with {header:#x}",
-                log.offset()
-            )));
-        }
-        for number in 0..entries {
-            let at = entry_at(&view.layout, log, entries, number);
-            report.records += 1;
-            report.watermark = report.watermark.max(memory.load(at.word(1)));
-            if let Some(undo) = read_entry(view, at, entries)
-                && (undo.timestamp > watermark || memory.omitted(Step::RecoveryWatermarkFilter))
-            {
-                found.push(undo);
-            }
-        }
-    }
-
+    let mut found = scan_entries(view, &logs, &mut report)?;
     check_transaction(report.watermark)?;
 
     begins(RecoveryStep::Sort);
@@ -378,6 +354,40 @@ pub fn recover_undo<M: Memory>(
     memory.store(SharedLayout::CLOCK, report.watermark);
     memory.store(SharedLayout::PUBLISHED_WATERMARK, report.watermark);
     Ok(report)
+}
+
+/// The entries that are to be undone. `report` has the watermark, which becomes that after recovery.
+fn scan_entries<M: Memory>(
+    view: &View<M>,
+    logs: &[PersistentAddress],
+    report: &mut RecoveryReport,
+) -> Result<Vec<Undo>> {
+    let (memory, watermark) = (&view.memory, report.watermark);
+    let mut found: Vec<Undo> = Vec::new();
+    for &log in logs {
+        let header = memory.load(log);
+        if header == 0 {
+            continue;
+        }
+        let entries = header >> 32;
+        if header & u64::from(u32::MAX) != MAGIC || !(1..=SharedLayout::UNDO_ENTRIES).contains(&entries) {
+            return Err(Error::Damaged(format!(
+                "the undo log at {:#x} begins with {header:#x}",
+                log.offset()
+            )));
+        }
+        for number in 0..entries {
+            let at = entry_at(&view.layout, log, entries, number);
+            report.records += 1;
+            report.watermark = report.watermark.max(memory.load(at.word(1)));
+            if let Some(undo) = read_entry(view, at, entries)
+                && (undo.timestamp > watermark || memory.omitted(Step::RecoveryWatermarkFilter))
+            {
+                found.push(undo);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The entry at `at` if it is complete and not committed.

@@ -249,30 +249,8 @@ impl Scheme for UndoLogged {
         let watermark = memory.load(Layout::WATERMARK);
         check_transaction(watermark)?;
         let mut report = RecoveryReport { logs: logs.len() as u64, watermark, ..RecoveryReport::default() };
-        let mut old = Vec::new();
-        let mut begun = Vec::new();
-        for &log in &logs {
-            let number = memory.load(log);
-            let before = old.len();
-            for place in 0..if number == 0 { 0 } else { capacity(&view.layout) } {
-                let mut found = [0; 3];
-                memory.load_range(record_at(log, place), &mut found);
-                let at = PersistentAddress::new(found[0]);
-                let whole = found == encode(number, place, at, found[1]);
-                let trusted = memory.omitted(Step::RecoveryChecksum) && found[2] >> 32 == number;
-                if !whole && !trusted {
-                    break;
-                }
-                old.push((at, found[1]));
-            }
-            let found = old.len() > before;
-            if number != 0 && (found || !memory.omitted(Step::RecoveryTruncationPartial)) {
-                begun.push((log, number));
-            }
-            if found {
-                report.undone += 1;
-            }
-        }
+        let Scanned { old, begun, undone } = scan_logs(view, &logs);
+        report.undone = undone;
         report.records = old.len() as u64;
         if let Some((wild, _)) = old.iter().find(|&&(at, _)| !view.layout.is_data(at, 1)) {
             return Err(Error::Damaged(format!("an undo record names the address {:#x}", wild.offset())));
@@ -301,4 +279,44 @@ impl Scheme for UndoLogged {
 
     /// Everything that is committed is home.
     fn drain<M: Memory>(_: &View<M>) {}
+}
+
+/// What recovery finds in the logs.
+struct Scanned {
+    /// Old values in the order in which they were logged, log by log.
+    old: Vec<(PersistentAddress, u64)>,
+    /// The logs to be truncated, with the numbers of their transactions.
+    begun: Vec<(PersistentAddress, u64)>,
+    /// Transactions that are undone.
+    undone: u64,
+}
+
+fn scan_logs<M: Memory>(view: &View<M>, logs: &[PersistentAddress]) -> Scanned {
+    let memory = &view.memory;
+    let mut old = Vec::new();
+    let mut begun = Vec::new();
+    let mut undone = 0;
+    for &log in logs {
+        let number = memory.load(log);
+        let before = old.len();
+        for place in 0..if number == 0 { 0 } else { capacity(&view.layout) } {
+            let mut found = [0; 3];
+            memory.load_range(record_at(log, place), &mut found);
+            let at = PersistentAddress::new(found[0]);
+            let whole = found == encode(number, place, at, found[1]);
+            let trusted = memory.omitted(Step::RecoveryChecksum) && found[2] >> 32 == number;
+            if !whole && !trusted {
+                break;
+            }
+            old.push((at, found[1]));
+        }
+        let found = old.len() > before;
+        if number != 0 && (found || !memory.omitted(Step::RecoveryTruncationPartial)) {
+            begun.push((log, number));
+        }
+        if found {
+            undone += 1;
+        }
+    }
+    Scanned { old, begun, undone }
 }

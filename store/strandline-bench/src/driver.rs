@@ -81,57 +81,19 @@ pub fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<ThreadResult>
         Length::Time { timed, .. } => (WARM_UP, u64::MAX, Some(10 * timed)),
         Length::Transactions(number) => (TIMED, number, None),
     };
-    let phase = AtomicU8::new(first);
-    // Persistence in bulk comes once in a log; a part of a log would count it or not.
-    let fills_logs = most_of_a_log.filter(|_| aside.restarts);
-    let ready = Barrier::new(run.threads as usize + 1);
+    let shared = Shared {
+        phase: AtomicU8::new(first),
+        ready: Barrier::new(run.threads as usize + 1),
+        transactions,
+        // Persistence in bulk comes once in a log; a part of a log would count it or not.
+        fills_logs: most_of_a_log.filter(|_| aside.restarts),
+    };
+    let Shared { phase, ready, .. } = &shared;
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..run.threads)
             .map(|index| {
-                let (phase, ready) = (&phase, &ready);
-                scope.spawn(move || -> Result<ThreadResult> {
-                    let seed = run.seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                    let client = open(index, seed);
-                    // Who fails keeps nobody waiting.
-                    ready.wait();
-                    let mut client = client?;
-                    let client = &mut *client;
-                    while phase.load(Ordering::Relaxed) == WARM_UP {
-                        transaction(client, run.idle_percent)?;
-                    }
-                    if let Some(most) = fills_logs {
-                        fill_log(client, run.idle_percent, most)?;
-                    }
-                    let (since, processor_since) = (Instant::now(), processor_time());
-                    let before = client.statistics();
-                    // At least one, however late the system let this thread begin.
-                    let mut latency = run.latency.then(histogram);
-                    for number in 1.. {
-                        match &mut latency {
-                            None => transaction(client, run.idle_percent)?,
-                            Some(latency) => {
-                                let since = Instant::now();
-                                transaction(client, run.idle_percent)?;
-                                latency.saturating_record(since.elapsed().as_nanos() as u64);
-                            }
-                        }
-                        if number >= transactions || phase.load(Ordering::Relaxed) == STOP {
-                            break;
-                        }
-                    }
-                    if let Some(most) = fills_logs {
-                        fill_log(client, run.idle_percent, most)?;
-                    }
-                    let after = client.statistics();
-                    let (seconds, processor) = (since.elapsed(), processor_time() - processor_since);
-                    Ok(ThreadResult {
-                        before,
-                        after,
-                        seconds: seconds.as_secs_f64(),
-                        processor_seconds: processor.as_secs_f64(),
-                        latency,
-                    })
-                })
+                let shared = &shared;
+                scope.spawn(move || run_client(run, shared, index, open))
             })
             .collect();
         ready.wait();
@@ -152,15 +114,77 @@ pub fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<ThreadResult>
         let mut results = results?;
         let of_all = of_all.unwrap_or_else(|| time_of(ClockId::ProcessCPUTime) - since);
         if aside.helper {
-            // A worker sleeps while it waits for the helper, which works all the while.
-            let of_workers: f64 = results.iter().map(|thread| thread.processor_seconds).sum();
-            let of_helper = of_all.as_secs_f64() - of_workers;
-            for thread in &mut results {
-                thread.processor_seconds = thread.processor_seconds.max(of_helper);
-            }
+            credit_helper(&mut results, of_all);
         }
         Ok(results)
     })
+}
+
+/// What the threads of a run share.
+struct Shared {
+    phase: AtomicU8,
+    /// All threads have opened their clients.
+    ready: Barrier,
+    /// Transactions of each thread, at most.
+    transactions: u64,
+    /// Each thread begins and ends with a full log, for which it takes so long at most.
+    fills_logs: Option<Duration>,
+}
+
+/// The thread of this number: opens a client, and runs its transactions.
+fn run_client(run: &Run, shared: &Shared, index: u64, open: &Open) -> Result<ThreadResult> {
+    let Shared { phase, ready, transactions, fills_logs } = shared;
+    let seed = run.seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let client = open(index, seed);
+    // Who fails keeps nobody waiting.
+    ready.wait();
+    let mut client = client?;
+    let client = &mut *client;
+    while phase.load(Ordering::Relaxed) == WARM_UP {
+        transaction(client, run.idle_percent)?;
+    }
+    if let Some(most) = *fills_logs {
+        fill_log(client, run.idle_percent, most)?;
+    }
+    let (since, processor_since) = (Instant::now(), processor_time());
+    let before = client.statistics();
+    // At least one, however late the system let this thread begin.
+    let mut latency = run.latency.then(histogram);
+    for number in 1.. {
+        match &mut latency {
+            None => transaction(client, run.idle_percent)?,
+            Some(latency) => {
+                let since = Instant::now();
+                transaction(client, run.idle_percent)?;
+                latency.saturating_record(since.elapsed().as_nanos() as u64);
+            }
+        }
+        if number >= *transactions || phase.load(Ordering::Relaxed) == STOP {
+            break;
+        }
+    }
+    if let Some(most) = *fills_logs {
+        fill_log(client, run.idle_percent, most)?;
+    }
+    let after = client.statistics();
+    let (seconds, processor) = (since.elapsed(), processor_time() - processor_since);
+    Ok(ThreadResult {
+        before,
+        after,
+        seconds: seconds.as_secs_f64(),
+        processor_seconds: processor.as_secs_f64(),
+        latency,
+    })
+}
+
+/// Adds the processor time of a helper, where `of_all` is that of the process.
+fn credit_helper(results: &mut [ThreadResult], of_all: Duration) {
+    // A worker sleeps while it waits for the helper, which works all the while.
+    let of_workers: f64 = results.iter().map(|thread| thread.processor_seconds).sum();
+    let of_helper = of_all.as_secs_f64() - of_workers;
+    for thread in results {
+        thread.processor_seconds = thread.processor_seconds.max(of_helper);
+    }
 }
 
 /// One transaction, and the idle time after it.

@@ -15,10 +15,11 @@ use strandline_core::scheme::Schemes;
 use clap::ValueEnum;
 use serde_json::json;
 use strandline_core::file::{
-    CheckReport, LogFile, OldFiles, Options, Pool, PoolInfo, RepairReport, backup_files, check, check_name,
-    checksums_path, compare_usage, inspect, inspect_files, log_path, make_checksums, rename_new, repair,
-    repair_and_cut_log, resize_log, restore,
+    CheckReport, LogFile, OldFiles, Options, Pool, PoolInfo, Recovery, RepairReport, backup_files, check,
+    check_name, checksums_path, compare_usage, inspect, inspect_files, log_path, make_checksums, rename_new,
+    repair, repair_and_cut_log, resize_log, restore,
 };
+use strandline_core::heap::HeapUsage;
 use strandline_core::layout::Geometry;
 use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
 use strandline_core::{Domain, Error};
@@ -764,27 +765,35 @@ fn show(info: &PoolInfo, json: bool) {
         None => say!("heap              not shown while the pool is open elsewhere"),
         Some(usage) => {
             say!("roots             {}", roots.join(" "));
-            say!(
-                "heap              {} objects, {} of {} bytes allocated, {} chunks free, {} bytes free in {} chunks partly in use",
-                usage.objects,
-                usage.allocated_bytes,
-                usage.total_bytes,
-                usage.free_chunks,
-                usage.free_block_bytes,
-                usage.partial_chunks
-            );
+            show_usage(usage);
         }
     }
     if let Some(recovery) = &info.recovery {
-        say!(
-            "recovery          {} records read, {} transactions to replay: scan {:.1?}, sort {:.1?}, replay {:.1?}, \
-             truncate {:.1?} (in a private copy)",
-            recovery.records(),
-            recovery.replayed(),
-            recovery.scan,
-            recovery.sort,
-            recovery.replay,
-            recovery.truncate
-        );
+        show_recovery(recovery);
     }
+}
+
+fn show_usage(usage: &HeapUsage) {
+    say!(
+        "heap              {} objects, {} of {} bytes allocated, {} chunks free, {} bytes free in {} chunks partly in use",
+        usage.objects,
+        usage.allocated_bytes,
+        usage.total_bytes,
+        usage.free_chunks,
+        usage.free_block_bytes,
+        usage.partial_chunks
+    );
+}
+
+fn show_recovery(recovery: &Recovery) {
+    say!(
+        "recovery          {} records read, {} transactions to replay: scan {:.1?}, sort {:.1?}, replay {:.1?}, \
+         truncate {:.1?} (in a private copy)",
+        recovery.records(),
+        recovery.replayed(),
+        recovery.scan,
+        recovery.sort,
+        recovery.replay,
+        recovery.truncate
+    );
 }

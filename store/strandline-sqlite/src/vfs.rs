@@ -14,7 +14,7 @@ use crate::Commit;
 use crate::files::PAGE_BYTES;
 use crate::locks::{Level, Locks};
 use crate::memory::Memory;
-use crate::paths::{How, full_name, is_there};
+use crate::paths::{How, Paths, full_name, is_there};
 use crate::shared::{App, Home, SQLITE, Shared, Sqlite, Stored, told};
 
 /// The longest name of a database, with SQLite's suffixes.
@@ -148,6 +148,30 @@ unsafe fn bytes<'a>(name: *const c_char) -> Option<&'a [u8]> {
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_bytes())
 }
 
+const OF_ONE_CONNECTION: c_int = ffi::SQLITE_OPEN_TEMP_DB
+    | ffi::SQLITE_OPEN_TRANSIENT_DB
+    | ffi::SQLITE_OPEN_TEMP_JOURNAL
+    | ffi::SQLITE_OPEN_SUBJOURNAL;
+const JOURNALS: c_int = ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_SUPER_JOURNAL;
+
+/// The flags that SQLite is told for a file which it wanted to write, and may only read.
+fn read_only(flags: c_int) -> c_int {
+    flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE) | ffi::SQLITE_OPEN_READONLY
+}
+
+/// Opens a database in a pool of its own. If another process holds the pool, one that will be locked (`is_locked`) is opened all the same, and
+/// is busy.
+fn database(paths: &Paths, name: &[u8], how: How, is_locked: bool) -> Result<Contents, c_int> {
+    match paths.database(name, how) {
+        Ok((shared, number)) => Ok(Contents::Pool(Stored::new(shared, number, name))),
+        Err(error @ Error::Locked { .. }) if is_locked => {
+            told(&error, ffi::SQLITE_BUSY);
+            Ok(Contents::Busy(name.to_vec(), how))
+        }
+        Err(error) => Err(told(&error, ffi::SQLITE_CANTOPEN)),
+    }
+}
+
 unsafe extern "C" fn open(
     vfs: *mut ffi::sqlite3_vfs,
     name: ffi::sqlite3_filename,
@@ -155,11 +179,6 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    const OF_ONE_CONNECTION: c_int = ffi::SQLITE_OPEN_TEMP_DB
-        | ffi::SQLITE_OPEN_TRANSIENT_DB
-        | ffi::SQLITE_OPEN_TEMP_JOURNAL
-        | ffi::SQLITE_OPEN_SUBJOURNAL;
-    const JOURNALS: c_int = ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_SUPER_JOURNAL;
     // SAFETY: SQLite gives `szOsFile` bytes for a `File`. Without methods it is not closed after a failure.
     unsafe { (*file).pMethods = ptr::null() };
     // SAFETY: SQLite calls with the VFS that was registered, and a C string or null.
@@ -184,14 +203,7 @@ unsafe extern "C" fn open(
                 // SAFETY: the name is SQLite's, of a database, with the URI's parameters behind it.
                 let (how, is_locked) = unsafe { how(c_name, flags) }?;
                 is_read_only |= how.read_only;
-                match paths.database(name, how) {
-                    Ok((shared, number)) => Contents::Pool(Stored::new(shared, number, name)),
-                    Err(error @ Error::Locked { .. }) if is_locked => {
-                        told(&error, ffi::SQLITE_BUSY);
-                        Contents::Busy(name.to_vec(), how)
-                    }
-                    Err(error) => return Err(told(&error, ffi::SQLITE_CANTOPEN)),
-                }
+                database(paths, name, how, is_locked)?
             }
         };
         let delete_on_close = match name {
@@ -206,13 +218,7 @@ unsafe extern "C" fn open(
             (*file.cast::<File>()).open = Box::into_raw(open);
             (*file).pMethods = &METHODS;
             if !out_flags.is_null() {
-                *out_flags = match is_read_only {
-                    true => {
-                        flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE)
-                            | ffi::SQLITE_OPEN_READONLY
-                    }
-                    false => flags,
-                };
+                *out_flags = if is_read_only { read_only(flags) } else { flags };
             }
         }
         Ok(ffi::SQLITE_OK)

@@ -51,14 +51,19 @@ impl Future {
         futures
     }
 
-    /// From the future after `operation` to the one before it.
-    fn before(&mut self, test: &Test, operation: &Operation) {
+    /// The registers that matter before `operation`, from those that matter after it.
+    fn registers_before(&mut self, operation: &Operation) {
         if let Some(register) = operation.writes_register() {
             self.registers &= !(1 << register);
         }
         for register in operation.reads_registers() {
             self.registers |= 1 << register;
         }
+    }
+
+    /// From the future after `operation` to the one before it.
+    fn before(&mut self, test: &Test, operation: &Operation) {
+        self.registers_before(operation);
         let line = |location: usize| 1 << test.locations[location].line;
         match *operation {
             Operation::Store { location, non_temporal, .. } => {

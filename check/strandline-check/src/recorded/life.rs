@@ -77,11 +77,7 @@ impl Replay<'_> {
     /// Carries an operation out; why the program may not go on, if that is so.
     fn perform(&mut self, recorded: &Recorded) -> Option<Stopped> {
         let &Recorded { thread, site, ref what } = recorded;
-        let tell = || {
-            if let Some(site) = site {
-                site::set(site);
-            }
-        };
+        let tell = || site.into_iter().for_each(site::set);
         let place = || site.map_or_else(String::new, |site| format!(" ({site})"));
         match what {
             What::Store { at, bytes } => {
@@ -96,18 +92,7 @@ impl Replay<'_> {
                 site::set_part(false);
             }
             What::Flush { at, bytes } => {
-                let several = lines(*at, *bytes).nth(1).is_some();
-                let mut flushed = 0;
-                for line in lines(*at, *bytes).filter(|&line| line < self.bytes) {
-                    // Of a range, those that there is something to flush of.
-                    if !several || self.stored.contains(&(line / 64)) {
-                        self.flush(thread, line, tell);
-                        flushed += 1;
-                    }
-                }
-                if flushed == 0 && *at < self.bytes {
-                    self.flush(thread, *at, tell);
-                }
+                self.flush_range(thread, *at, *bytes, tell);
             }
             What::Fence => {
                 tell();
@@ -137,6 +122,21 @@ impl Replay<'_> {
             }
         }
         None
+    }
+
+    fn flush_range(&self, thread: usize, at: u64, bytes: u64, tell: impl Fn()) {
+        let several = lines(at, bytes).nth(1).is_some();
+        let mut flushed = 0;
+        for line in lines(at, bytes).filter(|&line| line < self.bytes) {
+            // Of a range, those that there is something to flush of.
+            if !several || self.stored.contains(&(line / 64)) {
+                self.flush(thread, line, &tell);
+                flushed += 1;
+            }
+        }
+        if flushed == 0 && at < self.bytes {
+            self.flush(thread, at, &tell);
+        }
     }
 
     /// Which thread has stored what is flushed is not known to have mattered: all that came before counts.

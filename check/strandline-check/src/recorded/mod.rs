@@ -140,8 +140,8 @@ impl Program {
         }
     }
 
-    /// Runs the program.
-    fn record(&self, place: &Place) -> Result<Recorded, Unchecked> {
+    /// Makes the pool that the program begins with.
+    fn prepare(&self, place: &Place) -> Result<(), Unchecked> {
         if self.recover.is_none() && self.check.is_none() {
             let what =
                 "nothing says whether a state is right: give a command that recovers, or one that checks";
@@ -152,6 +152,23 @@ impl Program {
             let ended = place.run(set_up, process::Recorded::No, &[]).map_err(Unchecked::Usage)?;
             ended.check().map_err(|how| Unchecked::Usage(format!("the set-up {how}")))?;
         }
+        Ok(())
+    }
+
+    /// Says that these words changed without a recorded store, if there are any.
+    fn note_of_unseen(&self, unseen: &[(u64, u64)]) -> Option<String> {
+        let (first, _) = unseen.first()?;
+        Some(format!(
+            "{} words of the pool have changed without being seen to be stored to, the first one at {first:#x}: \
+             they are not explored{}",
+            unseen.len(),
+            if self.only_marked { " (only marked stores are seen)" } else { "" }
+        ))
+    }
+
+    /// Runs the program.
+    fn record(&self, place: &Place) -> Result<Recorded, Unchecked> {
+        self.prepare(place)?;
         let before = place.read_pool().map_err(Unchecked::Failed)?;
         let ended = place.run(&self.run, process::Recorded::WithPlaces, &[]).map_err(Unchecked::Usage)?;
         let mut places = Places::default();
@@ -189,14 +206,8 @@ impl Program {
         let mut recorded = Recorded { recording, image, bytes, stopped, notes: Vec::new() };
         let (run, contents) = life::run(&recorded.recording, &recorded.image, self.setting, &[]);
         recorded.stopped = run.stopped.or(recorded.stopped);
-        let unseen = differing(&contents, &after);
-        if let (Some((first, _)), None) = (unseen.first(), &recorded.stopped) {
-            recorded.notes.push(format!(
-                "{} words of the pool have changed without being seen to be stored to, the first one at {first:#x}: \
-                 they are not explored{}",
-                unseen.len(),
-                if self.only_marked { " (only marked stores are seen)" } else { "" }
-            ));
+        if recorded.stopped.is_none() {
+            recorded.notes.extend(self.note_of_unseen(&differing(&contents, &after)));
         }
         Ok(recorded)
     }

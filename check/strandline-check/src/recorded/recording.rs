@@ -108,42 +108,47 @@ impl Parser {
         let (thread, rest) = field(rest)?;
         let next = self.threads.len();
         let thread = *self.threads.entry(thread).or_insert(next);
-        let (what, site) = match kind {
-            "store" => {
-                let (at, rest) = field(rest)?;
-                let (digits, site) = rest.split_once(' ').unwrap_or((rest, ""));
-                (What::Store { at, bytes: bytes(digits)? }, site)
-            }
-            "flush" => {
-                let (at, rest) = field(rest)?;
-                let (bytes, site) = field(rest)?;
-                (What::Flush { at, bytes }, site)
-            }
-            "fence" => (What::Fence, rest),
-            "acknowledge" => {
-                let (number, site) = field(rest)?;
-                (What::Acknowledge(number), site)
-            }
-            "outside" => {
-                let (bytes, rest) = field(rest)?;
-                let (what, site) = rest.split_once(' ').unwrap_or((rest, ""));
-                (What::Outside(what.to_owned(), bytes), site)
-            }
-            "fault" => {
-                let (place, site) = rest.split_once(' ').unwrap_or((rest, ""));
-                (What::Fault(place == "behind"), site)
-            }
-            "step" => {
-                self.present.insert(thread, rest.to_owned());
-                return Some(());
-            }
-            _ => return None,
-        };
+        if kind == "step" {
+            self.present.insert(thread, rest.to_owned());
+            return Some(());
+        }
+        let (what, site) = operation(kind, rest)?;
         recording.operations.push(Recorded { thread, site: None, what });
         self.steps.push(self.present.get(&thread).cloned().unwrap_or_default());
         sites.push(site);
         Some(())
     }
+}
+
+/// An operation of this kind, and its site.
+fn operation<'t>(kind: &str, rest: &'t str) -> Option<(What, &'t str)> {
+    Some(match kind {
+        "store" => {
+            let (at, rest) = field(rest)?;
+            let (digits, site) = rest.split_once(' ').unwrap_or((rest, ""));
+            (What::Store { at, bytes: bytes(digits)? }, site)
+        }
+        "flush" => {
+            let (at, rest) = field(rest)?;
+            let (bytes, site) = field(rest)?;
+            (What::Flush { at, bytes }, site)
+        }
+        "fence" => (What::Fence, rest),
+        "acknowledge" => {
+            let (number, site) = field(rest)?;
+            (What::Acknowledge(number), site)
+        }
+        "outside" => {
+            let (bytes, rest) = field(rest)?;
+            let (what, site) = rest.split_once(' ').unwrap_or((rest, ""));
+            (What::Outside(what.to_owned(), bytes), site)
+        }
+        "fault" => {
+            let (place, site) = rest.split_once(' ').unwrap_or((rest, ""));
+            (What::Fault(place == "behind"), site)
+        }
+        _ => return None,
+    })
 }
 
 /// A number, and what is behind it.

@@ -38,23 +38,9 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
             };
             results.rows.iter().find(same).map(|other| other.tx_per_s)
         };
-        let np = if row.scheme.ends_with("+single-writer") { "np+single-writer" } else { "np" };
-        table.add_row([
-            // Said once for each workload: the eye finds its group.
-            if row.workload == last { String::new() } else { row.workload.clone() },
-            row.scheme.clone(),
-            row.threads.to_string(),
-            number(row.tx_per_s / 1000.0),
-            if row.acknowledged_per_s > 0.0 { number(row.acknowledged_per_s / 1000.0) } else { "–".into() },
-            ratio(row.tx_per_s, reference("volatile")),
-            if row.scheme == "volatile" { "–".into() } else { ratio(row.tx_per_s, reference(np)) },
-            ratio(row.tx_per_s, Some(floor)),
-            format!("{:.1} %", 100.0 * row.abort_ratio),
-            number(row.fences_per_tx),
-            number(row.lines_flushed_per_tx),
-            number(row.log_bytes_per_tx),
-            number(row.bulk_lines_flushed_per_tx),
-        ]);
+        // Said once for each workload: the eye finds its group.
+        let workload = if row.workload == last { String::new() } else { row.workload.clone() };
+        table.add_row(cells_on_memory(workload, row, floor, reference));
         last = &row.workload;
     }
     let (title, domain) = about_domain(plan);
@@ -80,6 +66,31 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
         plan.sizes.value_bytes,
         plan.log_bytes >> 10,
     )
+}
+
+/// A row of the table on memory. `reference` has the transactions per second of another scheme.
+fn cells_on_memory(
+    workload: String,
+    row: &Row,
+    floor: f64,
+    reference: impl Fn(&str) -> Option<f64>,
+) -> [String; ON_MEMORY.len()] {
+    let np = if row.scheme.ends_with("+single-writer") { "np+single-writer" } else { "np" };
+    [
+        workload,
+        row.scheme.clone(),
+        row.threads.to_string(),
+        number(row.tx_per_s / 1000.0),
+        if row.acknowledged_per_s > 0.0 { number(row.acknowledged_per_s / 1000.0) } else { "–".into() },
+        ratio(row.tx_per_s, reference("volatile")),
+        if row.scheme == "volatile" { "–".into() } else { ratio(row.tx_per_s, reference(np)) },
+        ratio(row.tx_per_s, Some(floor)),
+        format!("{:.1} %", 100.0 * row.abort_ratio),
+        number(row.fences_per_tx),
+        number(row.lines_flushed_per_tx),
+        number(row.log_bytes_per_tx),
+        number(row.bulk_lines_flushed_per_tx),
+    ]
 }
 
 /// The title of the table on memory, and what its domain means.

@@ -56,15 +56,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
     for (scheme, case) in cases {
         let started = Instant::now();
         let progress = |counts: &Counts| {
-            let seconds = started.elapsed().as_secs_f64().max(1e-3);
-            let without = case.omitted.map_or(String::new(), |step| format!(" without {step:?}"));
-            bar.set_message(format!(
-                "{scheme}{without} on the device: {} pools, {} lives, {} states, {:.0} states/s",
-                counts.histories,
-                counts.lives,
-                counts.states,
-                counts.states as f64 / seconds
-            ));
+            bar.set_message(progress_message(scheme, &case, counts, started.elapsed()));
             bar.tick();
         };
         let mut explored = explore(arguments, &case, progress);
@@ -78,12 +70,29 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
     }
     bar.finish_and_clear();
     let _ = std::panic::take_hook();
+    Ok(finished(arguments, &rows))
+}
+
+fn progress_message(scheme: &str, case: &Case, counts: &Counts, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64().max(1e-3);
+    let without = case.omitted.map_or(String::new(), |step| format!(" without {step:?}"));
+    format!(
+        "{scheme}{without} on the device: {} pools, {} lives, {} states, {:.0} states/s",
+        counts.histories,
+        counts.lives,
+        counts.states,
+        counts.states as f64 / seconds
+    )
+}
+
+/// Sums the rows up: a violation is found where none should be, or a mutant is not.
+fn finished(arguments: &Arguments, rows: &[Row]) -> Finished {
     let wrong = |row: &Row| row.explored.violation.is_some() != arguments.mutants;
     let outcome = if rows.iter().any(wrong) { Outcome::Finding } else { Outcome::Success };
     if !arguments.json {
-        sum_up(arguments, &rows);
+        sum_up(arguments, rows);
     }
-    Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
+    Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() }
 }
 
 fn cases(arguments: &Arguments, registry: Registry) -> Result<Vec<(&'static str, Case)>, Failure> {

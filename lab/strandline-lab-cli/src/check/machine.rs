@@ -116,6 +116,11 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
     }
     bar.finish_and_clear();
     let _ = std::panic::take_hook();
+    Ok(finished(arguments, &rows))
+}
+
+/// Sums the rows up: a violation is found where none should be, or a mutant is not.
+fn finished(arguments: &Arguments, rows: &[Row]) -> Finished {
     let wrong = |row: &Row| match (&row.explored, arguments.mutants) {
         (Err(_), _) => false,
         (Ok(explored), false) => explored.violation.is_some(),
@@ -125,9 +130,9 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
     };
     let outcome = if rows.iter().any(wrong) { Outcome::Finding } else { Outcome::Success };
     if !arguments.json {
-        sum_up(arguments, &rows);
+        sum_up(arguments, rows);
     }
-    Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
+    Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() }
 }
 
 /// Parameters of the hardware schemes, by `--set`.

@@ -263,31 +263,43 @@ fn all(
         ("verdict", &[]),
     ];
     let mut table = Rows::new(&columns, arguments.json, &bar);
-    for &scheme in schemes {
-        for &workload in workloads {
-            for setting in arguments.settings() {
-                for threads in arguments.threads() {
-                    let case = Case { scheme, workload, threads, setting, omitted };
-                    for bounds in arguments.ways(&case) {
-                        if is_stopped() {
-                            break;
-                        }
-                        let mut explored = explore(arguments, case, bounds, &bar)?;
-                        if explored.violation.is_some() && bounds.is_none() {
-                            explored = smaller(arguments, case, explored, &bar)?;
-                        }
-                        let row = Row { case, explored, bounds };
-                        let violation = row.explored.violation.as_ref();
-                        let below = violation.map(|violation| told(arguments, &row, violation));
-                        table.add(&cells(&row), &below.unwrap_or_default());
-                        rows.push(row);
-                    }
-                }
+    for case in cases(arguments, schemes, workloads, omitted) {
+        for bounds in arguments.ways(&case) {
+            if is_stopped() {
+                break;
             }
+            let mut explored = explore(arguments, case, bounds, &bar)?;
+            if explored.violation.is_some() && bounds.is_none() {
+                explored = smaller(arguments, case, explored, &bar)?;
+            }
+            let row = Row { case, explored, bounds };
+            let violation = row.explored.violation.as_ref();
+            let below = violation.map(|violation| told(arguments, &row, violation));
+            table.add(&cells(&row), &below.unwrap_or_default());
+            rows.push(row);
         }
     }
     bar.finish_and_clear();
     Ok(rows)
+}
+
+fn cases(
+    arguments: &Arguments,
+    schemes: &[CheckedScheme],
+    workloads: &[Workload],
+    omitted: Option<strandline_core::memory::Step>,
+) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &scheme in schemes {
+        for &workload in workloads {
+            for setting in arguments.settings() {
+                for threads in arguments.threads() {
+                    cases.push(Case { scheme, workload, threads, setting, omitted });
+                }
+            }
+        }
+    }
+    cases
 }
 
 impl Arguments {

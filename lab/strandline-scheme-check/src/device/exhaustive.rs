@@ -153,57 +153,22 @@ impl Exhaustion<'_> {
         pool.recover(&world).map_err(|error| format!("recovery fails: {error}"))?;
         self.counts.lives += 1;
         pool.device.fail_after(operation, Fault::PowerOff);
-        let (finished, problem) = (Cell::new(0), RefCell::new(None));
-        let expected = |error: &Error| matches!(error, Error::Poisoned(_));
+        let life = &Life {
+            pool,
+            seed,
+            transactions: self.bounds.transactions,
+            finished: Cell::new(0),
+            problem: RefCell::new(None),
+        };
         let mut bodies: Vec<Thread<'_>> = Vec::new();
         for thread in 0..2 {
-            let (problem, finished, transactions) = (&problem, &finished, self.bounds.transactions);
-            bodies.push(Box::new(move |memory: &Hosted| {
-                let outcome = pool.worker(memory).and_then(|mut worker| {
-                    (0..u64::from(transactions)).try_for_each(|number| {
-                        let value = FIRST_VALUE + 16 * thread + number;
-                        worker.run(|tx| {
-                            let cells = [0, 1, 6].map(|number| cell(&pool.layout, number));
-                            cells.into_iter().try_for_each(|cell| tx.write(cell, value))
-                        })
-                    })
-                });
-                if let Err(error) = outcome
-                    && !expected(&error)
-                {
-                    *problem.borrow_mut() = Some(format!("a transaction fails: {error}"));
-                }
-                finished.set(finished.get() + 1);
-            }));
+            bodies.push(Box::new(move |memory: &Hosted| life.transact(thread, memory)));
         }
-        bodies.push(Box::new(|memory: &Hosted| {
-            let view = pool.view(memory);
-            // The others may wait for room more than once.
-            let mut is_last = false;
-            while !is_last {
-                while finished.get() < 2 && !pool.log.checkpoint_wanted(&view) {
-                    memory.pause();
-                }
-                is_last = finished.get() == 2;
-                // In every other schedule the first checkpoint is that of a ring that becomes larger.
-                let larger = pool.log.larger_ring(&view, seed % 2 == 1);
-                let done = match larger.map(|blocks| pool.log.enlarge_ring(&view, blocks)) {
-                    Some(Ok(true)) => Ok(()),
-                    Some(Err(error)) => Err(error),
-                    Some(Ok(false)) | None => pool.log.checkpoint(&view).map(drop),
-                };
-                if let Err(error) = done {
-                    if !expected(&error) {
-                        *problem.borrow_mut() = Some(format!("a checkpoint fails: {error}"));
-                    }
-                    return;
-                }
-            }
-        }));
+        bodies.push(Box::new(|memory: &Hosted| life.take_checkpoints(memory)));
         let mut rng = Rng::with_seed(seed);
         let hosted: Rc<dyn World> = world.clone();
         run(&hosted, bodies, |running| rng.usize(..running.len()));
-        if let Some(problem) = problem.take() {
+        if let Some(problem) = life.problem.take() {
             return Err(problem);
         }
         self.counts.transactions += oracle.lived(&world, Vec::new());
@@ -259,5 +224,64 @@ impl Exhaustion<'_> {
         oracle.clone().judge(&world, report.watermark)?;
         self.journal.shorten(before);
         Ok(())
+    }
+}
+
+/// What the threads of a life share: two that run transactions, and one that takes checkpoints.
+struct Life<'a> {
+    pool: &'a Pool,
+    seed: u64,
+    /// Of each of the two threads.
+    transactions: u32,
+    /// How many of the two have ended.
+    finished: Cell<u32>,
+    problem: RefCell<Option<String>>,
+}
+
+impl Life<'_> {
+    fn transact(&self, thread: u64, memory: &Hosted) {
+        let outcome = self.pool.worker(memory).and_then(|mut worker| {
+            (0..u64::from(self.transactions)).try_for_each(|number| {
+                let value = FIRST_VALUE + 16 * thread + number;
+                worker.run(|tx| {
+                    let cells = [0, 1, 6].map(|number| cell(&self.pool.layout, number));
+                    cells.into_iter().try_for_each(|cell| tx.write(cell, value))
+                })
+            })
+        });
+        if let Err(error) = outcome {
+            self.fail("a transaction", &error);
+        }
+        self.finished.set(self.finished.get() + 1);
+    }
+
+    fn take_checkpoints(&self, memory: &Hosted) {
+        let (log, view) = (&self.pool.log, self.pool.view(memory));
+        // The others may wait for room more than once.
+        let mut is_last = false;
+        while !is_last {
+            while self.finished.get() < 2 && !log.checkpoint_wanted(&view) {
+                memory.pause();
+            }
+            is_last = self.finished.get() == 2;
+            // In every other schedule the first checkpoint is that of a ring that becomes larger.
+            let larger = log.larger_ring(&view, self.seed % 2 == 1);
+            let done = match larger.map(|blocks| log.enlarge_ring(&view, blocks)) {
+                Some(Ok(true)) => Ok(()),
+                Some(Err(error)) => Err(error),
+                Some(Ok(false)) | None => log.checkpoint(&view).map(drop),
+            };
+            if let Err(error) = done {
+                self.fail("a checkpoint", &error);
+                return;
+            }
+        }
+    }
+
+    /// Keeps an error that is no consequence of the power failure.
+    fn fail(&self, what: &str, error: &Error) {
+        if !matches!(error, Error::Poisoned(_)) {
+            *self.problem.borrow_mut() = Some(format!("{what} fails: {error}"));
+        }
     }
 }

@@ -11,7 +11,7 @@ use strandline_core::Error;
 use strandline_core::layout::{Layout, PAGE_BYTES};
 use strandline_core::memory::coroutines::{Thread, run};
 use strandline_core::memory::{DeviceFile, Hosted, Memory, PersistentAddress, World};
-use strandline_core::sync::{BLOCK_BYTES, SyncParameters, log_blocks, read_log_header};
+use strandline_core::sync::{BLOCK_BYTES, BlockHead, SyncParameters, log_blocks, read_log_header};
 use strandline_core::{Runner, Transaction};
 use strandline_structures::model::Structure;
 
@@ -50,6 +50,28 @@ pub(super) struct History {
     pub counts: Counts,
 }
 
+/// Small sizes, so that rings fill up and checkpoints are frequent.
+fn draw_parameters(rng: &mut Rng) -> SyncParameters {
+    let one_of = |rng: &mut Rng, choices: [u64; 3]| choices[rng.usize(..3)];
+    let ring_blocks = one_of(rng, [6, 8, 16]);
+    let initial_ring_blocks = match rng.u8(..3) {
+        // Some transactions need more.
+        0 => 3,
+        1 => ring_blocks / 2,
+        _ => ring_blocks,
+    };
+    SyncParameters {
+        ring_blocks,
+        initial_ring_blocks,
+        dirty_pages: one_of(rng, [1, 2, 100]),
+        memory_pages: Some(one_of(rng, [0, 2, 100])),
+        // So that it fills up.
+        staging_blocks: 1,
+        cut_damaged_log: false,
+        checksums: rng.bool(),
+    }
+}
+
 impl History {
     /// A new pool, with the structure of the workload.
     ///
@@ -57,24 +79,7 @@ impl History {
     /// It does not fit.
     pub fn new(case: &Case, seed: u64, size: Size, journal: Journal) -> Result<Self, String> {
         let mut rng = Rng::with_seed(seed);
-        let one_of = |rng: &mut Rng, choices: [u64; 3]| choices[rng.usize(..3)];
-        let ring_blocks = one_of(&mut rng, [6, 8, 16]);
-        let initial_ring_blocks = match rng.u8(..3) {
-            // Some transactions need more.
-            0 => 3,
-            1 => ring_blocks / 2,
-            _ => ring_blocks,
-        };
-        let parameters = SyncParameters {
-            ring_blocks,
-            initial_ring_blocks,
-            dirty_pages: one_of(&mut rng, [1, 2, 100]),
-            memory_pages: Some(one_of(&mut rng, [0, 2, 100])),
-            // So that it fills up.
-            staging_blocks: 1,
-            cut_damaged_log: false,
-            checksums: rng.bool(),
-        };
+        let parameters = draw_parameters(&mut rng);
         let direct = rng.bool();
         let workload = match case.workload {
             None if rng.bool() => None,
@@ -155,6 +160,17 @@ impl History {
         [Fault::PowerOff, Fault::Kill, Fault::Error(EIO), Fault::Error(ENOSPC)][self.rng.usize(..4)]
     }
 
+    /// Has the device fail at one of the next operations, or when a file grows.
+    fn fail_later(&mut self, large: bool) {
+        let fault = self.fault();
+        let operations = if self.rng.bool() && !large { 60 } else { 8 };
+        if self.rng.u8(..3) == 0 {
+            self.pool.device.fail_growth(fault);
+        } else {
+            self.pool.device.fail_after(self.rng.u64(..operations), fault);
+        }
+    }
+
     /// The process ends; with it perhaps the power.
     fn end_process(&mut self) {
         if self.pool.device.is_off() || self.rng.bool() {
@@ -230,18 +246,7 @@ impl History {
         // Where the last write of the log began.
         let last = blocks.iter().filter(|head| accepted.contains(&head.number));
         let last = last.max_by_key(|head| head.number).map_or(accepted.end, |head| head.durable);
-        let choice = self.rng.usize(..blocks.len() + 2);
-        let number = blocks.get(choice).map(|head| head.number);
-        match number {
-            Some(number) => {
-                let place = BLOCK_BYTES * (1 + number % header.ring);
-                rotten.device.rot(DeviceFile::Log, place + self.rng.u64(..16));
-            }
-            None => {
-                let slot = Layout::CHECKPOINT_SLOTS.offset() + (choice - blocks.len()) as u64 * PAGE_BYTES;
-                rotten.device.rot(DeviceFile::Heap, slot + self.rng.u64(..64));
-            }
-        }
+        let number = self.rot_one_of(&rotten, &blocks, header.ring);
         self.journal.note(|| {
             let what = number.map_or_else(|| "a slot".into(), |number| format!("block {number}"));
             format!("on a copy {what} rots; the last write began at {last}")
@@ -267,6 +272,23 @@ impl History {
         let mut oracle = self.oracle.clone();
         oracle.forgive();
         oracle.judge(&rotten_world, found.watermark).map_err(|what| format!("after rot {what}"))
+    }
+
+    /// Damages one of `blocks` of the log, or a checkpoint slot; the number of the block.
+    fn rot_one_of(&mut self, rotten: &Pool, blocks: &[BlockHead], ring: u64) -> Option<u64> {
+        let choice = self.rng.usize(..blocks.len() + 2);
+        let number = blocks.get(choice).map(|head| head.number);
+        match number {
+            Some(number) => {
+                let place = BLOCK_BYTES * (1 + number % ring);
+                rotten.device.rot(DeviceFile::Log, place + self.rng.u64(..16));
+            }
+            None => {
+                let slot = Layout::CHECKPOINT_SLOTS.offset() + (choice - blocks.len()) as u64 * PAGE_BYTES;
+                rotten.device.rot(DeviceFile::Heap, slot + self.rng.u64(..64));
+            }
+        }
+        number
     }
 
     /// Compares the words of two worlds outside free chunks.
@@ -323,13 +345,7 @@ impl History {
         // Groups of several blocks, of which power failures early in lives leave later ones without earlier ones.
         let large = self.rng.u8(..4) == 0;
         if faulty {
-            let fault = self.fault();
-            let operations = if self.rng.bool() && !large { 60 } else { 8 };
-            if self.rng.u8(..3) == 0 {
-                self.pool.device.fail_growth(fault);
-            } else {
-                self.pool.device.fail_after(self.rng.u64(..operations), fault);
-            }
+            self.fail_later(large);
         }
         let extensions = self.pool.device.extensions();
         let threads = self.rng.usize(1..=THREADS);
@@ -344,8 +360,8 @@ impl History {
             finished: Cell::new(0),
             problem: RefCell::new(None),
             seen: RefCell::new(Vec::new()),
+            checkpoints: Cell::new((0, 0)),
         };
-        let checkpoints = &Cell::new((0, 0));
         let mut bodies: Vec<Thread<'_>> = Vec::new();
         for _ in 0..threads {
             let mut rng = self.rng.fork();
@@ -357,12 +373,7 @@ impl History {
         let working = threads + usize::from(compacts) + usize::from(looks);
         // Its number is that of the next thread.
         bodies.push(Box::new(move |memory: &Hosted| {
-            let ends = || life.finished.get() == working;
-            match checkpoint(life.pool, memory, journal, &mut rng, ends) {
-                Ok(taken) => checkpoints.set(taken),
-                Err(Error::Poisoned(_)) if faulty => {}
-                Err(error) => life.fail("a checkpoint", &error),
-            }
+            life.take_checkpoints(memory, journal, &mut rng, working);
         }));
         if compacts {
             world.set_compactor(bodies.len());
@@ -377,7 +388,7 @@ impl History {
         if let Some(problem) = life.problem.take() {
             return Err(problem);
         }
-        let (checkpoints, enlarged) = checkpoints.get();
+        let (checkpoints, enlarged) = life.checkpoints.get();
         self.counts.checkpoints += checkpoints;
         self.counts.enlarged += enlarged;
         self.counts.grown += self.pool.device.extensions() - extensions;
@@ -402,6 +413,8 @@ struct Life<'a> {
     problem: RefCell<Option<String>>,
     /// Unique values that transactions read and told.
     seen: RefCell<Vec<u64>>,
+    /// Checkpoints taken, and those that enlarged the ring.
+    checkpoints: Cell<(u64, u64)>,
 }
 
 impl Life<'_> {
@@ -445,6 +458,15 @@ impl Life<'_> {
             Err(error) => self.fail("a lease", &error),
         }
         self.finish(memory);
+    }
+
+    /// A thread that takes checkpoints until `working` others have ended.
+    fn take_checkpoints(&self, memory: &Hosted, journal: &Journal, rng: &mut Rng, working: usize) {
+        match checkpoint(self.pool, memory, journal, rng, || self.finished.get() == working) {
+            Ok(taken) => self.checkpoints.set(taken),
+            Err(Error::Poisoned(_)) if self.faulty => {}
+            Err(error) => self.fail("a checkpoint", &error),
+        }
     }
 
     /// A thread that compacts the pool until `threads` have ended.

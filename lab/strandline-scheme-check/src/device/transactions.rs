@@ -77,72 +77,99 @@ pub(super) fn mix(
     rng: &mut Rng,
     next_value: &Cell<u64>,
 ) -> Result<Vec<u64>> {
-    let fresh = || {
-        next_value.set(next_value.get() + 1);
-        next_value.get()
-    };
-    let count = CELLS.count;
-    let (cells, accounts) = (layout.chunks, layout.root(0));
-    match rng.u8(if large { 20..60 } else { 0..40 }) {
-        0..20 => {
-            let written: Vec<_> = (0..rng.u64(1..=6)).map(|_| rng.u64(..count)).collect();
-            worker.run(|tx| {
-                written
-                    .iter()
-                    .try_for_each(|&cell| CELLS.apply(tx, cells, &Operation::Write(cell, fresh())).map(drop))
-            })?;
-            Ok(Vec::new())
-        }
-        20..28 => {
-            let transfer = Operation::Transfer {
-                from: rng.u64(..ACCOUNTS.count),
-                to: rng.u64(..ACCOUNTS.count),
-                amount: rng.u64(..100),
-            };
-            worker.run(|tx| ACCOUNTS.apply(tx, accounts, &transfer))?;
-            Ok(Vec::new())
-        }
-        28..34 => {
-            let read = [Operation::Get(rng.u64(..count)), Operation::Get(rng.u64(..count))];
-            worker.view(|tx| {
-                let mut seen = Vec::new();
-                for operation in &read {
-                    seen.extend(CELLS.apply(tx, cells, operation)?);
-                }
-                Ok(seen)
+    let mut mix = Mix { worker, layout, rng, next_value };
+    match mix.rng.u8(if large { 20..60 } else { 0..40 }) {
+        0..20 => mix.write(),
+        20..28 => mix.transfer(),
+        28..34 => mix.read(),
+        34..38 => mix.give_up(),
+        _ => mix.write_much(),
+    }
+}
+
+/// The kinds of transactions of the mix; each returns the unique values that it read and told.
+struct Mix<'a, 'm> {
+    worker: &'a mut AnyWorker<'m>,
+    layout: &'a Layout,
+    rng: &'a mut Rng,
+    next_value: &'a Cell<u64>,
+}
+
+impl Mix<'_, '_> {
+    fn write(&mut self) -> Result<Vec<u64>> {
+        let (rng, cells) = (&mut *self.rng, self.layout.chunks);
+        let written: Vec<_> = (0..rng.u64(1..=6)).map(|_| rng.u64(..CELLS.count)).collect();
+        self.worker.run(|tx| {
+            written.iter().try_for_each(|&cell| {
+                CELLS.apply(tx, cells, &Operation::Write(cell, fresh(self.next_value))).map(drop)
             })
-        }
-        34..38 => {
-            // Reads beside what it has written, tells, and gives up.
-            let line = rng.u64(..count) / 3 * 3;
-            let mut seen = None;
-            let aborted = worker.run(|tx| {
-                CELLS.apply(tx, cells, &Operation::Write(line, fresh()))?;
-                seen = CELLS.apply(tx, cells, &Operation::Get(line + 1))?;
-                Err::<(), _>(Abort::User)
-            });
-            match aborted {
-                Ok(()) | Err(Error::Aborted) => Ok(seen.into_iter().collect()),
-                Err(error) => Err(error),
+        })?;
+        Ok(Vec::new())
+    }
+
+    fn transfer(&mut self) -> Result<Vec<u64>> {
+        let (rng, accounts) = (&mut *self.rng, self.layout.root(0));
+        let transfer = Operation::Transfer {
+            from: rng.u64(..ACCOUNTS.count),
+            to: rng.u64(..ACCOUNTS.count),
+            amount: rng.u64(..100),
+        };
+        self.worker.run(|tx| ACCOUNTS.apply(tx, accounts, &transfer))?;
+        Ok(Vec::new())
+    }
+
+    fn read(&mut self) -> Result<Vec<u64>> {
+        let (rng, cells) = (&mut *self.rng, self.layout.chunks);
+        let read = [Operation::Get(rng.u64(..CELLS.count)), Operation::Get(rng.u64(..CELLS.count))];
+        self.worker.view(|tx| {
+            let mut seen = Vec::new();
+            for operation in &read {
+                seen.extend(CELLS.apply(tx, cells, operation)?);
             }
-        }
-        _ => {
-            // Larger than a block, or than the log; some of the latter give up.
-            let (first, writes) = (rng.u64(..count), rng.u64(200..700));
-            let gives_up = rng.u8(..4) == 0;
-            let done = worker.run(|tx| {
-                (0..writes).try_for_each(|i| match i % 8 {
-                    0 => CELLS
-                        .apply(tx, cells, &Operation::Write((first + i / 8 % 7) % count, fresh()))
-                        .map(drop),
-                    _ => tx.write(spare(layout, i), i),
-                })?;
-                if gives_up { Err(Abort::User) } else { Ok(()) }
-            });
-            match done {
-                Ok(()) | Err(Error::Aborted) => Ok(Vec::new()),
-                Err(error) => Err(error),
-            }
+            Ok(seen)
+        })
+    }
+
+    /// Reads beside what it has written, tells, and gives up.
+    fn give_up(&mut self) -> Result<Vec<u64>> {
+        let cells = self.layout.chunks;
+        let line = self.rng.u64(..CELLS.count) / 3 * 3;
+        let mut seen = None;
+        let aborted = self.worker.run(|tx| {
+            CELLS.apply(tx, cells, &Operation::Write(line, fresh(self.next_value)))?;
+            seen = CELLS.apply(tx, cells, &Operation::Get(line + 1))?;
+            Err::<(), _>(Abort::User)
+        });
+        match aborted {
+            Ok(()) | Err(Error::Aborted) => Ok(seen.into_iter().collect()),
+            Err(error) => Err(error),
         }
     }
+
+    /// Larger than a block, or than the log; some of the latter give up.
+    fn write_much(&mut self) -> Result<Vec<u64>> {
+        let (rng, layout) = (&mut *self.rng, self.layout);
+        let (first, writes) = (rng.u64(..CELLS.count), rng.u64(200..700));
+        let gives_up = rng.u8(..4) == 0;
+        let done = self.worker.run(|tx| {
+            (0..writes).try_for_each(|i| match i % 8 {
+                0 => {
+                    let write = Operation::Write((first + i / 8 % 7) % CELLS.count, fresh(self.next_value));
+                    CELLS.apply(tx, layout.chunks, &write).map(drop)
+                }
+                _ => tx.write(spare(layout, i), i),
+            })?;
+            if gives_up { Err(Abort::User) } else { Ok(()) }
+        });
+        match done {
+            Ok(()) | Err(Error::Aborted) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A value that is written once.
+fn fresh(next_value: &Cell<u64>) -> u64 {
+    next_value.set(next_value.get() + 1);
+    next_value.get()
 }

@@ -183,14 +183,7 @@ fn sample_one(
     // What recovery leaves out often shows only where power fails in it.
     let seldom = if ground.case.omitted.is_some_and(in_recovery) { 2 } else { 32 };
     for life in 1..=lives {
-        let policy = match random.u8(..4) {
-            0 => Policy::Random { every: [3, 12, 40][random.usize(..3)] },
-            _ => Policy::Priorities {
-                every: [60, 300, 2000][random.usize(..3)],
-                critical: if mutant { [2, 4, 15] } else { [4, 15, 60] }[random.usize(..3)],
-                stalls: random.u8(..4) < if mutant { 2 } else { 1 },
-            },
-        };
+        let policy = draw_policy(mutant, random);
         let together = random.bool().then(|| style(ground.case.omitted, random));
         let recipe = Recipe {
             image,
@@ -206,27 +199,45 @@ fn sample_one(
         // Most points are just before a completion; the more interesting ones follow a step left out.
         let picks = if ground.case.setting == Setting::FlushOnFail { 8 * POINTS } else { POINTS };
         for pick in 1..=picks {
-            let points = &lived.trace.points;
-            // What is left out at a log's end shows in the run after the next.
-            let near = if ground.case.omitted.is_some_and(at_the_end) { 2 } else { 3 };
-            let hint = (!lived.trace.hints.is_empty() && random.u8(..4) < near)
-                .then(|| lived.trace.hints[random.usize(..lived.trace.hints.len())]);
-            let at = match hint {
-                Some(hint) => {
-                    let reach = if random.bool() { 3 } else { 10 };
-                    let near = points.partition_point(|&point| point < hint) + random.usize(..reach);
-                    near.min(points.len() - 1)
-                }
-                None => random.usize(..points.len()),
-            };
+            let point = interesting_point(ground, &lived, random);
             let last = pick == picks;
             let nested = if last || random.u8(..seldom) == 0 { random.usize(1..3) } else { 0 };
-            if let Some(next) = explorer.some_states(&lived, points[at], nested, last, random)? {
+            if let Some(next) = explorer.some_states(&lived, point, nested, last, random)? {
                 image = next;
             }
         }
     }
     Ok(())
+}
+
+/// How the threads of a life are interleaved; those of a mutant are disturbed more often.
+fn draw_policy(mutant: bool, random: &mut Rng) -> Policy {
+    match random.u8(..4) {
+        0 => Policy::Random { every: [3, 12, 40][random.usize(..3)] },
+        _ => Policy::Priorities {
+            every: [60, 300, 2000][random.usize(..3)],
+            critical: if mutant { [2, 4, 15] } else { [4, 15, 60] }[random.usize(..3)],
+            stalls: random.u8(..4) < if mutant { 2 } else { 1 },
+        },
+    }
+}
+
+/// One of the crash points of a life, often one that soon follows a hint.
+fn interesting_point(ground: &Ground, lived: &Life, random: &mut Rng) -> u32 {
+    let points = &lived.trace.points;
+    // What is left out at a log's end shows in the run after the next.
+    let near = if ground.case.omitted.is_some_and(at_the_end) { 2 } else { 3 };
+    let hint = (!lived.trace.hints.is_empty() && random.u8(..4) < near)
+        .then(|| lived.trace.hints[random.usize(..lived.trace.hints.len())]);
+    let at = match hint {
+        Some(hint) => {
+            let reach = if random.bool() { 3 } else { 10 };
+            let near = points.partition_point(|&point| point < hint) + random.usize(..reach);
+            near.min(points.len() - 1)
+        }
+        None => random.usize(..points.len()),
+    };
+    points[at]
 }
 
 /// Explores `case` exhaustively: all schedules with at most so many preemptions, all crash points that can

@@ -377,37 +377,26 @@ fn run_thread(
         Script::Shaped { together: Some(style), .. } => *style,
         _ => own,
     };
-    let count = match script {
-        Script::Fixed(plans) => plans[thread].len() as u32,
-        Script::Shaped { transactions, .. } => random.u32(1..=*transactions),
-    };
+    let count = script.transactions(thread, random);
     for number in 0..count {
         let plan = match script {
             Script::Fixed(plans) => plans[thread][number as usize],
             Script::Shaped { life, .. } => {
                 let unique = life << 24 | (thread as u64) << 16 | u64::from(number);
                 let position = memory.load(slot.committed()) as u32 + aborted;
-                let room = records.saturating_sub(position);
-                match style {
-                    0 | 1 if random.bool() => large(unique, records, random),
-                    0 | 1 => edge(unique, room, random),
-                    2 => partly(unique, room, records, random),
-                    3 => by_turns(unique, position, records, random),
-                    FIRST_RUNS => first_runs(unique, position, records, random),
-                    _ => shaped(unique, room, records, random),
-                }
+                plan_in_style(style, unique, (position, records), random)
             }
         };
         let before = worker.statistics();
         let outcome = ground.case.workload.act(&mut worker, plan)?;
         let after = worker.statistics();
         // Programs that must know do so; what is never acknowledged could be anything.
-        if ground.case.scheme.acknowledges_when_drained() {
-            let waiting = after.commits - drained;
-            if waiting as usize >= MOST_IN_COMMIT / ground.case.threads || random.u8(..8) == 0 {
-                worker.drain()?;
-                drained = after.commits;
-            }
+        let most = MOST_IN_COMMIT / ground.case.threads;
+        if ground.case.scheme.acknowledges_when_drained()
+            && ((after.commits - drained) as usize >= most || random.u8(..8) == 0)
+        {
+            worker.drain()?;
+            drained = after.commits;
         }
         if after.log_restarts > before.log_restarts || after.commits > before.commits {
             aborted = 0;
@@ -419,6 +408,29 @@ fn run_thread(
         }
     }
     Ok(())
+}
+
+impl Script {
+    /// How many transactions thread `thread` runs.
+    fn transactions(&self, thread: usize, random: &mut Rng) -> u32 {
+        match self {
+            Self::Fixed(plans) => plans[thread].len() as u32,
+            Self::Shaped { transactions, .. } => random.u32(1..=*transactions),
+        }
+    }
+}
+
+/// The next transaction of a thread with this [`style`], whose log has `records` records, and those up to `position` are used.
+fn plan_in_style(style: u8, unique: u64, (position, records): (u32, u32), random: &mut Rng) -> Plan {
+    let room = records.saturating_sub(position);
+    match style {
+        0 | 1 if random.bool() => large(unique, records, random),
+        0 | 1 => edge(unique, room, random),
+        2 => partly(unique, room, records, random),
+        3 => by_turns(unique, position, records, random),
+        FIRST_RUNS => first_runs(unique, position, records, random),
+        _ => shaped(unique, room, records, random),
+    }
 }
 
 /// The style of a thread's transactions. Some threads do nothing but fill the log in a few transactions, and end some at

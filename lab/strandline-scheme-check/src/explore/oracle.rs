@@ -139,6 +139,82 @@ fn newest_values<'u>(home: &Home, updates: impl Iterator<Item = &'u Update>) -> 
     values
 }
 
+/// The transactions that have entered commit at a crash.
+struct Entered<'t> {
+    trace: &'t Trace,
+    home: &'t Home,
+    updates: &'t [Update],
+}
+
+impl<'t> Entered<'t> {
+    fn at(trace: &'t Trace, home: &'t Home, time: u32) -> Self {
+        let entered = trace.updates.iter().filter(|update| update.entered <= time).count();
+        Self { trace, home, updates: &trace.updates[..entered] }
+    }
+
+    /// What membership of one brings with it: what it read from, and older writers of its words.
+    fn brings(&self, index: usize) -> impl Iterator<Item = usize> {
+        let (updates, update) = (self.updates, &self.updates[index]);
+        let read = update.reads.iter().filter_map(|&(_, time)| self.trace.writer(time));
+        let writers = |&(word, _): &(u32, u64)| self.home.writers(word, updates.len());
+        let overwritten = update.writes.iter().flat_map(writers);
+        read.chain(overwritten.filter(|&other| updates[other].id < update.id))
+    }
+
+    /// The indices of those that must be in S after a crash at `time`, and what is wrong if there is no such S.
+    fn required(&self, time: u32, survival: Survival) -> (BTreeSet<usize>, Option<String>) {
+        let (trace, updates) = (self.trace, self.updates);
+        let mut required = BTreeSet::new();
+        let mut queue: Vec<usize> = (0..updates.len()).filter(|&i| updates[i].acknowledged <= time).collect();
+        let readers = trace.readers.iter().filter(|reader| reader.acknowledged <= time);
+        queue.extend(readers.flat_map(|r| &r.reads).filter_map(|&(_, time)| trace.writer(time)));
+        let mut wrong = None;
+        while let Some(index) = queue.pop() {
+            if index >= updates.len() {
+                wrong = Some("a transaction read what was never committed".to_owned());
+            } else if required.insert(index) {
+                queue.extend(self.brings(index));
+            }
+        }
+        if survival == Survival::Prefix
+            && let Some(last) = required.iter().map(|&index| updates[index].id).max()
+        {
+            required.extend((0..updates.len()).filter(|&index| updates[index].id < last));
+        }
+        (required, wrong)
+    }
+
+    /// Whether the `required` transactions and those of `optional` in `set`, a bit for each, bring no others with them.
+    fn is_closed(&self, set: u32, required: &BTreeSet<usize>, optional: &[usize]) -> bool {
+        let is_taken = |bit: usize| set >> bit & 1 == 1;
+        optional.iter().enumerate().filter(|&(bit, _)| is_taken(bit)).all(|(_, &index)| {
+            self.brings(index).all(|other| {
+                required.contains(&other) || optional.iter().position(|&o| o == other).is_some_and(is_taken)
+            })
+        })
+    }
+
+    /// What `optional` transactions wrote, sorted: slot, index in `optional`, TxID, value.
+    fn writes_of(&self, optional: &[usize]) -> Vec<(u32, u32, u64, u64)> {
+        let mut all: Vec<_> = Vec::new();
+        for (bit, &index) in optional.iter().enumerate() {
+            let id = self.updates[index].id;
+            let writes = self.updates[index].writes.iter();
+            all.extend(writes.map(|&(word, value)| (self.home.slot(word), bit as u32, id, value)));
+        }
+        all.sort_unstable();
+        all
+    }
+}
+
+/// How many optional transactions are considered at most, and which sets of `optional` ones, a bit for each, may have survived if they are closed.
+fn candidates(survival: Survival, optional: usize) -> (usize, Vec<u32>) {
+    match survival {
+        Survival::Closed => (MOST_IN_COMMIT, (0..1u32 << optional.min(MOST_IN_COMMIT)).collect()),
+        Survival::Prefix => (31, (0..=optional.min(31)).map(|count| ((1u64 << count) - 1) as u32).collect()),
+    }
+}
+
 impl Expectation {
     /// For a crash at `time`.
     pub fn at(trace: &Trace, home: &Home, effects: &[Vec<Effect>], time: u32) -> Self {
@@ -153,71 +229,22 @@ impl Expectation {
         time: u32,
         survival: Survival,
     ) -> Self {
-        let entered = trace.updates.iter().filter(|update| update.entered <= time).count();
-        let updates = &trace.updates[..entered];
-        // What membership of one brings with it: what it read from, and older writers of its words.
-        let brings = |index: usize| {
-            let update = &updates[index];
-            let read = update.reads.iter().filter_map(|&(_, time)| trace.writer(time));
-            let overwritten = update.writes.iter().flat_map(|&(word, _)| home.writers(word, entered));
-            read.chain(overwritten.filter(|&other| updates[other].id < update.id))
-        };
-        let mut required = BTreeSet::new();
-        let mut queue: Vec<usize> = (0..entered).filter(|&i| updates[i].acknowledged <= time).collect();
-        let readers = trace.readers.iter().filter(|reader| reader.acknowledged <= time);
-        queue.extend(readers.flat_map(|r| &r.reads).filter_map(|&(_, time)| trace.writer(time)));
-        let mut wrong = None;
-        while let Some(index) = queue.pop() {
-            if index >= entered {
-                wrong = Some("a transaction read what was never committed".to_owned());
-            } else if required.insert(index) {
-                queue.extend(brings(index));
-            }
+        let entered = Entered::at(trace, home, time);
+        let updates = entered.updates;
+        let (required, mut wrong) = entered.required(time, survival);
+        let mut optional: Vec<usize> = (0..updates.len()).filter(|index| !required.contains(index)).collect();
+        if survival == Survival::Prefix {
+            optional.sort_by_key(|&index| updates[index].id);
         }
-        if survival == Survival::Prefix
-            && let Some(last) = required.iter().map(|&index| updates[index].id).max()
-        {
-            required.extend((0..entered).filter(|&index| updates[index].id < last));
-        }
-        let mut optional: Vec<usize> = (0..entered).filter(|index| !required.contains(index)).collect();
-        let (most, candidates) = match survival {
-            Survival::Closed => (MOST_IN_COMMIT, (0..1u32 << optional.len().min(MOST_IN_COMMIT)).collect()),
-            Survival::Prefix => {
-                optional.sort_by_key(|&index| updates[index].id);
-                (
-                    31,
-                    (0..=optional.len().min(31))
-                        .map(|count| ((1u64 << count) - 1) as u32)
-                        .collect::<Vec<_>>(),
-                )
-            }
-        };
+        let (most, candidates) = candidates(survival, optional.len());
         if optional.len() > most {
             wrong = Some(format!("{} transactions are in commit at once", optional.len()));
             optional.truncate(most);
         }
-        let sets: Vec<u32> = candidates
-            .into_iter()
-            .filter(|set| {
-                optional.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1).all(|(_, &index)| {
-                    brings(index).all(|other| {
-                        required.contains(&other)
-                            || optional
-                                .iter()
-                                .position(|&o| o == other)
-                                .is_some_and(|bit| set >> bit & 1 == 1)
-                    })
-                })
-            })
-            .collect();
+        let is_closed = |&set: &u32| entered.is_closed(set, &required, &optional);
+        let sets: Vec<u32> = candidates.into_iter().filter(is_closed).collect();
         let values = newest_values(home, required.iter().map(|&index| &updates[index]));
-        let mut optional_writes: Vec<_> = Vec::new();
-        for (bit, &index) in optional.iter().enumerate() {
-            let id = updates[index].id;
-            let writes = updates[index].writes.iter();
-            optional_writes.extend(writes.map(|&(word, value)| (home.slot(word), bit as u32, id, value)));
-        }
-        optional_writes.sort_unstable();
+        let optional_writes = entered.writes_of(&optional);
         let changes = updates.iter().zip(effects).map(|(update, effects)| change(update, effects));
         let changes: Vec<u64> = changes.collect();
         let begin = required.iter().fold(0, |sum: u64, &index| sum.wrapping_add(changes[index]));
@@ -229,7 +256,6 @@ impl Expectation {
         let fingerprint = keys
             .iter()
             .fold(mix(begin, wrong.is_some().into()), |sum: u64, &key| sum.wrapping_add(mix(key, 5)));
-        let required = required.into_iter().collect();
         let mut expected = Self {
             values,
             certain: Vec::new(),
@@ -237,7 +263,7 @@ impl Expectation {
             contested_values: Vec::new(),
             optional_writes,
             optional,
-            required,
+            required: required.into_iter().collect(),
             sets,
             keys,
             fingerprint,

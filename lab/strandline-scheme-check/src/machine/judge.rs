@@ -64,6 +64,31 @@ pub struct Judge<'a> {
     pub counts: Counts,
 }
 
+/// The indices of the notes of commits and acknowledgements.
+fn commit_events(notes: &[Note]) -> Vec<usize> {
+    notes
+        .iter()
+        .enumerate()
+        .filter(|(_, note)| matches!(note.what, Noted::Event(Event::Commit(_) | Event::Acknowledged(_))))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// Acknowledges the transactions of `trace` up to the one that the power failure left acknowledged, where that is known; what may survive then.
+fn acknowledge(trace: &mut Trace, acknowledged: Option<u64>) -> Survival {
+    match acknowledged {
+        None => Survival::Closed,
+        Some(upto) => {
+            for update in &mut trace.updates {
+                update.acknowledged = if update.id <= upto { update.entered } else { u32::MAX };
+            }
+            // Readers are told when what they read is durable, which is not known of them.
+            trace.readers.clear();
+            Survival::Prefix
+        }
+    }
+}
+
 impl<'a> Judge<'a> {
     /// On `ground`, with this hardware.
     ///
@@ -121,21 +146,10 @@ impl<'a> Judge<'a> {
         random: &mut Rng,
     ) -> Result<(), Box<Violation>> {
         let ground = self.ground;
-        let threads = ground.case.threads + usize::from(ground.case.scheme.kind.scheme.has_helper());
-        let began = &self.began.0.pool;
-        let mut trace = trace::trace(began.clone(), &notes, &ground.data, threads);
-        if ground.case.scheme.acknowledges_when_drained() {
-            // What a reader saw is durable when its thread has drained, as its own commits are.
-            trace.readers.clear();
-        }
+        let mut trace = self.trace_of(&notes);
         let effects = effects(&trace, done);
-        let home = Home::new(&trace, began.clone(), &ground.data);
-        let events: Vec<usize> = notes
-            .iter()
-            .enumerate()
-            .filter(|(_, note)| matches!(note.what, Noted::Event(Event::Commit(_) | Event::Acknowledged(_))))
-            .map(|(index, _)| index)
-            .collect();
+        let home = Home::new(&trace, self.began.0.pool.clone(), &ground.data);
+        let events = commit_events(&notes);
         let mut image = self.began.0.words();
         image.resize(words, 0);
         let mut before = None;
@@ -150,17 +164,7 @@ impl<'a> Judge<'a> {
             }
             before = Some(state);
             self.counts.points += 1;
-            let survival = match crash.acknowledged {
-                None => Survival::Closed,
-                Some(upto) => {
-                    for update in &mut trace.updates {
-                        update.acknowledged = if update.id <= upto { update.entered } else { u32::MAX };
-                    }
-                    // Readers are told when what they read is durable, which is not known of them.
-                    trace.readers.clear();
-                    Survival::Prefix
-                }
-            };
+            let survival = acknowledge(&mut trace, crash.acknowledged);
             let time = crash.notes as u32;
             let expected = Expectation::surviving(&trace, &home, &effects, time, survival);
             let failure =
@@ -169,15 +173,30 @@ impl<'a> Judge<'a> {
                 let what = format!("{what} (power fails at cycle {} on {})", crash.at, description.name);
                 return Err(self.violation(&trace, time, &image, what));
             }
-            if self.counts.points.is_multiple_of(256)
-                && (strandline_check::is_stopped()
-                    || self.until.get().is_some_and(|until| Instant::now() > until))
-            {
+            if self.counts.points.is_multiple_of(256) && self.is_over() {
                 self.counts.cut_short += 1;
                 break;
             }
         }
         Ok(())
+    }
+
+    /// The trace of a history that noted `notes`.
+    fn trace_of(&self, notes: &[Note]) -> Trace {
+        let ground = self.ground;
+        let threads = ground.case.threads + usize::from(ground.case.scheme.kind.scheme.has_helper());
+        let began = self.began.0.pool.clone();
+        let mut trace = trace::trace(began, notes, &ground.data, threads);
+        if ground.case.scheme.acknowledges_when_drained() {
+            // What a reader saw is durable when its thread has drained, as its own commits are.
+            trace.readers.clear();
+        }
+        trace
+    }
+
+    /// Whether judging is to stop.
+    fn is_over(&self) -> bool {
+        strandline_check::is_stopped() || self.until.get().is_some_and(|until| Instant::now() > until)
     }
 
     /// One power failure, and sometimes another one in the hardware's recovery.

@@ -27,10 +27,23 @@ impl Shape {
     pub const ALL: [Self; 3] = [Self::ThreeLevels, Self::Mesh, Self::OneLevel];
 }
 
-/// A machine of this shape with `cores` cores; caches have `scale` times their smallest size.
-pub(super) fn machine(shape: Shape, domain: PersistenceDomain, cores: usize, scale: u64) -> Description {
-    let out_of_order = shape == Shape::Mesh;
-    let caches = match shape {
+/// A device without rows, whose writes take three times as long as its reads.
+const NVM: Device = Device {
+    banks: 4,
+    read_ns: 60.0,
+    write_ns: 180.0,
+    row_buffer_bytes: 0,
+    bank_bytes: 0,
+    row_hit_ns: 0.0,
+    activation_ns: 0.0,
+    write_latency_ns: 0.0,
+    interface_ns: 0.0,
+    gigabytes_per_s: 0.0,
+};
+
+/// The caches of this shape for `cores` cores, `scale` times their smallest size.
+fn caches(shape: Shape, cores: usize, scale: u64) -> Vec<CacheLevel> {
+    match shape {
         Shape::ThreeLevels => vec![
             level("L1", 512 * scale, 2, 1, Sharing::Private, 1),
             level("L2", 1024 * scale, 4, 8, Sharing::Private, 1),
@@ -44,49 +57,48 @@ pub(super) fn machine(shape: Shape, domain: PersistenceDomain, cores: usize, sca
             ]
         }
         Shape::OneLevel => vec![level("L1", 1024 * scale, 1, 1, Sharing::Private, 1)],
-    };
+    }
+}
+
+/// The `count` cores of this shape.
+fn cores_of(shape: Shape, count: usize) -> Cores {
+    let out_of_order = shape == Shape::Mesh;
+    Cores {
+        count,
+        kind: if out_of_order { CoreKind::OutOfOrder } else { CoreKind::InOrder },
+        frequency_mhz: 1000,
+        cycles_per_instruction: 1.0,
+        instructions_per_access: Some(1.0),
+        fetch_cycles: 0,
+        reorder_buffer: 32,
+        store_queue: if out_of_order { 8 } else { 0 },
+        stores_in_flight: 1,
+        mshrs: 8,
+        write_combining_buffers: 4,
+        fence_cycles: 2,
+        pause_cycles: 10,
+        load_overlap: LoadOverlap::Range,
+    }
+}
+
+/// A machine of this shape with `cores` cores; caches have `scale` times their smallest size.
+pub(super) fn machine(shape: Shape, domain: PersistenceDomain, cores: usize, scale: u64) -> Description {
     Description {
         name: format!("{shape:?}, {domain:?}, caches times {scale}"),
         description: String::new(),
         source: String::new(),
-        cores: Cores {
-            count: cores,
-            kind: if out_of_order { CoreKind::OutOfOrder } else { CoreKind::InOrder },
-            frequency_mhz: 1000,
-            cycles_per_instruction: 1.0,
-            instructions_per_access: Some(1.0),
-            fetch_cycles: 0,
-            reorder_buffer: 32,
-            store_queue: if out_of_order { 8 } else { 0 },
-            stores_in_flight: 1,
-            mshrs: 8,
-            write_combining_buffers: 4,
-            fence_cycles: 2,
-            pause_cycles: 10,
-            load_overlap: LoadOverlap::Range,
-        },
-        caches,
+        cores: cores_of(shape, cores),
+        caches: caches(shape, cores, scale),
         network: match shape {
             Shape::Mesh => Network::Mesh { rows: 2, flit_bytes: 16, hop_latency: 2 },
             _ => Network::Fixed { latency: 2 },
         },
         controllers: Controllers {
-            count: if out_of_order { 2 } else { 1 },
+            count: if shape == Shape::Mesh { 2 } else { 1 },
             match_latency: 1,
             ..Controllers::default()
         },
-        nvm: Device {
-            banks: 4,
-            read_ns: 60.0,
-            write_ns: 180.0,
-            row_buffer_bytes: 0,
-            bank_bytes: 0,
-            row_hit_ns: 0.0,
-            activation_ns: 0.0,
-            write_latency_ns: 0.0,
-            interface_ns: 0.0,
-            gigabytes_per_s: 0.0,
-        },
+        nvm: NVM,
         dram: None,
         persistence: Persistence { domain, ..Persistence::default() },
         program: Default::default(),

@@ -14,7 +14,7 @@ use strandline_persistency::{Model, PersistGraph, events};
 use super::history;
 use super::survivors::Survivors;
 use crate::explore::oracle::{Expectation, Home};
-use strandline_check::x86::panic_text;
+use strandline_check::x86::{Trace, panic_text};
 
 /// What is explored: a program of transactions that store in place, and its recovery.
 pub struct Program<'a> {
@@ -168,10 +168,8 @@ fn one(
 ) -> Result<(), Box<Violation>> {
     let failed = |what: String| Box::new(Violation { what, history: Vec::new(), lost: Vec::new(), seed });
     let ran = catch_unwind(AssertUnwindSafe(|| run(program, seed)));
-    let (initial, stream) = match ran {
-        Ok(ran) => ran.map_err(failed)?,
-        Err(panic) => return Err(failed(format!("the program panics: {}", panic_text(&*panic)))),
-    };
+    let ran = ran.unwrap_or_else(|panic| Err(format!("the program panics: {}", panic_text(&*panic))));
+    let (initial, stream) = ran.map_err(failed)?;
     let is_data = |word: u32| program.data.contains(&(word as usize));
     let mut trace = history::trace(initial.clone(), &stream, program.threads, is_data);
     if !program.acknowledgements {
@@ -180,22 +178,10 @@ fn one(
     let home = Home::new(&trace, initial.clone(), &program.data);
     // What was done to structures is not judged here: the words are all there is.
     let effects = vec![Vec::new(); trace.updates.len()];
-    // Numbers of the first event of each operation.
-    let (mut list, mut first) = (Vec::new(), Vec::with_capacity(stream.len() + 1));
-    for recorded in &stream {
-        first.push(list.len());
-        list.extend(events(recorded.operation).map(|event| (recorded.thread, event)));
-    }
-    first.push(list.len());
+    let (list, first) = numbered_events(&stream);
     let graph = PersistGraph::new(program.model, &list);
     counts.persists = counts.persists.max(graph.persists().len() as u64);
-    // What makes fewer states possible comes just after a crash point; what makes more right does too.
-    let mut points: Vec<usize> =
-        graph.waits().map(|event| first.partition_point(|&f| f <= event) - 1).collect();
-    points.extend(trace.updates.iter().map(|update| update.entered as usize - 1));
-    points.push(stream.len());
-    points.sort_unstable();
-    points.dedup();
+    let points = crash_points(&graph, &first, &trace);
     let values = stream.iter().filter_map(history::persist).map(|(_, value)| value).collect();
     let mut survivors =
         Survivors::new(graph, values, initial, program.volatile_bytes, program.data.clone(), program.omitted);
@@ -218,6 +204,29 @@ fn one(
         }
     }
     Ok(())
+}
+
+/// The events of `stream` with their threads; and the number of the first one of each operation, and of the end.
+fn numbered_events(stream: &[Recorded]) -> (Vec<(usize, strandline_persistency::Event)>, Vec<usize>) {
+    let (mut list, mut first) = (Vec::new(), Vec::with_capacity(stream.len() + 1));
+    for recorded in stream {
+        first.push(list.len());
+        list.extend(events(recorded.operation).map(|event| (recorded.thread, event)));
+    }
+    first.push(list.len());
+    (list, first)
+}
+
+/// Where crashes are tried, as numbers of operations: `first` has the first event of each, and of the end.
+fn crash_points(graph: &PersistGraph, first: &[usize], trace: &Trace) -> Vec<usize> {
+    // What makes fewer states possible comes just after a crash point; what makes more right does too.
+    let mut points: Vec<usize> =
+        graph.waits().map(|event| first.partition_point(|&f| f <= event) - 1).collect();
+    points.extend(trace.updates.iter().map(|update| update.entered as usize - 1));
+    points.push(first.len() - 1);
+    points.sort_unstable();
+    points.dedup();
+    points
 }
 
 type Judged<'a> = (&'a Expectation, &'a Home);

@@ -52,65 +52,98 @@ impl Running {
 /// which `data` holds belong to transactions. A thread's stores to them between [`Event::Begin`] and
 /// [`Event::Executed`] are its transaction's; one that commits without `Executed` wrote nothing.
 pub fn trace(initial: Vec<u64>, stream: &[Recorded], threads: usize, data: impl Fn(u32) -> bool) -> Trace {
-    let mut trace = Trace::new(initial);
-    let mut running: Vec<Running> = (0..threads).map(|_| Running::default()).collect();
-    let mut executed: HashMap<u64, Running> = HashMap::new();
-    let mut latest: HashMap<u32, u32> = HashMap::new();
+    let mut tracer = Tracer {
+        trace: Trace::new(initial),
+        running: (0..threads).map(|_| Running::default()).collect(),
+        executed: HashMap::new(),
+        latest: HashMap::new(),
+    };
     for recorded in stream {
-        let thread = recorded.thread;
-        let present = &mut running[thread];
-        if let Some((word, value)) = persist(recorded) {
-            let time = trace.store(
-                Store { thread: thread as u32, word, value, source: None, is_part: false, time: 0 },
-                false,
-            );
-            if data(word) {
-                let before = latest.insert(word, time).unwrap_or(0);
-                present.before.entry(word).or_insert(before);
-                present.writes.push((word, value));
-                present.stores.push(time);
-            }
-            continue;
+        match persist(recorded) {
+            Some((word, value)) => tracer.store(recorded.thread, (word, value), data(word)),
+            None => tracer.step(recorded, &data),
         }
-        let time = trace.tick();
+    }
+    let mut trace = tracer.trace;
+    trace.home.sort_unstable();
+    trace.finish();
+    trace
+}
+
+/// A trace in the making.
+struct Tracer {
+    trace: Trace,
+    /// The transaction of each thread.
+    running: Vec<Running>,
+    /// Those that have executed and do not yet commit, by their numbers.
+    executed: HashMap<u64, Running>,
+    /// The last store to each word of transactions.
+    latest: HashMap<u32, u32>,
+}
+
+impl Tracer {
+    fn store(&mut self, thread: usize, (word, value): (u32, u64), is_data: bool) {
+        let time = self.trace.store(
+            Store { thread: thread as u32, word, value, source: None, is_part: false, time: 0 },
+            false,
+        );
+        if is_data {
+            let present = &mut self.running[thread];
+            let before = self.latest.insert(word, time).unwrap_or(0);
+            present.before.entry(word).or_insert(before);
+            present.writes.push((word, value));
+            present.stores.push(time);
+        }
+    }
+
+    /// What is no store to the pool.
+    fn step(&mut self, recorded: &Recorded, data: impl Fn(u32) -> bool) {
+        let thread = recorded.thread;
+        let time = self.trace.tick();
         match recorded.operation {
             Operation::Load(Space::Persistent, at) => {
                 let word = (at / 8) as u32;
+                let present = &mut self.running[thread];
                 if data(word) && !present.before.contains_key(&word) {
-                    present.reads.push((word, latest.get(&word).copied().unwrap_or(0)));
+                    present.reads.push((word, self.latest.get(&word).copied().unwrap_or(0)));
                 }
             }
-            Operation::Event(Event::Begin) => *present = Running::default(),
-            Operation::Event(Event::Executed(id)) => {
-                executed.insert(id, std::mem::take(present));
+            Operation::Event(event) => self.event(thread, event, time),
+            _ => {}
+        }
+        self.trace.mark(thread as u32, recorded.operation);
+    }
+
+    fn event(&mut self, thread: usize, event: Event, time: u32) {
+        let (trace, present) = (&mut self.trace, &mut self.running[thread]);
+        match event {
+            Event::Begin => *present = Running::default(),
+            Event::Executed(id) => {
+                self.executed.insert(id, std::mem::take(present));
             }
-            Operation::Event(Event::Commit(0)) => {
+            Event::Commit(0) => {
                 let reads = std::mem::take(present).reads;
                 trace.readers.push(Reader { acknowledged: time, reads });
             }
             // Whoever waits for a transaction may commit it beside its owner.
-            Operation::Event(Event::Commit(id)) if trace.updates.iter().any(|update| update.id == id) => {}
-            Operation::Event(Event::Commit(id)) => {
+            Event::Commit(id) if trace.updates.iter().any(|update| update.id == id) => {}
+            Event::Commit(id) => {
                 trace.point();
-                let done = executed.remove(&id).unwrap_or_default();
-                done.commit(&mut trace, id, thread as u32, time);
+                let done = self.executed.remove(&id).unwrap_or_default();
+                done.commit(trace, id, thread as u32, time);
             }
-            Operation::Event(Event::Acknowledged(id)) => {
+            Event::Acknowledged(id) => {
                 if let Some(update) = trace.updates.iter_mut().find(|update| update.id == id) {
                     update.acknowledged = time;
                 }
             }
-            Operation::Event(Event::Abort) => {
+            Event::Abort => {
                 // It has stored the old values again.
                 for (word, before) in std::mem::take(present).before {
-                    latest.insert(word, before);
+                    self.latest.insert(word, before);
                 }
             }
             _ => {}
         }
-        trace.mark(thread as u32, recorded.operation);
     }
-    trace.home.sort_unstable();
-    trace.finish();
-    trace
 }

@@ -183,52 +183,64 @@ fn district_orders<R: Runner>(
     let mut customers: Vec<u64> = all.clone().collect();
     random.shuffle(&mut customers);
     let lines: Vec<u64> = all.clone().map(|_| random.u64(5..=15)).collect();
-    orders.order.fill(
-        runner,
-        Some(&locks),
-        all.clone().zip(customers.iter().zip(&lines)).map(|(o, (&c, &lines))| {
-            let mut row = [0; order::WORDS];
-            order::O_ID.set_number(&mut row, o);
-            order::O_D_ID.set_number(&mut row, d);
-            order::O_W_ID.set_number(&mut row, w);
-            order::O_C_ID.set_number(&mut row, c);
-            order::O_ENTRY_D.set_number(&mut row, DATE);
-            let carrier = if o <= scale.delivered() { random.u64(1..=10) } else { 0 };
-            order::O_CARRIER_ID.set_number(&mut row, carrier);
-            order::O_OL_CNT.set_number(&mut row, lines);
-            order::O_ALL_LOCAL.set_number(&mut row, 1);
-            (o, row)
-        }),
-    )?;
+    let district = (w, d);
+    let rows = all.clone().zip(customers.iter().zip(&lines));
+    let rows = rows.map(|(o, (&c, &lines))| (o, order_row(random, scale, district, (o, c, lines))));
+    orders.order.fill(runner, Some(&locks), rows)?;
     let keys = all.clone().zip(&lines).flat_map(|(o, &lines)| (1..=lines).map(move |line| (o, line)));
-    orders.order_line.fill(
-        runner,
-        Some(&locks),
-        keys.map(|(o, number)| {
-            let mut row = [0; order_line::WORDS];
-            let delivered = o <= scale.delivered();
-            order_line::OL_O_ID.set_number(&mut row, o);
-            order_line::OL_D_ID.set_number(&mut row, d);
-            order_line::OL_W_ID.set_number(&mut row, w);
-            order_line::OL_NUMBER.set_number(&mut row, number);
-            order_line::OL_I_ID.set_number(&mut row, random.u64(1..=scale.items));
-            order_line::OL_SUPPLY_W_ID.set_number(&mut row, w);
-            order_line::OL_DELIVERY_D.set_number(&mut row, if delivered { DATE } else { 0 });
-            order_line::OL_QUANTITY.set_number(&mut row, 5);
-            order_line::OL_AMOUNT.set_number(&mut row, if delivered { 0 } else { random.u64(1..=999_999) });
-            order_line::OL_DIST_INFO.set_text(&mut row, &letters(random, 24, 24));
-            (line_key(o, number), row)
-        }),
-    )?;
-    orders.new_order.fill(
-        runner,
-        Some(&locks),
-        (scale.delivered() + 1..=scale.customers).map(|o| {
-            let mut row = [0; new_order::WORDS];
-            new_order::NO_O_ID.set_number(&mut row, o);
-            new_order::NO_D_ID.set_number(&mut row, d);
-            new_order::NO_W_ID.set_number(&mut row, w);
-            (o, row)
-        }),
-    )
+    let rows =
+        keys.map(|(o, number)| (line_key(o, number), order_line_row(random, scale, district, (o, number))));
+    orders.order_line.fill(runner, Some(&locks), rows)?;
+    let rows = (scale.delivered() + 1..=scale.customers).map(|o| (o, new_order_row(district, o)));
+    orders.new_order.fill(runner, Some(&locks), rows)
+}
+
+/// Order `o` of customer `c`, with so many lines.
+fn order_row(
+    random: &mut Rng,
+    scale: Scale,
+    (w, d): (u64, u64),
+    (o, c, lines): (u64, u64, u64),
+) -> [u64; order::WORDS] {
+    let mut row = [0; order::WORDS];
+    order::O_ID.set_number(&mut row, o);
+    order::O_D_ID.set_number(&mut row, d);
+    order::O_W_ID.set_number(&mut row, w);
+    order::O_C_ID.set_number(&mut row, c);
+    order::O_ENTRY_D.set_number(&mut row, DATE);
+    let carrier = if o <= scale.delivered() { random.u64(1..=10) } else { 0 };
+    order::O_CARRIER_ID.set_number(&mut row, carrier);
+    order::O_OL_CNT.set_number(&mut row, lines);
+    order::O_ALL_LOCAL.set_number(&mut row, 1);
+    row
+}
+
+/// Line `number` of order `o`.
+fn order_line_row(
+    random: &mut Rng,
+    scale: Scale,
+    (w, d): (u64, u64),
+    (o, number): (u64, u64),
+) -> [u64; order_line::WORDS] {
+    let mut row = [0; order_line::WORDS];
+    let delivered = o <= scale.delivered();
+    order_line::OL_O_ID.set_number(&mut row, o);
+    order_line::OL_D_ID.set_number(&mut row, d);
+    order_line::OL_W_ID.set_number(&mut row, w);
+    order_line::OL_NUMBER.set_number(&mut row, number);
+    order_line::OL_I_ID.set_number(&mut row, random.u64(1..=scale.items));
+    order_line::OL_SUPPLY_W_ID.set_number(&mut row, w);
+    order_line::OL_DELIVERY_D.set_number(&mut row, if delivered { DATE } else { 0 });
+    order_line::OL_QUANTITY.set_number(&mut row, 5);
+    order_line::OL_AMOUNT.set_number(&mut row, if delivered { 0 } else { random.u64(1..=999_999) });
+    order_line::OL_DIST_INFO.set_text(&mut row, &letters(random, 24, 24));
+    row
+}
+
+fn new_order_row((w, d): (u64, u64), o: u64) -> [u64; new_order::WORDS] {
+    let mut row = [0; new_order::WORDS];
+    new_order::NO_O_ID.set_number(&mut row, o);
+    new_order::NO_D_ID.set_number(&mut row, d);
+    new_order::NO_W_ID.set_number(&mut row, w);
+    row
 }

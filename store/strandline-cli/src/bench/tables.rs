@@ -54,17 +54,7 @@ fn memory(plan: &StorePlan, results: &Results) -> String {
             number(row.bulk_lines_flushed_per_tx),
         ]);
     }
-    let instruction = plan.instruction.or_else(WriteBackInstruction::best).map_or("none", |i| i.name());
-    let (title, domain) = match plan.domain {
-        Domain::Emulated { write_latency_ns } => (
-            "Transactions on emulated persistent memory".to_owned(),
-            format!("Each line written back ({instruction}) takes {write_latency_ns} ns more."),
-        ),
-        Domain::Flush => {
-            ("Transactions under domain flush".into(), format!("Lines are written back with {instruction}."))
-        }
-        domain => (format!("Transactions under domain {domain}"), "No lines are written back.".into()),
-    };
+    let (title, domain) = about_domain(plan);
     let assumed = if results.assumed_persistent || matches!(plan.domain, Domain::Emulated { .. }) {
         " It is taken to be persistent: nothing here survives a power failure."
     } else {
@@ -85,6 +75,21 @@ fn memory(plan: &StorePlan, results: &Results) -> String {
     )
 }
 
+/// The title of the table on memory, and what its domain means.
+fn about_domain(plan: &StorePlan) -> (String, String) {
+    let instruction = plan.instruction.or_else(WriteBackInstruction::best).map_or("none", |i| i.name());
+    match plan.domain {
+        Domain::Emulated { write_latency_ns } => (
+            "Transactions on emulated persistent memory".to_owned(),
+            format!("Each line written back ({instruction}) takes {write_latency_ns} ns more."),
+        ),
+        Domain::Flush => {
+            ("Transactions under domain flush".into(), format!("Lines are written back with {instruction}."))
+        }
+        domain => (format!("Transactions under domain {domain}"), "No lines are written back.".into()),
+    }
+}
+
 fn durable(plan: &StorePlan, results: &Results, method: &str) -> String {
     let header = [
         "workload",
@@ -98,12 +103,6 @@ fn durable(plan: &StorePlan, results: &Results, method: &str) -> String {
     ];
     let mut table = table(&header, 2);
     let mut last = String::new();
-    // Those that only read wait for nothing, and are not compared with flushes.
-    let always_writes = |row: &Row| {
-        let workload = plan.workloads.iter().find(|workload| workload.name == row.workload);
-        let by_itself = workload.map_or(0, |workload| workload.read_percent);
-        plan.sizes.read_percent.unwrap_or(by_itself) == 0
-    };
     for Cell { row, floor } in &results.cells {
         table.add_row([
             once(row, &mut last),
@@ -112,21 +111,11 @@ fn durable(plan: &StorePlan, results: &Results, method: &str) -> String {
             number(row.tx_per_s),
             number(row.threads as f64 * 1e6 / row.tx_per_s.max(f64::MIN_POSITIVE)),
             number(*floor),
-            ratio(row.tx_per_s, Some(*floor).filter(|_| always_writes(row))),
+            ratio(row.tx_per_s, Some(*floor).filter(|_| always_writes(plan, row))),
             number(row.log_bytes_per_tx),
         ]);
     }
-    // One committer that writes waits for a flush each time, so it cannot be much faster than the floor: then something did not wait,
-    // and the figures mean nothing.
-    let too_fast = |cell: &Cell| {
-        cell.row.threads == 1 && always_writes(&cell.row) && cell.row.tx_per_s > 1.5 * cell.floor
-    };
-    let warning = if results.cells.iter().any(too_fast) {
-        "WARNING: a single committer was faster than this disk flushes: these commits were not durable, or the disk\n\
-         was much slower while the floor was measured. Do not use these figures.\n"
-    } else {
-        ""
-    };
+    let warning = warning_if_too_fast(plan, results);
     format!(
         "Transactions that are durable on this machine's disk (domain sync)\n{table}\n\
          Medians of {} run(s) of {} s. Pools in {}.\n\
@@ -138,6 +127,27 @@ fn durable(plan: &StorePlan, results: &Results, method: &str) -> String {
         plan.duration.as_secs_f64(),
         results.place,
     )
+}
+
+/// Whether each transaction of this row's workload writes: those that only read wait for nothing, and are not compared with flushes.
+fn always_writes(plan: &StorePlan, row: &Row) -> bool {
+    let workload = plan.workloads.iter().find(|workload| workload.name == row.workload);
+    let by_itself = workload.map_or(0, |workload| workload.read_percent);
+    plan.sizes.read_percent.unwrap_or(by_itself) == 0
+}
+
+fn warning_if_too_fast(plan: &StorePlan, results: &Results) -> &'static str {
+    // One committer that writes waits for a flush each time, so it cannot be much faster than the floor: then something did not wait,
+    // and the figures mean nothing.
+    let too_fast = |cell: &Cell| {
+        cell.row.threads == 1 && always_writes(plan, &cell.row) && cell.row.tx_per_s > 1.5 * cell.floor
+    };
+    if results.cells.iter().any(too_fast) {
+        "WARNING: a single committer was faster than this disk flushes: these commits were not durable, or the disk\n\
+         was much slower while the floor was measured. Do not use these figures.\n"
+    } else {
+        ""
+    }
 }
 
 /// How long transactions took, where each was timed. `what_ran` is the header of [`Row::scheme`].
