@@ -207,7 +207,7 @@ impl<'t> Entered<'t> {
     }
 }
 
-/// How many optional transactions are considered at most, and which sets of `optional` ones, a bit for each, may have survived if they are closed.
+/// How many optional transactions are considered at most, and which sets of `optional` ones (a bit for each) are tried.
 fn candidates(survival: Survival, optional: usize) -> (usize, Vec<u32>) {
     match survival {
         Survival::Closed => (MOST_IN_COMMIT, (0..1u32 << optional.min(MOST_IN_COMMIT)).collect()),
