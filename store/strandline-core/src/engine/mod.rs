@@ -3,7 +3,7 @@
 //!
 //! # What a transaction can be
 //!
-//! | [`State`] | entered by | left by | a read sees | a write |
+//! | `State` | entered by | left by | a read sees | a write |
 //! |---|---|---|---|---|
 //! | `Writing` | the beginning of a transaction that may write | the end; a savepoint | its own words, else home under the control's rules | goes to the write set |
 //! | `Noting` | the first savepoint | the release of the last one; the end | the same | first notes what was there |
@@ -11,7 +11,7 @@
 //! | `Reading` | the beginning of a transaction that only reads | the end; a conflict | home under the control's rules | is refused |
 //! | `LookingBack` | the second attempt of one that only reads; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
 //!
-//! Beside that a transaction may hold a token that keeps others from beginning ([`Engine::holds_lock`]): under the STM from its sixth attempt
+//! Beside that a transaction may hold a token that keeps others from beginning (`holds_lock`): under the STM from its sixth attempt
 //! on and if it is large, in single-writer mode always if it may write. Under `Locks` there is only `Writing` and `Reading`.
 //!
 //! # The order of a commit
