@@ -138,7 +138,9 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
                 return Ok(());
             }
             State::Writing | State::Noting | State::Reading => {
-                if C::INLINED && self.concurrency() == Concurrency::SingleWriter {
+                // Other memories than mapped ones take line by line, so that a checker's schedules come between.
+                let is_mapped = self.view.memory.data_words().is_some();
+                if is_mapped && self.concurrency() == Concurrency::SingleWriter {
                     return self.read_single_writer(at, into);
                 }
             }

@@ -12,7 +12,7 @@
 //! | `LookingBack` | the second attempt of one that only reads; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
 //!
 //! Beside that a transaction may hold a token that keeps others from beginning (`holds_lock`): under the STM from its sixth attempt
-//! on and if it is large, in single-writer mode always if it may write. Under `Locks` there is only `Writing` and `Reading`.
+//! on and if it is large, in single-writer mode if it may write, or from its ninth attempt on. Under `Locks` none is large or looks back.
 //!
 //! # The order of a commit
 //!
