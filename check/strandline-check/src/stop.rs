@@ -1,4 +1,4 @@
-//! Explorations are ended by whoever waits for them.
+//! Stops the explorations of this process early, for example on Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ pub fn resume() {
     STOPPED.store(false, Ordering::Relaxed);
 }
 
-/// Whether explorations are to end.
+/// Returns whether [`stop`] was called since the last [`resume`].
 pub fn is_stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)
 }

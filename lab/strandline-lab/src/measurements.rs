@@ -110,7 +110,8 @@ impl Measurements {
         }
     }
 
-    /// What was measured with each seed, where simulations were run with several; what does not depend on a seed is in each.
+    /// Splits measurements of simulations that were run with several seeds into one set for each seed. Points without seeds are in every
+    /// set.
     pub(crate) fn of_seeds(&self) -> Vec<Self> {
         let points = || self.0.iter().flat_map(|series| &series.points);
         let seeds = points().map(|point| point.of_seeds.len()).max().unwrap_or(0);

@@ -92,7 +92,7 @@ pub struct ClaimSpec {
     pub figure: Option<&'static str>,
     /// Where it is judged.
     pub venue: Venue,
-    /// What its verdict is evidence of.
+    /// Whether a run decides the verdict, or something that cannot come out otherwise.
     pub basis: Basis,
     /// Judges the claim by what was measured.
     pub judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
@@ -106,7 +106,7 @@ impl ClaimSpec {
         self
     }
 
-    /// Whether its orders must hold with several seeds.
+    /// Returns whether the claim is judged with [`SEEDS`](crate::verdict::SEEDS) seeds: it compares numbers of a simulation.
     pub(crate) fn is_seeded(&self, claim: &Claim) -> bool {
         claim.kind == Kind::Trend && self.basis == Basis::Measured && self.venue.site == Site::Simulated
     }

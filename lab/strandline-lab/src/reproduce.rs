@@ -251,7 +251,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// What the verdict of a claim is evidence of.
+    /// Returns the basis on which `claim` is judged.
     pub fn basis(&self, claim: &Claim) -> Basis {
         self.paper.claim(&claim.id).map_or(Basis::Measured, |spec| spec.basis)
     }

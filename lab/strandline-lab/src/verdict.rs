@@ -46,8 +46,8 @@ impl Verdict {
     }
 }
 
-/// What a claim's verdict is evidence of. Only [`Basis::Measured`] counts as a result that was reproduced: the others cannot
-/// come out otherwise unless the implementation is wrong.
+/// The basis on which a claim is judged. Only a claim that is [`Measured`](Basis::Measured) counts as a reproduced result. The others
+/// hold whatever a run measures, unless the implementation is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -173,7 +173,8 @@ pub fn above(one: f64, other: f64) -> bool {
     one > other && one >= (1.0 + MARGIN) * other
 }
 
-/// Whether an order holds, by whether it does with each seed: with all; `None` if it is not known for one and false for none.
+/// Combines what was found of an order with each seed. The order holds if it holds with every seed. The result is `None` if no seed
+/// contradicts it and one could not be judged.
 pub fn in_all(seeds: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
     let mut all = Some(true);
     for holds in seeds {
@@ -204,9 +205,9 @@ impl Baseline {
     }
 }
 
-/// Whether a number is as near to the paper's as a headline asks for: within [`TOLERANCE`] of the gain or the loss that the
-/// paper states, and of the number where that is smaller. A ratio of 1.064 is a gain of 0.064, so that no gain at all is not
-/// near; one of 0.1 may be 0.09 to 0.11. Where the paper states no difference, [`MARGIN`] tells it from one.
+/// Judges one number of a headline. It meets the paper's if the two differ by at most [`TOLERANCE`] times the gain or loss that the paper
+/// states, or times the paper's number if that is smaller. For example, the paper's 1.064 is a gain of 0.064: 1.06 meets it, and 1.0 does
+/// not. The paper's 0.1 is met from 0.09 to 0.11. Where the paper states no difference, the number may differ from 1 by [`MARGIN`].
 ///
 /// ```
 /// use strandline_lab::{Baseline, meets};

@@ -155,7 +155,7 @@ fn tags_match(page: &str) {
     assert_eq!(open, Vec::<String>::new());
 }
 
-/// What cannot come out otherwise is not counted as measured.
+/// Claims that no run could refute are not counted as measured. Whoever adds one names its basis here.
 #[test]
 fn constants_and_formulas_are_named_as_such() {
     let of = |basis| -> Vec<_> {

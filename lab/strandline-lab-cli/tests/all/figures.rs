@@ -27,7 +27,7 @@ fn blocks(page: &str) -> Vec<(Vec<&str>, std::ops::Range<usize>)> {
     begins.map(block).collect()
 }
 
-/// What a command prints, but for where its report is.
+/// Runs a command of `strandline-lab` and returns its output, without the last lines, which name the report's folder.
 fn printed(command: &[&str], out: &Path) -> String {
     let mut program = Command::new(env!("CARGO_BIN_EXE_strandline-lab"));
     let output = program.args(command).arg("--out").arg(out).output().unwrap();

@@ -257,8 +257,8 @@ pub fn d7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
     Ok(finding.beside("each model alone", Measured::Named(alone.to_vec()), None))
 }
 
-/// Whether `above` is at least `below`, or strictly above it by the margin of an order, at every latency of the figure for which
-/// `within` holds.
+/// Compares two curves at those latencies of the figure that `within` accepts. `above` must not be lower than `below` at any of them; if
+/// `strictly`, it must be higher by [`verdict::MARGIN`].
 fn over(
     above: Option<Curve>,
     below: Option<Curve>,
