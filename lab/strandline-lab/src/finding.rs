@@ -1,6 +1,7 @@
 //! What a run found about a claim: the numbers, the verdict, and what led to it.
 
 use crate::claim::{Claim, readable};
+use crate::reading::Reading;
 use crate::verdict::{self, Baseline, Verdict};
 
 /// What was measured for a claim.
@@ -45,17 +46,60 @@ pub struct Beside {
     pub verdict: Option<Verdict>,
 }
 
-/// What a claim would be at another value of an open parameter.
+/// What a claim would be with another setting of the paper's machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct At {
-    /// The key of the machine's description.
-    pub key: String,
-    /// Its value.
-    pub value: String,
-    /// The claim's numbers there.
-    pub measured: Measured,
-    /// And its verdict.
-    pub verdict: Verdict,
+    /// The setting.
+    pub setting: Setting,
+    /// What was found with it.
+    pub finding: Finding,
+}
+
+/// Another setting of a paper's machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// One key with another value, as somebody asked for.
+    Key {
+        /// The key of the machine's description.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// Keys with other values, as somebody asked for (`key=value`).
+    Keys(Vec<String>),
+    /// A reading of the paper's text.
+    Reading(&'static Reading),
+}
+
+impl Setting {
+    /// What is laid over the machine's description (`key=value`).
+    pub fn set(&self) -> Vec<String> {
+        match self {
+            Self::Key { key, value } => vec![format!("{key}={value}")],
+            Self::Keys(set) => set.clone(),
+            Self::Reading(reading) => reading.set.clone(),
+        }
+    }
+
+    /// Whether it bears on a figure.
+    pub fn bears_on(&self, figure: &str) -> bool {
+        let figures = self.reading().and_then(|reading| reading.figures.as_ref());
+        figures.is_none_or(|figures| figures.iter().any(|id| id == figure))
+    }
+
+    /// The reading, if it is one.
+    pub fn reading(&self) -> Option<&'static Reading> {
+        match self {
+            Self::Reading(reading) => Some(reading),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.set().join(", "))
+    }
 }
 
 /// A claim's verdict, with what led to it.
@@ -71,7 +115,7 @@ pub struct Finding {
     pub orders: Vec<Order>,
     /// The same numbers under other settings, which are shown and not judged.
     pub beside: Vec<Beside>,
-    /// What it would be at other values of open parameters, in the order in which they were varied.
+    /// What it would be with other settings of the paper's machine, in the order in which they were run.
     pub interval: Vec<At>,
     /// The seeds with each of which the orders hold or not, where a trend's numbers are simulated.
     pub seeds: Vec<u64>,
@@ -254,22 +298,66 @@ impl Finding {
         self
     }
 
-    /// For which values of each varied parameter the claim holds.
+    /// For which values of each parameter that somebody varied the claim holds.
     pub fn holds_for(&self) -> Vec<(&str, Vec<&str>)> {
         let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
-        for at in &self.interval {
-            let values = match keys.iter_mut().position(|(key, _)| *key == at.key) {
-                Some(index) => &mut keys[index].1,
-                None => {
-                    keys.push((&at.key, Vec::new()));
-                    &mut keys.last_mut().expect("one was added").1
-                }
-            };
-            if at.verdict == Verdict::Holds {
-                values.push(&at.value);
+        for At { setting, finding } in &self.interval {
+            let Setting::Key { key, value } = setting else { continue };
+            let at = keys.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
+                keys.push((key, Vec::new()));
+                keys.len() - 1
+            });
+            if finding.verdict == Verdict::Holds {
+                keys[at].1.push(value);
             }
         }
         keys
+    }
+
+    /// What was found with each reading of the paper's text, with the reading's letter.
+    pub fn with_readings(&self) -> impl Iterator<Item = (char, &'static Reading, &Self)> {
+        let with = self.interval.iter().filter_map(|at| Some((at.setting.reading()?, &at.finding)));
+        ('a'..='z').zip(with).map(|(letter, (reading, finding))| (letter, reading, finding))
+    }
+
+    /// Judged with readings of the paper's text too: a claim that does not hold by default, and with one of them does, holds within the
+    /// text.
+    pub(crate) fn within_text(&mut self) {
+        let is_open = matches!(self.verdict, Verdict::Short | Verdict::Contradicts);
+        if is_open && self.with_readings().any(|(_, _, finding)| finding.verdict == Verdict::Holds) {
+            self.verdict = Verdict::WithinText;
+        }
+    }
+
+    /// What [`Finding::in_short`] says, from the least to the most over the default and all readings of the paper's text: each number,
+    /// or how many of a trend's orders are true. `None` if there are no readings, or they make no difference.
+    pub fn range(&self) -> Option<String> {
+        let all = || [self].into_iter().chain(self.with_readings().map(|(_, _, finding)| finding));
+        let of = |number: &dyn Fn(&Self) -> Option<f64>| {
+            let known = || all().filter_map(number);
+            let (least, most) = (known().reduce(f64::min)?, known().reduce(f64::max)?);
+            let (least, most) = (readable(least), readable(most));
+            Some(if least == most { least } else { format!("{least} to {most}") })
+        };
+        let text = match &self.measured {
+            Measured::Named(_) if !self.orders.is_empty() => {
+                of(&|finding| {
+                    Some(finding.orders.iter().filter(|order| order.holds == Some(true)).count() as f64)
+                })? + &format!(" of {} orders", self.orders.len())
+            }
+            Measured::Named(_) => return None,
+            Measured::Numbers(numbers) => {
+                let each = (0..numbers.len()).map(|index| {
+                    of(&|finding| match &finding.measured {
+                        Measured::Numbers(numbers) => *numbers.get(index)?,
+                        Measured::Named(_) => None,
+                    })
+                    .unwrap_or("–".into())
+                });
+                each.collect::<Vec<_>>().join(", ")
+            }
+        };
+        (text != self.in_short()).then_some(text)
     }
 
     /// With numbers of another setting, if there are any.
@@ -308,5 +396,49 @@ mod tests {
         assert_eq!(found.verdict, Verdict::Short);
         assert_eq!(found.notes, ["With seed 3 an order does not hold: b falls."]);
         assert_eq!(trend([true; 2]).in_seeds(&seeds([false; 2])).verdict, Verdict::Contradicts);
+    }
+    fn with(setting: Setting, finding: Finding) -> At {
+        At { setting, finding }
+    }
+
+    fn numbers(measured: f64, verdict: Verdict) -> Finding {
+        Finding::new(Measured::Numbers(vec![Some(measured)]), verdict, "")
+    }
+
+    #[test]
+    fn what_holds_with_a_reading_holds_within_the_text() {
+        let reading = &crate::reading::readings()[0];
+        let key = || Setting::Key { key: "nvm.write_ns".into(), value: "1".into() };
+        for (by_default, with_reading, with_key, judged) in [
+            (Verdict::Short, Verdict::Holds, Verdict::Short, Verdict::WithinText),
+            (Verdict::Contradicts, Verdict::Holds, Verdict::Short, Verdict::WithinText),
+            (Verdict::Short, Verdict::Short, Verdict::Holds, Verdict::Short),
+            (Verdict::Holds, Verdict::Short, Verdict::Short, Verdict::Holds),
+            (Verdict::Calibrated, Verdict::Holds, Verdict::Holds, Verdict::Calibrated),
+            (Verdict::Inconsistent, Verdict::Holds, Verdict::Holds, Verdict::Inconsistent),
+        ] {
+            let mut finding = numbers(0.5, by_default);
+            finding.interval = vec![
+                with(Setting::Reading(reading), numbers(0.3, with_reading)),
+                with(key(), numbers(0.1, with_key)),
+            ];
+            finding.within_text();
+            assert_eq!(finding.verdict, judged);
+            assert_eq!(finding.range().unwrap(), "0.3 to 0.5", "what somebody asked for does not count");
+        }
+    }
+
+    #[test]
+    fn the_range_of_a_trend_is_how_many_orders_are_true() {
+        let reading = &crate::reading::readings()[0];
+        let trend = |holds: [bool; 2]| {
+            let order = |holds| Order { order: String::new(), holds: Some(holds) };
+            Finding::trend(vec![("n".into(), Some(1.0))], holds.map(order).to_vec(), "")
+        };
+        let mut finding = trend([true, false]);
+        finding.interval = vec![with(Setting::Reading(reading), trend([true; 2]))];
+        assert_eq!(finding.range().unwrap(), "1 to 2 of 2 orders");
+        finding.interval = vec![with(Setting::Reading(reading), trend([false, true]))];
+        assert_eq!(finding.range(), None, "as many");
     }
 }

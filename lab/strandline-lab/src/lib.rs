@@ -18,6 +18,7 @@
 //! | `machine`, `noise` | the machine at hand, and what keeps its noise from deciding verdicts |
 //! | `session`, `settings` | a run under way, and its options |
 //! | `paper` | a paper: figures, each with functions that measure and draw it, and claims, each with one that judges it |
+//! | `reading` | what the papers' texts leave open |
 //! | `reproduce` | measures a paper's figures and judges its claims |
 //! | `results`, `report` | `results.json` and the pages |
 //! | `sweep` | sweeps over the parameters of any machine |
@@ -40,6 +41,7 @@ mod noise;
 mod panel;
 mod paper;
 mod papers;
+mod reading;
 mod report;
 mod reproduce;
 mod results;
@@ -52,16 +54,17 @@ pub mod wrap;
 
 pub use claim::{Claim, Kind, Value, claims};
 pub use error::Error;
-pub use finding::{At, Beside, Finding, Measured, Order};
+pub use finding::{At, Beside, Finding, Measured, Order, Setting};
 pub use measurements::{Key, Measurements, Series, Spread};
 pub use panel::{Curve, Form, Mark, Panel};
 pub use paper::{ClaimSpec, FigureSpec, Paper};
 pub use papers::PAPERS;
+pub use reading::{Reading, readings};
 pub use report::{Run, html, overview, scoreboard};
 pub use reproduce::{Evaluation, reproduce, reproduce_with};
 pub use results::json;
 pub use session::{Effort, Pace, Session};
-pub use settings::{Interval, Settings, Simulation};
+pub use settings::{Interval, Settings, Simulation, Together};
 pub use venue::{Site, Venue};
 pub use verdict::{
     Baseline, Basis, MARGIN, SEEDS, Score, TOLERANCE, Verdict, above, exact, headline, in_all, meets,

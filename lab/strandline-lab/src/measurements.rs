@@ -194,6 +194,13 @@ impl Measurements {
         unique(self.of(figure).flat_map(|series| series.points.iter().map(|point| point.x.as_str())))
     }
 
+    /// All but a figure's series.
+    #[must_use]
+    pub(crate) fn without(mut self, figures: &[&str]) -> Self {
+        self.0.retain(|series| !figures.contains(&series.figure.as_str()));
+        self
+    }
+
     /// A figure's series.
     pub fn of<'a>(&'a self, figure: &str) -> impl Iterator<Item = &'a Series> {
         self.0.iter().filter(move |series| series.figure == figure)

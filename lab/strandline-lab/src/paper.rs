@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::finding::Finding;
 use crate::measurements::Measurements;
 use crate::panel::Panel;
+use crate::reading::{Reading, readings};
 use crate::session::Session;
 use crate::venue::{Site, Venue};
 use crate::verdict::Basis;
@@ -39,6 +40,12 @@ impl Paper {
     pub fn data(&self) -> impl Iterator<Item = &'static Claim> + use<> {
         let letter = self.letter;
         claims().iter().filter(move |claim| claim.id.starts_with(letter))
+    }
+
+    /// The readings of its text beside the one that its machine has by default.
+    pub fn readings(&self) -> impl Iterator<Item = &'static Reading> + use<> {
+        let letter = self.letter;
+        readings().iter().filter(move |reading| reading.paper == letter)
     }
 
     /// The figures that claims are judged by, each with where.

@@ -6,10 +6,11 @@ use indicatif::ProgressBar;
 
 use crate::claim::Claim;
 use crate::error::Error;
-use crate::finding::{At, Finding};
+use crate::finding::{At, Finding, Setting};
 use crate::measurements::Measurements;
 use crate::noise::{self, Watch, own_processor_time};
 use crate::paper::{ClaimSpec, FigureSpec, Paper};
+use crate::reading::Reading;
 use crate::session::{Effort, Pace, Session};
 use crate::settings::{Settings, Simulation};
 use crate::venue::Site;
@@ -57,6 +58,43 @@ impl Session {
             Simulation::Papers | Simulation::Nothing => None,
         };
         Ok(session)
+    }
+
+    /// The other settings of the paper's machine that claims are judged with, if one that is asked for depends on the machine.
+    fn varied(
+        &self,
+        paper: &Paper,
+        settings: &Settings,
+        nothing_depends: bool,
+    ) -> Result<Vec<(Setting, Self)>, Error> {
+        let values = settings.intervals.iter().flat_map(|interval| {
+            let key = |value: &String| Setting::Key { key: interval.key.clone(), value: value.clone() };
+            interval.values.iter().map(key)
+        });
+        let together = settings.together.iter().map(|together| Setting::Keys(together.0.clone()));
+        let asked: Vec<_> = values.chain(together).collect();
+        let is_papers = !paper.natively || matches!(settings.simulation, Simulation::Papers);
+        if !asked.is_empty() && !is_papers {
+            return Err(Error::Usage(
+                "--interval and --together are of the paper's machine: leave --machine out".into(),
+            ));
+        }
+        if !asked.is_empty() && nothing_depends {
+            return Err(Error::Usage(format!(
+                "no claim that is asked for depends on the machine {}, so there is no --interval to find: leave it out, or name \
+                 other claims",
+                own_machine(paper)?
+            )));
+        }
+        let has_readings = settings.readings && is_papers && !nothing_depends;
+        let readings = paper.readings().filter(|_| has_readings).map(Setting::Reading);
+        let with = |setting: Setting| {
+            let overrides = setting.set();
+            let machine = self.load(own_machine(paper)?, &overrides)?;
+            let machine = paper.natively.then_some(machine);
+            Ok((setting, Self { overrides, machine, natively: false, ..self.clone() }))
+        };
+        readings.chain(asked).map(with).collect()
     }
 
     /// Measurements that figures take.
@@ -270,6 +308,22 @@ impl Evaluation {
         Score::of(self.rows.iter().map(|(claim, finding)| (self.basis(claim), finding.verdict)))
     }
 
+    /// How its claims fare with each reading of the paper's text, all with the same; with the reading's letter.
+    pub fn readings(&self) -> Vec<(char, &'static Reading, Score)> {
+        let Some((_, varied)) = self.rows.iter().find(|(_, finding)| !finding.interval.is_empty()) else {
+            return Vec::new();
+        };
+        let of = |(letter, reading, _): (char, &'static Reading, &Finding)| {
+            let verdict = |finding: &Finding| {
+                let with = finding.with_readings().find(|(known, ..)| *known == letter);
+                with.map_or(finding.verdict, |(_, _, finding)| finding.verdict)
+            };
+            let score = self.rows.iter().map(|(claim, finding)| (self.basis(claim), verdict(finding)));
+            (letter, reading, Score::of(score))
+        };
+        varied.with_readings().map(of).collect()
+    }
+
     /// Adds findings, in the order of the paper's claims.
     fn add(&mut self, rows: impl IntoIterator<Item = (&'static Claim, Finding)>) {
         self.rows.extend(rows);
@@ -339,42 +393,20 @@ pub fn reproduce_with<E: From<Error>>(
             || paper.claims.iter().any(|claim| chosen(claim.id) && claim.figure == Some(figure.id))
     };
     let figures: Vec<_> = paper.figures.iter().filter(|figure| needed(figure)).collect();
-    let varied: Vec<(&str, &str)> = settings
-        .intervals
-        .iter()
-        .flat_map(|interval| interval.values.iter().map(|value| (interval.key.as_str(), value.as_str())))
-        .collect();
-    if !varied.is_empty() && paper.natively && !matches!(settings.simulation, Simulation::Papers) {
-        return Err(Error::Usage("intervals are of the paper's machine: leave --machine out".into()).into());
-    }
     // What depends on the machine that is varied, and on nothing else.
     let is_varied = |claim: &ClaimSpec| claim.venue.site == Site::Simulated;
-    let at = |key: &str, value: &str| {
-        let overrides = vec![format!("{key}={value}")];
-        let machine = session.load(own_machine(paper)?, &overrides)?;
-        let machine = paper.natively.then_some(machine);
-        Ok::<_, Error>(Session { overrides, machine, natively: false, ..session.clone() })
-    };
-    // Better to fail before measuring.
-    let varied: Vec<_> = varied
-        .into_iter()
-        .map(|(key, value)| Ok((key, value, at(key, value)?)))
-        .collect::<Result<_, Error>>()?;
     let again: Vec<_> = figures
         .iter()
         .filter(|figure| paper.claims.iter().any(|c| is_varied(c) && c.figure == Some(figure.id)))
         .copied()
         .collect();
-    if !varied.is_empty() && again.is_empty() {
-        return Err(Error::Usage(format!(
-            "no claim that is asked for depends on the machine {}, so there is no --interval to find: leave it out, or name \
-             other claims",
-            own_machine(paper)?
-        ))
-        .into());
-    }
+    // Better to fail before measuring.
+    let varied = session.varied(paper, settings, again.is_empty())?;
     progress.set_position(0);
-    let of_varied = varied.iter().map(|(_, _, session)| session.steps(&again)).sum::<u64>();
+    let again_with = |setting: &Setting| -> Vec<&'static FigureSpec> {
+        again.iter().copied().filter(|figure| setting.bears_on(figure.id)).collect()
+    };
+    let of_varied: u64 = varied.iter().map(|(setting, session)| session.steps(&again_with(setting))).sum();
     progress.set_length(session.steps(&figures) + of_varied);
 
     let claims: Vec<_> = paper
@@ -421,20 +453,30 @@ pub fn reproduce_with<E: From<Error>>(
         evaluation.of_figures.push((figure.id, took));
         show(&mut evaluation)?;
     }
-    for (key, value, session) in &varied {
-        let mut measurements = Measurements::default();
+    for (setting, session) in varied {
+        let again = again_with(&setting);
+        let ids: Vec<_> = again.iter().map(|figure| figure.id).collect();
+        // What it does not bear on is as it was.
+        let mut measurements = evaluation.measurements.clone().without(&ids);
         for figure in &again {
-            session.measure(figure, &format!(", {key} = {value}"), &mut measurements)?;
+            session.measure(figure, &format!(", {setting}"), &mut measurements)?;
         }
-        for ((_, finding), (claim, spec)) in evaluation.rows.iter_mut().zip(&claims) {
-            if is_varied(spec) {
-                let Finding { measured, verdict, .. } = (spec.judge)(claim, session, &measurements)?;
-                let (key, value) = ((*key).into(), (*value).into());
-                finding.interval.push(At { key, value, measured, verdict });
+        let mut others = OtherSeed::all(&session, paper);
+        for ((_, by_default), &(claim, spec)) in evaluation.rows.iter_mut().zip(&claims) {
+            if !is_varied(spec) {
+                continue;
             }
+            let mut found = [(claim, (spec.judge)(claim, &session, &measurements)?)];
+            let is_open = spec.figure.is_some_and(|figure| ids.contains(&figure));
+            if is_open && by_default.verdict != Verdict::Holds {
+                session.in_seeds(&mut found, paper, &again, &measurements, &mut others)?;
+            }
+            let [(_, finding)] = found;
+            by_default.interval.push(At { setting: setting.clone(), finding });
         }
         show(&mut evaluation)?;
     }
+    evaluation.rows.iter_mut().for_each(|(_, finding)| finding.within_text());
     evaluation.finished = true;
     show(&mut evaluation)?;
     Ok(evaluation)
@@ -496,7 +538,9 @@ mod tests {
                 claims: Vec::new(),
                 transactions: None,
                 simulation: Simulation::Nothing,
+                readings: false,
                 intervals: Vec::new(),
+                together: Vec::new(),
                 registry: Registry::default(),
             };
             let progress = ProgressBar::hidden();

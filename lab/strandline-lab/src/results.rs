@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::claim::Claim;
-use crate::finding::{Beside, Finding, Measured};
+use crate::finding::{At, Beside, Finding, Measured};
 use crate::machine::Machine;
 use crate::paper::Paper;
 use crate::reproduce::Evaluation;
@@ -11,7 +11,7 @@ use crate::session::Effort;
 use crate::verdict::Score;
 
 /// The form of the object; it rises when a field goes or means something else.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Everything that a run found, as `results.json` has it.
 pub fn json(evaluations: &[&Evaluation], machine: &Machine, commit: Option<&str>, command: &str) -> Value {
@@ -43,6 +43,19 @@ pub fn json(evaluations: &[&Evaluation], machine: &Machine, commit: Option<&str>
                     .map(|&(figure, seconds)| (figure.to_owned(), json!(seconds)))
                     .collect::<serde_json::Map<_, _>>(),
                 "score": score(&evaluation.score()),
+                "readings": evaluation
+                    .readings()
+                    .into_iter()
+                    .map(|(letter, reading, with)| {
+                        json!({
+                            "reading": letter,
+                            "set": reading.set,
+                            "where": reading.place,
+                            "says": reading.says,
+                            "score": score(&with),
+                        })
+                    })
+                    .collect::<Vec<_>>(),
                 "series": evaluation.measurements,
             })
         })
@@ -60,7 +73,7 @@ pub fn json(evaluations: &[&Evaluation], machine: &Machine, commit: Option<&str>
 /// How claims fare, the measured ones by verdict and apart from those that were given.
 fn score(score: &Score) -> Value {
     let verdicts =
-        Score::VERDICTS.into_iter().map(|verdict| (verdict.name().to_owned(), json!(score.with(verdict))));
+        Score::VERDICTS.into_iter().map(|verdict| (verdict.key().to_owned(), json!(score.with(verdict))));
     json!({
         "measured": verdicts.collect::<serde_json::Map<_, _>>(),
         "given": { "claims": score.given(), "holds": score.given_that_hold() },
@@ -98,16 +111,27 @@ fn row(paper: &Paper, claim: &Claim, finding: &Finding) -> Value {
         });
         add("beside", beside.collect());
     }
-    if !finding.interval.is_empty() {
-        let interval = finding.interval.iter().map(|at| {
-            json!({
-                "key": at.key,
-                "value": at.value,
-                "measured": measured(&at.measured),
-                "verdict": at.verdict,
-            })
-        });
-        add("interval", interval.collect());
+    let readings: Vec<_> = finding
+        .with_readings()
+        .map(|(letter, reading, finding)| {
+            let (numbers, verdict) = (measured(&finding.measured), finding.verdict);
+            json!({ "reading": letter, "set": reading.set, "measured": numbers, "verdict": verdict })
+        })
+        .collect();
+    if !readings.is_empty() {
+        add("readings", readings.into());
+    }
+    let asked: Vec<_> = finding
+        .interval
+        .iter()
+        .filter(|at| at.setting.reading().is_none())
+        .map(|At { setting, finding }| {
+            let (numbers, verdict) = (measured(&finding.measured), finding.verdict);
+            json!({ "set": setting.set(), "measured": numbers, "verdict": verdict })
+        })
+        .collect();
+    if !asked.is_empty() {
+        add("interval", asked.into());
         let holds: serde_json::Map<_, _> =
             finding.holds_for().into_iter().map(|(key, values)| (key.to_owned(), json!(values))).collect();
         add("holds_for", holds.into());

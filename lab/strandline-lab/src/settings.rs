@@ -29,8 +29,12 @@ pub struct Settings {
     pub transactions: Option<u64>,
     /// What is simulated beside native measurements.
     pub simulation: Simulation,
-    /// Open parameters of the papers' machines, which are varied: for which values do claims hold?
+    /// Whether claims are judged with all readings of the papers' texts as well.
+    pub readings: bool,
+    /// Open parameters of the papers' machines, which are varied one at a time: for which values do claims hold?
     pub intervals: Vec<Interval>,
+    /// Keys of the papers' machines with other values (`key=value`), each list together: do claims hold with them?
+    pub together: Vec<Together>,
     /// The schemes and workloads that are compared beyond the papers.
     pub registry: Registry,
 }
@@ -42,6 +46,29 @@ pub struct Interval {
     pub key: String,
     /// Its values.
     pub values: Vec<String>,
+}
+
+/// Keys of a machine's description with their values (`key=value`), all of which are set at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Together(pub Vec<String>);
+
+impl std::str::FromStr for Together {
+    type Err = String;
+
+    /// `KEY=VALUE,KEY=VALUE,…`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let set: Vec<String> = text.split(',').map(|pair| pair.trim().to_owned()).collect();
+        let is_pair = |pair: &String| {
+            pair.split_once('=').is_some_and(|(key, value)| !key.is_empty() && !value.is_empty())
+        };
+        if set.iter().all(is_pair) { Ok(Self(set)) } else { Err("expected KEY=VALUE,KEY=VALUE,…".into()) }
+    }
+}
+
+impl std::fmt::Display for Together {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.join(","))
+    }
 }
 
 impl std::str::FromStr for Interval {

@@ -6,6 +6,9 @@
 pub enum Verdict {
     /// It is met.
     Holds,
+    /// It is not met by default, and it is with another reading of what the paper leaves open.
+    #[serde(rename = "holds-within-the-text")]
+    WithinText,
     /// It points the same way, and is not met.
     Short,
     /// The opposite was found.
@@ -22,8 +25,9 @@ pub enum Verdict {
 
 impl Verdict {
     /// All, best first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Holds,
+        Self::WithinText,
         Self::Short,
         Self::Contradicts,
         Self::Inconsistent,
@@ -32,10 +36,19 @@ impl Verdict {
         Self::NotRun,
     ];
 
-    /// The word for it.
+    /// The word for it in `results.json`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::WithinText => "holds-within-the-text",
+            other => other.name(),
+        }
+    }
+
+    /// The words for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
+            Self::WithinText => "holds within the text",
             Self::Short => "short",
             Self::Contradicts => "contradicts",
             Self::Inconsistent => "inconsistent",
@@ -87,8 +100,9 @@ pub struct Score {
 
 impl Score {
     /// The verdicts of measured claims.
-    pub const VERDICTS: [Verdict; 6] = [
+    pub const VERDICTS: [Verdict; 7] = [
         Verdict::Holds,
+        Verdict::WithinText,
         Verdict::Short,
         Verdict::Contradicts,
         Verdict::Inconsistent,

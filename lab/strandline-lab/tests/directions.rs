@@ -8,13 +8,14 @@ mod mechanism;
 use mechanism::{all_sources, upward};
 
 /// What the papers stand on, each of which uses only those before it.
-const BELOW_PAPERS: [&str; 17] = [
+const BELOW_PAPERS: [&str; 18] = [
     "error",
     "claim",
     "verdict",
     "venue",
     "measurements",
     "panel",
+    "reading",
     "finding",
     "machine",
     "noise",

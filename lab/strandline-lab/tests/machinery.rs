@@ -14,7 +14,9 @@ use strandline_lab::{
 fn settings(claims: &[&str]) -> Settings {
     Settings {
         simulation: Simulation::Papers,
+        readings: false,
         intervals: Vec::new(),
+        together: Vec::new(),
         registry: Default::default(),
         effort: Effort::Trial,
         seed: 7,
@@ -225,12 +227,13 @@ fn open_parameters_are_varied() {
     assert_eq!(progress.length(), Some(progress.position()), "the steps add up");
     let finding = |id: &str| &evaluation.rows.iter().find(|(claim, _)| claim.id == id).unwrap().1;
     let varied = finding("W3");
-    let values: Vec<_> = varied.interval.iter().map(|at| at.value.as_str()).collect();
-    assert_eq!(values, ["600", "1200"]);
-    assert_eq!(varied.interval[1].measured, varied.measured, "1200 is what the machine has");
-    assert_ne!(varied.interval[0].measured, varied.measured);
+    let settings: Vec<_> = varied.interval.iter().map(|at| at.setting.to_string()).collect();
+    assert_eq!(settings, ["nvm.write_ns=600", "nvm.write_ns=1200"]);
+    assert_eq!(varied.interval[1].finding.measured, varied.measured, "1200 is what the machine has");
+    assert_ne!(varied.interval[0].finding.measured, varied.measured);
+    assert_eq!(varied.range(), None, "which is that of readings");
     let row = json(&[&evaluation], &Machine::here(), None, "")["claims"][0].clone();
-    assert_eq!(row["interval"][0]["key"], "nvm.write_ns");
+    assert_eq!(row["interval"][0]["set"][0], "nvm.write_ns=600");
     assert!(row["holds_for"]["nvm.write_ns"].is_array());
     let of_constants = Settings { claims: vec!["L15".into()], ..interval("nvm.write_ns=600") };
     let error = reproduce(self::paper("loose-ordering"), &of_constants, &progress).unwrap_err().to_string();
@@ -315,4 +318,65 @@ fn the_place_where_a_claim_is_judged_is_fixed() {
             assert!(error.contains("--interval"), "{error}");
         }
     }
+}
+
+/// Claims that depend on the machine are judged with each reading of the paper's text, and with what somebody asked for beside.
+#[test]
+fn claims_are_judged_with_other_readings_of_the_text() {
+    let progress = ProgressBar::hidden();
+    let together = vec!["nvm.read_ns=440,nvm.write_ns=9000".parse().unwrap()];
+    let settings = Settings { readings: true, together, ..settings(&["W6"]) };
+    let evaluation = reproduce(paper("wrap"), &settings, &progress).unwrap();
+    let (_, varied) = &evaluation.rows[0];
+    let readings = evaluation.readings();
+    assert_eq!(readings.len(), paper("wrap").readings().count());
+    assert_eq!(varied.with_readings().count(), readings.len());
+    let stores = |set: &[&str]| {
+        let at = varied.interval.iter().find(|at| at.setting.set() == set).expect("it was run");
+        at.finding.measured.clone()
+    };
+    assert_ne!(stores(&["program.store_bytes=8"]), varied.measured, "half as many stores");
+    assert_ne!(stores(&["program.b_tree=library"]), varied.measured, "another tree");
+    assert_eq!(stores(&["nvm.read_ns=440", "nvm.write_ns=9000"]), varied.measured, "as many stores");
+    let results = json(&[&evaluation], &Machine::here(), None, "");
+    let row = results["claims"].as_array().unwrap().iter().find(|row| row["id"] == "W6").unwrap();
+    assert_eq!(row["readings"].as_array().unwrap().len(), readings.len());
+    assert_eq!(row["interval"].as_array().unwrap().len(), 1);
+    assert_eq!(results["papers"][0]["readings"].as_array().unwrap().len(), readings.len());
+    let page = html(
+        &[&evaluation],
+        &Run { machine: &Machine::here(), commit: None, command: "", date: "2026-01-01" },
+    );
+    assert!(page.contains("program.b_tree=library"));
+}
+
+/// A figure that a reading is said not to bear on is the same with it.
+#[test]
+fn readings_bear_on_no_other_figures() {
+    let progress = ProgressBar::hidden();
+    let mut compared = 0;
+    for paper in PAPERS.iter().filter(|paper| !paper.natively && paper.machine.is_some()) {
+        for reading in paper.readings() {
+            let Some(own) = &reading.figures else { continue };
+            let others = |id: &str| !own.iter().any(|figure| figure == id);
+            // Where a machine cannot have it: each thread has a structure of its own, and TPC-C has one.
+            let is_refused = |figure: &str| figure == "tpcc" && reading.set == ["program.lock_scope=thread"];
+            let claims = paper
+                .claims
+                .iter()
+                .filter(|claim| claim.figure.is_some_and(|figure| others(figure) && !is_refused(figure)));
+            let claims: Vec<_> = claims.map(|claim| claim.id).collect();
+            if claims.is_empty() {
+                continue;
+            }
+            let together = vec![reading.set.join(",").parse().unwrap()];
+            let varied = reproduce(paper, &Settings { together, ..settings(&claims) }, &progress).unwrap();
+            for (claim, finding) in varied.rows {
+                let Some(at) = finding.interval.first() else { continue };
+                assert_eq!(at.finding.measured, finding.measured, "{}: {:?}", claim.id, reading.set);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 20, "{compared}");
 }

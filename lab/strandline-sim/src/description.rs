@@ -90,6 +90,11 @@ pub struct ProgramChoices {
     /// home-location writes have different memory addresses, and thus are independently cached in the CPU cache"; section 2.2 has the
     /// log truncated after "in-place update completes".
     pub home_copies: HomeCopies,
+    /// Whose instructions S-WAL takes beside its accesses. Loose-Ordering Consistency, section 5.2: S-WAL "manages logging and ordering in
+    /// software", and its throughput is compared with that of the same benchmark without transactions.
+    pub software_log: SoftwareLog,
+    /// Which B Tree WrAP's trace study runs. Section 4.2 there names "B Tree" beside the sets of the C++ library and says no more of it.
+    pub b_tree: BTree,
     /// Blocks of the array that SPS swaps two entries of in Loose-Ordering's evaluation, 1 to 4096. Table 2 there: a transaction of
     /// SPS persists 1.53 blocks on average, which is 23/15 for an array of two blocks; it nears 2 with more.
     pub swap_blocks: u64,
@@ -102,6 +107,8 @@ impl Default for ProgramChoices {
             store_bytes: 8,
             compiled: Compiled::default(),
             home_copies: HomeCopies::default(),
+            software_log: SoftwareLog::default(),
+            b_tree: BTree::default(),
             swap_blocks: 2,
         }
     }
@@ -127,6 +134,30 @@ pub enum HomeCopies {
     WrittenBack,
     /// They stay in the caches until they are evicted. This is for timing: S-WAL's log does not append, so power failures are refused.
     Cached,
+}
+
+/// A B-tree in C++.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BTree {
+    /// The textbook's: sorted arrays that an insertion or deletion shifts.
+    #[default]
+    Textbook,
+    /// Abseil's, traced.
+    Library,
+}
+
+/// Where the code is that keeps a software log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SoftwareLog {
+    /// In this library's transactions, which take what was counted of them
+    /// ([`Instructions::TRANSACTIONS`](crate::Instructions::TRANSACTIONS)).
+    #[default]
+    Library,
+    /// In the benchmark itself: an access to data or log takes as many instructions as one of the plain program does, and no more than one
+    /// of the library's.
+    CompiledIn,
 }
 
 /// What one lock of a plain program guards.

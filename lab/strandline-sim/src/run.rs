@@ -21,7 +21,7 @@ use strandline_schemes::{Locking, PlainWorker, Program, S_WAL, laboratory};
 use strandline_workloads::{AnyTransactions, SchemeName, Selection, Sizes, TPCC_NEW_ORDER, WorkloadKind};
 
 use crate::controller::Regions;
-use crate::description::{Description, HomeCopies, LockScope};
+use crate::description::{Description, HomeCopies, LockScope, SoftwareLog};
 use crate::instructions::Instructions;
 use crate::machine::{Announced, Contents, Crash, Machine};
 use crate::numbers::{Cycle, LineNumber};
@@ -377,20 +377,24 @@ impl Prepared {
         if self.leaves_home_cached(description, run) {
             machine.leave_home_copies_cached();
         }
-        if run.scheme.program().is_some() {
+        let name = self.selection.name();
+        let counted = if run.scheme.program().is_some() {
             machine.set_plain();
-            let Sizes { value_bytes, .. } = *self.selection.sizes();
-            if let Some(counted) = Instructions::of_plain(self.selection.name(), value_bytes) {
-                machine.set_instructions(&counted);
-            }
-        }
+            Instructions::of_plain(name, self.selection.sizes().value_bytes)
+        } else if is_software_wal(run) && description.program.software_log == SoftwareLog::CompiledIn {
+            // What a program computes between its own accesses is not repeated for those of its log.
+            let library = Instructions::TRANSACTIONS.access;
+            Instructions::of_plain(name, 8).filter(|counted| counted.access < library)
+        } else {
+            None
+        };
+        counted.iter().for_each(|counted| machine.set_instructions(counted));
         Ok(machine)
     }
 
     /// Whether transactions leave the home copies of what they have logged in the caches.
     fn leaves_home_cached(&self, description: &Description, run: &Run) -> bool {
-        description.program.home_copies == HomeCopies::Cached
-            && run.scheme.kind.is_some_and(|kind| *kind == S_WAL)
+        description.program.home_copies == HomeCopies::Cached && is_software_wal(run)
     }
 
     /// Refuses a run that this pool or the machine cannot take.
@@ -692,4 +696,9 @@ fn plain(image: Vec<u64>, shared: &SharedLayout) -> Rc<Recorder> {
     let world = Recorder::new(image, shared.bytes(), 0, 0, None);
     world.set_recording(false);
     Rc::new(world)
+}
+
+/// Whether it is S-WAL, the write-ahead log in software that hardware schemes are compared with.
+fn is_software_wal(run: &Run) -> bool {
+    run.scheme.kind.is_some_and(|kind| *kind == S_WAL)
 }

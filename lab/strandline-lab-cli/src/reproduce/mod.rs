@@ -6,7 +6,8 @@ use strandline_command::say;
 use comfy_table::{Table, presets};
 use strandline_lab::machine::{self, Machine};
 use strandline_lab::{
-    Effort, Error, Evaluation, Interval, PAPERS, Paper, Settings, Simulation, reproduce_with,
+    At, Effort, Error, Evaluation, Interval, PAPERS, Paper, Setting, Settings, Simulation, Together, Verdict,
+    reproduce_with,
 };
 use strandline_sim::{Registry, file};
 
@@ -48,6 +49,13 @@ pub struct Arguments {
     /// several times
     #[arg(long = "interval", value_name = "KEY=V1,V2,…")]
     intervals: Vec<Interval>,
+    /// Keys of the paper's simulated machine that have other values together: says whether each claim holds so; may be given
+    /// several times
+    #[arg(long, value_name = "KEY=V,KEY=V,…")]
+    together: Vec<Together>,
+    /// Leaves out the other readings of what the papers do not say, with which claims are judged as well
+    #[arg(long)]
+    no_readings: bool,
     /// Seeds the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -96,7 +104,9 @@ impl Arguments {
             claims: self.claims.iter().filter(|id| paper.claim(id).is_some()).cloned().collect(),
             transactions: self.transactions,
             simulation: simulation.clone(),
+            readings: !self.no_readings,
             intervals: self.intervals.clone(),
+            together: self.together.clone(),
             registry,
         }
     }
@@ -199,6 +209,11 @@ fn sum_up(evaluations: &[Evaluation], scoreboard: Option<&String>, out: &Path) {
         if !evaluation.rows.is_empty() {
             say!("{}", evaluation.score());
         }
+        if let Some(readings) = readings(evaluation) {
+            say!(
+                "\nOther readings of what the paper leaves open, and how many measured claims hold with each:\n{readings}"
+            );
+        }
         say!("");
     }
     if let Some(scoreboard) = scoreboard {
@@ -228,6 +243,21 @@ fn table(evaluation: &Evaluation) -> Table {
         if finding.seeds.len() > 1 {
             measured += &format!("\nwith each of {} seeds", finding.seeds.len());
         }
+        if let Some(range) = finding.range() {
+            measured += &format!("\nrange: {range}");
+        }
+        let with: Vec<_> = finding
+            .with_readings()
+            .filter(|(_, _, with)| with.verdict == Verdict::Holds)
+            .map(|(letter, ..)| letter.to_string())
+            .collect();
+        if !with.is_empty() && finding.verdict != Verdict::Holds {
+            measured += &format!("\nholds with reading {}", with.join(", "));
+        }
+        for at in finding.interval.iter().filter(|at| matches!(at.setting, Setting::Keys(_))) {
+            let At { setting, finding } = at;
+            measured += &format!("\n{setting}: {} ({})", finding.in_short(), finding.verdict.name());
+        }
         for (key, values) in finding.holds_for() {
             let values = if values.is_empty() { "none".into() } else { values.join(", ") };
             measured += &format!("\n{key}: holds for {values}");
@@ -241,6 +271,18 @@ fn table(evaluation: &Evaluation) -> Table {
         ]);
     }
     table
+}
+
+/// The readings of a paper's text, if claims were judged with any.
+fn readings(evaluation: &Evaluation) -> Option<Table> {
+    let all = evaluation.readings();
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["reading", "setting", "where", "hold"]);
+    for (letter, reading, score) in &all {
+        let holds = score.with(Verdict::Holds).to_string();
+        table.add_row([letter.to_string(), reading.set.join("\n"), reading.place.clone(), holds]);
+    }
+    (!all.is_empty()).then_some(table)
 }
 
 impl Arguments {
@@ -293,6 +335,8 @@ impl Arguments {
         command.extend(self.machine.iter().map(|machine| format!("--machine {machine}")));
         command.extend(self.transactions.map(|transactions| format!("--transactions {transactions}")));
         command.extend(self.intervals.iter().map(|interval| format!("--interval {interval}")));
+        command.extend(self.together.iter().map(|together| format!("--together {together}")));
+        command.extend(self.no_readings.then(|| "--no-readings".to_owned()));
         if self.seed != 1 {
             command.push(format!("--seed {}", self.seed));
         }

@@ -43,7 +43,8 @@ fn row(out: &Path) -> Vec<u64> {
     let results = std::fs::read_to_string(out.join("results.json")).unwrap();
     let results: serde_json::Value = serde_json::from_str(&results).unwrap();
     let score = &results["papers"][0]["score"];
-    let verdicts = ["holds", "short", "contradicts", "inconsistent", "noisy", "not-run"];
+    let verdicts =
+        ["holds", "holds-within-the-text", "short", "contradicts", "inconsistent", "noisy", "not-run"];
     let verdicts = verdicts.map(|verdict| score["measured"][verdict].as_u64().unwrap());
     let given = [&score["given"]["claims"], &score["given"]["holds"], &score["calibrated"]];
     let rest = given.map(|count| count.as_u64().unwrap());

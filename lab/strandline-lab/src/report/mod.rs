@@ -8,7 +8,7 @@ pub use overview::{overview, scoreboard};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::claim::{Claim, Kind, readable};
-use crate::finding::{Finding, Measured};
+use crate::finding::{At, Finding, Measured};
 use crate::machine::Machine;
 use crate::panel::Panel;
 use crate::paper::{FigureSpec, Paper};
@@ -101,6 +101,8 @@ fn rules() -> Markup {
                              when some are, and are contradicted when none is. Headlines hold when every number lies within 10% \
                              of the gain or loss that the paper states, and of its number where that is smaller; otherwise they are \
                              contradicted if one lies on the other side of its baseline, and else fall short. \
+                             A claim that does not hold on the paper's machine as it is described, and does with another reading of what the \
+                             paper leaves open, holds within the text. \
                              Constants (what the implementation took from the paper), closed forms (the paper's formulas) and \
                              constructions (true by how this is built) are counted apart from what was measured. Calibrated: a \
                              parameter was chosen by the claim, which is shown and does not count. Inconsistent: the paper's own \
@@ -117,7 +119,7 @@ fn tally(score: &Score) -> Markup {
         ul.tally {
             li { b { (score.measured()) } " measured:" }
             @for verdict in Score::VERDICTS {
-                li class=(verdict.name()) { b { (score.with(verdict)) } " " (verdict.name()) }
+                li class=(verdict.key()) { b { (score.with(verdict)) } " " (verdict.name()) }
             }
         }
         ul.tally {
@@ -269,7 +271,7 @@ fn venue(paper: &Paper, claim: &Claim) -> Option<String> {
 fn card(evaluation: &Evaluation, claim: &Claim, finding: &Finding) -> Markup {
     let paper = evaluation.paper;
     html! {
-        article class={ "claim " (finding.verdict.name()) } id=(claim.id) {
+        article class={ "claim " (finding.verdict.key()) } id=(claim.id) {
             h3 {
                 span.id { (claim.id) }
                 span.badge { (evaluation.verdict_in_short(claim, finding)) }
@@ -285,7 +287,7 @@ fn card(evaluation: &Evaluation, claim: &Claim, finding: &Finding) -> Markup {
                         dd {
                             (measured(&beside.measured))
                             @if let Some(verdict) = beside.verdict {
-                                " " span.would.(verdict.name()) { (verdict.name()) }
+                                " " span.would.(verdict.key()) { (verdict.name()) }
                             }
                         }
                     }
@@ -314,9 +316,10 @@ fn card(evaluation: &Evaluation, claim: &Claim, finding: &Finding) -> Markup {
     }
 }
 
-/// For which values of open parameters the claim holds, and what it is for the others.
+/// What the claim is with other settings of the paper's machine.
 fn interval(finding: &Finding) -> Markup {
     html! {
+        @if let Some(range) = finding.range() { p.note { "With other readings of the text: " (range) "." } }
         @for (key, values) in finding.holds_for() {
             p.note {
                 code { (key) } ": "
@@ -324,12 +327,15 @@ fn interval(finding: &Finding) -> Markup {
             }
         }
         details {
-            summary { "Each value" }
+            summary { "Each setting" }
             ul.named {
-                @for at in &finding.interval {
+                @for At { setting, finding } in &finding.interval {
                     li {
-                        span { code { (at.key) " = " (at.value) } " " span.would.(at.verdict.name()) { (at.verdict.name()) } }
-                        " " b { (at.measured.in_short()) }
+                        span {
+                            code { (setting) } " " span.would.(finding.verdict.key()) { (finding.verdict.name()) }
+                            @if let Some(reading) = setting.reading() { " " (reading.place) ": " (reading.says) }
+                        }
+                        " " b { (finding.in_short()) }
                     }
                 }
             }
@@ -359,7 +365,7 @@ fn summary(evaluation: &Evaluation) -> Markup {
                     thead { tr { th { "Claim" } th { "Verdict" } th { "Paper" } th { "Measured" } th { "Where" } } }
                     tbody {
                         @for (claim, finding) in &evaluation.rows {
-                            tr class=(finding.verdict.name()) {
+                            tr class=(finding.verdict.key()) {
                                 th { a href={ "#" (claim.id) } { (claim.id) } }
                                 td { span.badge { (evaluation.verdict_in_short(claim, finding)) } }
                                 td { (claim.value) }

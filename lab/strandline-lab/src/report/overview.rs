@@ -47,7 +47,7 @@ fn paper(evaluation: &Evaluation) -> Markup {
                     thead { tr { th { "Claim" } th { "Verdict" } th { "Paper" } th { "Measured" } th { "What" } } }
                     tbody {
                         @for (claim, finding) in &evaluation.rows {
-                            tr class=(finding.verdict.name()) {
+                            tr class=(finding.verdict.key()) {
                                 th { a href={ (report) "#" (claim.id) } { (claim.id) } }
                                 td { span.badge { (evaluation.verdict_in_short(claim, finding)) } }
                                 td { (claim.value) }

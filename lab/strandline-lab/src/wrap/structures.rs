@@ -2,6 +2,7 @@
 
 use strandline_core::memory::LINE_BYTES;
 use strandline_sim::Statistics;
+use strandline_sim::description::BTree;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme::find;
 use strandline_sim::trace::{Grouping, Operations, operations};
@@ -161,11 +162,12 @@ fn measure(
     Ok(())
 }
 
-fn program(structure: &str, operations: u64) -> Result<Program, Error> {
+fn program(session: &Session, structure: &str, operations: u64) -> Result<Program, Error> {
     let trace = match structure {
         STD_SET => Some(operations::SET),
         STD_MULTISET => Some(operations::MULTISET),
         ABSEIL => Some(operations::B_TREE),
+        B_TREE if machine(session, &[])?.program.b_tree == BTree::Library => Some(operations::B_TREE),
         _ => None,
     };
     if let Some(trace) = trace {
@@ -180,7 +182,7 @@ fn program(structure: &str, operations: u64) -> Result<Program, Error> {
 pub fn run_by_size(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     for (setting, _) in STRUCTURES.into_iter().chain(BESIDE) {
         for operations in sizes(session) {
-            let program = program(setting, operations)?;
+            let program = program(session, setting, operations)?;
             let point =
                 Point { figure: BY_SIZE, setting, operations, blocks: 8192, delay: None, x: operations };
             measure(session, &program, &point, into)?;
@@ -196,7 +198,7 @@ pub fn delayed(structure: &str) -> String {
 
 pub fn run_by_cache(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     for (setting, _) in STRUCTURES {
-        let program = program(setting, OPERATIONS)?;
+        let program = program(session, setting, OPERATIONS)?;
         for blocks in caches(session) {
             let point =
                 Point { figure: BY_CACHE, setting, operations: OPERATIONS, blocks, delay: None, x: blocks };
@@ -337,7 +339,7 @@ mod tests {
         let session = Session::for_tests(Effort::Quick);
         let mut all = Measurements::default();
         for setting in [STD_SET, STD_MULTISET, B_TREE, "btree"] {
-            let program = program(setting, OPERATIONS).unwrap();
+            let program = program(&session, setting, OPERATIONS).unwrap();
             assert_eq!(matches!(program, Program::Traced(_)), [STD_SET, STD_MULTISET].contains(&setting));
             let point =
                 Point { figure: BY_SIZE, setting, operations: OPERATIONS, blocks: 8192, delay: None, x: 5 };

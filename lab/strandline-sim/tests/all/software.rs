@@ -10,7 +10,7 @@ use strandline_core::memory::{Event, Hosted, World};
 use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_schemes::{Locking, laboratory};
-use strandline_sim::description::{HomeCopies, PersistenceDomain};
+use strandline_sim::description::{HomeCopies, PersistenceDomain, SoftwareLog};
 use strandline_sim::numbers::Cycle;
 use strandline_sim::run::{PoolSizes, Prepared, Recovered, Run, recover};
 use strandline_sim::scheme;
@@ -83,6 +83,29 @@ fn home_copies_may_stay_in_the_caches() {
     let crash = || vec![Cycle::new(1000)];
     assert!(of("s-wal+single-writer", HomeCopies::Cached, crash()).is_err());
     assert!(of("s-wal+single-writer", HomeCopies::WrittenBack, crash()).is_ok());
+}
+
+/// S-WAL's log takes the library's instructions, or those of the benchmark; other schemes and the accesses are as they were.
+#[test]
+fn a_software_log_may_be_the_benchmarks_own() {
+    let none = scheme::find("none").unwrap();
+    let counts = |workload, scheme, software_log| {
+        let prepared = Prepared::new(workload, &Sizes::small(), sizes(), 1).unwrap();
+        let mut machine = support::three_levels();
+        machine.cores.instructions_per_access = None;
+        machine.program.software_log = software_log;
+        let outcome = prepared.run(&machine, none, &run(scheme, 1, 100), Vec::new()).unwrap().outcome;
+        let core = outcome.statistics.cores[0];
+        (core.instructions, (core.loads, core.stores, core.fences, core.write_backs))
+    };
+    let of = |workload, scheme| {
+        [SoftwareLog::Library, SoftwareLog::CompiledIn].map(|log| counts(workload, scheme, log))
+    };
+    let [(library, accesses), (own, same)] = of(&SPS, "s-wal+single-writer");
+    assert_eq!(accesses, same);
+    assert!(3 * own < library, "13.75 instructions an access for 43.6: {own} {library}");
+    let [bppm, the_same] = of(&SPS, "bppm");
+    assert_eq!(bppm, the_same);
 }
 
 #[test]
