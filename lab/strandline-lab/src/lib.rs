@@ -52,7 +52,7 @@ mod venue;
 mod verdict;
 pub mod wrap;
 
-pub use claim::{Claim, Kind, Value, claims};
+pub use claim::{Claim, Kind, Value, claims, readable};
 pub use error::Error;
 pub use finding::{At, Beside, Finding, Measured, Order, Setting};
 pub use measurements::{Key, Measurements, Series, Spread};

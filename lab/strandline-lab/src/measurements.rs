@@ -1,7 +1,7 @@
 //! What a run measured: series of numbers, which figures draw and claims are judged by.
 
 /// The median of repetitions, and between which values the middle half of them lies.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Spread {
     /// A quarter of the repetitions lie below.
     pub low: f64,
@@ -52,7 +52,7 @@ pub struct Key<'a> {
 }
 
 /// One quantity of one system over the figure's parameter.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Series {
     figure: String,
     setting: String,
@@ -61,7 +61,7 @@ pub struct Series {
     points: Vec<Point>,
 }
 
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Point {
     x: String,
     #[serde(flatten)]
@@ -87,7 +87,7 @@ impl Series {
 }
 
 /// All series of a run.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Measurements(Vec<Series>);
 

@@ -36,6 +36,16 @@ impl Session {
                 )));
             }
         }
+        if let Some(unknown) =
+            settings.figures.iter().find(|id| !paper.figures.iter().any(|figure| figure.id == **id))
+        {
+            let ids: Vec<_> = paper.figures.iter().map(|figure| figure.id).collect();
+            return Err(Error::Usage(format!(
+                "{} has no figure {unknown:?}; choose from {}",
+                paper.name,
+                ids.join(", ")
+            )));
+        }
         let mut session = Self {
             effort: settings.effort,
             seed: settings.seed,
@@ -86,7 +96,7 @@ impl Session {
                 own_machine(paper)?
             )));
         }
-        let has_readings = settings.readings && is_papers && !nothing_depends;
+        let has_readings = settings.readings && settings.figures.is_empty() && is_papers && !nothing_depends;
         let readings = paper.readings().filter(|_| has_readings).map(Setting::Reading);
         let with = |setting: Setting| {
             let overrides = setting.set();
@@ -387,9 +397,12 @@ pub fn reproduce_with<E: From<Error>>(
 ) -> Result<Evaluation, E> {
     let (since, processor_since) = (Instant::now(), own_processor_time());
     let session = Session::begin(paper, settings, progress)?;
-    let chosen = |id: &str| settings.claims.is_empty() || settings.claims.iter().any(|claim| claim == id);
+    let judges = settings.figures.is_empty();
+    let chosen =
+        |id: &str| judges && (settings.claims.is_empty() || settings.claims.iter().any(|claim| claim == id));
     let needed = |figure: &FigureSpec| {
-        settings.claims.is_empty()
+        settings.figures.iter().any(|id| id == figure.id)
+            || judges && settings.claims.is_empty()
             || paper.claims.iter().any(|claim| chosen(claim.id) && claim.figure == Some(figure.id))
     };
     let figures: Vec<_> = paper.figures.iter().filter(|figure| needed(figure)).collect();
@@ -536,6 +549,7 @@ mod tests {
                 effort: Effort::Quick,
                 seed: 1,
                 claims: Vec::new(),
+                figures: Vec::new(),
                 transactions: None,
                 simulation: Simulation::Nothing,
                 readings: false,

@@ -25,6 +25,8 @@ pub struct Settings {
     pub seed: u64,
     /// Only these claims, and the figures that they need; none for all.
     pub claims: Vec<String>,
+    /// Only these figures, without judging claims; none for all.
+    pub figures: Vec<String>,
     /// Transactions to record where figures count recorded ones, instead of what the effort says.
     pub transactions: Option<u64>,
     /// What is simulated beside native measurements.

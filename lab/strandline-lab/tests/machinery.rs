@@ -21,6 +21,7 @@ fn settings(claims: &[&str]) -> Settings {
         effort: Effort::Trial,
         seed: 7,
         transactions: None,
+        figures: Vec::new(),
         claims: claims.iter().map(|&id| id.into()).collect(),
     }
 }

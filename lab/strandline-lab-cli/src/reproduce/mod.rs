@@ -1,13 +1,15 @@
 //! `strandline-lab reproduce`: a paper's evaluation, measured again and judged.
 
+mod series;
+
 use std::path::{Path, PathBuf};
 use strandline_command::say;
 
 use comfy_table::{Table, presets};
 use strandline_lab::machine::{self, Machine};
 use strandline_lab::{
-    At, Effort, Error, Evaluation, Interval, PAPERS, Paper, Setting, Settings, Simulation, Together, Verdict,
-    reproduce_with,
+    At, Effort, Error, Evaluation, Interval, Measurements, PAPERS, Paper, Setting, Settings, Simulation,
+    Together, Verdict, reproduce_with,
 };
 use strandline_sim::{Registry, file};
 
@@ -56,6 +58,15 @@ pub struct Arguments {
     /// Leaves out the other readings of what the papers do not say, with which claims are judged as well
     #[arg(long)]
     no_readings: bool,
+    /// Prints what was measured for a figure of one paper instead of verdicts (names as in results.json); may be given several times
+    #[arg(long, value_name = "FIGURE:QUANTITY", conflicts_with_all = ["claims", "json", "intervals", "together"])]
+    series: Vec<series::Wanted>,
+    /// Divides the numbers of --series by those of this system
+    #[arg(long, value_name = "SYSTEM", requires = "series")]
+    over: Option<String>,
+    /// Takes --series from the results.json of an earlier run instead of measuring
+    #[arg(long, value_name = "FILE", requires = "series")]
+    from: Option<PathBuf>,
     /// Seeds the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -103,6 +114,7 @@ impl Arguments {
             seed: self.seed,
             claims: self.claims.iter().filter(|id| paper.claim(id).is_some()).cloned().collect(),
             transactions: self.transactions,
+            figures: self.series.iter().map(|wanted| wanted.figure.clone()).collect(),
             simulation: simulation.clone(),
             readings: !self.no_readings,
             intervals: self.intervals.clone(),
@@ -131,6 +143,12 @@ impl From<Error> for Ended {
 /// A paper or a claim does not exist; a pool or the report cannot be written.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     let papers = arguments.papers()?;
+    if !arguments.series.is_empty() && papers.len() != 1 {
+        return Err(Failure::Usage("--series is of one paper: name it".into()));
+    }
+    if let (Some(file), [paper]) = (&arguments.from, &papers[..]) {
+        return arguments.print_series(&series::read(file, paper.name)?);
+    }
     let simulation = arguments.simulation(&papers)?;
     arguments.check_transactions(&papers)?;
     let all = arguments.is_all();
@@ -183,7 +201,12 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
         write(&out.join("scoreboard.md"), &scoreboard)?;
         write(&out.join("index.html"), &strandline_lab::overview(&known, &run))?;
     }
-    if arguments.json {
+    if let [evaluation] = &evaluations[..]
+        && !arguments.series.is_empty()
+    {
+        arguments.print_series(&evaluation.measurements)?;
+        say!("\nThe report: {}", out.join("index.html").display());
+    } else if arguments.json {
         say!("{results}");
     } else {
         sum_up(&evaluations, all.then_some(&scoreboard), &out);
@@ -324,6 +347,14 @@ impl Arguments {
         Ok(papers.into_iter().filter(asked).collect())
     }
 
+    /// Prints what was measured.
+    fn print_series(&self, all: &Measurements) -> Result<Outcome, Failure> {
+        for wanted in &self.series {
+            say!("{}", series::table(all, wanted, self.over.as_deref())?);
+        }
+        Ok(Outcome::Success)
+    }
+
     /// The command that repeats this run.
     fn command(&self) -> String {
         let mut command = vec!["strandline-lab reproduce".to_owned()];
@@ -336,6 +367,8 @@ impl Arguments {
         command.extend(self.transactions.map(|transactions| format!("--transactions {transactions}")));
         command.extend(self.intervals.iter().map(|interval| format!("--interval {interval}")));
         command.extend(self.together.iter().map(|together| format!("--together {together}")));
+        command.extend(self.series.iter().map(|wanted| format!("--series {wanted}")));
+        command.extend(self.over.iter().map(|over| format!("--over {over}")));
         command.extend(self.no_readings.then(|| "--no-readings".to_owned()));
         if self.seed != 1 {
             command.push(format!("--seed {}", self.seed));

@@ -15,6 +15,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// A command's words, in double quotes where they have spaces.
+fn words(command: &str) -> Vec<&str> {
+    let parts = command.split('"').enumerate();
+    parts
+        .flat_map(|(at, part)| if at % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
+        .collect()
+}
+
 /// The words of the block's command, and where the output is in the page.
 fn blocks(page: &str) -> Vec<(Vec<&str>, std::ops::Range<usize>)> {
     let begins = page.match_indices(BEGIN).map(|(at, _)| at + BEGIN.len());
@@ -22,7 +30,7 @@ fn blocks(page: &str) -> Vec<(Vec<&str>, std::ops::Range<usize>)> {
         let (command, rest) = page[at..].split_once(" -->\n```text\n").expect("a fence follows the command");
         let from = page.len() - rest.len();
         let length = rest.find(END).expect("the block ends");
-        (command.split_whitespace().collect(), from..from + length)
+        (words(command), from..from + length)
     };
     begins.map(block).collect()
 }
@@ -38,17 +46,55 @@ fn printed(command: &[&str], out: &Path) -> String {
     text.to_owned()
 }
 
-/// The columns of the scoreboard by what a run wrote.
-fn row(out: &Path) -> Vec<u64> {
-    let results = std::fs::read_to_string(out.join("results.json")).unwrap();
-    let results: serde_json::Value = serde_json::from_str(&results).unwrap();
-    let score = &results["papers"][0]["score"];
-    let verdicts =
-        ["holds", "holds-within-the-text", "short", "contradicts", "inconsistent", "noisy", "not-run"];
-    let verdicts = verdicts.map(|verdict| score["measured"][verdict].as_u64().unwrap());
-    let given = [&score["given"]["claims"], &score["given"]["holds"], &score["calibrated"]];
-    let rest = given.map(|count| count.as_u64().unwrap());
-    [verdicts.iter().sum()].into_iter().chain(verdicts).chain(rest).collect()
+/// What a command with `--series` prints, by what a run of the paper has found.
+fn series_of(command: &[&str], results: &Path) -> String {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_strandline-lab"));
+    let command = command.iter().filter(|word| **word != "--quick");
+    let output = program.args(command).arg("--from").arg(results).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The cells of a printed table's rows, without the lines that continue a row.
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    let lines = text.lines().filter(|line| line.starts_with('│') && !line.starts_with("│ claim"));
+    let cells = |line| str::split(line, ['│', '┆']).skip(1).map(str::trim).collect();
+    lines.map(cells).filter(|cells: &Vec<&str>| cells.len() == 6 && !cells[0].is_empty()).collect()
+}
+
+/// What of a page's block, whose run judged claims with all readings of the text, differs from a run without them.
+fn differences(page: &str, run: &str) -> Vec<String> {
+    let (page, run) = (rows(page), rows(run));
+    if page.is_empty() || page.len() != run.len() {
+        return vec![format!("{} rows for {}", page.len(), run.len())];
+    }
+    let differ = |(page, run): (Vec<&str>, Vec<&str>)| {
+        let is_open = page[1] == "holds within the text" && ["short", "contradicts"].contains(&run[1]);
+        let same = page[0] == run[0] && page[2..] == run[2..] && (page[1] == run[1] || is_open);
+        (!same).then(|| format!("{page:?} for {run:?}"))
+    };
+    page.into_iter().zip(run).filter_map(differ).collect()
+}
+
+/// The columns of the scoreboard by the line under a printed table.
+fn score(text: &str) -> Vec<u64> {
+    let line = text.lines().find(|line| line.starts_with("Measured: ")).expect("a line with the score");
+    let (measured, given) = line.split_once(". Constants").expect("given ones after the measured");
+    let (_, given) = given.split_once(": ").expect("how many");
+    let number = |text: &str| text.trim().parse::<u64>().expect("a number");
+    let of = |name: &str| {
+        let parts = measured.split(", ").skip(1).filter_map(|part| part.split_once(' '));
+        parts.filter(|(_, verdict)| *verdict == name).map(|(count, _)| number(count)).sum::<u64>()
+    };
+    let (holding, rest) = measured["Measured: ".len()..].split_once(" of ").expect("a count");
+    let (all, _) = rest.split_once(" hold").expect("a count");
+    let (given_holding, rest) = given.split_once(" of ").expect("a count");
+    let (all_given, rest) = rest.split_once(" hold. Calibrated: ").expect("a count");
+    let others = ["holds within the text", "short", "contradicts", "inconsistent", "noisy", "not-run"];
+    let mut score = vec![number(all), number(holding)];
+    score.extend(others.map(of));
+    score.extend([number(all_given), number(given_holding), number(rest.trim_end_matches('.'))]);
+    score
 }
 
 fn numbers(line: &str) -> Vec<u64> {
@@ -80,6 +126,7 @@ fn with_rows(readme: &str, rows: &[(&str, Vec<u64>)]) -> String {
     format!("{before}<!-- scoreboard -->\n{written}<!-- end of scoreboard -->{after}")
 }
 
+/// What tests compare takes two processor minutes, and what is written ten: the readings of the text are left out here.
 #[test]
 fn pages_and_the_readme_have_what_the_commands_print() {
     if !cfg!(feature = "sqlite") {
@@ -88,37 +135,68 @@ fn pages_and_the_readme_have_what_the_commands_print() {
     }
     let writes = std::env::var_os("STRANDLINE_FIGURES").is_some_and(|value| value == "write");
     let folder = tempfile::tempdir().unwrap();
-    let mut files = Vec::new();
-    let mut rows = Vec::new();
+    let mut scores = Vec::new();
     for paper in PAPERS {
         let path = root().join("docs/papers").join(format!("{paper}.md"));
         let mut page = std::fs::read_to_string(&path).unwrap();
+        let out = folder.path().join(paper);
         let old = page.clone();
-        let all = blocks(&old);
-        assert!(!all.is_empty(), "{} has a block", path.display());
+        let quick = ["reproduce", paper, "--quick"];
+        let without_readings = [&quick[..], &["--no-readings"]].concat();
+        let run = printed(if writes { &quick } else { &without_readings }, &out);
         // From the last: what is before stays where it is.
-        for (command, range) in all.into_iter().rev() {
-            let out = folder.path().join(paper);
-            page.replace_range(range, &printed(&command, &out));
-            if command == ["reproduce", paper, "--quick"] {
-                rows.push((paper, row(&out)));
+        for (command, range) in blocks(&old).into_iter().rev() {
+            if command == quick {
+                scores.push((paper, score(if writes { &run } else { &old[range.clone()] })));
+                if writes {
+                    page.replace_range(range, &run);
+                } else {
+                    let differ = differences(&old[range], &run);
+                    assert!(differ.is_empty(), "{}: .ci/figures writes it: {differ:#?}", path.display());
+                }
+                continue;
+            }
+            assert!(command.starts_with(&quick) && command.contains(&"--series"), "{command:?}");
+            let series = series_of(&command, &out.join("results.json"));
+            if writes {
+                page.replace_range(range, &series);
+            } else {
+                assert_eq!(old[range], series, "{}: .ci/figures writes it", path.display());
             }
         }
-        files.push((path, old, page));
-    }
-    assert_eq!(rows.len(), PAPERS.len(), "each page has the quick run of its paper");
-    let readme = root().join("README.md");
-    let old = std::fs::read_to_string(&readme).unwrap();
-    let new = with_rows(&old, &rows);
-    files.push((readme, old, new));
-    for (path, old, new) in files {
         if writes {
-            std::fs::write(&path, new).unwrap();
-        } else {
-            let path = path.display();
-            assert_eq!(old, new, "{path} is not what the commands print: .ci/figures writes it");
+            std::fs::write(&path, page).unwrap();
         }
     }
+    assert_eq!(scores.len(), PAPERS.len(), "each page has the quick run of its paper");
+    let readme = root().join("README.md");
+    let old = std::fs::read_to_string(&readme).unwrap();
+    let new = with_rows(&old, &scores);
+    if writes {
+        std::fs::write(&readme, new).unwrap();
+    } else {
+        assert_eq!(old, new, "README.md is not what the pages have: .ci/figures writes it");
+    }
+}
+
+#[test]
+fn a_digit_or_a_verdict_that_differs_is_found() {
+    let block = |verdict: &str, measured: &str| {
+        format!(
+            "│ claim ┆ verdict ┆ paper ┆ measured ┆ where │\n│ L1 ┆ {verdict} ┆ 0.3 ┆ {measured} ┆ Fig. 7 │\n│    ┆  ┆  ┆ range: 0.1 to 0.2 ┆  │\n"
+        )
+    };
+    let run = block("short", "0.163");
+    assert_eq!(differences(&block("short", "0.163"), &run), [""; 0]);
+    assert_eq!(differences(&block("holds within the text", "0.163"), &run), [""; 0]);
+    assert_eq!(differences(&block("holds", "0.163"), &run).len(), 1);
+    assert_eq!(differences(&block("short", "0.164"), &run).len(), 1);
+    assert_eq!(differences("", &run).len(), 1);
+    let score = score(
+        "x\nMeasured: 2 of 14 hold, 1 holds within the text, 10 short, 1 inconsistent. Constants, closed forms and constructions: 5 \
+         of 6 hold. Calibrated: 3.\n",
+    );
+    assert_eq!(score, [14, 2, 1, 10, 0, 1, 0, 0, 6, 5, 3]);
 }
 
 #[test]
@@ -127,6 +205,10 @@ fn a_block_is_found_and_the_sum_of_the_scoreboard_follows() {
     let blocks = blocks(page);
     assert_eq!(blocks[0].0, ["reproduce", "wrap", "--quick"]);
     assert_eq!(&page[blocks[0].1.clone()], "old\n");
+    assert_eq!(
+        words("reproduce wrap --series \"fig8: a b\" --over x"),
+        ["reproduce", "wrap", "--series", "fig8: a b", "--over", "x"]
+    );
     let readme = "x\n<!-- scoreboard -->\n| paper | n |\n|---|---|\n| [A](docs/papers/wrap.md) | 1 | 2 |\n\
                   | [B](docs/papers/b.md) | 3 | 4 |\n| all | 9 | 9 |\n<!-- end of scoreboard -->\ny";
     let new = with_rows(readme, &[("wrap", vec![5, 6])]);
