@@ -55,8 +55,11 @@ pub struct Arguments {
     /// several times
     #[arg(long, value_name = "KEY=V,KEY=V,…")]
     together: Vec<Together>,
-    /// Leaves out the other readings of what the papers do not say, with which claims are judged as well
+    /// Judges claims with the other readings of what the papers leave open, too, as a run without --quick does
     #[arg(long)]
+    readings: bool,
+    /// Leaves these readings out
+    #[arg(long, conflicts_with = "readings")]
     no_readings: bool,
     /// Prints what was measured for a figure of one paper instead of verdicts (names as in results.json); may be given several times
     #[arg(long, value_name = "FIGURE:QUANTITY", conflicts_with_all = ["claims", "json", "intervals", "together"])]
@@ -116,7 +119,7 @@ impl Arguments {
             transactions: self.transactions,
             figures: self.series.iter().map(|wanted| wanted.figure.clone()).collect(),
             simulation: simulation.clone(),
-            readings: !self.no_readings,
+            readings: self.readings || !self.quick && !self.no_readings,
             intervals: self.intervals.clone(),
             together: self.together.clone(),
             registry,
@@ -369,6 +372,7 @@ impl Arguments {
         command.extend(self.together.iter().map(|together| format!("--together {together}")));
         command.extend(self.series.iter().map(|wanted| format!("--series {wanted}")));
         command.extend(self.over.iter().map(|over| format!("--over {over}")));
+        command.extend(self.readings.then(|| "--readings".to_owned()));
         command.extend(self.no_readings.then(|| "--no-readings".to_owned()));
         if self.seed != 1 {
             command.push(format!("--seed {}", self.seed));

@@ -112,8 +112,10 @@ pub fn table(all: &Measurements, wanted: &Wanted, over: Option<&str>) -> Result<
             if of_settings.len() > 1 {
                 let at =
                     |x: usize| mean(&of_settings.iter().map(|(_, numbers)| numbers[x]).collect::<Vec<_>>());
-                let means = (0..xs.len()).map(at).collect();
-                of_settings.push((format!("{system}, mean"), means));
+                let means: Vec<_> = (0..xs.len()).map(at).collect();
+                if means.iter().any(Option::is_some) {
+                    of_settings.push((format!("{system}, mean"), means));
+                }
             }
             rows.extend(of_settings);
         }

@@ -142,11 +142,11 @@ fn pages_and_the_readme_have_what_the_commands_print() {
         let out = folder.path().join(paper);
         let old = page.clone();
         let quick = ["reproduce", paper, "--quick"];
-        let without_readings = [&quick[..], &["--no-readings"]].concat();
-        let run = printed(if writes { &quick } else { &without_readings }, &out);
+        let with_readings = [&quick[..], &["--readings"]].concat();
+        let run = printed(if writes { &with_readings } else { &quick }, &out);
         // From the last: what is before stays where it is.
         for (command, range) in blocks(&old).into_iter().rev() {
-            if command == quick {
+            if command == with_readings {
                 scores.push((paper, score(if writes { &run } else { &old[range.clone()] })));
                 if writes {
                     page.replace_range(range, &run);
