@@ -288,6 +288,9 @@ pub struct CacheLevel {
     /// Banks of a shared level, a tile of a mesh each; lines are interleaved among them.
     #[serde(default = "default_banks")]
     pub banks: usize,
+    /// Nanojoules of a lookup, hit or miss ([`Energy`](crate::energy::Energy)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_nj: Option<f64>,
 }
 
 /// The on-chip network.
@@ -447,6 +450,22 @@ pub struct Device {
     /// Gigabytes (10^9) a second that a channel carries; 0: the bus is not modelled.
     #[serde(default)]
     pub gigabytes_per_s: f64,
+    /// What its accesses take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<DeviceEnergy>,
+}
+
+/// Nanojoules of a memory device's accesses, all its chips together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceEnergy {
+    /// Opening a row: for each read that its row buffer does not answer, and for a write to another row than the open one where
+    /// `activation_ns` is not 0.
+    pub activation_nj: f64,
+    /// Reading a line from the open row.
+    pub read_nj: f64,
+    /// Writing a line.
+    pub write_nj: f64,
 }
 
 /// What a power failure leaves.
@@ -611,6 +630,10 @@ fn demand_time(value: f64, from: f64, to: f64, key: &str) -> Result<(), Impossib
     demand(value >= from && value <= to, key, value, &format!("must be {from} to {to}"))
 }
 
+fn demand_energy(value: f64, key: &str) -> Result<(), Impossible> {
+    demand((0.0..=1e9).contains(&value), key, value, "must be 0 to 1000000000 nanojoules")
+}
+
 impl Description {
     /// Checks that such a machine can be built.
     ///
@@ -719,6 +742,7 @@ impl CacheLevel {
             "a private level has one bank",
         )?;
         demand_range(self.latency as usize, 0, 100_000, &format!("{key}.latency"))?;
+        demand_energy(self.access_nj.unwrap_or_default(), &format!("{key}.access_nj"))?;
         let way = LINE_BYTES * self.ways as u64 * self.banks as u64;
         let sets = self.bytes / way;
         demand(
@@ -778,6 +802,11 @@ impl Device {
         demand_time(self.write_latency_ns, 0.0, 1e7, &format!("{key}.write_latency_ns"))?;
         demand_time(self.interface_ns, 0.0, 1e7, &format!("{key}.interface_ns"))?;
         demand_time(self.gigabytes_per_s, 0.0, 1e6, &format!("{key}.gigabytes_per_s"))?;
+        if let Some(energy) = &self.energy {
+            demand_energy(energy.activation_nj, &format!("{key}.energy.activation_nj"))?;
+            demand_energy(energy.read_nj, &format!("{key}.energy.read_nj"))?;
+            demand_energy(energy.write_nj, &format!("{key}.energy.write_nj"))?;
+        }
         demand(
             self.bank_bytes == 0
                 || self.bank_bytes.is_power_of_two()

@@ -13,6 +13,7 @@ pub mod cache;
 pub mod controller;
 pub mod core;
 pub mod description;
+pub mod energy;
 pub mod file;
 mod host;
 pub mod instructions;

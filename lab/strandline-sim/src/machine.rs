@@ -24,6 +24,7 @@ use crate::core::{Core, Queued, QueuedKind, StoreQueue};
 use crate::description::{
     Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
 };
+use crate::energy::Energy;
 use crate::instructions::{Instructions, beyond_counted};
 use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
@@ -674,6 +675,7 @@ impl State {
                 statistics
             })
             .collect();
+        let (levels, channels) = (self.caches.statistics(), self.caches.memory.statistics());
         Statistics {
             cycles: cores.iter().map(|core| core.cycles).max().unwrap_or_default(),
             accesses: cores
@@ -681,10 +683,12 @@ impl State {
                 .map(|core| core.loads + core.stores + core.atomics + core.non_temporal + core.write_backs)
                 .sum(),
             cores,
-            levels: self.caches.statistics(),
+            energy: Energy::of(&self.description, &levels, &channels),
+            levels,
             network: self.caches.network.statistics,
-            channels: self.caches.memory.statistics(),
+            channels,
             traffic: self.caches.memory.traffic,
+            hardware_log_bytes: self.caches.memory.hardware_log_bytes,
             scheme: self.scheme.as_ref().map(|scheme| scheme.statistics()).unwrap_or_default(),
         }
     }

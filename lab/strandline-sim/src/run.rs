@@ -101,7 +101,7 @@ pub struct Outcome {
     pub fences_per_tx: f64,
     /// Lines asked to be written back per transaction, likewise.
     pub lines_flushed_per_tx: f64,
-    /// Bytes of log records per transaction.
+    /// Bytes of log per transaction: the records of software's logs, and all that a hardware scheme writes to its own.
     pub log_bytes_per_tx: f64,
     /// Times that a thread persisted in bulk.
     pub bulk_persists: u64,
@@ -455,7 +455,7 @@ impl Prepared {
             abort_ratio: conflicts as f64 / (conflicts + done).max(1) as f64,
             fences_per_tx: per_tx(sum(|s| s.total.fences)),
             lines_flushed_per_tx: per_tx(sum(|s| s.total.lines_written_back)),
-            log_bytes_per_tx: per_tx(sum(|s| s.log_bytes)),
+            log_bytes_per_tx: per_tx(sum(|s| s.log_bytes) + statistics.hardware_log_bytes),
             bulk_persists: sum(|s| s.bulk_persists),
             statistics,
             machine: description.clone(),

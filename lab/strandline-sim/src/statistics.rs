@@ -4,6 +4,8 @@
 
 use serde::Serialize;
 
+use crate::energy::Energy;
+
 /// Why a line was written to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -275,6 +277,8 @@ pub struct BankStatistics {
     pub row_hits: u64,
     /// Lines written to the medium.
     pub writes: u64,
+    /// Rows opened, for reads and for writes.
+    pub activations: u64,
     /// Cycles in which it read or wrote.
     pub busy_cycles: u64,
     /// Cycles that reads waited for it.
@@ -327,6 +331,12 @@ pub struct Statistics {
     pub channels: Vec<ChannelStatistics>,
     /// Lines between caches and memory.
     pub traffic: Traffic,
+    /// Bytes that the hardware scheme has written to its log behind the pool: records, headers, marks of commits, and where the log
+    /// begins. A write counts the words that it carries.
+    pub hardware_log_bytes: u64,
+    /// What the accesses have taken, where the machine's description says what each takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
     /// What the hardware scheme counts, by name.
     pub scheme: Vec<(String, u64)>,
 }

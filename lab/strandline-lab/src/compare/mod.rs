@@ -4,7 +4,6 @@
 //! Schemes and hardware are those of the session's registry: a new one appears by itself, in the sweeps too if it is none of the papers'.
 //! So do workloads of one's own.
 
-use strandline_core::memory::LINE_BYTES;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme::{Entry, NONE, find};
 use strandline_sim::{Description, Registry, file};
@@ -233,7 +232,6 @@ fn measure(
         &traffic.scheme,
     ];
     let persistent: u64 = origins.iter().map(|lines| lines.total() - lines.volatile).sum();
-    let hardware_log = traffic.scheme.log * LINE_BYTES;
     let stalled: u64 = statistics
         .cores
         .iter()
@@ -242,8 +240,7 @@ fn measure(
             stalls.fence_drain + stalls.fence_persist + stalls.write_back_all + stalls.scheme
         })
         .sum();
-    let log_bytes = outcome.log_bytes_per_tx + per_tx(hardware_log);
-    Some([outcome.tx_per_s, per_tx(persistent), log_bytes, per_tx(stalled)])
+    Some([outcome.tx_per_s, per_tx(persistent), outcome.log_bytes_per_tx, per_tx(stalled)])
 }
 
 /// Name, machine and threads.

@@ -9,7 +9,7 @@ use strandline_sim::description::{
 };
 
 fn level(name: &str, bytes: u64, ways: usize, latency: u64, sharing: Sharing, banks: usize) -> CacheLevel {
-    CacheLevel { name: name.into(), bytes, ways, latency, sharing, inclusion: Inclusion::Inclusive, banks }
+    CacheLevel { name: name.into(), bytes, ways, latency, sharing, inclusion: Inclusion::Inclusive, banks, access_nj: None }
 }
 
 /// What the levels and cores are.
@@ -39,6 +39,7 @@ const NVM: Device = Device {
     write_latency_ns: 0.0,
     interface_ns: 0.0,
     gigabytes_per_s: 0.0,
+    energy: None,
 };
 
 /// The caches of this shape for `cores` cores, `scale` times their smallest size.

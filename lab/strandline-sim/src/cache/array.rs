@@ -310,6 +310,7 @@ mod tests {
             sharing: Sharing::Private,
             inclusion: Inclusion::Inclusive,
             banks: 1,
+            access_nj: None,
         };
         let mut cache = CacheArray::new(&level);
         let put = |cache: &mut CacheArray, line| {
@@ -355,6 +356,7 @@ mod tests {
                 sharing: Sharing::Private,
                 inclusion: Inclusion::Inclusive,
                 banks: 1,
+                access_nj: None,
             };
             let mut cache = CacheArray::new(&level);
             // Even lines meet in one set.

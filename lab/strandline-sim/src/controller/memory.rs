@@ -64,6 +64,8 @@ pub struct MemorySide {
     pub waits: Vec<Wait>,
     /// Lines moved, by cause.
     pub traffic: Traffic,
+    /// Bytes that the hardware scheme has written to the reserved lines: to its log.
+    pub hardware_log_bytes: u64,
 }
 
 /// A line's place when the lines of each page are turned.
@@ -119,6 +121,7 @@ impl MemorySide {
             queue_wait: 0,
             waits: vec![Wait::default(); machine.cores.count],
             traffic: Traffic::default(),
+            hardware_log_bytes: 0,
         }
     }
 
@@ -168,10 +171,15 @@ impl MemorySide {
         turned((page * PAGE_LINES) | (line % PAGE_LINES))
     }
 
+    /// Whether a line is one of the hardware scheme's own.
+    fn is_reserved(&self, line: LineNumber) -> bool {
+        line >= self.pool_end && line < self.persistent_end
+    }
+
     /// The channel of a line, and its number there.
     fn place(&self, line: LineNumber) -> (usize, u64) {
         let shift = self.interleave_shift;
-        if line >= self.pool_end && line < self.persistent_end {
+        if self.is_reserved(line) {
             let index = u64::from(line - self.pool_end);
             let (chunk, controllers) = (index >> shift, self.controllers.count as u64);
             let (controller, chunk) = ((chunk % controllers) as usize, chunk / controllers);
@@ -250,6 +258,9 @@ impl MemorySide {
     ) -> Cycle {
         let arrival = arrival.into();
         self.traffic.count_write(origin, self.region(line));
+        if self.is_reserved(line) {
+            self.hardware_log_bytes += 8 * u64::from(mask.count_ones());
+        }
         let (channel, local) = self.place(line);
         let waits_for_media = self.domain == PersistenceDomain::Media;
         let waiters = core.filter(|_| waits_for_media).map_or(0, CoreId::bit);
@@ -438,6 +449,7 @@ impl MemorySide {
     pub fn reset_statistics(&mut self) {
         self.channels.iter_mut().for_each(Channel::reset_statistics);
         self.traffic = Traffic::default();
+        self.hardware_log_bytes = 0;
     }
 }
 

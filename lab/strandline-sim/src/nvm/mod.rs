@@ -116,6 +116,7 @@ impl Banks {
         let latency = if hit { self.row_hit } else { self.read };
         bank.statistics.reads += 1;
         bank.statistics.row_hits += u64::from(hit);
+        bank.statistics.activations += u64::from(!hit);
         bank.statistics.busy_cycles += latency;
         bank.statistics.wait_cycles += begin - at;
         bank.row = row;
@@ -135,6 +136,7 @@ impl Banks {
         let arrived = self.bus.reserve(0, sent, self.burst) + self.burst;
         let bank = &mut self.banks[number];
         bank.statistics.writes += 1;
+        bank.statistics.activations += u64::from(activation > 0);
         bank.statistics.busy_cycles += arrived - begin + self.write;
         bank.row = row;
         bank.sent = begin + activation;

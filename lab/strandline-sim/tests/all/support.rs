@@ -15,6 +15,7 @@ pub fn private(name: &str, bytes: u64, ways: usize, latency: u64) -> CacheLevel 
         sharing: Sharing::Private,
         inclusion: Inclusion::Inclusive,
         banks: 1,
+        access_nj: None,
     }
 }
 
@@ -59,6 +60,7 @@ pub fn small(cores: usize) -> Description {
             write_latency_ns: 0.0,
             interface_ns: 0.0,
             gigabytes_per_s: 0.0,
+            energy: None,
         },
         dram: None,
         persistence: Persistence::default(),
