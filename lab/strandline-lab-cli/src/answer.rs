@@ -49,13 +49,13 @@ pub fn answer(arguments: &[String], registry: Registry, stop: &'static AtomicBoo
     }
 }
 
-/// The points of the sweep that these flags of `simulate` ask for: one, if they ask for a single run.
+/// The points of the sweep that these flags of `simulate` ask for: one, if they ask for a single run. With one seed, unless `--seeds` says more.
 ///
 /// # Errors
 /// As the command.
 pub fn points(arguments: &[String], registry: Registry) -> Result<Vec<Point>, Failure> {
     match parse(arguments)? {
-        What::Simulate(arguments) => simulate::points(&arguments, registry),
+        What::Simulate(arguments) => simulate::points(&arguments, registry, simulate::ONE_SEED),
         _ => Err(Failure::Usage("only simulate has points".into())),
     }
 }

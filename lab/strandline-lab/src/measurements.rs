@@ -26,6 +26,14 @@ impl Spread {
         Some(Self { low: at(0.25), median: at(0.5), high: at(0.75) })
     }
 
+    /// The median of these repetitions, with the lowest and the highest in place of the quarters; `None` of none.
+    pub fn whole(repetitions: &[f64]) -> Option<Self> {
+        let ends = repetitions.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
+            (low.min(value), high.max(value))
+        });
+        Some(Self { low: ends.0, high: ends.1, ..Self::of(repetitions)? })
+    }
+
     /// One value, known without repetition.
     pub fn exactly(value: f64) -> Self {
         Self { low: value, median: value, high: value }

@@ -22,7 +22,7 @@ pub struct Panel {
     pub x_label: String,
     /// The name of the quantity on the vertical axis, with its unit.
     pub y_label: String,
-    /// The parameter's values, evenly spaced as in the paper.
+    /// The parameter's values. Numbers of lines are where they belong on an axis; groups of bars, and other names, are evenly spaced.
     pub x: Vec<String>,
     /// The measured systems, a curve or a colour of bars each.
     pub curves: Vec<Curve>,

@@ -288,7 +288,7 @@ pub struct CacheLevel {
     /// Banks of a shared level, a tile of a mesh each; lines are interleaved among them.
     #[serde(default = "default_banks")]
     pub banks: usize,
-    /// Nanojoules of a lookup, hit or miss ([`Energy`](crate::energy::Energy)).
+    /// Nanojoules of a lookup, hit or miss ([`Energy`](crate::statistics::Energy)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_nj: Option<f64>,
 }

@@ -4,28 +4,8 @@
 //! line from the open row and to write one. Energy is counts times these figures. Parts without figures are left out, and there is
 //! a total only where every part has some.
 
-use serde::Serialize;
-
 use crate::description::Description;
-use crate::statistics::{BankStatistics, ChannelStatistics, LevelStatistics};
-
-/// What the accesses of a run have taken, in nanojoules.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Energy {
-    /// The parts whose accesses have figures: cache levels by name, then `nvm` and `dram`.
-    pub parts: Vec<Part>,
-    /// All parts of the machine; `None` where one has no figures.
-    pub total_nj: Option<f64>,
-}
-
-/// A part of a machine.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Part {
-    /// A cache level's name, `nvm` or `dram`.
-    pub name: String,
-    /// What its accesses have taken, in nanojoules.
-    pub nj: f64,
-}
+use crate::statistics::{BankStatistics, ChannelStatistics, Energy, EnergyPart, LevelStatistics};
 
 impl Energy {
     /// The energy of these counts on `machine`; `None` if the description has no figures.
@@ -53,8 +33,8 @@ impl Energy {
             Some((name, energy))
         });
         let all: Vec<(&str, Option<f64>)> = caches.chain(memories).collect();
-        let known = all.iter().filter_map(|&(name, nj)| Some(Part { name: name.to_owned(), nj: nj? }));
-        let parts: Vec<Part> = known.collect();
+        let known = all.iter().filter_map(|&(name, nj)| Some(EnergyPart { name: name.to_owned(), nj: nj? }));
+        let parts: Vec<EnergyPart> = known.collect();
         let total_nj = (parts.len() == all.len()).then(|| parts.iter().map(|part| part.nj).sum());
         (!parts.is_empty()).then_some(Self { parts, total_nj })
     }

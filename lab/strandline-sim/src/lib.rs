@@ -13,7 +13,7 @@ pub mod cache;
 pub mod controller;
 pub mod core;
 pub mod description;
-pub mod energy;
+mod energy;
 pub mod file;
 mod host;
 pub mod instructions;

@@ -24,11 +24,10 @@ use crate::core::{Core, Queued, QueuedKind, StoreQueue};
 use crate::description::{
     Description, Impossible, LoadOverlap, PersistenceDomain, WriteBackCompletes, WriteBackKind,
 };
-use crate::energy::Energy;
 use crate::instructions::{Instructions, beyond_counted};
 use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::scheme::{Boundary, HardwareScheme, Ordering, Reply, StoredWord};
-use crate::statistics::{Origin, Statistics};
+use crate::statistics::{Energy, Origin, Statistics};
 use earliest::Earliest;
 use notes::Notes;
 pub use notes::{Note, Noted};

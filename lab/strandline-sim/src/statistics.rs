@@ -4,8 +4,6 @@
 
 use serde::Serialize;
 
-use crate::energy::Energy;
-
 /// Why a line was written to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -312,6 +310,24 @@ pub struct ChannelStatistics {
     pub write_occupancy: Mean,
     /// The channel's banks, by number.
     pub banks: Vec<BankStatistics>,
+}
+
+/// What the accesses of a run have taken, in nanojoules.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Energy {
+    /// The parts whose accesses have figures: cache levels by name, then `nvm` and `dram`.
+    pub parts: Vec<EnergyPart>,
+    /// All parts of the machine; `None` where one has no figures.
+    pub total_nj: Option<f64>,
+}
+
+/// A part of a machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EnergyPart {
+    /// A cache level's name, `nvm` or `dram`.
+    pub name: String,
+    /// What its accesses have taken, in nanojoules.
+    pub nj: f64,
 }
 
 /// Everything that a machine counts.

@@ -87,10 +87,7 @@ impl Store {
         let own = self.own.iter().copied();
         let mut missing: Vec<_> =
             self.with(|store| Ok(own.filter(|&index| store.find(&points[index]).is_none()).collect()))?;
-        missing.sort_by_key(|&index| {
-            let Point { workload, sizes, pool, run, .. } = &points[index];
-            (workload.name, sizes.value_bytes, pool.log_bytes, run.threads)
-        });
+        missing.sort_by_key(|&index| points[index].order_by_pool());
         Ok(missing)
     }
 

@@ -44,12 +44,12 @@ def test_a_run_is_what_the_command_finds(short):
 
 def test_every_parameter_of_the_command_is_a_keyword():
     # What says where output goes, and what makes a sweep of a run.
-    not_here = {"json", "csv", "banks", "out", "shard", "sweep"}
+    not_here = {"json", "csv", "banks", "out", "shard", "sweep", "seeds"}
     for subcommand, function in [("simulate", strandline.simulate), ("check", strandline.check)]:
         known = {one["name"] for one in json.loads(_strandline.parameters(subcommand))} - not_here - {"help"}
         assert known == {_flags.flag(name) for name in function.__kwdefaults__}
     assert "Seeds the random numbers (default 1)" in strandline.simulate.__doc__
-    known = strandline.points.__kwdefaults__.keys() - {"sweep"}
+    known = strandline.points.__kwdefaults__.keys() - {"sweep", "seeds"}
     assert known == strandline.simulate.__kwdefaults__.keys() - {"trace", "record", "crash_at"}
 
 

@@ -29,7 +29,7 @@ use settings::Settings;
 use strandline_command::output::SCHEMA;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
-pub use sweep::{finish, is_in, object, points, program, show};
+pub use sweep::{ONE_SEED, finish, is_in, object, points, program, show};
 
 /// Run a scheme and a workload on a simulated machine.
 #[derive(clap::Args)]
@@ -38,7 +38,7 @@ pub use sweep::{finish, is_in, object, points, program, show};
     strandline-lab simulate --machine loc --hardware loc-wal --set scheme.speculation=4 --set nvm.write_ns=500 --json\n  \
     strandline-lab simulate --crash-at 25%,50%,75%\n  \
     strandline-lab simulate --machine loc --scheme bppm,loc-wal --workload sps,hash --sweep nvm.write_ns=100,200,400 --csv\n  \
-    strandline-lab simulate --sweep nvm.write_ns=100,200,400 --shard 1/2 --out first\n  \
+    strandline-lab simulate --sweep nvm.write_ns=100,200,400 --seeds 5 --shard 1/2 --out first\n  \
     valgrind --tool=lackey --trace-mem=yes --log-file=trace ls; strandline-lab simulate --trace trace\n\n\
     Machines, schemes and workloads are those of `strandline-lab list`, which shows a scheme's parameters by its name; docs/machines.md \
     says how to describe a machine.")]
@@ -62,8 +62,12 @@ pub struct Arguments {
     settings: Settings,
     /// Makes a run for each of these values of a key of the machine, or of one of the numbers above (threads=1,2,4); all combinations if
     /// given several times, and of all schemes and workloads. On all processors
-    #[arg(long, value_name = "KEY=V1,V2,…", conflicts_with = "trace")]
+    #[arg(long, value_name = "KEY=V1,V2,…")]
     sweep: Vec<Interval>,
+    /// Makes each run of a sweep with so many seeds, from --seed on, and shows the median, the lowest and the highest; default: 3, and 1 with
+    /// --trace, which has no random numbers, or where seed is swept
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: Option<u64>,
     /// The folder for what a sweep finds: points.jsonl, to which each run is added as it is done and with which the same command goes on,
     /// points.csv and index.html with plots
     #[arg(long, value_name = "FOLDER", default_value = "sweep")]
@@ -210,6 +214,7 @@ pub fn answer(
 impl Arguments {
     fn is_sweep(&self) -> bool {
         !self.sweep.is_empty()
+            || self.seeds.is_some_and(|seeds| seeds > 1)
             || [&self.scheme, &self.hardware, &self.workload].iter().any(|names| names.len() > 1)
     }
 

@@ -8,7 +8,8 @@ use strandline_command::say;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use strandline_lab::machine::{self, Machine};
-use strandline_lab::sweep::{self, Plan, Point, Swept};
+use strandline_lab::Spread;
+use strandline_lab::sweep::{self, Plan, Point, Swept, TraceFile, Work, WorkloadRun};
 use strandline_sim::{Registry, file};
 use strandline_workloads::{SchemeName, WorkloadKind};
 
@@ -16,6 +17,11 @@ use super::Arguments;
 use strandline_command::output::SCHEMA;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
+
+/// Seeds of a sweep's runs, unless it says how many.
+const SEEDS: u64 = 3;
+/// Seeds of points that are run one by one.
+pub const ONE_SEED: u64 = 1;
 
 type System = (SchemeName, &'static strandline_sim::scheme::Entry);
 
@@ -27,14 +33,13 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     for (flag, given) in [
         ("--crash-at", !arguments.crash_at.is_empty()),
         ("--record", arguments.record.is_some()),
-        ("--trace", arguments.trace.is_some()),
         ("--banks", arguments.banks),
     ] {
         if given {
             return Err(Failure::Usage(format!("{flag} is for one run: leave it out of a sweep")));
         }
     }
-    let all = points(arguments, registry)?;
+    let all = points(arguments, registry, SEEDS)?;
     let folder = &arguments.out;
     std::fs::create_dir_all(folder).map_err(Failure::io(format!("create {}", folder.display())))?;
     let plan = Plan { program: program()?, points: all };
@@ -84,7 +89,7 @@ pub fn finish(points: &[Point], swept: &Swept, folder: &Path, command: &str) -> 
     Ok(csv)
 }
 
-/// What `--json` prints.
+/// What `--json` prints: each run, and what runs that differ by their seeds alone found together.
 pub fn object(points: &[Point], swept: &Swept) -> serde_json::Value {
     let rows = points.iter().zip(&swept.rows).filter_map(|(point, row)| {
         let keys: serde_json::Map<_, _> =
@@ -92,7 +97,10 @@ pub fn object(points: &[Point], swept: &Swept) -> serde_json::Value {
         let row = row.as_ref()?;
         Some(json!({"keys": keys, "result": row.result, "notes": row.too_short}))
     });
-    json!({"schema": SCHEMA, "rows": rows.collect::<Vec<_>>()})
+    let combinations = sweep::combinations(points, swept);
+    let found = combinations.iter().filter(|one| !one.rows.is_empty());
+    let found: Vec<_> = found.map(sweep::Combination::to_json).collect();
+    json!({"schema": SCHEMA, "rows": rows.collect::<Vec<_>>(), "combinations": found})
 }
 
 /// Prints the table.
@@ -127,7 +135,7 @@ fn tell(points: &[Point], swept: &Swept) {
     for (index, why) in &swept.failed {
         let point = &points[*index];
         let keys: Vec<_> = point.keys.iter().map(|(key, value)| format!(", {key}={value}")).collect();
-        eprintln!("error: {} on {}{}: {why}", point.system(), point.workload.name, keys.concat());
+        eprintln!("error: {} on {}{}: {why}", point.system(), point.work.name(), keys.concat());
     }
 }
 
@@ -175,11 +183,39 @@ fn systems(arguments: &Arguments, registry: Registry) -> Result<Vec<System>, Fai
     found.map_err(Failure::Usage)
 }
 
-/// Every combination: workloads, then the values of the first key and so on, then systems.
+/// How many seeds each combination is run with: `default` of a sweep that does not say.
 ///
 /// # Errors
-/// A name, a key or a value is none; scheme and hardware do not belong together.
-pub fn points(arguments: &Arguments, registry: Registry) -> Result<Vec<Point>, Failure> {
+/// The seed is swept by itself.
+fn seeds(arguments: &Arguments, default: u64) -> Result<u64, Failure> {
+    let is_swept = arguments.sweep.iter().any(|swept| swept.key == "seed");
+    match arguments.seeds {
+        Some(_) if is_swept => Err(Failure::Usage(
+            "--sweep seed=… makes a row of each seed, and --seeds one row of several: choose one of them".into(),
+        )),
+        Some(seeds) => Ok(seeds),
+        None if is_swept || !arguments.is_sweep() => Ok(1),
+        None => Ok(default),
+    }
+}
+
+/// Every combination: workloads, then the values of the first key and so on, then systems, then seeds.
+///
+/// # Errors
+/// A name, a key or a value is none; scheme and hardware do not belong together; a trace is to have seeds, or settings of a workload.
+pub fn points(arguments: &Arguments, registry: Registry, default_seeds: u64) -> Result<Vec<Point>, Failure> {
+    let seeds = seeds(arguments, default_seeds)?;
+    let trace = match &arguments.trace {
+        Some(_) if arguments.seeds.is_some() => {
+            return Err(Failure::Usage(
+                "a trace has no random numbers, so that each of its runs finds the same: leave --seeds out".into(),
+            ));
+        }
+        Some(path) => Some(
+            TraceFile::open(path).map_err(Failure::io(format!("read the trace {}", path.display())))?,
+        ),
+        None => None,
+    };
     let workloads: Result<Vec<WorkloadKind>, _> =
         arguments.workload.iter().map(|name| registry.workloads.of_name(name)).collect();
     let systems = systems(arguments, registry)?;
@@ -196,52 +232,82 @@ pub fn points(arguments: &Arguments, registry: Registry) -> Result<Vec<Point>, F
             .collect();
     }
     let mut points = Vec::new();
-    for workload in workloads.map_err(Failure::usage)? {
+    for kind in workloads.map_err(Failure::usage)? {
         for keys in &combinations {
             let mut settings = arguments.settings;
             let mut overrides = arguments.set.clone();
             for (key, value) in keys {
                 if !settings.set(key, value)? {
                     overrides.push(format!("{key}={value}"));
+                } else if trace.is_some() {
+                    return Err(Failure::Usage(format!(
+                        "--sweep {key}: a trace says itself what runs; sweep keys of the machine, or --hardware"
+                    )));
                 }
             }
             let machine = file::load(&arguments.machine, &overrides)
                 .map_err(|error| Failure::Usage(error.to_string()))?;
             for &(scheme, hardware) in &systems {
                 hardware.check_parameters(&machine.scheme).map_err(Failure::Usage)?;
-                points.push(Point {
-                    keys: keys.clone(),
-                    workload,
-                    sizes: settings.sizes(),
-                    pool: settings.pool(),
-                    hardware,
-                    machine: machine.clone(),
-                    run: settings.run(scheme),
-                });
+                let point = |work| Point { keys: keys.clone(), work, hardware, machine: machine.clone() };
+                if let Some(trace) = &trace {
+                    points.push(point(Work::Trace(trace.clone())));
+                    continue;
+                }
+                for number in 0..seeds {
+                    let mut run = settings.run(scheme);
+                    run.seed = run.seed.wrapping_add(number);
+                    let (sizes, pool) = (settings.sizes(), settings.pool());
+                    points.push(point(Work::Workload(WorkloadRun { kind, sizes, pool, run })));
+                }
             }
         }
     }
     Ok(points)
 }
 
+/// A column of the table: its header, the quantity, and how many decimals it is shown with.
+type Column = (&'static str, &'static str, usize);
+
+const COLUMNS: [Column; 6] = [
+    ("tx/s", "tx_per_s", 0),
+    ("lines written/tx", "lines_written_per_tx", 2),
+    ("log bytes/tx", "log_bytes_per_tx", 0),
+    ("fences/tx", "fences_per_tx", 2),
+    ("nJ/tx", "energy_nj_per_tx", 1),
+    ("cycles", "cycles", 0),
+];
+
+/// The median, and between which values the runs lie where they differ.
+fn shown(spread: Spread, decimals: usize) -> String {
+    let [low, median, high] =
+        [spread.low, spread.median, spread.high].map(|value| format!("{value:.decimals$}"));
+    if low == high { median } else { format!("{median} ({low} to {high})") }
+}
+
 fn table(points: &[Point], swept: &Swept) -> Table {
+    let combinations = sweep::combinations(points, swept);
+    let found: Vec<_> = combinations.iter().filter(|one| !one.rows.is_empty()).collect();
+    let has = |quantity: &str| found.iter().any(|one| one.spread(quantity).is_some());
+    // Cycles are of interest where nothing is counted in transactions.
+    let is_shown = |column: &Column| has(column.1) && (column.1 != "cycles" || !has("tx_per_s"));
+    let columns: Vec<Column> = COLUMNS.into_iter().filter(is_shown).collect();
     let keys = points.first().map_or(&[][..], |point| &point.keys);
     let mut table = Table::new();
     let mut header = vec!["workload", "system"];
     header.extend(keys.iter().map(|(key, _)| key.as_str()));
-    header.extend(["tx/s", "lines written/tx", "log bytes/tx", "fences/tx"]);
+    header.extend(columns.iter().map(|(name, ..)| name));
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    for (point, row) in points.iter().zip(&swept.rows) {
-        let Some(row) = row else { continue };
-        let mut cells = vec![point.workload.name.to_owned(), point.system()];
-        cells.extend(point.keys.iter().map(|(_, value)| value.clone()));
-        cells.push(format!("{:.0}", row.quantity("tx_per_s")));
-        cells.push(format!("{:.2}", row.quantity("lines_written_per_tx")));
-        cells.push(format!("{:.0}", row.quantity("log_bytes_per_tx")));
-        cells.push(format!("{:.2}", row.quantity("fences_per_tx")));
+    for one in found {
+        let mut cells = vec![one.first.work.name(), one.first.system()];
+        cells.extend(one.first.keys.iter().map(|(_, value)| value.clone()));
+        let quantities = columns.iter().map(|&(_, quantity, decimals)| {
+            one.spread(quantity).map_or("–".into(), |spread| shown(spread, decimals))
+        });
+        cells.extend(quantities);
         table.add_row(cells);
     }
     table

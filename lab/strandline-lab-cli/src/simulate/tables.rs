@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, Table, presets};
 use strandline_sim::Statistics;
 use strandline_sim::run;
-use strandline_sim::statistics::{ByRegion, Stalls};
+use strandline_sim::statistics::{ByRegion, Energy, Stalls};
 use strandline_sim::trace;
 
 use super::Host;
@@ -55,7 +55,12 @@ pub fn run(outcome: &run::Outcome, banks: bool) -> String {
         outcome.log_bytes_per_tx,
         outcome.bulk_persists,
     );
-    head + &statistics(&outcome.statistics, banks)
+    head + &statistics(&outcome.statistics, transactions(outcome), banks)
+}
+
+/// Transactions of all threads.
+fn transactions(outcome: &run::Outcome) -> u64 {
+    outcome.transactions * outcome.threads as u64
 }
 
 /// A trace's run.
@@ -72,11 +77,11 @@ pub fn trace(outcome: &trace::Outcome, banks: bool) -> String {
         outcome.statistics.cycles,
         outcome.seconds * 1e3,
     );
-    head + &statistics(&outcome.statistics, banks)
+    head + &statistics(&outcome.statistics, outcome.transactions, banks)
 }
 
 /// Everything that the machine counted.
-fn statistics(statistics: &Statistics, with_banks: bool) -> String {
+fn statistics(statistics: &Statistics, transactions: u64, with_banks: bool) -> String {
     let mut parts = vec![cores(statistics), stalls(statistics), levels(statistics), traffic(statistics)];
     parts.push(channels(statistics));
     if with_banks {
@@ -89,14 +94,30 @@ fn statistics(statistics: &Statistics, with_banks: bool) -> String {
             network.messages, network.hops, network.wait_cycles
         ));
     }
+    parts.extend(statistics.energy.as_ref().map(|energy| energy_of(energy, transactions)));
     if !statistics.scheme.is_empty() {
         let mut table = table(&["hardware scheme", "count"], 1);
         for (name, count) in &statistics.scheme {
             table.add_row([name.clone(), count.to_string()]);
         }
+        table.add_row(["bytes written to its log".into(), statistics.hardware_log_bytes.to_string()]);
         parts.push(table.to_string());
     }
     parts.join("\n")
+}
+
+/// What the accesses have taken, by part of the machine.
+fn energy_of(energy: &Energy, transactions: u64) -> String {
+    let mut table = table(&["energy of accesses", "nJ", "nJ/transaction"], 1);
+    let total = energy.total_nj.map(|nj| ("all", nj));
+    for (name, nj) in energy.parts.iter().map(|part| (part.name.as_str(), part.nj)).chain(total) {
+        let each = match transactions {
+            0 => "–".into(),
+            transactions => format!("{:.2}", nj / transactions as f64),
+        };
+        table.add_row([name.into(), format!("{nj:.1}"), each]);
+    }
+    table.to_string()
 }
 
 fn cores(statistics: &Statistics) -> String {

@@ -33,20 +33,75 @@ fn shards_are_merged_into_the_sweep() {
     };
     assert_eq!(sweep(&["--out", "one"]).0, 0);
     let (code, shown, _) = sweep(&["--shard", "1/2", "--out", "first", "--csv"]);
-    assert_eq!((code, shown.lines().count()), (0, 1 + 3));
+    // Half of each combination's three seeds.
+    assert_eq!((code, shown.lines().count()), (0, 1 + 6));
     let (code, _, error) = strandline(folder, &["merge", "all", "first"]);
-    assert!(code == 3 && error.contains("3 of 6 runs are missing") && error.contains("--out all"), "{error}");
+    assert!(code == 3 && error.contains("9 of 18 runs are missing") && error.contains("--out all"), "{error}");
     assert_eq!(sweep(&["--shard=2/2", "--out", "second"]).0, 0);
     let (code, object, _) = strandline(folder, &["merge", "--json", "all", "first", "second"]);
     let object: Value = serde_json::from_str(&object).unwrap();
-    assert_eq!((code, object["schema"].clone(), object["rows"].as_array().unwrap().len()), (0, 1.into(), 6));
+    assert_eq!((code, object["schema"].clone(), object["rows"].as_array().unwrap().len()), (0, 1.into(), 18));
+    assert_eq!(object["combinations"].as_array().unwrap().len(), 6);
+    assert_eq!(object["combinations"][0]["seeds"], serde_json::json!([1, 2, 3]));
     let file = |path: &str| std::fs::read(folder.join(path)).unwrap();
     for name in ["points.jsonl", "points.csv", "sweep.json"] {
         assert!(file(&format!("one/{name}")) == file(&format!("all/{name}")), "{name}");
     }
-    assert!(String::from_utf8(file("all/index.html")).unwrap().contains("A sweep of 6 runs"));
+    assert!(String::from_utf8(file("all/index.html")).unwrap().contains("A sweep of 18 runs"));
     // The same command in the folder of all goes on from there.
-    assert!(sweep(&["--out", "all"]).2.contains("6 runs were known already"));
+    assert!(sweep(&["--out", "all"]).2.contains("18 runs were known already"));
+}
+
+/// A table's rows are combinations: with the median of their seeds, and between which values these are.
+#[test]
+fn sweeps_have_several_seeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let short = ["simulate", "--workload", "queue", "--transactions", "20", "--log-size", "64K"];
+    let sweep = |more: &[&str]| strandline(folder.path(), &[&short[..], more].concat());
+    let (code, table, _) = sweep(&["--sweep", "nvm.write_ns=100,200", "--out", "three"]);
+    assert!(code == 0 && table.contains(" to "), "{table}");
+    let table = std::fs::read_to_string(folder.path().join("three/points.csv")).unwrap();
+    assert!(table.contains(",seeds,tx_per_s,tx_per_s_low,tx_per_s_high,"), "{table}");
+    assert_eq!(table.lines().count(), 3);
+    // More seeds add to what is known.
+    let (code, _, error) = sweep(&["--sweep", "nvm.write_ns=100,200", "--seeds", "4", "--out", "three"]);
+    assert!(code == 0 && error.contains("6 runs were known already"), "{error}");
+    let (code, table, _) = sweep(&["--seeds", "2", "--csv", "--out", "two"]);
+    assert!(code == 0 && table.contains(",2,"), "{table}");
+    let (code, table, _) = sweep(&["--sweep", "seed=1,2", "--csv", "--out", "rows"]);
+    assert!(code == 0 && !table.contains("_low") && table.lines().count() == 3, "{table}");
+    let (code, _, error) = sweep(&["--sweep", "seed=1,2", "--seeds", "2"]);
+    assert!(code == 2 && error.contains("choose one of them"), "{error}");
+}
+
+#[test]
+fn a_trace_is_swept_over_machines_and_hardware() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = "strandline persistent 1000,64\nstrandline begin\n S 1000,8\nstrandline commit\n";
+    std::fs::write(folder.path().join("a.trace"), trace).unwrap();
+    let sweep = |more: &[&str]| {
+        let flags = ["simulate", "--machine", "loc", "--trace", "a.trace", "--hardware", "h-wal,ec-wal"];
+        strandline(folder.path(), &[&flags[..], more].concat())
+    };
+    let latencies = ["--sweep", "nvm.write_ns=100,200"];
+    let (code, table, _) = sweep(&[&latencies[..], &["--csv"]].concat());
+    assert_eq!((code, table.lines().count()), (0, 1 + 4), "{table}");
+    assert!(table.contains("a.trace,h-wal,loc,200,"), "{table}");
+    let (code, _, error) = sweep(&latencies);
+    assert!(code == 0 && error.contains("4 runs were known already"), "{error}");
+    // Parts of it, put together.
+    assert_eq!(sweep(&[&latencies[..], &["--shard=1/2", "--out", "first"]].concat()).0, 0);
+    assert_eq!(sweep(&[&latencies[..], &["--shard=2/2", "--out", "second"]].concat()).0, 0);
+    assert_eq!(strandline(folder.path(), &["merge", "all", "first", "second"]).0, 0);
+    let file = |path: &str| std::fs::read(folder.path().join(path)).unwrap();
+    assert!(file("all/points.csv") == file("sweep/points.csv"));
+    for (more, part) in [
+        (&["--seeds", "2"][..], "no random numbers"),
+        (&["--sweep", "threads=1,2"], "a trace says itself what runs"),
+    ] {
+        let (code, _, error) = sweep(&[&latencies[..], more].concat());
+        assert!(code == 2 && error.contains(part), "{more:?}: {error}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The report: one HTML page that needs nothing else.
 
+mod axis;
 mod overview;
 mod plot;
 
@@ -167,17 +168,17 @@ fn paper(evaluation: &Evaluation) -> Markup {
 fn effort(evaluation: &Evaluation) -> String {
     let pace = evaluation.pace;
     let how = match evaluation.effort {
-        Effort::Full => "Everything was measured",
+        Effort::Full => "",
         Effort::Quick => {
-            "A quick run: parameters at three values, clflush alone beyond Fig. 7, short and few measurements, which \
-             weakens every verdict about an order. It was measured"
+            "A quick run: parameters at three values, short and few measurements, which weakens every verdict about an order. "
         }
-        Effort::Trial => {
-            "A trial of the machinery on tiny structures: the figures mean nothing. It was measured"
-        }
+        Effort::Trial => "A trial of the machinery on tiny structures: the figures mean nothing. ",
     };
+    if !evaluation.paper.natively {
+        return format!("{how}Everything was simulated, so that a run finds the same whenever it is made.");
+    }
     format!(
-        "{how} {} times for {} ms in turn with what it is compared with, up to three times as often where noise decided a verdict; \
+        "{how}What runs on this processor was measured {} times for {} ms in turn with what it is compared with, up to three times as often where noise decided a verdict; \
          medians are shown, and the middle half of the repetitions as a thin line. Rates are per second of the threads' own processor time, so that other programs on the \
          machine do not decide an order.",
         pace.repetitions,
@@ -190,14 +191,14 @@ fn section<'a>(
     figure: &FigureSpec,
     claims: impl Iterator<Item = &'a (&'static Claim, Finding)>,
 ) -> Markup {
-    let panels = (figure.draw)(&evaluation.measurements);
+    let panels: Vec<Panel> = (figure.draw)(&evaluation.measurements).into_iter().filter(plot::has_values).collect();
     html! {
         section id=(figure.id) {
             h2 { span.number { (figure.number) } " " (figure.title) }
             p.method { (figure.method) }
             div.panels { @for panel in &panels { (plot(panel)) } }
-            @if panels.iter().all(|panel| panel.curves.is_empty()) {
-                p { "Nothing could be measured: this processor has no instruction that writes a line back." }
+            @if panels.is_empty() {
+                p { "Nothing was measured." }
             }
             (numbers(&panels))
             div.claims { @for (claim, finding) in claims { (card(evaluation, claim, finding)) } }
@@ -237,7 +238,14 @@ pub(crate) fn numbers(panels: &[Panel]) -> Markup {
                                 tr {
                                     th { (curve.name) }
                                     @for value in &curve.values {
-                                        td { @if let Some(spread) = value { (readable(spread.median)) } @else { "–" } }
+                                        td {
+                                            @if let Some(spread) = value {
+                                                (readable(spread.median))
+                                                @if spread.low < spread.high {
+                                                    " " span.unit { (readable(spread.low)) " to " (readable(spread.high)) }
+                                                }
+                                            } @else { "–" }
+                                        }
                                     }
                                 }
                             }

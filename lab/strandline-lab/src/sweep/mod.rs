@@ -1,11 +1,13 @@
 //! Sweeps: many runs of the simulated machine, on all processors, each kept as it is done, so that a sweep that was ended goes on where it
 //! was.
 
+mod combination;
 mod page;
 mod plan;
 mod pools;
 mod store;
 mod table;
+mod work;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -16,15 +18,17 @@ use serde_json::{Value, json};
 use strandline_schemes::Locking;
 use strandline_sim::Description;
 use strandline_sim::description::LockScope;
-use strandline_sim::run::{PoolSizes, Prepared, Run};
+use strandline_sim::run::{Prepared, Run};
 use strandline_sim::scheme::Entry;
-use strandline_workloads::{Sizes, WorkloadKind};
+use strandline_sim::trace;
 
+pub use combination::{Combination, combinations};
 pub use page::page;
 pub use plan::{Merged, Plan, Shard, merge};
 pub use pools::Shelf;
 pub use store::Store;
 pub use table::{cells, csv};
+pub use work::{TraceFile, Work, WorkloadRun};
 
 use pools::{Filled, Pools, Shared};
 
@@ -33,24 +37,20 @@ use pools::{Filled, Pools, Shared};
 pub struct Point {
     /// The keys that are swept, and their values here.
     pub keys: Vec<(String, String)>,
-    /// The workload.
-    pub workload: WorkloadKind,
-    /// How large it is.
-    pub sizes: Sizes,
-    /// How large its pool is.
-    pub pool: PoolSizes,
+    /// What it runs.
+    pub work: Work,
     /// The hardware scheme.
     pub hardware: &'static Entry,
     /// The machine.
     pub machine: Description,
-    /// The software scheme, and how much is run.
-    pub run: Run,
 }
 
 impl Point {
-    /// Software and hardware by one name: that of the hardware, where there is any and it runs beside its own software.
+    /// Software and hardware by one name: that of the hardware, where there is any and it runs beside its own software, or a trace.
     pub fn system(&self) -> String {
-        let (scheme, hardware) = (self.run.scheme.name(), self.hardware.name);
+        let hardware = self.hardware.name;
+        let Work::Workload(workload) = &self.work else { return hardware.to_owned() };
+        let scheme = workload.run.scheme.name();
         match self.hardware.software.first() {
             None => scheme.to_owned(),
             Some(&own) if own == scheme => hardware.to_owned(),
@@ -60,33 +60,34 @@ impl Point {
 
     /// All that decides what the run finds, but for the machine, which its result holds.
     fn identity(&self) -> Value {
-        let Sizes { value_bytes, operations, .. } = self.sizes;
-        json!({
-            "workload": self.workload.name,
-            "scheme": self.run.scheme.name(),
-            "hardware": self.hardware.name,
-            "threads": self.run.threads,
-            "transactions": self.run.transactions,
-            "warm_up": self.run.warm_up,
-            "idle_percent": self.run.idle_percent,
-            "value_bytes": value_bytes,
-            "operations": operations,
-            "log_bytes": self.pool.log_bytes,
-            "seed": self.run.seed,
-        })
+        let mut identity = self.work.to_json();
+        identity["hardware"] = json!(self.hardware.name);
+        identity
     }
 
     /// How long its run takes, in no unit, beside other points of the same workload.
     fn length(&self) -> u64 {
-        let Run { threads, transactions, warm_up, .. } = self.run;
-        threads as u64 * (transactions + warm_up) * self.sizes.operations.max(1)
+        let Work::Workload(WorkloadRun { sizes, run, .. }) = &self.work else { return 1 };
+        let Run { threads, transactions, warm_up, .. } = *run;
+        threads as u64 * (transactions + warm_up) * sizes.operations.max(1)
     }
 
-    /// What it can share its filled pool with.
-    fn filled(&self) -> Filled {
-        let own = self.run.scheme.plain == Some(Locking::Declared)
+    /// What it can share its filled pool with; a trace has no pool to fill.
+    fn filled(&self) -> Option<Filled> {
+        let Work::Workload(WorkloadRun { kind, sizes, pool, run }) = &self.work else { return None };
+        let own = run.scheme.plain == Some(Locking::Declared)
             && self.machine.program.lock_scope == LockScope::Thread;
-        (self.workload.name, self.sizes, self.pool, self.run.threads, own)
+        Some((kind.name, *sizes, *pool, run.threads, own))
+    }
+
+    /// Orders points so that those of one filled pool are side by side.
+    pub fn order_by_pool(&self) -> impl Ord + use<> {
+        match &self.work {
+            Work::Workload(WorkloadRun { kind, sizes, pool, run }) => {
+                (kind.name, sizes.value_bytes, pool.log_bytes, run.threads)
+            }
+            Work::Trace(_) => ("", 0, 0, 0),
+        }
     }
 }
 
@@ -100,7 +101,7 @@ pub struct Row {
 }
 
 /// The quantities of a row, in the order of the columns of a table.
-pub const QUANTITIES: [&str; 9] = [
+pub const QUANTITIES: [&str; 10] = [
     "tx_per_s",
     "cycles",
     "abort_ratio",
@@ -110,25 +111,35 @@ pub const QUANTITIES: [&str; 9] = [
     "bulk_persists",
     "lines_read_per_tx",
     "lines_written_per_tx",
+    "energy_nj_per_tx",
 ];
 
 impl Row {
-    /// One of [`QUANTITIES`]. Lines are those between caches and memory.
-    pub fn quantity(&self, name: &str) -> f64 {
-        let traffic = &self.result["statistics"]["traffic"];
+    /// One of [`QUANTITIES`]; `None` if the run has none: without figures of all parts there is no energy, without transactions nothing per
+    /// transaction, and a trace knows no attempts. Lines are those between caches and memory.
+    pub fn quantity(&self, name: &str) -> Option<f64> {
+        let statistics = &self.result["statistics"];
+        let traffic = &statistics["traffic"];
         let lines = |cause: &str| {
             traffic[cause].as_object().map_or(0.0, |regions| regions.values().filter_map(Value::as_f64).sum())
         };
-        let count = |name: &str| self.result[name].as_f64().unwrap_or(0.0);
-        let transactions = (count("transactions") * count("threads")).max(1.0);
+        let transactions = self.result["transactions"].as_f64()? * self.result["threads"].as_f64().unwrap_or(1.0);
+        let per_transaction = |count: f64| (transactions > 0.0).then(|| count / transactions);
         match name {
-            "cycles" => self.result["statistics"]["cycles"].as_f64().unwrap_or(0.0),
-            "lines_read_per_tx" => lines("reads") / transactions,
+            "cycles" => statistics["cycles"].as_f64(),
+            "lines_read_per_tx" => per_transaction(lines("reads")),
             "lines_written_per_tx" => {
                 let causes = traffic.as_object().into_iter().flat_map(|causes| causes.keys());
-                causes.filter(|cause| *cause != "reads").map(|cause| lines(cause)).sum::<f64>() / transactions
+                let lines = causes.filter(|cause| *cause != "reads").map(|cause| lines(cause));
+                per_transaction(lines.sum())
             }
-            other => count(other),
+            "energy_nj_per_tx" => per_transaction(statistics["energy"]["total_nj"].as_f64()?),
+            other => self.result[other].as_f64().or_else(|| match other {
+                // A trace's result has counts alone.
+                "tx_per_s" if transactions > 0.0 => Some(transactions / self.result["seconds"].as_f64()?),
+                "log_bytes_per_tx" => per_transaction(statistics["hardware_log_bytes"].as_f64()?),
+                _ => None,
+            }),
         }
     }
 }
@@ -177,7 +188,7 @@ fn processor_time() -> Duration {
 /// The points that are to be run, in the order in which they are: those of one pool after one another, so that few pools are there at a
 /// time; long ones first, so that in the end no processor waits long for another.
 fn ordered(points: &[Point], mut todo: Vec<usize>) -> Vec<usize> {
-    let mut pools: Vec<(Filled, u64)> = Vec::new();
+    let mut pools: Vec<(Option<Filled>, u64)> = Vec::new();
     for &index in &todo {
         let (filled, length) = (points[index].filled(), points[index].length());
         match pools.iter_mut().find(|(other, _)| *other == filled) {
@@ -215,7 +226,7 @@ pub fn run(
     progress.inc(known as u64);
     let todo = (0..points.len()).filter(|&index| rows[index].get().is_none()).collect();
     let todo = ordered(points, todo);
-    let pools = Pools::new(todo.iter().map(|&index| points[index].filled()));
+    let pools = Pools::new(todo.iter().filter_map(|&index| points[index].filled()));
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let written = Mutex::new(Ok(()));
     let spent = Mutex::new((0, Duration::ZERO));
@@ -224,9 +235,9 @@ pub fn run(
             && let Some(&index) = todo.get(next.fetch_add(1, Relaxed))
         {
             let point = &points[index];
-            progress.set_message(format!("{} on {}", point.system(), point.workload.name));
+            progress.set_message(format!("{} on {}", point.system(), point.work.name()));
             let before = processor_time();
-            let outcome = simulate(point, &pools.take(&point.filled()), stop);
+            let outcome = simulate(point, |filled| pools.take(filled), stop);
             {
                 let mut spent = spent.lock().unwrap_or_else(PoisonError::into_inner);
                 *spent = (spent.0 + 1, spent.1 + processor_time().saturating_sub(before));
@@ -263,26 +274,44 @@ pub fn run(
 /// # Errors
 /// It cannot be run, and why.
 pub fn run_one(point: &Point, shelf: &Shelf, stop: &'static AtomicBool) -> Result<Row, String> {
-    simulate(point, &shelf.take(&point.filled()), stop)
+    simulate(point, |filled| shelf.take(filled), stop)
 }
 
-fn simulate(point: &Point, shared: &Shared, stop: &'static AtomicBool) -> Result<Row, String> {
+/// Runs one point, on the filled pool that `pool` gives.
+fn simulate(
+    point: &Point,
+    pool: impl Fn(&Filled) -> Shared,
+    stop: &'static AtomicBool,
+) -> Result<Row, String> {
+    let Point { work, machine, hardware, .. } = point;
+    let text = |error: serde_json::Error| error.to_string();
+    let workload = match work {
+        Work::Workload(workload) => workload,
+        Work::Trace(file) => {
+            let finished = trace::run(&file.path, machine, hardware).map_err(|error| error.to_string())?;
+            let result = serde_json::to_value(&finished.outcome).map_err(text)?;
+            return Ok(Row { result, too_short: Vec::new() });
+        }
+    };
+    let WorkloadRun { kind, sizes, pool: pool_sizes, run } = workload;
+    let shared = point.filled().map(|filled| pool(&filled)).unwrap_or_default();
     let filled = shared.get_or_init(|| {
-        let Point { workload, sizes, pool, run, machine, .. } = point;
-        Prepared::of_scope(workload, sizes, *pool, run.threads, run.scheme, machine)
+        Prepared::of_scope(kind, sizes, *pool_sizes, run.threads, run.scheme, machine)
             .map_err(|error| error.to_string())
     });
     let filled = filled.as_ref().map_err(Clone::clone)?;
     let finished = filled
-        .run_with(&point.machine, point.hardware, &point.run, Vec::new(), |machine| machine.stop_when(stop))
+        .run_with(machine, hardware, run, Vec::new(), |machine| machine.stop_when(stop))
         .map_err(|error| error.to_string())?;
-    let result = serde_json::to_value(&finished.outcome).map_err(|error| error.to_string())?;
+    let result = serde_json::to_value(&finished.outcome).map_err(text)?;
     Ok(Row { result, too_short: finished.too_short })
 }
 
 #[cfg(test)]
 mod tests {
+    use strandline_sim::run::PoolSizes;
     use strandline_sim::{Registry, file};
+    use strandline_workloads::Sizes;
 
     use super::*;
 
@@ -293,14 +322,23 @@ mod tests {
         let (scheme, hardware) = registry.pair(None, Some("loc-wal")).unwrap();
         let point = |latency: &u32| Point {
             keys: vec![("nvm.write_ns".into(), latency.to_string())],
-            workload: registry.workloads.of_name("sps").unwrap(),
-            sizes: Sizes::small(),
-            pool: PoolSizes { log_bytes: 1 << 16, chunk_bytes: 1 << 14, lock_bits: 8 },
+            work: Work::Workload(WorkloadRun {
+                kind: registry.workloads.of_name("sps").unwrap(),
+                sizes: Sizes::small(),
+                pool: PoolSizes { log_bytes: 1 << 16, chunk_bytes: 1 << 14, lock_bits: 8 },
+                run: Run { scheme, threads: 1, transactions: 60, warm_up: 10, idle_percent: 0, seed: 3 },
+            }),
             hardware,
             machine: file::load("loc", &[format!("nvm.write_ns={latency}")]).unwrap(),
-            run: Run { scheme, threads: 1, transactions: 60, warm_up: 10, idle_percent: 0, seed: 3 },
         };
         latencies.iter().map(point).collect()
+    }
+
+    pub fn workload(point: &mut Point) -> &mut WorkloadRun {
+        match &mut point.work {
+            Work::Workload(workload) => workload,
+            Work::Trace(_) => unreachable!("the points of tests run workloads"),
+        }
     }
 
     fn sweep(points: &[Point], path: &std::path::Path) -> Swept {
@@ -320,14 +358,15 @@ mod tests {
         std::fs::write(&path, [&whole[..], b"{\"half"].concat()).unwrap();
         let swept = sweep(&all, &path);
         assert_eq!((swept.known, swept.failed.len()), (2, 0));
-        for (point, row) in all.iter().zip(&swept.rows) {
-            let alone = Prepared::new(point.workload, &point.sizes, point.pool, 1).unwrap();
-            let alone = alone.run(&point.machine, point.hardware, &point.run, Vec::new()).unwrap().outcome;
+        for (point, row) in all.clone().iter_mut().zip(&swept.rows) {
+            let WorkloadRun { kind, sizes, pool, run } = workload(point).clone();
+            let alone = Prepared::new(kind, &sizes, pool, 1).unwrap();
+            let alone = alone.run(&point.machine, point.hardware, &run, Vec::new()).unwrap().outcome;
             assert_eq!(row.as_ref().unwrap().result, serde_json::to_value(alone).unwrap());
         }
-        let rates: Vec<_> = swept.rows.iter().map(|row| row.as_ref().unwrap().quantity("tx_per_s")).collect();
+        let rates: Vec<_> = swept.rows.iter().map(|row| row.as_ref().unwrap().quantity("tx_per_s").unwrap()).collect();
         assert!(rates[0] > rates[1] && rates[1] > rates[2], "{rates:?}");
-        assert!(swept.rows.iter().flatten().all(|row| row.quantity("lines_written_per_tx") > 0.0));
+        assert!(swept.rows.iter().flatten().all(|row| row.quantity("lines_written_per_tx") > Some(0.0)));
         let effort = swept.effort.unwrap();
         assert!(
             effort.points == 1 && effort.work > Duration::ZERO && effort.elapsed >= effort.work,
@@ -352,13 +391,75 @@ mod tests {
         let mut all = points(&[100, 200, 100, 200, 400]);
         let sizes = [(60, 1), (500, 1), (60, 4), (90, 4), (10, 1)];
         for (point, (transactions, threads)) in all.iter_mut().zip(sizes) {
-            (point.run.transactions, point.run.threads) = (transactions, threads);
+            (workload(point).run.transactions, workload(point).run.threads) = (transactions, threads);
         }
         // Threads decide on the pool.
         assert_eq!(ordered(&all, (0..5).collect()), [1, 0, 4, 3, 2]);
         assert_eq!(ordered(&all, vec![0, 2, 3, 4]), [3, 2, 0, 4], "the pool with the longest");
         let same = points(&[400, 100, 200]);
         assert_eq!(ordered(&same, (0..3).collect()), [0, 1, 2], "equals keep their order");
+    }
+
+    /// Seeds are runs of their own; what they found together is in the table.
+    #[test]
+    fn runs_of_several_seeds_have_a_spread() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut all: Vec<Point> = points(&[100, 100, 100, 200, 200, 200]);
+        for (index, point) in all.iter_mut().enumerate() {
+            workload(point).run.seed = 3 + index as u64 % 3;
+        }
+        let mut swept = sweep(&all, &folder.path().join("points.jsonl"));
+        let rate = |row: &Option<Row>| row.as_ref().unwrap().quantity("tx_per_s").unwrap();
+        let mut rates: Vec<f64> = swept.rows[..3].iter().map(rate).collect();
+        rates.sort_by(f64::total_cmp);
+        let spread = |swept: &Swept| combinations(&all, swept)[0].spread("tx_per_s").unwrap();
+        let found = combinations(&all, &swept);
+        assert_eq!((found.len(), &found[0].seeds[..]), (2, &[3, 4, 5][..]));
+        let (low, median, high) = (rates[0], rates[1], rates[2]);
+        assert_eq!(spread(&swept), crate::measurements::Spread { low, median, high });
+        assert!(low < high, "{rates:?}");
+        let text = csv(&all, &swept);
+        let header = "workload,scheme,hardware,machine,threads,nvm.write_ns,seeds,tx_per_s,tx_per_s_low,tx_per_s_high,cycles,";
+        assert!(text.starts_with(header), "{text}");
+        let first = format!("sps,hardware+single-writer,loc-wal,loc,1,100,3,{median},{low},{high},");
+        assert!(text.lines().nth(1).unwrap().starts_with(&first), "{text}");
+        assert_eq!(text.lines().count(), 3);
+        // `loc` says nothing of energy.
+        assert!(!text.contains("energy"), "{text}");
+        // One of them is missing still.
+        swept.rows[0] = None;
+        let found = combinations(&all, &swept);
+        assert_eq!((found[0].points, &found[0].seeds[..]), (3, &[4, 5][..]));
+        assert_eq!(found[0].to_json()["seeds"], json!([4, 5]));
+    }
+
+    /// A trace is known by its contents: another file of the same name is run anew.
+    #[test]
+    fn traces_are_swept_over_machines() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, file) = (folder.path().join("points.jsonl"), folder.path().join("a.trace"));
+        let traced = |text: &str| -> Vec<Point> {
+            std::fs::write(&file, text).unwrap();
+            let mut all = points(&[100, 400]);
+            all.iter_mut().for_each(|point| point.work = Work::Trace(TraceFile::open(&file).unwrap()));
+            all
+        };
+        let text = "strandline persistent 1000,64\nstrandline begin\n S 1000,8\nstrandline commit\n";
+        let all = traced(text);
+        let swept = sweep(&all, &path);
+        assert_eq!((swept.known, swept.failed.len()), (0, 0), "{:?}", swept.failed);
+        for (point, row) in all.iter().zip(&swept.rows) {
+            let alone = trace::run(&file, &point.machine, point.hardware).unwrap().outcome;
+            assert_eq!(row.as_ref().unwrap().result, serde_json::to_value(alone).unwrap());
+        }
+        assert_eq!(sweep(&all, &path).known, 2);
+        let registry = Registry::default();
+        let again = Point::from_json(&all[0].to_json(), &registry).unwrap();
+        assert_eq!(again.to_json(), all[0].to_json());
+        let table = csv(&all, &swept);
+        assert!(table.starts_with("workload,hardware,machine,nvm.write_ns,tx_per_s,cycles,"), "{table}");
+        assert!(table.contains(&format!("{},loc-wal,loc,400,", file.display())), "{table}");
+        assert_eq!(sweep(&traced(&text.replace("1000,8", "1008,8")), &path).known, 0);
     }
 
     #[test]

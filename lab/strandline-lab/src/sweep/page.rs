@@ -2,21 +2,24 @@
 
 use maud::{Markup, html};
 
-use super::{Point, Row, Swept};
-use crate::measurements::Spread;
+use super::{Combination, Point, Swept, combinations};
 use crate::panel::{Curve, Form, Panel};
 use crate::report::{self, Run};
 
 /// What is plotted, and its name on the axis.
-const PLOTTED: [(&str, &str); 4] = [
+const PLOTTED: [(&str, &str); 6] = [
     ("tx_per_s", "transactions per second"),
     ("lines_written_per_tx", "lines written to memory per transaction"),
-    ("log_bytes_per_tx", "bytes of software log per transaction"),
+    ("log_bytes_per_tx", "bytes of log per transaction"),
     ("fences_per_tx", "fences per transaction"),
+    ("energy_nj_per_tx", "nanojoules per transaction"),
+    ("cycles", "cycles"),
 ];
 
 /// The page: for each workload, and each value of the further keys, a plot of each quantity over the first key.
 pub fn page(points: &[Point], swept: &Swept, run: &Run<'_>) -> String {
+    let all = combinations(points, swept);
+    let seeds = all.iter().map(|one| one.points).max().unwrap_or(1);
     let body = html! {
         header {
             p.eyebrow { "Strandline simulator" }
@@ -26,11 +29,14 @@ pub fn page(points: &[Point], swept: &Swept, run: &Run<'_>) -> String {
         @if swept.rows.iter().any(Option::is_none) {
             p.setting { (swept.rows.iter().flatten().count()) " of " (points.len()) " runs are there." }
         }
+        @if seeds > 1 {
+            p.setting { "Each point is the median of " (seeds) " seeds; the thin line goes from the lowest to the highest." }
+        }
         (notes(swept))
-        @for (title, members) in groups(points) {
+        @for (title, members) in groups(&all) {
             section {
                 h2 { (title) }
-                @let panels: Vec<Panel> = PLOTTED.into_iter().filter_map(|plotted| panel(points, swept, &members, plotted)).collect();
+                @let panels: Vec<Panel> = PLOTTED.into_iter().filter_map(|plotted| panel(&members, plotted)).collect();
                 div.panels { @for panel in &panels { (report::plot(panel)) } }
                 (report::numbers(&panels))
             }
@@ -49,38 +55,41 @@ fn notes(swept: &Swept) -> Markup {
     }
 }
 
-/// The points of each section, by its title: one workload, and the same values of all keys but the first.
-fn groups(points: &[Point]) -> Vec<(String, Vec<usize>)> {
-    let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
-    for (index, point) in points.iter().enumerate() {
-        let further = point.keys.iter().skip(1).map(|(key, value)| format!(", {key} = {value}"));
-        let title = format!("{}{}", point.workload.name, further.collect::<String>());
+/// The combinations of each section, by its title: one workload, and the same values of all keys but the first.
+fn groups<'a>(all: &'a [Combination<'a>]) -> Vec<(String, Vec<&'a Combination<'a>>)> {
+    let mut groups: Vec<(String, Vec<&Combination<'_>>)> = Vec::new();
+    for one in all {
+        let further = one.first.keys.iter().skip(1).map(|(key, value)| format!(", {key} = {value}"));
+        let title = format!("{}{}", one.first.work.name(), further.collect::<String>());
         match groups.iter_mut().find(|(other, _)| *other == title) {
-            Some((_, members)) => members.push(index),
-            None => groups.push((title, vec![index])),
+            Some((_, members)) => members.push(one),
+            None => groups.push((title, vec![one])),
         }
     }
     groups
 }
 
-/// The plot of one quantity; `None` where it is 0 throughout.
-fn panel(points: &[Point], swept: &Swept, members: &[usize], (name, y_label): (&str, &str)) -> Option<Panel> {
-    let x_of = |point: &Point| {
-        point.keys.first().map_or_else(|| point.workload.name.to_owned(), |(_, value)| value.clone())
+/// The plot of one quantity; `None` where it is 0 throughout, or no run has it. Cycles are plotted of what has no transactions.
+fn panel(members: &[&Combination<'_>], (name, y_label): (&str, &str)) -> Option<Panel> {
+    let has = |name: &str| members.iter().any(|one| one.spread(name).is_some());
+    if name == "cycles" && has("tx_per_s") {
+        return None;
+    }
+    let x_of = |one: &Combination<'_>| {
+        one.first.keys.first().map_or_else(|| one.first.work.name(), |(_, value)| value.clone())
     };
     let (mut x, mut systems) = (Vec::new(), Vec::new());
-    for point in members.iter().map(|&index| &points[index]) {
-        if !x.contains(&x_of(point)) {
-            x.push(x_of(point));
+    for one in members {
+        if !x.contains(&x_of(one)) {
+            x.push(x_of(one));
         }
-        if !systems.contains(&point.system()) {
-            systems.push(point.system());
+        if !systems.contains(&one.first.system()) {
+            systems.push(one.first.system());
         }
     }
     let value = |system: &String, x: &String| {
-        let is = |index: &&usize| points[**index].system() == *system && x_of(&points[**index]) == *x;
-        let row: &Row = swept.rows[*members.iter().find(is)?].as_ref()?;
-        Some(Spread::exactly(row.quantity(name)))
+        let is = |one: &&&Combination<'_>| one.first.system() == *system && x_of(one) == *x;
+        members.iter().find(is)?.spread(name)
     };
     let curves: Vec<Curve> = systems
         .iter()
@@ -92,9 +101,9 @@ fn panel(points: &[Point], swept: &Swept, members: &[usize], (name, y_label): (&
         })
         .collect();
     let any = curves.iter().flat_map(|curve| &curve.values).flatten().any(|spread| spread.median > 0.0);
-    let first = &points[*members.first()?];
+    let first = members.first()?.first;
     any.then(|| Panel {
-        title: first.workload.name.to_owned(),
+        title: first.work.name(),
         form: if x.len() > 1 { Form::Lines } else { Form::Bars },
         x_label: first.keys.first().map_or("workload".into(), |(key, _)| key.clone()),
         y_label: y_label.to_owned(),

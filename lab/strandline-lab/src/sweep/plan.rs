@@ -6,10 +6,9 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 use strandline_sim::Registry;
-use strandline_sim::run::{PoolSizes, Run};
-use strandline_workloads::Sizes;
 
 use super::store::{Known, line};
+use super::work::{Work, lacks};
 use super::{Point, Row, Store, Swept};
 
 /// The form of the file.
@@ -60,32 +59,13 @@ impl Point {
     /// It is none, or it names what the registry does not have.
     pub fn from_json(value: &Value, registry: &Registry) -> Result<Self, String> {
         let run = &value["run"];
-        let wrong = |name: &str| {
-            format!("a point of the sweep has no {name}: it was made by another version of Strandline")
-        };
-        let number = |name: &str| run[name].as_u64().ok_or_else(|| wrong(name));
-        let text = |name: &str| run[name].as_str().ok_or_else(|| wrong(name));
-        let unknown = |unknown: strandline_workloads::UnknownName| unknown.to_string();
+        let hardware = run["hardware"].as_str().ok_or_else(|| lacks("hardware"))?;
         Ok(Self {
-            keys: serde_json::from_value(value["keys"].clone()).map_err(|_| wrong("keys"))?,
-            workload: registry.workloads.of_name(text("workload")?).map_err(unknown)?,
-            sizes: Sizes {
-                value_bytes: number("value_bytes")?,
-                operations: number("operations")?,
-                ..Sizes::default()
-            },
-            pool: PoolSizes { log_bytes: number("log_bytes")?, ..PoolSizes::default() },
-            hardware: registry.hardware.of_name(text("hardware")?).map_err(unknown)?,
+            keys: serde_json::from_value(value["keys"].clone()).map_err(|_| lacks("keys"))?,
+            work: Work::from_json(run, registry)?,
+            hardware: registry.hardware.of_name(hardware).map_err(|unknown| unknown.to_string())?,
             machine: serde_json::from_value(value["machine"].clone())
                 .map_err(|error| format!("a point's machine: {error}"))?,
-            run: Run {
-                scheme: registry.scheme(text("scheme")?).map_err(unknown)?,
-                threads: number("threads")? as usize,
-                transactions: number("transactions")?,
-                warm_up: number("warm_up")?,
-                idle_percent: number("idle_percent")?,
-                seed: number("seed")?,
-            },
         })
     }
 
@@ -208,8 +188,10 @@ mod tests {
 
     use indicatif::ProgressBar;
     use strandline_sim::file;
+    use strandline_sim::run::PoolSizes;
+    use strandline_workloads::Sizes;
 
-    use super::super::tests::points;
+    use super::super::tests::{points, workload};
     use super::*;
     use crate::sweep::{Shelf, run, run_one};
 
@@ -232,7 +214,9 @@ mod tests {
         let registry = Registry::default();
         for machine in file::presets().unwrap() {
             let mut point = points(&[100]).remove(0);
-            (point.sizes, point.pool, point.machine) = (Sizes::default(), PoolSizes::default(), machine);
+            point.machine = machine;
+            let run = workload(&mut point);
+            (run.sizes, run.pool) = (Sizes::default(), PoolSizes::default());
             let text = point.to_json().to_string();
             let again = Point::from_json(&serde_json::from_str(&text).unwrap(), &registry).unwrap();
             assert_eq!(format!("{again:?}"), format!("{point:?}"));
@@ -248,8 +232,9 @@ mod tests {
         let registry = Registry::default();
         let mut points = points(&[100, 200, 400]);
         for point in &mut points {
-            (point.sizes, point.workload) = (Sizes::default(), registry.workloads.of_name("queue").unwrap());
-            (point.pool, point.run.transactions) = (PoolSizes::default(), 20);
+            let run = workload(point);
+            (run.sizes, run.kind) = (Sizes::default(), registry.workloads.of_name("queue").unwrap());
+            (run.pool, run.run.transactions) = (PoolSizes::default(), 20);
         }
         let plan = Plan { program: "this".into(), points };
         let one = folder.path().join("one");

@@ -8,13 +8,14 @@ mod mechanism;
 use mechanism::{all_sources, upward};
 
 /// Files and folders of `src`, each of which uses only those before it.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "host",
     "description",
     "numbers",
     "file",
     "instructions",
     "statistics",
+    "energy",
     "network",
     "nvm",
     "controller",

@@ -6,7 +6,7 @@ use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_sim::controller::Regions;
 use strandline_sim::description::{Description, DeviceEnergy};
-use strandline_sim::energy::{Energy, Part};
+use strandline_sim::statistics::{Energy, EnergyPart};
 use strandline_sim::{Contents, Machine};
 
 use super::support;
@@ -38,8 +38,8 @@ fn energy(change: impl Fn(&mut Description)) -> Option<Energy> {
     machine.statistics().energy
 }
 
-fn part(name: &str, nj: f64) -> Part {
-    Part { name: name.into(), nj }
+fn part(name: &str, nj: f64) -> EnergyPart {
+    EnergyPart { name: name.into(), nj }
 }
 
 #[test]

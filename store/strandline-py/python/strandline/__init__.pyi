@@ -118,6 +118,7 @@ def points(
     operations_per_transaction: int | None = None,
     log_bytes: int | None = None,
     seed: int | None = None,
+    seeds: int | None = None,
     sweep: dict[str, Any] | None = None,
 ) -> list[Point]: ...
 def sweep(

@@ -87,7 +87,7 @@ class Litmus(Rows):
 class Sweep(_Frames, list):
     """What a sweep found, in the order of its points: dictionaries with ``keys``, ``result`` and ``notes``.
 
-    As a frame it has the columns of ``points.csv``. ``folder`` is where the files are, if they were kept.
+    As a frame it has a row for each run, with the columns of ``points.csv`` of one seed. ``folder`` is where the files are, if they were kept.
     """
 
     def __init__(self, found, folder=None):

@@ -38,8 +38,9 @@ class Point:
 
     def __repr__(self):
         run = self.run
+        what = run.get("trace") or f"{run['scheme']} on {run['workload']}"
         keys = "".join(f", {key}={value}" for key, value in self.keys.items())
-        return f"<Point {run['scheme']} on {run['workload']}, machine {self.machine['name']}{keys}>"
+        return f"<Point {what}, machine {self.machine['name']}{keys}>"
 
 
 def points(
@@ -57,12 +58,14 @@ def points(
     operations_per_transaction=None,
     log_bytes=None,
     seed=None,
+    seeds=None,
     sweep=None,
 ):
     """The points of ``strandline-lab simulate --sweep``: every combination.
 
     ``scheme``, ``hardware`` and ``workload`` may be lists. ``sweep`` is a dictionary of lists, whose keys are those of the machine
-    (``"nvm.write_ns"``) or the numbers above (``"threads"``). All else is as in :func:`simulate`.
+    (``"nvm.write_ns"``) or the numbers above (``"threads"``). With ``seeds`` each is made so often, with seeds from ``seed`` on. All else is as in
+    :func:`simulate`.
     """
     return [Point(one) for one in _strandline.points(flags("simulate", locals()))]
 

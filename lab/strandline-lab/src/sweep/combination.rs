@@ -1,0 +1,81 @@
+//! Runs that differ by their seeds alone, and what they found together.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::{Point, QUANTITIES, Row, Swept, Work};
+use crate::measurements::Spread;
+
+/// Points of a sweep that differ by their seeds alone.
+#[derive(Debug)]
+pub struct Combination<'a> {
+    /// The first of them.
+    pub first: &'a Point,
+    /// Points with other seeds than each other.
+    pub points: usize,
+    /// The seeds of those that were run.
+    pub seeds: Vec<u64>,
+    /// What these found.
+    pub rows: Vec<&'a Row>,
+}
+
+/// The combinations of a sweep, in the order of their first points.
+pub fn combinations<'a>(points: &'a [Point], swept: &'a Swept) -> Vec<Combination<'a>> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut all: Vec<Combination<'a>> = Vec::new();
+    for (point, row) in points.iter().zip(&swept.rows) {
+        let mut identity = point.to_json();
+        identity["run"]["seed"] = Value::Null;
+        let place = *places.entry(identity.to_string()).or_insert_with(|| {
+            all.push(Combination { first: point, points: 0, seeds: Vec::new(), rows: Vec::new() });
+            all.len() - 1
+        });
+        let combination = &mut all[place];
+        combination.points += 1;
+        if let Some(row) = row {
+            if let Work::Workload(workload) = &point.work {
+                combination.seeds.push(workload.run.seed);
+            }
+            combination.rows.push(row);
+        }
+    }
+    all
+}
+
+impl Combination<'_> {
+    /// One of [`QUANTITIES`]: the median of the runs, and the lowest and the highest. `None` where no run has it.
+    pub fn spread(&self, quantity: &str) -> Option<Spread> {
+        let values: Vec<f64> = self.rows.iter().filter_map(|row| row.quantity(quantity)).collect();
+        Spread::whole(&values)
+    }
+
+    /// What the runs were too short for, each said once.
+    pub fn too_short(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for note in self.rows.iter().flat_map(|row| &row.too_short) {
+            if !all.contains(&note.as_str()) {
+                all.push(note);
+            }
+        }
+        all
+    }
+
+    /// What runs, the seeds, and for each quantity the median, the lowest and the highest.
+    pub fn to_json(&self) -> Value {
+        let of = |which: fn(Spread) -> f64| -> serde_json::Map<String, Value> {
+            let all = QUANTITIES.iter().filter_map(|&name| Some((name, which(self.spread(name)?))));
+            all.map(|(name, value)| (name.to_owned(), json!(value))).collect()
+        };
+        let keys = self.first.keys.iter().map(|(key, value)| (key.clone(), json!(value)));
+        json!({
+            "work": self.first.work.name(),
+            "system": self.first.system(),
+            "keys": keys.collect::<serde_json::Map<_, _>>(),
+            "seeds": self.seeds,
+            "median": of(|spread| spread.median),
+            "low": of(|spread| spread.low),
+            "high": of(|spread| spread.high),
+        })
+    }
+}
