@@ -7,8 +7,8 @@ use strandline_command::say;
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
-use strandline_lab::machine::{self, Machine};
 use strandline_lab::Spread;
+use strandline_lab::machine::{self, Machine};
 use strandline_lab::sweep::{self, Plan, Point, Swept, TraceFile, Work, WorkloadRun};
 use strandline_sim::{Registry, file};
 use strandline_workloads::{SchemeName, WorkloadKind};
@@ -191,7 +191,8 @@ fn seeds(arguments: &Arguments, default: u64) -> Result<u64, Failure> {
     let is_swept = arguments.sweep.iter().any(|swept| swept.key == "seed");
     match arguments.seeds {
         Some(_) if is_swept => Err(Failure::Usage(
-            "--sweep seed=… makes a row of each seed, and --seeds one row of several: choose one of them".into(),
+            "--sweep seed=… makes a row of each seed, and --seeds one row of several: choose one of them"
+                .into(),
         )),
         Some(seeds) => Ok(seeds),
         None if is_swept || !arguments.is_sweep() => Ok(1),
@@ -208,12 +209,13 @@ pub fn points(arguments: &Arguments, registry: Registry, default_seeds: u64) -> 
     let trace = match &arguments.trace {
         Some(_) if arguments.seeds.is_some() => {
             return Err(Failure::Usage(
-                "a trace has no random numbers, so that each of its runs finds the same: leave --seeds out".into(),
+                "a trace has no random numbers, so that each of its runs finds the same: leave --seeds out"
+                    .into(),
             ));
         }
-        Some(path) => Some(
-            TraceFile::open(path).map_err(Failure::io(format!("read the trace {}", path.display())))?,
-        ),
+        Some(path) => {
+            Some(TraceFile::open(path).map_err(Failure::io(format!("read the trace {}", path.display())))?)
+        }
         None => None,
     };
     let workloads: Result<Vec<WorkloadKind>, _> =

@@ -53,17 +53,18 @@ fn the_result_holds_the_resolved_machine_and_every_count() {
 /// The bytes of a hardware scheme's log are in the table and in the result; energy is where the machine has figures for it.
 #[test]
 fn hardware_logs_and_energy_are_shown() {
-    let flags = ["--machine", "loc", "--hardware", "undo-log", "--workload", "sps"];
-    let run = |more: &[&str]| [&["simulate", "--transactions", "100", "--log-size=64K"], &flags[..], more].concat();
-    let result = json(&run(&["--json"]))["result"].clone();
+    let flags = ["simulate", "--machine", "loc", "--hardware", "undo-log", "--workload", "sps"];
+    let undo = [&flags[..], &["--transactions", "100", "--log-size=64K"]].concat();
+    let result = json(&[&undo[..], &["--json"]].concat())["result"].clone();
     assert_eq!(result["statistics"]["hardware_log_bytes"], 100 * (2 * 24 + 8));
     assert_eq!(result["log_bytes_per_tx"], 56.0);
-    let table = String::from_utf8(strandline(&run(&[])).stdout).unwrap();
+    let table = String::from_utf8(strandline(&undo).stdout).unwrap();
     assert!(table.contains("56 bytes of log") && table.contains("bytes written to its log"), "{table}");
     assert!(result["statistics"].get("energy").is_none() && !table.contains("energy"), "{table}");
 
     let pcm = json(&short(&["--machine", "pcm", "--json"]))["result"]["statistics"]["energy"].clone();
-    let parts: Vec<_> = pcm["parts"].as_array().unwrap().iter().map(|part| part["nj"].as_f64().unwrap()).collect();
+    let parts: Vec<_> =
+        pcm["parts"].as_array().unwrap().iter().map(|part| part["nj"].as_f64().unwrap()).collect();
     assert_eq!(parts.len(), 5, "three cache levels, nvm and dram");
     assert!((pcm["total_nj"].as_f64().unwrap() - parts.iter().sum::<f64>()).abs() < 1e-6);
     let table = String::from_utf8(strandline(&short(&["--machine", "pcm"])).stdout).unwrap();

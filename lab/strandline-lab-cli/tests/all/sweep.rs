@@ -36,7 +36,10 @@ fn shards_are_merged_into_the_sweep() {
     // Half of each combination's three seeds.
     assert_eq!((code, shown.lines().count()), (0, 1 + 6));
     let (code, _, error) = strandline(folder, &["merge", "all", "first"]);
-    assert!(code == 3 && error.contains("9 of 18 runs are missing") && error.contains("--out all"), "{error}");
+    assert!(
+        code == 3 && error.contains("9 of 18 runs are missing") && error.contains("--out all"),
+        "{error}"
+    );
     assert_eq!(sweep(&["--shard=2/2", "--out", "second"]).0, 0);
     let (code, object, _) = strandline(folder, &["merge", "--json", "all", "first", "second"]);
     let object: Value = serde_json::from_str(&object).unwrap();
@@ -77,7 +80,8 @@ fn sweeps_have_several_seeds() {
 #[test]
 fn a_trace_is_swept_over_machines_and_hardware() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = "strandline persistent 1000,64\nstrandline begin\n S 1000,8\nstrandline commit\n";
+    let trace =
+        "**1** strandline persistent 1000,64\n**1** strandline begin\n S 1000,8\n**1** strandline commit\n";
     std::fs::write(folder.path().join("a.trace"), trace).unwrap();
     let sweep = |more: &[&str]| {
         let flags = ["simulate", "--machine", "loc", "--trace", "a.trace", "--hardware", "h-wal,ec-wal"];

@@ -14,9 +14,9 @@ const HIDES: f64 = 30.0;
 /// Pixels that a text is wide at most.
 pub fn width(text: &str) -> f64 {
     let wide = |letter: char| match letter {
-        ',' | '.' | ' ' | '-' | 'i' | 'l' | 'j' | 't' | 'f' | 'r' | '(' | ')' | '/' => 0.36,
-        'm' | 'w' | 'M' | 'W' | '%' => 0.9,
-        _ => 0.62,
+        ',' | '.' | ' ' | '-' | 'i' | 'l' | 'j' | 't' | 'f' | 'r' | '(' | ')' | '/' => 0.4,
+        'm' | 'w' | 'M' | 'W' | '%' => 1.0,
+        _ => 0.64,
     };
     LARGEST_FONT * text.chars().map(wide).sum::<f64>()
 }
@@ -63,8 +63,8 @@ impl Scale {
         let (first, last) = (sorted[0], sorted[sorted.len() - 1]);
         let unevenness = |place: fn(f64) -> f64| {
             let gaps = sorted.windows(2).map(|pair| place(pair[1]) - place(pair[0]));
-            let (least, most) =
-                gaps.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), gap| (least.min(gap), most.max(gap)));
+            let (least, most) = gaps
+                .fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), gap| (least.min(gap), most.max(gap)));
             most / least
         };
         let is_logarithmic =
@@ -98,7 +98,7 @@ impl Scale {
         let values: Vec<f64> = if self.is_logarithmic {
             let decades = high.log10() - low.log10();
             // Without whole decades between the ends there would be one label, or none.
-            let steps: &[f64] = if decades < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let steps: &[f64] = if decades < 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
             let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
             let all = powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
             all.filter(|value| (low..=high).contains(value)).collect()
@@ -126,7 +126,11 @@ fn round_down(value: f64) -> f64 {
 /// The smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `value`.
 fn nice_step(value: f64) -> f64 {
     let power = 10f64.powi(value.log10().floor() as i32);
-    [1.0, 2.0, 2.5, 5.0].map(|step| step * power).into_iter().find(|&step| step >= value).unwrap_or(10.0 * power)
+    [1.0, 2.0, 2.5, 5.0]
+        .map(|step| step * power)
+        .into_iter()
+        .find(|&step| step >= value)
+        .unwrap_or(10.0 * power)
 }
 
 /// Decimals that a rounded value needs, nine at most.
@@ -141,7 +145,8 @@ fn decimals(value: f64) -> usize {
 /// With so many decimals, and commas between thousands.
 fn number(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
-    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), ""), |(whole, fraction)| (whole, fraction));
+    let (whole, fraction) =
+        text.split_once('.').map_or((text.as_str(), ""), |(whole, fraction)| (whole, fraction));
     let groups: Vec<_> = whole.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
     let sign = if value < 0.0 { "-" } else { "" };
     let point = if fraction.is_empty() { "" } else { "." };
@@ -205,7 +210,7 @@ mod tests {
     #[test]
     fn ticks_have_all_their_digits() {
         for (highest, expected) in [
-            (0.0012, ["0.0000", "0.0002", "0.0004", "0.0006", "0.0008", "0.0010", "0.0012"].as_slice()),
+            (0.0012, ["0.00000", "0.00025", "0.00050", "0.00075", "0.00100", "0.00125"].as_slice()),
             (1.0, &["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
             (1.3, &["0.00", "0.25", "0.50", "0.75", "1.00", "1.25"]),
             (7.0, &["0", "2", "4", "6"]),
@@ -230,7 +235,10 @@ mod tests {
             let place = decades.place(value);
             assert!(place > range.start + 0.1 && place < range.end, "{value}");
         }
-        assert_eq!(labels(scale(&[2e-3, 5e4])), ["0.001", "0.01", "0.1", "1", "10", "100", "1,000", "10,000"]);
+        assert_eq!(
+            labels(scale(&[2e-3, 5e4])),
+            ["0.001", "0.01", "0.1", "1", "10", "100", "1,000", "10,000"]
+        );
         // Nothing below zero has a logarithm.
         assert!(!Scale::of_heights(&[-1.0, 1.0, 300.0], &[1.0, 300.0]).is_logarithmic());
         assert!(!scale(&[0.0, 0.0]).is_logarithmic() && !scale(&[]).is_logarithmic());
@@ -253,7 +261,9 @@ mod tests {
         assert!(scale(&["8", "64", "512", "4096"]).0.is_logarithmic());
         assert_eq!(parsed("512 KB"), Some(524_288.0));
         assert_eq!(parsed("64K"), Some(65_536.0));
-        assert!(["", "none", "opt", "nan", "inf", "2 threads", "range"].iter().all(|text| parsed(text).is_none()));
+        assert!(
+            ["", "none", "opt", "nan", "inf", "2 threads", "range"].iter().all(|text| parsed(text).is_none())
+        );
     }
 
     /// Pixels between two labels of a row, the least.
@@ -270,7 +280,8 @@ mod tests {
 
     #[test]
     fn labels_do_not_overlap() {
-        let names = ["hash", "rbtree", "bplustree-sorted", "tpcc-new-order", "tatp-update-location", "sps", "mean"];
+        let names =
+            ["hash", "rbtree", "bplustree-sorted", "tpcc-new-order", "tatp-update-location", "sps", "mean"];
         let labels: Vec<String> = names.map(str::to_owned).to_vec();
         let places: Vec<f64> = (0..names.len()).map(|at| 60.0 * at as f64).collect();
         let rows = staggered(&labels, &places);

@@ -191,7 +191,8 @@ fn section<'a>(
     figure: &FigureSpec,
     claims: impl Iterator<Item = &'a (&'static Claim, Finding)>,
 ) -> Markup {
-    let panels: Vec<Panel> = (figure.draw)(&evaluation.measurements).into_iter().filter(plot::has_values).collect();
+    let panels: Vec<Panel> =
+        (figure.draw)(&evaluation.measurements).into_iter().filter(plot::has_values).collect();
     html! {
         section id=(figure.id) {
             h2 { span.number { (figure.number) } " " (figure.title) }

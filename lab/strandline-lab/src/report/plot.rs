@@ -221,7 +221,8 @@ impl Plot<'_, '_, '_> {
                 root.draw(&Text::new(x.clone(), (pixel, bottom + below), centred(INK)))?;
             }
         }
-        for at in (0..panel.x.len()).filter(|&at| panel.curves.iter().all(|curve| curve.values[at].is_none())) {
+        for at in (0..panel.x.len()).filter(|&at| panel.curves.iter().all(|curve| curve.values[at].is_none()))
+        {
             let (x, y) = self.pixel(layout.places[at], base);
             root.draw(&Text::new("not run", (x, y - 22), centred(MUTED)))?;
         }
@@ -261,11 +262,14 @@ impl Plot<'_, '_, '_> {
         let mut order: Vec<usize> = (0..curve.values.len()).collect();
         let places = &self.layout.places;
         order.sort_by(|&one, &other| places[one].total_cmp(&places[other]));
-        let known: Vec<(usize, Option<Spread>)> = order.into_iter().map(|at| (at, curve.values[at])).collect();
+        let known: Vec<(usize, Option<Spread>)> =
+            order.into_iter().map(|at| (at, curve.values[at])).collect();
         // A gap stays a gap.
         for part in known.split(|(_, spread)| !spread.is_some_and(|spread| spread.median.is_finite())) {
-            let points: Vec<_> =
-                part.iter().filter_map(|&(at, spread)| Some(self.pixel(places[at], spread?.median))).collect();
+            let points: Vec<_> = part
+                .iter()
+                .filter_map(|&(at, spread)| Some(self.pixel(places[at], spread?.median)))
+                .collect();
             self.root.draw(&PathElement::new(points, style))?;
         }
         for (at, spread) in values(curve) {
@@ -336,7 +340,8 @@ mod tests {
 
     /// The numbers in attributes of this name.
     fn attributes(svg: &str, name: &str) -> Vec<f64> {
-        let parts = svg.split(&format!(" {name}=\"")).skip(1);
+        let begin = format!(" {name}=\"");
+        let parts = svg.split(&begin).skip(1);
         parts.map(|part| part[..part.find('"').unwrap()].parse().unwrap()).collect()
     }
 
@@ -386,13 +391,18 @@ mod tests {
     #[test]
     fn labels_of_the_horizontal_axis_stay_in_the_picture() {
         for form in [Form::Bars, Form::Lines] {
-            for x in [&["tatp-update-location", "tpcc-new-order-arrays"][..], &["1000000", "100000000"], &["alone-as-it-is"]] {
+            for x in [
+                &["tatp-update-location", "tpcc-new-order-arrays"][..],
+                &["1000000", "100000000"],
+                &["alone-as-it-is"],
+            ] {
                 let values: Vec<f64> = x.iter().map(|_| 1.0).collect();
                 let panel = panel(form, x, &[&values]);
                 let layout = Layout::of(&panel);
                 let space = f64::from(SIZE.0) - layout.left - layout.right;
                 for (label, place) in panel.x.iter().zip(&layout.places) {
-                    let at = layout.left + (place - layout.ends.start) / (layout.ends.end - layout.ends.start) * space;
+                    let at = layout.left
+                        + (place - layout.ends.start) / (layout.ends.end - layout.ends.start) * space;
                     let half = width(label) / 2.0;
                     assert!(at - half >= -1.0 && at + half <= f64::from(SIZE.0) + 1.0, "{label}: {layout:?}");
                 }

@@ -123,7 +123,8 @@ impl Row {
         let lines = |cause: &str| {
             traffic[cause].as_object().map_or(0.0, |regions| regions.values().filter_map(Value::as_f64).sum())
         };
-        let transactions = self.result["transactions"].as_f64()? * self.result["threads"].as_f64().unwrap_or(1.0);
+        let transactions =
+            self.result["transactions"].as_f64()? * self.result["threads"].as_f64().unwrap_or(1.0);
         let per_transaction = |count: f64| (transactions > 0.0).then(|| count / transactions);
         match name {
             "cycles" => statistics["cycles"].as_f64(),
@@ -364,7 +365,8 @@ mod tests {
             let alone = alone.run(&point.machine, point.hardware, &run, Vec::new()).unwrap().outcome;
             assert_eq!(row.as_ref().unwrap().result, serde_json::to_value(alone).unwrap());
         }
-        let rates: Vec<_> = swept.rows.iter().map(|row| row.as_ref().unwrap().quantity("tx_per_s").unwrap()).collect();
+        let rates: Vec<_> =
+            swept.rows.iter().map(|row| row.as_ref().unwrap().quantity("tx_per_s").unwrap()).collect();
         assert!(rates[0] > rates[1] && rates[1] > rates[2], "{rates:?}");
         assert!(swept.rows.iter().flatten().all(|row| row.quantity("lines_written_per_tx") > Some(0.0)));
         let effort = swept.effort.unwrap();
@@ -444,7 +446,7 @@ mod tests {
             all.iter_mut().for_each(|point| point.work = Work::Trace(TraceFile::open(&file).unwrap()));
             all
         };
-        let text = "strandline persistent 1000,64\nstrandline begin\n S 1000,8\nstrandline commit\n";
+        let text = "**1** strandline persistent 1000,64\n**1** strandline begin\n S 1000,8\n**1** strandline commit\n";
         let all = traced(text);
         let swept = sweep(&all, &path);
         assert_eq!((swept.known, swept.failed.len()), (0, 0), "{:?}", swept.failed);

@@ -7,7 +7,8 @@ use super::{Combination, Point, QUANTITIES, Row, Swept, combinations};
 /// A run as named cells: what was run, the keys that were swept, the quantities that it has, and what it was too short for.
 pub fn cells(keys: &[(String, String)], row: &Row) -> Vec<(String, Value)> {
     let mut cells = names(keys, row);
-    let quantities = QUANTITIES.iter().filter_map(|&name| Some((name.to_owned(), json!(row.quantity(name)?))));
+    let quantities =
+        QUANTITIES.iter().filter_map(|&name| Some((name.to_owned(), json!(row.quantity(name)?))));
     cells.extend(quantities);
     cells.push(("too_short".to_owned(), json!(row.too_short.join("; "))));
     cells

@@ -9,7 +9,16 @@ use strandline_sim::description::{
 };
 
 fn level(name: &str, bytes: u64, ways: usize, latency: u64, sharing: Sharing, banks: usize) -> CacheLevel {
-    CacheLevel { name: name.into(), bytes, ways, latency, sharing, inclusion: Inclusion::Inclusive, banks, access_nj: None }
+    CacheLevel {
+        name: name.into(),
+        bytes,
+        ways,
+        latency,
+        sharing,
+        inclusion: Inclusion::Inclusive,
+        banks,
+        access_nj: None,
+    }
 }
 
 /// What the levels and cores are.

@@ -3,7 +3,8 @@
 //! Writes wait until the high watermark is reached. The channel then does nothing but write until the low watermark: each bank
 //! takes a write as soon as it has sent the command of the last one, one to its open row before older ones; reads and further
 //! writes wait. NVMain has nobody who waits for a write. Here a write that a core or a scheme waits for begins as soon as
-//! its bank is idle, or a fence would wait for the watermark.
+//! its bank is idle, or a fence would wait for the watermark; and before a read that would close the row that it goes to, as
+//! NVMain's FRFCFS has hits first in both directions.
 
 use super::{Channel, NONE};
 use crate::description::WritePolicy;
@@ -29,6 +30,24 @@ impl Channel {
         self.queues[bank].wanted += 1;
         let begin = self.will_begin(bank).unwrap_or(Cycle::NEVER);
         self.next = self.next.min(begin);
+    }
+
+    /// Lets writes that are waited for and go to the open row of the bank of line `local` begin before a read of another row closes it.
+    pub(super) fn write_to_open_row(&mut self, local: u64, at: Cycle) {
+        let bank = self.banks.bank_of(local);
+        if self.queues[bank].wanted == 0 || self.banks.is_open(bank, local) {
+            return;
+        }
+        loop {
+            self.put_open_row_first(bank);
+            let first = self.held.get(usize::from(self.queues[bank].first));
+            if !first.is_some_and(|write| write.wanted && self.banks.is_open(bank, write.local)) {
+                break;
+            }
+            let begin = self.could_begin(bank).unwrap_or(at).max(at);
+            self.begin(bank, begin);
+        }
+        self.find_next();
     }
 
     /// Writes down to the low watermark and does nothing else.

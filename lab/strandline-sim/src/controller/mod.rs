@@ -355,6 +355,7 @@ impl Channel {
             }
         }
         debug_assert_eq!(self.reads.len(), self.read_queue);
+        self.write_to_open_row(local, at);
         let later = |reads: &VecDeque<Cycle>, than| reads.iter().rev().take_while(|&&end| end > than).count();
         self.statistics.read_occupancy.add(later(&self.reads, at) as u64);
         let begin = at.max(self.reads.pop_front().unwrap_or(Cycle::ZERO)).max(self.drained);
