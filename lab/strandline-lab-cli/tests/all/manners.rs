@@ -133,8 +133,8 @@ fn a_sweep_goes_on_where_it_was() {
     assert_eq!(first.lines().count(), 1 + 8, "{first}");
     assert!(!notes.contains("known already"));
     let (more, notes) = run("100,200,400");
-    assert!(notes.contains("8 runs were known already"), "{notes}");
-    assert!(notes.contains("note: 4 runs: ") && notes.contains(" s of processor time in "), "{notes}");
+    assert!(notes.contains("24 runs were known already"), "{notes}");
+    assert!(notes.contains("note: 12 runs: ") && notes.contains(" s of processor time in "), "{notes}");
     assert_eq!(more, std::fs::read_to_string(folder.path().join("sweep/points.csv")).unwrap());
     assert_eq!(more.lines().count(), 1 + 12);
     // What it found is the same.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Point, Row};
+use super::{Point, Row, Work};
 
 /// The form of its lines.
 const SCHEMA: u32 = 1;
@@ -156,18 +156,28 @@ fn lines(text: &str) -> Vec<Value> {
 
 /// A line of the file.
 pub(super) fn line(program: &str, point: &Point, row: &Row) -> Value {
-    json!({
+    let mut line = json!({
         "schema": SCHEMA,
         "program": program,
         "run": point.identity(),
         "result": row.result,
         "too_short": row.too_short,
-    })
+    });
+    // Of a trace that names its instructions the result has a machine that charges none itself.
+    if let Work::Trace(_) = point.work {
+        line["machine"] = json!(point.machine);
+    }
+    line
+}
+
+/// The machine that a line's point describes.
+fn machine_of(line: &Value) -> &Value {
+    line.get("machine").unwrap_or(&line["result"]["machine"])
 }
 
 fn is_of(line: &Value, program: &str, identity: &Value, machine: &Value) -> bool {
     line["run"] == *identity
-        && line["result"]["machine"] == *machine
+        && *machine_of(line) == *machine
         && line["program"] == *program
         && line["schema"] == SCHEMA
 }
