@@ -45,9 +45,9 @@ impl Scale {
             && let Some((smallest, largest)) = fold(&positive)
             && largest > HIDES * smallest
         {
-            // The smallest height has some, and a spread or a mark below it is there too.
+            // All that is drawn, but for the end of a spread that comes close to zero.
             let drawn: Vec<f64> = values.iter().copied().filter(|&value| value > 0.0).collect();
-            let lowest = fold(&drawn).map_or(smallest, |ends| ends.0).max(smallest / 10.0);
+            let lowest = fold(&drawn).map_or(smallest, |ends| ends.0).max(high / 1e6);
             return Self { is_logarithmic: true, ends: (round_down(lowest / 1.5), 1.25 * high) };
         }
         let (low, high) = (low.min(0.0), high.max(0.0));

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::{FONT, Rows, Scale, parsed, staggered, thinned, width};
-use crate::claim::readable;
 use crate::measurements::Spread;
 use crate::panel::{Curve, Form, Mark, Panel};
 
@@ -22,6 +20,15 @@ const TICK: f64 = 6.0;
 const ROW: f64 = 17.0;
 /// The share of the axis between its ends and the first and the last number on it.
 const PADDING: f64 = 0.04;
+/// More rows of labels than this are hard to follow: bars lie on their side then, each beside its label.
+const MOST_ROWS: usize = 3;
+/// Pixels of a group of bars that lie on their side, and of each bar beyond the first.
+const GROUP: f64 = 20.0;
+const BAR: f64 = 8.0;
+/// Pixels that a bar is high at least.
+const LEAST: i32 = 2;
+/// What stands where nothing was run.
+const NOT_RUN: &str = "not run";
 /// How many colours the page's style defines.
 pub const COLOURS: usize = 8;
 
@@ -36,7 +43,6 @@ fn colour(index: usize) -> RGBColor {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Whether there is anything to draw.
@@ -75,6 +81,8 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
 #[derive(Debug)]
 struct Layout {
     size: (u32, u32),
+    /// Whether bars lie on their side: values along the horizontal axis, groups one below the other.
+    is_turned: bool,
     /// Pixels left of the plot, right of it and below.
     left: f64,
     right: f64,
@@ -107,9 +115,35 @@ impl Layout {
         let pixel = |place: &f64| left + (place - ends.start) / (ends.end - ends.start) * space;
         let pixels: Vec<f64> = places.iter().map(pixel).collect();
         let rows = if is_numeric { thinned(&panel.x, &pixels) } else { staggered(&panel.x, &pixels) };
-        let further = rows.iter().flatten().max().map_or(0.0, |&row| row as f64) * ROW;
+        let further = rows.iter().flatten().max().map_or(0, |&row| row);
+        if further >= MOST_ROWS && panel.form == Form::Bars {
+            return Self::turned(panel, y, ticks);
+        }
+        let further = further as f64 * ROW;
         let size = (SIZE.0, SIZE.1 + further as u32);
-        Self { size, left, right, bottom: 40.0 + further, y, ticks, places, ends, rows }
+        Self { size, is_turned: false, left, right, bottom: 40.0 + further, y, ticks, places, ends, rows }
+    }
+
+    /// With bars on their side.
+    fn turned(panel: &Panel, y: Scale, ticks: Vec<(f64, String)>) -> Self {
+        let (places, ends, _) = horizontal(panel);
+        let left = panel.x.iter().map(|x| width(x)).fold(0.0, f64::max) + TICK + 4.0;
+        let right = MARGIN.max(ticks.last().map_or(0.0, |(_, label)| width(label) / 2.0));
+        let group = GROUP + BAR * panel.curves.len().saturating_sub(1) as f64;
+        let size = (SIZE.0, (MARGIN + group * panel.x.len() as f64 + 40.0) as u32);
+        let rows = vec![Some(0); panel.x.len()];
+        Self { size, is_turned: true, left, right, bottom: 40.0, y, ticks, places, ends, rows }
+    }
+
+    /// The pixel of a place among the x and a value.
+    fn pixel(&self, place: f64, value: f64) -> (i32, i32) {
+        let range = self.y.range();
+        let along = (place - self.ends.start) / (self.ends.end - self.ends.start);
+        let height = (self.y.place(value) - range.start) / (range.end - range.start);
+        let space = f64::from(self.size.0) - self.left - self.right;
+        let (x, y) = if self.is_turned { (height, along) } else { (along, 1.0 - height) };
+        let down = f64::from(self.size.1) - MARGIN - self.bottom;
+        ((self.left + x * space).round() as i32, (MARGIN + y * down).round() as i32)
     }
 }
 
@@ -152,22 +186,15 @@ fn horizontal(panel: &Panel) -> (Vec<f64>, std::ops::Range<f64>, bool) {
 }
 
 /// A plot under way.
-struct Plot<'p, 'a, 'b> {
+struct Plot<'p, 'a> {
     panel: &'p Panel,
     layout: &'p Layout,
-    chart: Chart<'a, 'b>,
     root: Area<'a>,
 }
 
 fn draw(panel: &Panel, layout: &Layout, into: &mut String) -> Drawn<()> {
     let root = SVGBackend::with_string(into, layout.size).into_drawing_area();
-    let chart = ChartBuilder::on(&root)
-        .margin_top(MARGIN as u32)
-        .margin_right(layout.right.ceil() as u32)
-        .set_label_area_size(LabelAreaPosition::Left, layout.left.ceil() as u32)
-        .set_label_area_size(LabelAreaPosition::Bottom, layout.bottom as u32)
-        .build_cartesian_2d(layout.ends.clone(), layout.y.range())?;
-    let plot = Plot { panel, layout, chart, root };
+    let plot = Plot { panel, layout, root };
     plot.axes()?;
     for (number, curve) in panel.curves.iter().enumerate() {
         match panel.form {
@@ -192,43 +219,64 @@ fn values(curve: &Curve) -> impl Iterator<Item = (usize, Spread)> {
     known.filter(|(_, spread)| spread.median.is_finite())
 }
 
-impl Plot<'_, '_, '_> {
+impl Plot<'_, '_> {
     /// The pixel of a place on the horizontal axis and a value.
     fn pixel(&self, place: f64, value: f64) -> (i32, i32) {
-        self.chart.backend_coord(&(place, self.layout.y.place(value)))
+        self.layout.pixel(place, value)
     }
 
     fn axes(&self) -> Drawn<()> {
         let Self { panel, layout, root, .. } = self;
         let (start, end) = (layout.ends.start, layout.ends.end);
-        for (value, label) in &layout.ticks {
-            let (left, right) = (self.pixel(start, *value), self.pixel(end, *value));
-            root.draw(&PathElement::new([left, right], GRID))?;
-            let style = font(MUTED).pos(Pos::new(HPos::Right, VPos::Center));
-            root.draw(&Text::new(label.clone(), (left.0 - TICK as i32, left.1), style))?;
+        let bottom = (f64::from(layout.size.1) - layout.bottom) as i32;
+        let aligned = |colour, horizontal, vertical| font(colour).pos(Pos::new(horizontal, vertical));
+        let beside = |colour| aligned(colour, HPos::Right, VPos::Center);
+        let below = |colour| aligned(colour, HPos::Center, VPos::Top);
+        // Labels of values that lie side by side may be too many.
+        let labels: Vec<String> = layout.ticks.iter().map(|(_, label)| label.clone()).collect();
+        let places: Vec<f64> =
+            layout.ticks.iter().map(|&(value, _)| f64::from(self.pixel(end, value).0)).collect();
+        let shown = if layout.is_turned { thinned(&labels, &places) } else { vec![Some(0); labels.len()] };
+        for ((value, label), shown) in layout.ticks.iter().zip(shown) {
+            let (from, to) = (self.pixel(start, *value), self.pixel(end, *value));
+            root.draw(&PathElement::new([from, to], GRID))?;
+            let (place, style) = match layout.is_turned {
+                true => ((to.0, bottom + 4), below(MUTED)),
+                false => ((from.0 - TICK as i32, from.1), beside(MUTED)),
+            };
+            if shown.is_some() {
+                root.draw(&Text::new(label.clone(), place, style))?;
+            }
         }
         let base = layout.y.base();
         root.draw(&PathElement::new([self.pixel(start, base), self.pixel(end, base)], MUTED))?;
-        let bottom = (f64::from(layout.size.1) - layout.bottom) as i32;
-        let centred = |colour| font(colour).pos(Pos::new(HPos::Center, VPos::Top));
-        for ((x, &place), row) in panel.x.iter().zip(&layout.places).zip(&layout.rows) {
-            let (pixel, _) = self.pixel(place, base);
-            let below = row.map_or(4, |row| 4 + (row as f64 * ROW) as i32);
-            if panel.form == Form::Lines || below > 4 {
-                root.draw(&PathElement::new([(pixel, bottom), (pixel, bottom + below - 1)], GRID))?;
+        for (at, (x, &place)) in panel.x.iter().zip(&layout.places).enumerate() {
+            let pixel = self.pixel(place, base);
+            let row = layout.rows[at].unwrap_or(0);
+            let down = 4 + (row as f64 * ROW) as i32;
+            if !layout.is_turned && (panel.form == Form::Lines || row > 0) {
+                root.draw(&PathElement::new([(pixel.0, bottom), (pixel.0, bottom + down - 1)], GRID))?;
             }
-            if row.is_some() {
-                root.draw(&Text::new(x.clone(), (pixel, bottom + below), centred(INK)))?;
+            if layout.rows[at].is_some() {
+                let (place, style) = match layout.is_turned {
+                    true => ((pixel.0 - TICK as i32, pixel.1), beside(INK)),
+                    false => ((pixel.0, bottom + down), below(INK)),
+                };
+                root.draw(&Text::new(x.clone(), place, style))?;
+            }
+            if panel.curves.iter().all(|curve| curve.values[at].is_none()) {
+                let half = width(NOT_RUN) / 2.0;
+                let most = f64::from(layout.size.0) - half;
+                let place = match layout.is_turned {
+                    true => (pixel.0 + half as i32 + 4, pixel.1 - 7),
+                    false => (f64::from(pixel.0).min(most) as i32, pixel.1 - 22),
+                };
+                root.draw(&Text::new(NOT_RUN, place, below(MUTED)))?;
             }
         }
-        for at in (0..panel.x.len()).filter(|&at| panel.curves.iter().all(|curve| curve.values[at].is_none()))
-        {
-            let (x, y) = self.pixel(layout.places[at], base);
-            root.draw(&Text::new("not run", (x, y - 22), centred(MUTED)))?;
-        }
-        let (middle, _) = self.pixel((start + end) / 2.0, base);
-        let place = (middle, layout.size.1 as i32 - 18);
-        root.draw(&Text::new(panel.x_label.clone(), place, centred(MUTED)))?;
+        let middle = (layout.left + f64::from(layout.size.0) - layout.right) / 2.0;
+        let place = (middle as i32, layout.size.1 as i32 - 18);
+        root.draw(&Text::new(panel.x_label.clone(), place, below(MUTED)))?;
         Ok(())
     }
 
@@ -242,16 +290,16 @@ impl Plot<'_, '_, '_> {
         let ((begin, width), base) = (self.bar(number), self.layout.y.base());
         for (group, spread) in values(curve) {
             let left = group as f64 + begin;
-            let top_left = self.pixel(left + 0.08 * width, spread.median);
-            let bottom_right = self.pixel(left + 0.92 * width, base);
+            let [from, mut to] =
+                [(0.08, base), (0.92, spread.median)].map(|(at, value)| self.pixel(left + at * width, value));
             // A bar of no height would look like one that is missing.
-            if spread.median == 0.0 {
-                let (x, y) = self.pixel(left + width / 2.0, base);
-                let style = font(INK).pos(Pos::new(HPos::Center, VPos::Bottom));
-                self.root.draw(&Text::new(readable(spread.median), (x, y - 1), style))?;
-                continue;
+            match self.layout.is_turned {
+                true if to.0 == from.0 => to.0 += LEAST,
+                false if to.1 == from.1 => to.1 -= LEAST,
+                _ => {}
             }
-            self.root.draw(&Rectangle::new([top_left, bottom_right], colour(curve.colour).filled()))?;
+            let corners = [(from.0.min(to.0), from.1.min(to.1)), (from.0.max(to.0), from.1.max(to.1))];
+            self.root.draw(&Rectangle::new(corners, colour(curve.colour).filled()))?;
             self.whisker(left + width / 2.0, spread, INK)?;
         }
         Ok(())
@@ -305,7 +353,9 @@ impl Plot<'_, '_, '_> {
         if let Some((low, high)) = mark.range {
             let ends = [low, high].map(|value| self.pixel(place, value));
             for (x, y) in ends {
-                root.draw(&PathElement::new([(x - 3, y), (x + 3, y)], INK))?;
+                let across = if layout.is_turned { (0, 3) } else { (3, 0) };
+                let tip = [(x - across.0, y - across.1), (x + across.0, y + across.1)];
+                root.draw(&PathElement::new(tip, INK))?;
             }
             root.draw(&PathElement::new(ends, INK))?;
         }
@@ -367,10 +417,25 @@ mod tests {
             let top = values.iter().copied().fold(0.0, f64::max);
             assert!(layout.y.place(top) < layout.y.range().end, "{values:?}");
             assert!(attributes(&svg, "y").iter().all(|&y| y >= MARGIN - 1.0), "{svg}");
-            let positive = values.iter().filter(|&&value| value > 0.0).count();
-            let bars = svg.matches("<rect").count();
-            assert_eq!(bars, positive, "{values:?}");
+            assert_eq!(svg.matches("<rect").count(), values.len(), "{values:?}");
         }
+    }
+
+    /// Many long names would need more rows of labels than there is room for.
+    #[test]
+    fn bars_with_many_long_names_lie_on_their_side() {
+        let names: Vec<String> = (0..40).map(|at| format!("hardware scheme {at} (software)")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let values: Vec<f64> = (0..40).map(f64::from).collect();
+        let many = panel(Form::Bars, &names, &[&values]);
+        let layout = Layout::of(&many);
+        assert!(layout.is_turned && !Layout::of(&panel(Form::Bars, &names[..2], &[&values[..2]])).is_turned);
+        let longest = names.iter().map(|name| width(name)).fold(0.0, f64::max);
+        assert!(layout.left > longest && layout.size.1 as f64 > 40.0 * GROUP);
+        let [first, second] = [0.0, 1.0].map(|place| layout.pixel(place, 20.0));
+        assert!(first.0 == second.0 && f64::from(second.1 - first.1) >= GROUP - 1.0, "{first:?} {second:?}");
+        assert!(layout.pixel(0.0, 39.0).0 < SIZE.0 as i32 - 5);
+        assert_eq!(svg(&many).matches("<rect").count(), 40);
     }
 
     #[test]
