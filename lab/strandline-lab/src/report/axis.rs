@@ -47,7 +47,7 @@ impl Scale {
         {
             // All that is drawn, but for the end of a spread that comes close to zero.
             let drawn: Vec<f64> = values.iter().copied().filter(|&value| value > 0.0).collect();
-            let lowest = fold(&drawn).map_or(smallest, |ends| ends.0).max(high / 1e6);
+            let lowest = fold(&drawn).map_or(smallest, |ends| ends.0).max(high / 1e9);
             return Self { is_logarithmic: true, ends: (round_down(lowest / 1.5), 1.25 * high) };
         }
         let (low, high) = (low.min(0.0), high.max(0.0));
@@ -73,6 +73,7 @@ impl Scale {
     }
 
     /// Whether equal factors are equal distances.
+    #[cfg(test)]
     pub fn is_logarithmic(self) -> bool {
         self.is_logarithmic
     }
@@ -178,7 +179,7 @@ pub fn staggered(labels: &[String], places: &[f64]) -> Rows {
             (width(&labels[at]) + width(&labels[at - rows])) / 2.0 + GAP <= room
         })
     };
-    let rows = (1..labels.len().max(2)).find(|&rows| fits(rows)).unwrap_or(1);
+    let rows = (1..=labels.len()).find(|&rows| fits(rows)).unwrap_or(1);
     (0..labels.len()).map(|at| Some(at % rows)).collect()
 }
 
@@ -290,6 +291,8 @@ mod tests {
         let few: Vec<String> = ["a", "b"].map(str::to_owned).to_vec();
         assert_eq!(staggered(&few, &[0.0, 100.0]), [Some(0), Some(0)]);
         assert_eq!(staggered(&few[..1], &[0.0]), [Some(0)]);
+        let long: Vec<String> = ["tatp-update-location"; 2].map(str::to_owned).to_vec();
+        assert_eq!(staggered(&long, &[0.0, 100.0]), [Some(0), Some(1)]);
 
         let numbers: Vec<String> = (1..=20).map(|number| (number * 1000).to_string()).collect();
         let places: Vec<f64> = (0..20).map(|at| 20.0 * f64::from(at)).collect();
