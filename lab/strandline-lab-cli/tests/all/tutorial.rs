@@ -63,7 +63,7 @@ fn every_command_of_the_tutorial_does_what_the_page_says() {
     let rates: Vec<f64> = read("buffer/points.csv")
         .lines()
         .skip(1)
-        .map(|line| line.split(',').nth(7).unwrap().parse().unwrap())
+        .map(|line| line.split(',').nth(8).unwrap().parse().unwrap())
         .collect();
     assert!(rates[1] > 1.05 * rates[0], "{rates:?}");
 }
