@@ -95,10 +95,10 @@ pub fn table(all: &Measurements, wanted: &Wanted, over: Option<&str>) -> Result<
         for system in of_system {
             let of = |setting: &String| number(Key { figure, setting, system, quantity }, x);
             let mut numbers: Vec<_> = settings.iter().map(of).collect();
-            numbers.push(mean(&numbers));
+            numbers.extend((settings.len() > 1).then(|| mean(&numbers)));
             rows.push((system.clone(), numbers));
         }
-        settings.iter().cloned().chain(["mean".into()]).collect()
+        settings.iter().cloned().chain((settings.len() > 1).then(|| "mean".into())).collect()
     } else {
         for system in of_system {
             let mut of_settings = Vec::new();
