@@ -105,7 +105,13 @@ pub const TOUR: [WorkloadKind; 5] = [&SPS, &HASH, &RBTREE, &BPLUSTREE, &KVSTORE]
 pub fn runner(pool: &Pool<Concurrency>, scheme: SchemeName, index: u64) -> Result<AnyRunner<'static>> {
     match scheme.kind {
         None => PlainWorker::in_pool(pool, index).map(AnyRunner::new),
-        Some(kind) => pool.worker_of(kind).map(AnyRunner::new),
+        Some(kind) => {
+            let mut worker = pool.worker_of(kind)?;
+            if scheme.retries_at_once {
+                worker.retry_at_once();
+            }
+            Ok(AnyRunner::new(worker))
+        }
     }
 }
 

@@ -63,8 +63,12 @@ const fn plain(
     name: &'static str,
     description: &'static str,
 ) -> (SchemeName, Entry) {
-    let scheme =
-        SchemeName { kind: Some(kind), concurrency: Concurrency::SingleWriter, plain: Some(locking) };
+    let scheme = SchemeName {
+        kind: Some(kind),
+        concurrency: Concurrency::SingleWriter,
+        plain: Some(locking),
+        retries_at_once: false,
+    };
     (scheme, Entry { name, source: HARDWARE.source, description })
 }
 
@@ -138,9 +142,16 @@ pub struct SchemeName {
     /// Which locks a plain program takes that runs instead of transactions; `kind` then says what it does at the end of a
     /// critical section.
     pub plain: Option<Locking>,
+    /// Under STM: whether a transaction that meets a conflict runs again at once
+    /// ([`Worker::retry_at_once`](strandline_core::engine::Worker::retry_at_once)). No name has it; who runs a paper's programs chooses it.
+    pub retries_at_once: bool,
 }
 
 impl SchemeName {
+    /// `volatile`.
+    pub const VOLATILE: Self =
+        Self { kind: None, concurrency: Concurrency::Stm, plain: None, retries_at_once: false };
+
     /// `volatile`, then all of [`strandline_schemes::ALL`] in all their modes, then plain programs.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::all_of(strandline_schemes::ALL)
@@ -148,11 +159,10 @@ impl SchemeName {
 
     /// The same with the schemes of another registry.
     pub fn all_of(schemes: Schemes) -> impl Iterator<Item = Self> {
-        let volatile = Self { kind: None, concurrency: Concurrency::Stm, plain: None };
         let schemes = schemes
             .iter()
             .flat_map(|kind| kind.modes.iter().map(move |mode| Self::of(kind, mode.concurrency)));
-        std::iter::once(volatile).chain(schemes).chain(PLAIN.iter().map(|&(scheme, _)| scheme))
+        std::iter::once(Self::VOLATILE).chain(schemes).chain(PLAIN.iter().map(|&(scheme, _)| scheme))
     }
 
     /// The one of this name, with the schemes of a registry.
@@ -166,7 +176,7 @@ impl SchemeName {
 
     /// A scheme in one of its modes.
     pub fn of(kind: SchemeKind, concurrency: Concurrency) -> Self {
-        Self { kind: Some(kind), concurrency, plain: None }
+        Self { kind: Some(kind), concurrency, plain: None, retries_at_once: false }
     }
 
     /// The plain program that runs instead of transactions, with threads beside it; `None`: transactions do.

@@ -42,7 +42,7 @@ impl Prepared {
             fresh: true,
             assumed_persistent: false,
         };
-        let volatile = SchemeName { kind: None, concurrency: setting.concurrency, plain: None };
+        let volatile = SchemeName { concurrency: setting.concurrency, ..SchemeName::VOLATILE };
         selection.prepare(&mut runner(prepared.pool(), volatile, 0)?)?;
         prepared.reopen(setting.domain, setting.instruction)?;
         Ok(prepared)

@@ -14,12 +14,20 @@
 //! that meet none. With more threads than cores, this keeps spinning threads from taking the processor away from the lock's
 //! holder. After some attempts it takes a token that keeps others that may write from beginning: those that run end, and it goes
 //! through. Transactions that only read begin nevertheless: they take no locks, and read at a snapshot what is locked.
+//!
+//! A worker of the laboratory may retry at once instead ([`Worker::retry_at_once`](super::Worker::retry_at_once)): TinySTM's contention manager
+//! `CM_SUICIDE`, its default, aborts the transaction that meets a lock and runs it again, without waiting. It ends all the same. A transaction
+//! that meets only locks of threads that go on is in their way no longer than its attempt, and one whose holder is not running spins for a time
+//! slice. Transactions that abort one another in turn for ever, which TinySTM does not exclude, come to the end of [`RETRIES_AT_ONCE`], and
+//! from there on wait, queue and take the token like all others.
 
 use crate::error::Result;
 use crate::layout::SharedLayout;
 use crate::memory::{Event, Memory, PersistentAddress, VolatileAddress, latch};
 use crate::scheme::SchemeObject;
 
+#[cfg(doc)]
+use super::RETRIES_AT_ONCE;
 use super::{Control, Engine, State};
 use crate::transaction::{Abort, Concurrency};
 
@@ -247,7 +255,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     /// may wait for one of them, or not be running.
     #[cold]
     fn wait_for_lock(&mut self, at: VolatileAddress, lock: u64, patience: &mut u32) -> Result<(), Abort> {
-        if *patience == 0 {
+        if *patience == 0 || self.waits_after > 0 {
             self.obstacle = Some((at, lock));
             return Err(self.doom(Abort::Conflict));
         }
@@ -270,6 +278,12 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 
     fn wait_for_way(&mut self, attempts: u32) -> Result<()> {
+        if attempts <= self.waits_after {
+            self.obstacle = None;
+            self.view.memory.pause();
+            return Ok(());
+        }
+        let attempts = attempts - self.waits_after;
         if attempts > 1 {
             self.enter_queue()?;
         }

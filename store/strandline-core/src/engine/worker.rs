@@ -9,7 +9,7 @@ use crate::memory::{Memory, PersistentAddress};
 use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::SharedLog;
 
-use super::{Control, Engine, SERIAL_AFTER, Setup, Stm, renew};
+use super::{Control, Engine, RETRIES_AT_ONCE, SERIAL_AFTER, Setup, Stm, renew};
 use crate::transaction::{Abort, Concurrency, Lock, Plain, Read, Runner, Statistics, Transaction, has_room};
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
@@ -84,6 +84,13 @@ where
         shared_log: Option<SharedLog>,
     ) -> Result<Self> {
         Self::lease_log(view, kind, setup.into(), shared_log, |view, index| M::lease(kind, view, index))
+    }
+
+    /// From now on a transaction that meets a conflict runs again at once, without waiting for what was in its way, and the worker gives up its
+    /// core to no other: TinySTM's contention manager `CM_SUICIDE`. After very many conflicts of one transaction it waits after all, so that every
+    /// transaction ends. Under STM only.
+    pub fn retry_at_once(&mut self) {
+        self.tx.engine.waits_after = RETRIES_AT_ONCE;
     }
 }
 
