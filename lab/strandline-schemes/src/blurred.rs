@@ -12,7 +12,8 @@ use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
 
 use crate::mnemosyne::Streaming;
 use crate::write_ahead::{
-    Copying, EachTransaction, PHASE_EARLY, RESTART_FENCE, SORT, TRUNCATION_FENCE, WATERMARK_LOW,
+    COMMIT_FENCE, Copying, CopyingToTail, EachTransaction, EachTransactionUnmarked, PHASE_EARLY,
+    RESTART_FENCE, SORT, TRUNCATION_FENCE, WATERMARK_LOW,
 };
 
 /// BP(XIL): execution in the log alone.
@@ -63,6 +64,51 @@ pub static XIL: SchemeDescriptor = SchemeDescriptor {
     ..native(&Of::<Redo<Executing, EachTransaction>>::NEW)
 };
 
+/// BP(XIL) without a truncation mark. Section III-A: XIL "avoids the use of log head and tail pointers [...] To achieve this, the XIL technique has
+/// to check the log from the beginning and detects the end by itself". Recovery replays all that a log has above the watermark. It is home
+/// already, and replaying it in the order of TxIDs changes nothing. Before a log begins again, the watermark is raised over what it has, durably:
+/// without that, another log's older version would be replayed over a newer one that is no longer in any log.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::XIL_UNMARKED, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // A line of the log, the data.
+/// assert_eq!((cost.lines_written_back, cost.fences), (2, 2));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub static XIL_UNMARKED: SchemeDescriptor = SchemeDescriptor {
+    code: 11,
+    modes: &[Mode { concurrency: Concurrency::Stm, name: "xil-unmarked", redundant: &[] }],
+    source: PAPER,
+    description: "xil without a truncation mark: the watermark is raised when a log begins again",
+    steps: &[
+        &[
+            Step::AbortRecord,
+            Step::CommitWriteBack,
+            Step::AbortRecordWriteBack,
+            Step::CommitFence,
+            Step::CommitWriteBackPartial,
+            Step::CommitFenceEarly,
+            Step::AbortRecordPartial,
+            Step::RestartWriteBackPartial,
+            Step::RecoveryLookAheadShort,
+            Step::HomeWriteBack,
+            Step::HomeFence,
+            Step::BulkWait,
+            Step::WatermarkWriteBack,
+            Step::WatermarkFence,
+        ],
+        REDO_STEPS,
+    ],
+    // The log lines, the home lines: a fence after each.
+    commit_cost: Some(|home, _, log_lines| (log_lines + home, 2, 0)),
+    ..native(&Of::<Redo<Executing, EachTransactionUnmarked>>::NEW)
+};
+
 const PHASE_EARLY_EXECUTED: (Step, &str) = (
     Step::RestartPhaseEarly,
     "a transaction fills the log before the log begins anew, so that one record at most is made inert, the last; a \
@@ -106,6 +152,44 @@ pub static VCBP: SchemeDescriptor = SchemeDescriptor {
     // BASE's log, and no more.
     commit_cost: Some(|_, data_lines, _| (data_lines + 1, 2, 0)),
     ..native(&Of::<Redo<Copying, BulkPersistence>>::NEW)
+};
+
+/// BP(VCBP) with the tail pointer of [`BASE_TAIL`](crate::BASE_TAIL).
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::VCBP_TAIL, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // The records, the commit record after them, the tail pointer.
+/// assert_eq!((cost.lines_written_back, cost.fences), (3, 3));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub static VCBP_TAIL: SchemeDescriptor = SchemeDescriptor {
+    code: 12,
+    modes: &[Mode {
+        concurrency: Concurrency::Stm,
+        name: "vcbp-tail",
+        redundant: &[COMMIT_FENCE, BULK_LOG, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW],
+    }],
+    source: PAPER,
+    description: "vcbp, and a tail pointer of the log, written back and fenced when the commit record is durable",
+    steps: &[
+        &[
+            Step::LogWriteBack,
+            Step::LogFence,
+            Step::CommitWriteBack,
+            Step::CommitFence,
+            Step::LogTailWriteBack,
+            Step::LogTailFence,
+        ],
+        BULK_STEPS,
+        REDO_STEPS,
+    ],
+    commit_cost: Some(|_, data_lines, _| (data_lines + 1 + 1, 3, 0)),
+    ..native(&Of::<Redo<CopyingToTail, BulkPersistence>>::NEW)
 };
 
 /// BP(VCBP) with MNE's log, a variant that the paper does not have: its BP(VCBP) gains more over BASE than lines that are flushed

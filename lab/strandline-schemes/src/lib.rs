@@ -97,10 +97,10 @@ mod undo_log;
 mod wrap;
 mod write_ahead;
 
-pub use blurred::{VCBP, VCBP_STREAMED, XIL};
+pub use blurred::{VCBP, VCBP_STREAMED, VCBP_TAIL, XIL, XIL_UNMARKED};
 pub use counted::BPPM_COUNTED;
 pub use hardware::{HARDWARE, HARDWARE_FLUSHED};
-pub use mnemosyne::{MNE_ASYNC, MNE_SYNC};
+pub use mnemosyne::{MNE_ASYNC, MNE_ASYNC_FENCED, MNE_SYNC, MNE_SYNC_FENCED};
 pub use no_persistence::NP;
 pub use persistency::Persistency;
 pub use plain::{Locking, PlainTx, PlainWorker, Program};
@@ -113,7 +113,7 @@ pub use undo_commit::{
 };
 pub use undo_log::{UNDO_LOG, undo_record_words};
 pub use wrap::WRAP;
-pub use write_ahead::BASE;
+pub use write_ahead::{BASE, BASE_TAIL};
 
 use strandline_core::scheme::{AnyScheme, Durability, SchemeDescriptor, leave_records};
 
@@ -141,13 +141,18 @@ use strandline_core::Concurrency;
 /// All schemes, in the order in which they are shown.
 pub const ALL: Schemes = Schemes::new(&LIST);
 
-static LIST: [SchemeKind; 22] = [
+static LIST: [SchemeKind; 27] = [
     &NP,
     &BASE,
+    &BASE_TAIL,
     &MNE_SYNC,
+    &MNE_SYNC_FENCED,
     &MNE_ASYNC,
+    &MNE_ASYNC_FENCED,
     &XIL,
+    &XIL_UNMARKED,
     &VCBP,
+    &VCBP_TAIL,
     &VCBP_STREAMED,
     &BPPM,
     &BPPM_COUNTED,

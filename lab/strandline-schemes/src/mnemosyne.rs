@@ -10,6 +10,10 @@
 //! overwrites, so that a crash before the fence, which leaves any of the blocks behind, leaves a transaction that
 //! is seen to be incomplete, or all of it.
 //!
+//! The paper says of MNE that it is "an optimized implementation of the baseline system, which uses write combing technique to bypass the CPU
+//! cache" (section V-A), and of torn bits that they are "proposed in Mnemosyne" (III-A). The first sentence alone makes
+//! [`MNE_SYNC_FENCED`] and [`MNE_ASYNC_FENCED`]: BASE's steps, past the cache, with a fence before the commit record.
+//!
 //! *Synchronous truncation*: BASE's.
 //!
 //! *Asynchronous truncation.* The locks are released as soon as home is stored. A helper takes the transactions one
@@ -25,7 +29,7 @@
 use crate::execution_area::ExecutionArea;
 use crate::native;
 use crate::write_ahead::EachTransaction;
-use crate::write_ahead::{SORT, TRUNCATION_FENCE};
+use crate::write_ahead::{PHASE_EARLY, RESTART_FENCE, SORT, TRUNCATION_FENCE, WATERMARK_LOW};
 use strandline_core::Result;
 use strandline_core::layout::{Layout, SharedLayout, View, pack, unpack};
 use strandline_core::log::{LogFull, RECORD_BLOCKS, Record, ThreadLog};
@@ -124,6 +128,81 @@ pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
     ..native(&Of::<Redo<Streaming, Helper>>::NEW)
 };
 
+/// MNE with synchronous truncation whose log saves nothing but the cache: BASE's records, past it.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::MNE_SYNC_FENCED, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // The line of the records, and once more with the commit record; then data and truncation mark.
+/// assert_eq!((cost.non_temporal_bytes, cost.fences), (128, 4));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub static MNE_SYNC_FENCED: SchemeDescriptor = SchemeDescriptor {
+    code: 13,
+    modes: &[Mode {
+        concurrency: Concurrency::Stm,
+        name: "mne-sync-fenced",
+        redundant: &[SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW],
+    }],
+    source: MNEMOSYNE,
+    description: "mne-sync without torn bits: records past the cache, a fence, commit record, a fence; then as base",
+    steps: &[
+        &[
+            Step::LogFence,
+            Step::CommitFence,
+            Step::HomeWriteBack,
+            Step::HomeFence,
+            Step::TruncationWriteBack,
+            Step::TruncationFence,
+        ],
+        REDO_STEPS,
+    ],
+    commit_cost: Some(|home, data_lines, _| (data_lines + 1 + home + 1, 4, 64 * (data_lines + 1))),
+    ..native(&Of::<Redo<StreamingFenced, EachTransaction>>::NEW)
+};
+
+/// MNE with asynchronous truncation and the log of [`MNE_SYNC_FENCED`].
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::MNE_ASYNC_FENCED, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// assert_eq!((cost.non_temporal_bytes, cost.fences), (128, 2));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub static MNE_ASYNC_FENCED: SchemeDescriptor = SchemeDescriptor {
+    code: 14,
+    modes: &[Mode {
+        concurrency: Concurrency::Stm,
+        name: "mne-async-fenced",
+        redundant: &[WATERMARK_FENCE_EACH, RESTART_FENCE],
+    }],
+    source: MNEMOSYNE,
+    description: "the same log, two fences; a helper thread persists data and truncates in the order of commits",
+    steps: &[
+        &[
+            Step::LogFence,
+            Step::CommitFence,
+            Step::HelperWait,
+            Step::HelperOrder,
+            Step::HomeWriteBack,
+            Step::HomeFence,
+            Step::WatermarkWriteBack,
+            Step::WatermarkFence,
+        ],
+        REDO_STEPS,
+    ],
+    commit_cost: Some(|_, data_lines, _| (data_lines + 1, 2, 64 * (data_lines + 1))),
+    ..native(&Of::<Redo<StreamingFenced, Helper>>::NEW)
+};
+
 const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
 const WATERMARK_FENCE_EACH: (Step, &str) = (
     Step::WatermarkFence,
@@ -162,6 +241,37 @@ impl Logging for Streaming {
 
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
         log.commit_streamed(memory, self.0.words(memory), transaction)
+    }
+}
+
+/// As [`Streaming`], with a fence before the commit record instead of torn bits.
+#[derive(Default)]
+pub struct StreamingFenced(ExecutionArea);
+
+impl Logging for StreamingFenced {
+    const READING: Reading = Reading::Fenced;
+    const PAST_CACHE: bool = true;
+
+    fn begin(&mut self) {
+        self.0.clear();
+    }
+
+    fn write<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        word: (PersistentAddress, u64),
+        previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        self.0.write_for(memory, log, word, previous)
+    }
+
+    fn value<M: Memory>(&self, memory: &M, _: &ThreadLog, place: u32) -> u64 {
+        self.0.value(memory, place)
+    }
+
+    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
+        log.commit_streamed_fenced(memory, self.0.words(memory), transaction)
     }
 }
 

@@ -23,16 +23,24 @@
 //! *Restart*, when the log is full: all of it is truncated. As in `blurred.rs`: inert records over the rest, written
 //! back, a fence, and the phase flips, so that commit records of the new run differ from what they overwrite.
 //!
+//! # A tail pointer
+//!
+//! Section III-A of the paper: XIL "also avoids the use of log head and tail pointers, so as to eliminate the ordering before their updates".
+//! So the logs of the systems without XIL have them. The truncation mark is the head. [`BASE_TAIL`] has a tail as well: when the commit
+//! record is durable, the number of records so far is stored beside the mark, written back, a fence; only then the transaction is acknowledged.
+//! Recovery reads the log up to the tail. A crash before that fence leaves the old tail, and the transaction is not there, or the new one, and it
+//! is. A tail of the log's previous run excludes nothing until the new run's first commit has stored its own.
+//!
 //! Recovery: `recovery.rs`.
 
 use crate::execution_area::ExecutionArea;
 use crate::native;
 use strandline_core::Result;
-use strandline_core::layout::View;
+use strandline_core::layout::{SharedLayout, View};
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
 use strandline_core::scheme::Reading;
-use strandline_core::scheme::{Checkpoint, Logging, Redo};
+use strandline_core::scheme::{Checkpoint, Logging, Redo, raise_watermark};
 use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
 use strandline_core::scheme::{PAPER, REDO_STEPS};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
@@ -85,6 +93,53 @@ pub static BASE: SchemeDescriptor = SchemeDescriptor {
     ..native(&Of::<Redo<Copying, EachTransaction>>::NEW)
 };
 
+/// BASE with a tail pointer, which the logs of systems without XIL have by the paper's section III-A.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (recorder, view, layout) = recorded();
+/// let mut worker = Worker::lease_of(view, &strandline_schemes::BASE_TAIL, Concurrency::Stm, None)?;
+/// let before = worker.statistics().total;
+/// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
+/// let cost = worker.statistics().total - before;
+/// // BASE's, and the tail pointer.
+/// assert_eq!((cost.lines_written_back, cost.fences), (5, 5));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+pub static BASE_TAIL: SchemeDescriptor = SchemeDescriptor {
+    code: 10,
+    modes: &[Mode {
+        concurrency: Concurrency::Stm,
+        name: "base-tail",
+        redundant: &[COMMIT_FENCE, SORT, PHASE_EARLY, RESTART_FENCE, WATERMARK_LOW],
+    }],
+    description: "base, and a tail pointer of the log, written back and fenced when the commit record is durable",
+    steps: &[
+        &[
+            Step::LogWriteBack,
+            Step::LogFence,
+            Step::CommitWriteBack,
+            Step::CommitFence,
+            Step::LogTailWriteBack,
+            Step::LogTailFence,
+            Step::HomeWriteBack,
+            Step::HomeFence,
+            Step::TruncationWriteBack,
+            Step::TruncationFence,
+        ],
+        REDO_STEPS,
+    ],
+    commit_cost: Some(|home, data_lines, _| (data_lines + 1 + 1 + home + 1, 5, 0)),
+    source: PAPER,
+    ..native(&Of::<Redo<CopyingToTail, EachTransaction>>::NEW)
+};
+
+/// Why [`Step::CommitFence`] is redundant where a tail pointer follows.
+pub const COMMIT_FENCE: (Step, &str) = (
+    Step::CommitFence,
+    "the tail pointer's fence completes the commit record's write-back before the transaction is acknowledged, and a tail without its commit \
+     record adds nothing",
+);
 /// Why [`Step::RecoverySort`] is redundant where each transaction is truncated.
 pub const SORT: (Step, &str) = (
     Step::RecoverySort,
@@ -149,6 +204,49 @@ impl Logging for Copying {
     }
 }
 
+/// As [`Copying`], with a tail pointer.
+#[derive(Default)]
+pub struct CopyingToTail(Copying);
+
+impl Logging for CopyingToTail {
+    const READING: Reading = Reading::FencedToTail;
+    /// The line of the tail pointer, and of the truncation mark where there is one.
+    const RESERVED: u32 = EachTransaction::RESERVED;
+
+    fn begin(&mut self) {
+        self.0.begin();
+    }
+
+    fn write<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        word: (PersistentAddress, u64),
+        previous: Option<u32>,
+    ) -> Result<u32, LogFull> {
+        self.0.write(memory, log, word, previous)
+    }
+
+    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
+        self.0.value(memory, log, place)
+    }
+
+    fn commit<M: Memory>(
+        &mut self,
+        memory: &M,
+        log: &mut ThreadLog,
+        writes: &WriteSet,
+        transaction: u64,
+    ) -> u64 {
+        let records = self.0.commit(memory, log, writes, transaction);
+        let tail = log.reserved().word(1);
+        memory.store(tail, log.position().into());
+        memory.write_back(tail, Step::LogTailWriteBack);
+        memory.fence(Step::LogTailFence);
+        records
+    }
+}
+
 /// Checkpoint and truncation after each transaction, before its locks are released.
 pub struct EachTransaction;
 
@@ -171,4 +269,43 @@ impl Checkpoint for EachTransaction {
     }
 
     fn drain<M: Memory>(_: &View<M>) {}
+}
+
+/// Checkpoint after each transaction, before its locks are released, and no truncation mark: a log that begins again raises the
+/// watermark first.
+pub struct EachTransactionUnmarked;
+
+impl Checkpoint for EachTransactionUnmarked {
+    const RESERVED: u32 = 0;
+    const AWAITS: bool = true;
+
+    fn stored_home<M: Memory>(view: &View<M>, _: &ThreadLog, writes: &WriteSet, _: Concurrency) {
+        let memory = &view.memory;
+        writes.for_each_line(|line| memory.write_back(line, Step::HomeWriteBack));
+        memory.fence(Step::HomeFence);
+    }
+
+    fn release_log<M: Memory>(
+        view: &View<M>,
+        log: &ThreadLog,
+        _: Concurrency,
+        _: &mut Statistics,
+    ) -> Result<()> {
+        let memory = &view.memory;
+        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
+        if covered() {
+            return Ok(());
+        }
+        memory.lock_unless_deadlocked(SharedLayout::BULK)?;
+        let raised = if covered() { Ok(()) } else { raise_watermark(view) };
+        memory.unlock(SharedLayout::BULK);
+        raised
+    }
+
+    fn drain<M: Memory>(view: &View<M>) {
+        view.memory.lock(SharedLayout::BULK);
+        // Where no transaction runs there is nothing to wait for.
+        let _ = raise_watermark(view);
+        view.memory.unlock(SharedLayout::BULK);
+    }
 }

@@ -365,8 +365,9 @@ fn run_thread(
 ) -> Result<()> {
     let mut worker = runner(ground, memory, thread)?;
     let slot = ground.shared.slot(worker.log_index());
-    // A truncation mark takes the last line.
-    let marked = ground.case.scheme.steps().any(|step| step == Step::TruncationFence);
+    // A truncation mark or a tail pointer takes the last line.
+    let marked =
+        ground.case.scheme.steps().any(|step| matches!(step, Step::TruncationFence | Step::LogTailFence));
     let records = ground.layout.log_records() as u32 - if marked { 4 } else { 0 };
     // Records of aborted transactions since the last commit.
     let mut aborted = 0;

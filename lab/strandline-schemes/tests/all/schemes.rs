@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use strandline_core::file::{Options, Pool, inspect};
-use strandline_core::layout::{Geometry, PoolState};
+use strandline_core::layout::{Geometry, PoolState, SharedLayout};
+use strandline_core::memory::Memory;
 use strandline_core::{Concurrency, Domain, Error, Read, Result, Runner, Transaction};
 use strandline_schemes::{ALL, BASE, NP, SchemeKind, laboratory};
 
@@ -142,4 +143,76 @@ fn an_application_refuses_the_pool_that_another_scheme_left() {
     assert!(matches!(refused, Err(Error::OtherScheme { code, .. }) if code == BASE.code));
     assert!(std::fs::read(&copy).unwrap() == before);
     assert_eq!(found(&laboratory(Concurrency::Stm).open(&copy, &options()).unwrap()), 100);
+}
+
+/// A pool of the laboratory's for STM, with logs for four.
+fn stm_pool(folder: &Path) -> Pool<Concurrency> {
+    let geometry = Geometry { size: 1 << 20, logs: 4, log_bytes: 4096, chunk_bytes: 4096 };
+    laboratory(Concurrency::Stm).create(folder.join("pool"), &Options { geometry, ..options() }).unwrap()
+}
+
+/// Two workers that retry at once take the same two lines in opposite orders: TinySTM's contention manager lets them abort one another, and every
+/// transaction ends.
+#[test]
+fn transactions_that_retry_at_once_end() {
+    const EACH: u64 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let pool = stm_pool(folder.path());
+    std::thread::scope(|scope| {
+        for order in [[0, 1], [1, 0]] {
+            let pool = &pool;
+            scope.spawn(move || {
+                let mut worker = pool.worker_of(&NP).unwrap();
+                worker.retry_at_once();
+                for _ in 0..EACH {
+                    worker
+                        .run(|tx| {
+                            order.into_iter().try_for_each(|line| {
+                                let at = tx.root(0).byte(256 + 64 * line);
+                                let value = tx.read(at)?;
+                                tx.write(at, value + 1)
+                            })
+                        })
+                        .unwrap();
+                }
+                assert_eq!(worker.statistics().commits, EACH);
+            });
+        }
+    });
+    let mut worker = pool.worker_of(&NP).unwrap();
+    let both =
+        worker.view(|tx| Ok([tx.read(tx.root(0).byte(256))?, tx.read(tx.root(0).byte(320))?])).unwrap();
+    assert_eq!(both, [2 * EACH; 2]);
+}
+
+/// A transaction that only ends once another one has the serial token: the worker that retries at once takes it in the end.
+#[test]
+fn a_worker_that_retries_at_once_waits_after_very_many_conflicts() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = stm_pool(folder.path());
+    let locked = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let observer = pool.worker_of(&NP).unwrap();
+            let mut holder = pool.worker_of(&NP).unwrap();
+            let mut is_first = true;
+            holder
+                .run(|tx| {
+                    tx.write(tx.root(0).byte(256), 1)?;
+                    if std::mem::take(&mut is_first) {
+                        locked.wait();
+                    }
+                    while observer.memory().load(SharedLayout::SERIAL) == 0 {
+                        std::thread::yield_now();
+                    }
+                    Ok(())
+                })
+                .unwrap();
+        });
+        let mut worker = pool.worker_of(&NP).unwrap();
+        worker.retry_at_once();
+        locked.wait();
+        worker.run(|tx| tx.write(tx.root(0).byte(256), 2)).unwrap();
+        assert!(worker.statistics().conflicts > 100_000, "{:?}", worker.statistics());
+    });
 }

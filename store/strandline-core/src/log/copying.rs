@@ -81,6 +81,39 @@ impl ThreadLog {
         self.is_durable(memory)
     }
 
+    /// Commits `words` under `transaction` past the cache, for a log without torn bits: as [`ThreadLog::commit_copied`] does it, in the same
+    /// lines, but by non-temporal stores. Durable when this returns. Returns the number of records written, filling included.
+    pub fn commit_streamed_fenced<M: Memory>(
+        &mut self,
+        memory: &M,
+        words: &[(PersistentAddress, u64)],
+        transaction: u64,
+    ) -> u64 {
+        self.begin();
+        let data = data_record(self.phase);
+        let inert = [Record::INERT.encode(self.phase); RECORDS_PER_LINE as usize];
+        let (mut line, mut last) = (self.at(self.position), inert);
+        for words in words.chunks(RECORDS_PER_LINE as usize) {
+            last = inert;
+            for (record, word) in last.iter_mut().zip(words) {
+                *record = data(word);
+            }
+            memory.store_line_non_temporal(line, &last);
+            line = line.word_inside(LINE_WORDS);
+        }
+        memory.fence(Step::LogFence);
+        let commit = self.position + words.len() as u32;
+        let in_line = commit % RECORDS_PER_LINE;
+        if in_line == 0 {
+            last = inert;
+        }
+        last[in_line as usize] = Record::Commit { transaction }.encode(self.phase);
+        memory.store_line_non_temporal(self.at(commit - in_line), &last);
+        self.ends_at(commit - in_line + RECORDS_PER_LINE, transaction);
+        memory.fence(Step::CommitFence);
+        self.is_durable(memory)
+    }
+
     /// Commits `words` under `transaction` where caches survive a power failure: no line is written back or goes past the cache, so none is
     /// filled up, and records follow one another; one fence. Durable when this returns. Returns the number of records written.
     #[inline(always)]

@@ -138,6 +138,11 @@ impl ThreadLog {
         self.at(self.records)
     }
 
+    /// Records of this run: where the next transaction begins when none is running.
+    pub fn position(&self) -> u32 {
+        self.position
+    }
+
     /// Whether nothing was written in this run.
     pub fn is_empty(&self) -> bool {
         self.position == 0

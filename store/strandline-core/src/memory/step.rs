@@ -40,6 +40,10 @@ pub enum Step {
     LogWriteBack,
     /// The fence between log records and commit record.
     LogFence,
+    /// Writing back a log's tail pointer, which is stored when the commit record is durable.
+    LogTailWriteBack,
+    /// The fence after the tail pointer, before the transaction is acknowledged.
+    LogTailFence,
     /// Writing back a transaction's home lines before its log is truncated.
     HomeWriteBack,
     /// The fence between home lines and truncation.

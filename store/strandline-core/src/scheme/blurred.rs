@@ -279,6 +279,24 @@ fn move_watermark<M: Memory>(view: &View<M>, watermark: u64) {
     memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
 }
 
+/// Raises the watermark over every transaction so far, where each makes its home lines durable itself; waits for those that still do. The
+/// caller holds [`SharedLayout::BULK`].
+///
+/// # Errors
+/// As [`wait_for_commits`].
+pub fn raise_watermark<M: Memory>(view: &View<M>) -> Result<()> {
+    let memory = &view.memory;
+    let watermark = memory.load(SharedLayout::CLOCK);
+    if watermark > memory.load(SharedLayout::PUBLISHED_WATERMARK) {
+        wait_for_commits(view, watermark, Step::BulkWait)?;
+        memory.store(Layout::WATERMARK, watermark);
+        memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
+        memory.fence(Step::WatermarkFence);
+        memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
+    }
+    Ok(())
+}
+
 /// Collects the home lines of the transactions in log `index` above `old` and up to `watermark`. Returns which
 /// records, from and to, it has gone through.
 ///

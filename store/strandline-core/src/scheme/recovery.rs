@@ -30,6 +30,8 @@ pub enum Reading {
     TornBits,
     /// A commit record was stored when the records before it were durable.
     Fenced,
+    /// Likewise, and the transaction counts only if the log's tail pointer, the second of the reserved words, is behind it.
+    FencedToTail,
     /// As many records as the commit record says carry its torn bit.
     Counted,
 }
@@ -180,6 +182,10 @@ impl LogScan {
             }
             Reading::Fenced => {
                 [false, true].map(|phase| scan_fenced(memory, log, records, phase, found)).iter().sum()
+            }
+            Reading::FencedToTail => {
+                let tail = memory.load(log.byte(RECORD_BYTES * records).word(1)).min(records);
+                [false, true].map(|phase| scan_fenced(memory, log, tail, phase, found)).iter().sum()
             }
         }
     }

@@ -5,6 +5,8 @@
 //! |---|---|---|---|
 //! | copied to the log, two fences | BASE | BP(VCBP) | |
 //! | streamed to the log, one fence | MNE, synchronous | `vcbp-streamed` | MNE, asynchronous |
+//! | copied, and a tail pointer, three fences | `base-tail` | `vcbp-tail` | |
+//! | streamed to the log, two fences | `mne-sync-fenced` | | `mne-async-fenced` |
 //! | executed in the log, one fence | BP(XIL) | BPPM | |
 //! | executed in the log, counted | | `bppm-counted` | |
 //! | streamed to the log from the write set, one fence | | the product | |
@@ -29,6 +31,8 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 pub trait Logging: Default {
     /// How recovery reads the log.
     const READING: Reading;
+    /// Records at the end of each log that it needs for itself; they may be the checkpoint's too.
+    const RESERVED: u32 = 0;
     /// As [`Scheme::TAKES_WRITES`].
     const TAKES_WRITES: bool = true;
     /// As [`Scheme::KEEPS_VALUES`].
@@ -106,6 +110,11 @@ pub struct Redo<L, C> {
     checkpoint: std::marker::PhantomData<C>,
 }
 
+impl<L: Logging, C: Checkpoint> Redo<L, C> {
+    /// Records at the end of each log that are not for transactions.
+    const RESERVED: u32 = if L::RESERVED > C::RESERVED { L::RESERVED } else { C::RESERVED };
+}
+
 impl<L, C> Redo<L, C> {
     /// Has the transaction in the volatile execution area.
     #[inline(never)]
@@ -125,7 +134,7 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
 
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
         Self {
-            log: ThreadLog::lease(view, index, C::RESERVED),
+            log: ThreadLog::lease(view, index, Self::RESERVED),
             logging: L::default(),
             volatile: view.memory.device().is_some(),
             began_empty: true,
@@ -230,7 +239,7 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
     }
 
     fn recover<M: Memory>(view: &View<M>, begins: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport> {
-        recovery::recover(view, L::READING, C::RESERVED, begins)
+        recovery::recover(view, L::READING, Self::RESERVED, begins)
     }
 
     fn drain<M: Memory>(view: &View<M>) {
