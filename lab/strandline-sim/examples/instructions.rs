@@ -2,15 +2,17 @@
 //!
 //! ```console
 //! $ cargo run --release -p strandline-sim --features calibration --example instructions > lab/strandline-sim/data/instructions.toml
-//! $ cargo run --release -p strandline-sim --features calibration --example instructions transactions
+//! $ cargo run --release -p strandline-sim --features calibration --example instructions transactions > lab/strandline-sim/data/transactions.toml
+//! $ cargo run --release -p strandline-sim --features calibration --example instructions medians
 //! $ cargo run --release -p strandline-sim --features calibration --example instructions copies > lab/strandline-sim/data/copies.toml
 //! ```
 //!
 //! The first makes the table that the machine reads: instructions, loads and stores of an operation of each workload's plain
 //! program, compiled as a C programmer's compiler makes it (`strandline-workloads/src/lean.rs`): alone, inlined, an access one
 //! instruction, blocks from lists. It is the program without transactions as well as the one whose critical sections hardware makes
-//! atomic. An operation is what critical sections of 16 have more than those of one; TPC-C and TATP have but one. The second counts
-//! transactions in software, under six schemes: its medians are `Instructions::TRANSACTIONS`. The third makes the table of what a word takes
+//! atomic. An operation is what critical sections of 16 have more than those of one; TPC-C and TATP have but one. The second makes
+//! the table of transactions in software that the machine reads: under each scheme and each workload that claims of two papers are judged by. The
+//! third counts six schemes on five workloads: its medians, `Instructions::TRANSACTIONS`, are charged where the table has no row. The fourth makes the table of what a word takes
 //! that is copied with stores of each width, in C (`copy.c`, by the system's compiler) and in Rust.
 //!
 //! The program runs itself under valgrind with two numbers of transactions, so that what comes before them cancels out, and
@@ -31,6 +33,43 @@ const WORKLOADS: [(&str, u64); 5] =
     [("sps", 1000), ("hash", 1000), ("rbtree", 1000), ("bplustree", 1000), ("tatp-update-location", 1000)];
 /// Of those without a helper, whose instructions would be counted as well.
 const SCHEMES: [&str; 6] = ["np", "base", "mne-sync", "bppm", "bppm+single-writer", "dct-eager-sync"];
+/// Schemes and workloads of the table of transactions: those of Blurred Persistence's figures, with its two operations in a transaction of
+/// the B+ tree, and those of deferred commit's Fig. 6, with how many transactions each. Under persistency models that no processor has, the
+/// same program runs with other barriers.
+const COUNTED: [(&[&str], &[(&str, u64, u64)]); 2] = [
+    (
+        &[
+            "np",
+            "base",
+            "base-tail",
+            "mne-sync",
+            "mne-sync-fenced",
+            "xil",
+            "xil-unmarked",
+            "vcbp",
+            "vcbp-tail",
+            "vcbp-streamed",
+            "bppm",
+            "bppm-counted",
+        ],
+        &[
+            ("sps", 1000, 1),
+            ("hash", 1000, 1),
+            ("rbtree", 1000, 1),
+            ("bplustree-sorted-words", 500, 2),
+            ("kvstore", 1000, 1),
+            ("bplustree", 1000, 1),
+        ],
+    ),
+    (
+        &["sct-eager-sync", "dct-eager-sync"],
+        &[
+            ("tatp-update-location-arrays", 1000, 1),
+            ("tpcc-new-order-arrays", 200, 1),
+            ("tatp-update-location", 1000, 1),
+        ],
+    ),
+];
 /// Plain programs: with how many transactions of one operation, and the sizes of values.
 const PLAIN: [(&str, u64, &[u64]); 20] = [
     ("sps", 2000, &[8, 512, 4096]),
@@ -69,14 +108,15 @@ fn main() -> Outcome<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         [] => plain_programs(),
-        ["transactions"] => transactions_in_software(),
+        ["transactions"] => table_of_transactions(),
+        ["medians"] => medians_of_transactions(),
         ["copies"] => copies(),
         ["copy", width, bytes, times] => copy(width.parse()?, bytes.parse()?, times.parse()?),
         [workload, scheme, bytes, operations, transactions] => {
             let scheme = if scheme == "plain" { None } else { Some(scheme.parse()?) };
             native(workload, scheme, (bytes.parse()?, operations.parse()?), transactions.parse()?)
         }
-        _ => Err("takes nothing, `transactions` or `copies`".into()),
+        _ => Err("takes nothing, `transactions`, `medians` or `copies`".into()),
     }
 }
 
@@ -116,7 +156,7 @@ fn native(
 ) -> Outcome<()> {
     let place = folder()?;
     let small = scheme.is_some() && value_bytes == 8;
-    let sizes = if small { Sizes::small() } else { sizes(value_bytes, operations) };
+    let sizes = if small { Sizes { operations, ..Sizes::small() } } else { sizes(value_bytes, operations) };
     let selection = Selection::new(ALL.of_name(workload)?, &sizes)?;
     let setting = PoolSetting {
         logs: 1,
@@ -392,7 +432,48 @@ fn quartiles(mut all: Vec<f64>) -> [f64; 3] {
     [0.25, 0.5, 0.75].map(|share| all[((all.len() - 1) as f64 * share).round() as usize])
 }
 
-fn transactions_in_software() -> Outcome<()> {
+/// What transactions of a workload under a scheme take: instructions, accesses and words of a transaction, and instructions beside each access
+/// where a further word of a range has `word`.
+fn in_software(
+    (workload, scheme): (&str, &str),
+    word: f64,
+    (transactions, operations): (u64, u64),
+) -> Outcome<(f64, Accesses, f64)> {
+    let native = per_transaction((workload, scheme, 8, operations), transactions)?.instructions;
+    let sizes = Sizes { operations, ..Sizes::small() };
+    let accesses = accesses(workload, scheme, &sizes, transactions)?;
+    let Accesses { operations, words, .. } = accesses;
+    Ok((native, accesses, (native - words - word * (words - operations)) / operations))
+}
+
+/// Prints the table of transactions.
+fn table_of_transactions() -> Outcome<()> {
+    println!(
+        "# Made by examples/instructions.rs; src/instructions.rs says what the figures are. Instructions, accesses and words of a transaction,\n\
+         # of which the others are made: access = (instructions - words - word (words - accesses)) / accesses."
+    );
+    for (schemes, workloads) in COUNTED {
+        for scheme in schemes {
+            let word = further_word(scheme)?;
+            for &(workload, transactions, operations) in workloads {
+                let (instructions, accesses, access) =
+                    in_software((workload, scheme), word, (transactions, operations))?;
+                eprintln!(
+                    "{workload}, {scheme}: {instructions:.0} instructions, {access:.1} beside an access"
+                );
+                println!(
+                    "\n[[transactions]]\nworkload = {workload:?}\nscheme = {scheme:?}\ninstructions = {instructions:.1}\n\
+                     accesses = {:.2}\nwords = {:.2}\naccess = {access:.2}\nword = {word:.2}",
+                    accesses.operations, accesses.words
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prints the medians.
+fn medians_of_transactions() -> Outcome<()> {
     println!("{:20} {:>8}", "scheme", "word");
     let mut each = Vec::new();
     for scheme in SCHEMES {
@@ -409,10 +490,8 @@ fn transactions_in_software() -> Outcome<()> {
     let mut all = Vec::new();
     for (workload, transactions) in WORKLOADS {
         for scheme in SCHEMES {
-            let native = per_transaction((workload, scheme, 8, 1), transactions)?.instructions;
-            let Accesses { operations, words, .. } =
-                accesses(workload, scheme, &Sizes::small(), transactions)?;
-            let access = (native - words - word * (words - operations)) / operations;
+            let (native, Accesses { operations, words, .. }, access) =
+                in_software((workload, scheme), word, (transactions, 1))?;
             println!("{workload:22} {scheme:20} {native:16.0} {operations:14.1} {words:14.1} {access:8.1}");
             all.push(access);
         }

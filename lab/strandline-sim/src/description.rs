@@ -6,6 +6,13 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strandline_core::Concurrency;
+use strandline_core::scheme::SchemeKind;
+use strandline_schemes::{
+    BASE, BASE_TAIL, MNE_ASYNC, MNE_ASYNC_FENCED, MNE_SYNC, MNE_SYNC_FENCED, VCBP, VCBP_TAIL, XIL,
+    XIL_UNMARKED,
+};
+use strandline_workloads::SchemeName;
 
 /// Bytes in a cache line, of every level.
 pub const LINE_BYTES: u64 = strandline_core::memory::LINE_BYTES;
@@ -98,6 +105,48 @@ pub struct ProgramChoices {
     /// Blocks of the array that SPS swaps two entries of in Loose-Ordering's evaluation, 1 to 4096. Table 2 there: a transaction of
     /// SPS persists 1.53 blocks on average, which is 23/15 for an array of two blocks; it nears 2 with more.
     pub swap_blocks: u64,
+    /// What a transaction under STM does when it meets a conflict. Blurred Persistence, section IV-A: "We implement BPPM based on a software
+    /// transactional memory implementation, TinySTM", whose default is `CM_SUICIDE`.
+    pub contention: Contention,
+    /// Which pointers the logs of `base`, `vcbp` and `xil` have. Blurred Persistence, section III-A: "The XIL technique also avoids the use of log
+    /// head and tail pointers, so as to eliminate the ordering before their updates. To achieve this, the XIL technique has to check the log from
+    /// the beginning and detects the end by itself during recovery."
+    pub log_pointers: LogPointers,
+    /// How `mne-sync` and `mne-async` make a transaction's records durable. Blurred Persistence, section V-A: MNE is "an optimized implementation
+    /// of the baseline system, which uses write combing technique to bypass the CPU cache to provide faster log persistence"; III-A:
+    /// "the torn-bit technique, which is proposed in Mnemosyne".
+    pub mnemosyne_log: MnemosyneLog,
+}
+
+impl ProgramChoices {
+    /// The scheme that runs where a paper's program is named so.
+    pub fn scheme(&self, named: SchemeName) -> SchemeName {
+        if named.plain.is_some() {
+            return named;
+        }
+        let variant = |kind: SchemeKind| {
+            let variant = self.variant(kind);
+            if variant.mode(named.concurrency).is_some() { variant } else { kind }
+        };
+        let retries_at_once = named.concurrency == Concurrency::Stm && self.contention == Contention::Suicide;
+        SchemeName { kind: named.kind.map(variant), retries_at_once, ..named }
+    }
+
+    fn variant(&self, kind: SchemeKind) -> SchemeKind {
+        let variants: [(bool, [(SchemeKind, SchemeKind); 3]); 2] = [
+            (
+                self.log_pointers == LogPointers::AllButXil,
+                [(&BASE, &BASE_TAIL), (&VCBP, &VCBP_TAIL), (&XIL, &XIL_UNMARKED)],
+            ),
+            (
+                self.mnemosyne_log == MnemosyneLog::Fenced,
+                [(&MNE_SYNC, &MNE_SYNC_FENCED), (&MNE_ASYNC, &MNE_ASYNC_FENCED), (&BASE, &BASE)],
+            ),
+        ];
+        let chosen = variants.into_iter().filter(|(chosen, _)| *chosen).flat_map(|(_, pairs)| pairs);
+        let variant = chosen.into_iter().find(|&(named, variant)| named == kind && variant != kind);
+        variant.map_or(kind, |(_, variant)| variant)
+    }
 }
 
 impl Default for ProgramChoices {
@@ -110,8 +159,45 @@ impl Default for ProgramChoices {
             software_log: SoftwareLog::default(),
             b_tree: BTree::default(),
             swap_blocks: 2,
+            contention: Contention::default(),
+            log_pointers: LogPointers::default(),
+            mnemosyne_log: MnemosyneLog::default(),
         }
     }
+}
+
+/// What a transaction under STM does when it meets a conflict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Contention {
+    /// It waits for what is in its way; conflicts in a row queue up, and after some the transaction keeps others from beginning. So do
+    /// applications' transactions.
+    #[default]
+    Wait,
+    /// It aborts and runs again at once ([`Worker::retry_at_once`](strandline_core::engine::Worker::retry_at_once)).
+    Suicide,
+}
+
+/// Which pointers logs have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogPointers {
+    /// A truncation mark where each transaction is truncated, in XIL too; no log has a tail pointer.
+    #[default]
+    Marks,
+    /// The logs of BASE and BP(VCBP) have a tail pointer as well, and that of BP(XIL) has no mark.
+    AllButXil,
+}
+
+/// How MNE makes a transaction's records durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MnemosyneLog {
+    /// With torn bits and one fence.
+    #[default]
+    TornBits,
+    /// In BASE's steps, past the cache: a fence before the commit record and one after it. It has no tail pointer.
+    Fenced,
 }
 
 /// How a program was compiled.

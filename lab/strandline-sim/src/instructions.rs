@@ -1,8 +1,9 @@
 //! What native code executes between two accesses of a program: counted, and charged by the machine.
 //!
-//! The counts are in `data/instructions.toml`; `examples/instructions.rs` makes that file. A plain program has counts of its own for
-//! each workload. Transactions in software have two figures for all, the medians of six schemes: for an access, on five workloads, and
-//! for a further word of a range, at which the library looks too, on long entries of an array.
+//! The counts are in `data/instructions.toml` and `data/transactions.toml`; `examples/instructions.rs` makes these files. A plain program has
+//! counts of its own for each workload. Transactions in software have counts of their own for each scheme and workload that claims are judged
+//! by, and two figures for all others, the medians of six schemes: for an access, on five workloads, and for a further word of a range, at which the
+//! library looks too, on long entries of an array.
 //!
 //! `data/copies.toml` has what it takes to copy a word with stores of each width (`examples/copy.c`).
 
@@ -35,6 +36,28 @@ struct Count {
     #[serde(flatten)]
     instructions: Instructions,
 }
+
+/// A row of the table of transactions. It also has the instructions, accesses and words of a transaction, of which these are made.
+#[derive(Debug, Deserialize)]
+struct OfTransactions {
+    workload: String,
+    scheme: String,
+    access: f64,
+    word: f64,
+}
+
+#[derive(Deserialize)]
+struct TransactionsTable {
+    transactions: Vec<OfTransactions>,
+}
+
+const TRANSACTIONS_TABLE: &str = include_str!("../data/transactions.toml");
+
+static TRANSACTIONS: LazyLock<Vec<OfTransactions>> = LazyLock::new(|| {
+    let table: TransactionsTable =
+        toml::from_str(TRANSACTIONS_TABLE).expect("the table of transactions can be read");
+    table.transactions
+});
 
 #[derive(Deserialize)]
 struct Table {
@@ -82,12 +105,24 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 impl Instructions {
-    /// Transactions in software: the medians of six schemes.
+    /// Transactions in software that were not counted: the medians of six schemes on five workloads.
     pub const TRANSACTIONS: Self = Self { access: 43.6, word: 31.2, ..Self::constant(0.0) };
 
     /// So many beside each word.
     pub const fn constant(instructions: f64) -> Self {
         Self { access: instructions, word: instructions, private_loads: 0.0, private_stores: 0.0 }
+    }
+
+    /// Those counted for the transactions of a workload under a scheme, by its name in `strandline-lab list`, if they were.
+    pub fn of_transactions(workload: &str, scheme: &str) -> Option<Self> {
+        // Under persistency models that no processor has, the program is the same but for its barriers.
+        let scheme = match scheme.split_once('-') {
+            Some(("sct", _)) => "sct-eager-sync",
+            Some(("dct", _)) => "dct-eager-sync",
+            _ => scheme,
+        };
+        let row = TRANSACTIONS.iter().find(|row| row.workload == workload && row.scheme == scheme)?;
+        Some(Self { access: row.access, word: row.word, ..Self::constant(0.0) })
     }
 
     /// Those counted for the plain program of a workload, with values of this size or the nearest smaller one that was counted.
@@ -122,6 +157,50 @@ mod tests {
                 "{}: {count:?}",
                 workload.name
             );
+        }
+    }
+
+    /// What claims of Blurred Persistence and of deferred commit are judged by.
+    #[test]
+    fn what_claims_are_judged_by_was_counted() {
+        let of_b = strandline_workloads::BLURRED.map(|workload| workload.name);
+        let of_d = ["tatp-update-location-arrays", "tpcc-new-order-arrays"];
+        let b = [
+            "np",
+            "base",
+            "base-tail",
+            "mne-sync",
+            "mne-sync-fenced",
+            "xil",
+            "xil-unmarked",
+            "vcbp",
+            "vcbp-tail",
+            "bppm",
+        ];
+        let d = ["sct-eager-sync", "sct-epoch", "sct-strand", "dct-eager-sync", "dct-epoch", "dct-strand"];
+        let of_papers = [(&of_b[..], &b[..]), (&of_d[..], &d[..])];
+        for (workloads, schemes) in of_papers {
+            for (workload, scheme) in workloads.iter().flat_map(|w| schemes.iter().map(move |s| (w, s))) {
+                let counted = Instructions::of_transactions(workload, scheme);
+                assert!(counted.is_some(), "{workload} under {scheme}");
+            }
+        }
+        assert_eq!(Instructions::of_transactions("hash", "wrap"), None);
+    }
+
+    /// Each row charges a transaction what was counted.
+    #[test]
+    fn a_row_charges_what_was_counted() {
+        let table: toml::Table = toml::from_str(TRANSACTIONS_TABLE).unwrap();
+        let rows = table["transactions"].as_array().unwrap();
+        assert_eq!(rows.len(), TRANSACTIONS.len());
+        for row in rows {
+            let [instructions, accesses, words, access, word] =
+                ["instructions", "accesses", "words", "access", "word"]
+                    .map(|key| row[key].as_float().unwrap());
+            let charged = accesses * access + words + (words - accesses) * word;
+            assert!((charged / instructions - 1.0).abs() < 2e-3, "{row:?}: {charged}");
+            assert!(access > 0.0 && word > 0.0, "{row:?}");
         }
     }
 }

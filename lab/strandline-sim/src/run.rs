@@ -310,6 +310,8 @@ impl Prepared {
         with: impl FnOnce(&Rc<Machine>),
     ) -> Result<Finished> {
         let cores = description.cores.count;
+        let named = run.scheme;
+        let run = &Run { scheme: description.program.scheme(named), ..*run };
         self.check_run(description, run)?;
         if self.leaves_home_cached(description, run) && !crash_at.is_empty() {
             return Err(Error::Parameter(
@@ -336,7 +338,8 @@ impl Prepared {
         let statistics = machine.statistics();
         // Those that share cores get through at different times: as in a run by the clock, what they have done together counts.
         let together = first_end.get().filter(|_| run.threads > cores);
-        let outcome = self.outcome((description, hardware, run), &threads, together, statistics);
+        let named = &Run { scheme: named, ..*run };
+        let outcome = self.outcome((description, hardware, named), &threads, together, statistics);
         let began = threads.iter().map(|thread| thread.began).min().unwrap_or_default();
         let ended = threads.iter().map(|thread| thread.ended).max().unwrap_or_default();
         Ok(Finished {
@@ -386,9 +389,11 @@ impl Prepared {
             let library = Instructions::TRANSACTIONS.access;
             Instructions::of_plain(name, 8).filter(|counted| counted.access < library)
         } else {
-            None
+            Instructions::of_transactions(name, run.scheme.name())
         };
-        counted.iter().for_each(|counted| machine.set_instructions(counted));
+        if let Some(counted) = counted {
+            machine.set_instructions(&counted);
+        }
         Ok(machine)
     }
 
@@ -552,7 +557,11 @@ impl Driver<'_> {
             }
             // The structure was filled under another scheme.
             (None, Some(kind)) => {
-                Worker::lease_of(view, kind, laboratory(scheme.concurrency), None).map(AnyRunner::new)
+                let mut worker = Worker::lease_of(view, kind, laboratory(scheme.concurrency), None)?;
+                if scheme.retries_at_once {
+                    worker.retry_at_once();
+                }
+                Ok(AnyRunner::new(worker))
             }
             (None, None) => Err(Error::Unsupported(scheme.name().into())),
         }
@@ -683,7 +692,7 @@ pub fn recover(
     let by_hardware = left.iter().zip(&image).filter(|(before, after)| before != after).count() as u64;
     let world = plain(image, &prepared.shared);
     let hosted: Rc<dyn World> = world.clone();
-    let Some(kind) = scheme.kind else {
+    let Some(kind) = description.program.scheme(scheme).kind else {
         return Err(Error::Parameter("volatile keeps nothing that could be recovered".into()));
     };
     // Not by the pool's state word: that says that the pool was filled without persistence.

@@ -10,7 +10,10 @@ use strandline_core::memory::{Event, Hosted, World};
 use strandline_core::scheme::SchemeKind;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_schemes::{Locking, laboratory};
-use strandline_sim::description::{HomeCopies, PersistenceDomain, SoftwareLog};
+use strandline_sim::description::{
+    Contention, HomeCopies, LogPointers, MnemosyneLog, PersistenceDomain, ProgramChoices, SoftwareLog,
+    TimeSlices,
+};
 use strandline_sim::numbers::Cycle;
 use strandline_sim::run::{PoolSizes, Prepared, Recovered, Run, recover};
 use strandline_sim::scheme;
@@ -53,6 +56,48 @@ fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
             }
         }
     }
+}
+
+/// Eight threads on the Opteron's four cores want a few hundred lines: with TinySTM's contention manager a thread that is not running keeps others
+/// retrying, and yet all transactions of the slowest thread are done.
+#[test]
+fn threads_that_retry_at_once_on_shared_cores_end() {
+    let none = scheme::find("none").unwrap();
+    let prepared = Prepared::new(&SPS, &Sizes::small(), sizes(), 8).unwrap();
+    let aborts = [Contention::Wait, Contention::Suicide].map(|contention| {
+        let mut machine = strandline_sim::file::load("opteron", &[""; 0]).unwrap();
+        machine.program.contention = contention;
+        // Each thread has many slices.
+        machine.time_slices = Some(TimeSlices { slice_ns: 20_000.0, ..TimeSlices::default() });
+        let finished = prepared.run(&machine, none, &run("np", 8, 400), Vec::new()).unwrap();
+        assert_eq!(finished.outcome.transactions, 400, "{contention:?}");
+        finished.outcome.abort_ratio
+    });
+    assert!(aborts[1] > 2.0 * aborts[0], "{aborts:?}");
+}
+
+/// What the paper's text says of its systems decides which of the library's schemes runs under their names.
+#[test]
+fn a_papers_name_stands_for_the_scheme_that_its_text_describes() {
+    let none = scheme::find("none").unwrap();
+    let prepared = Prepared::new(&SPS, &Sizes::small(), sizes(), 1).unwrap();
+    let cost = |scheme: &str, program: ProgramChoices| {
+        let mut machine = support::small(1);
+        machine.program = program;
+        let outcome = prepared.run(&machine, none, &run(scheme, 1, 20), Vec::new()).unwrap().outcome;
+        assert_eq!(outcome.scheme, scheme);
+        outcome.fences_per_tx.round()
+    };
+    let default = ProgramChoices::default();
+    let pointers = ProgramChoices { log_pointers: LogPointers::AllButXil, ..default };
+    let fenced = ProgramChoices { mnemosyne_log: MnemosyneLog::Fenced, ..default };
+    let fences = |program| ["base", "vcbp", "xil", "bppm", "mne-sync"].map(|scheme| cost(scheme, program));
+    assert_eq!(fences(default), [4.0, 2.0, 3.0, 1.0, 3.0]);
+    assert_eq!(fences(pointers), [5.0, 3.0, 2.0, 1.0, 3.0]);
+    assert_eq!(fences(fenced), [4.0, 2.0, 3.0, 1.0, 4.0]);
+    // A mode that a variant does not have stays what it is.
+    let single: SchemeName = "base+single-writer".parse().unwrap();
+    assert_eq!(pointers.scheme(single), single);
 }
 
 /// S-WAL writes its blocks home and truncates its log, or leaves both in the caches.
