@@ -32,6 +32,16 @@ impl Venue {
         }
     }
 
+    /// What a claim about how fast software runs is judged by, though any processor can run it: the paper's machine, simulated. What the
+    /// processor at hand measures stands beside.
+    pub const fn of_speed() -> Self {
+        Self {
+            site: Site::Simulated,
+            because: "The speeds are of the paper's processor: what a flush costs beside an instruction and a miss differs between hosts, and \
+                      what the processor at hand measures stands beside.",
+        }
+    }
+
     /// What holds of the code.
     pub const BY_CODE: Self =
         Self { site: Site::Code, because: "What the code does is the same on every machine." };

@@ -56,6 +56,7 @@ fn cell(session: &Session, system: &'static str, instruction: WriteBackInstructi
         log_bytes: Geometry::default().log_bytes,
         threads: 1,
         latency_ns: DEFAULT_WRITE_LATENCY_NS,
+        programs_of: super::PAPER.machine,
         instruction,
         idle_percent: 0,
         simulated_cores: None,
@@ -197,7 +198,7 @@ mod tests {
             ..Session::for_tests(Effort::Full)
         };
         let runs = |figure| (session.simulated_repetitions(figure), session.repetitions(figure).count());
-        assert_eq!([runs("fig7"), runs("fig8"), runs("fig11")], [(1, 7), (3, 3), (3, 3)]);
+        assert_eq!([runs("fig7"), runs("fig8"), runs("fig12")], [(3, 3), (3, 3), (1, 7)]);
         let again = Session { round: 1, ..session.clone() };
         let systems = |session: &Session| -> Vec<&str> {
             let mut all: Vec<_> = fig7(session).iter().map(|cell| cell.system).collect();

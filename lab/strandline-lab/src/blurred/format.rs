@@ -179,7 +179,8 @@ pub fn b22(claim: &Claim, _: &Session, _: &Measurements) -> Result<Finding, Erro
         claim,
         vec![Some(ahead as f64), Some(8.0 * WORD_BYTES as f64)],
         "Recovery's scan (log::scan) reads logs with a hole before an abort record, farther and farther away: this is the \
-         farthest that it bridges. The second number is the word of waist 2, which is stored by one aligned 64-bit store. \
+         farthest that it bridges. The second number is a constant of the code, the word of waist 2, which one aligned 64-bit \
+         store writes: no run could find another. \
          That truncation sets the torn bits of holes is what the crash checker's mutant without it (RestartInert, \
          RestartWriteBack) is found by.",
     ))

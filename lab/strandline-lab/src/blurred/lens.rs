@@ -141,6 +141,7 @@ pub fn trend<'a>(
 
 /// What bulk persistence would cost if it were charged by line, from what was measured: by how much the charge decides.
 pub fn bulk_note(finding: Finding, lens: Lens, systems: &[&str], xs: &[&str], latency_ns: f64) -> Finding {
+    let lens = Lens { instruction: "clflush", ..lens };
     let of = |system: &str| -> Option<String> {
         let share = |x: &&str| {
             let lines = lens.quantity(None, system, "bulk lines/tx", x)?;

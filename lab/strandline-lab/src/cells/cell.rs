@@ -33,6 +33,8 @@ pub struct Cell {
     pub threads: u64,
     /// Nanoseconds added to each line written back.
     pub latency_ns: u64,
+    /// The machine whose description has what the paper's text says of its programs.
+    pub programs_of: Option<&'static str>,
     /// The instruction that writes lines back.
     pub instruction: WriteBackInstruction,
     /// The share of the time that threads are idle.

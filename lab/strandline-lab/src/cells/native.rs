@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use strandline_command::Place;
 use strandline_core::{Concurrency, Domain};
+use strandline_sim::description::ProgramChoices;
 use strandline_workloads::{PoolSetting, Prepared, Row, Run, SchemeName, Selection, Sizes, WorkloadKind};
 
 use super::cell::{ABORTS, BY_LINE, Cell, THROUGHPUT};
@@ -48,7 +49,12 @@ impl Cell {
         Ok(Prepared::new(&self.path(place), &selection, setting)?)
     }
 
-    fn measure(&self, pool: &mut Prepared, session: &Session, repetition: u64) -> Result<Row, Error> {
+    fn measure(
+        &self,
+        pool: &mut Prepared,
+        (session, program): (&Session, &ProgramChoices),
+        repetition: u64,
+    ) -> Result<Row, Error> {
         pool.reopen(self.domain(), Some(self.instruction))?;
         let scheme: SchemeName = self.system.parse().map_err(|error| Error::Usage(format!("{error}")))?;
         let pace = session.pace();
@@ -67,7 +73,7 @@ impl Cell {
             let nobody = SchemeName::of(&strandline_schemes::NP, Concurrency::Stm);
             selection.measure(pool.pool(), self.domain(), nobody, &mapping)?;
         }
-        Ok(selection.measure(pool.pool(), self.domain(), scheme, &run)?)
+        Ok(selection.measure(pool.pool(), self.domain(), program.scheme(scheme), &run)?)
     }
 
     /// What this cell's repetitions say.
@@ -127,6 +133,10 @@ pub fn measure(
     into: &mut Measurements,
 ) -> Result<(), Error> {
     let place = session.place()?;
+    // They are the paper's programs, whatever machine is simulated beside.
+    let described = cells.iter().find_map(|cell| cell.programs_of);
+    let described = described.map(|machine| session.load(machine, &[])).transpose()?;
+    let program = described.map_or_else(ProgramChoices::default, |machine| machine.program);
     let cells: Vec<Cell> = here(cells, session).cloned().collect();
     for group in cells.chunk_by(|a, b| a.workload == b.workload) {
         let mut pools = Vec::new();
@@ -139,7 +149,7 @@ pub fn measure(
         for repetition in session.repetitions(figure) {
             for (cell, rows) in group.iter().zip(&mut rows) {
                 if let Some((_, pool)) = pools.iter_mut().find(|(key, _)| *key == cell.pool()) {
-                    rows.push(cell.measure(pool, session, repetition)?);
+                    rows.push(cell.measure(pool, (session, &program), repetition)?);
                 }
                 session.progress.inc(1);
             }
