@@ -107,7 +107,7 @@ pub use plain::{Locking, PlainTx, PlainWorker, Program};
 pub use software_wal::S_WAL;
 pub use strandline_core::engine::Setup;
 pub use strandline_core::scheme::{BPPM, SchemeKind, Schemes};
-pub use undo::{UndoEntry, UndoLog, recover_undo, undo_log_words};
+pub use undo::{ENTRIES as UNDO_LOG_ENTRIES, UndoEntry, UndoLog, recover_undo, undo_log_words};
 pub use undo_commit::{
     DCT_EAGER_SYNC, DCT_EPOCH, DCT_STRAND, DCT_STRICT, SCT_EAGER_SYNC, SCT_EPOCH, SCT_STRAND, SCT_STRICT,
 };

@@ -4,9 +4,10 @@
 //! log     word 0   magic | number of entries << 32, or 0 for a log without any
 //!         line 1   the first entry, then the others
 //! entry   word 0   generation << 1 | committed
-//!         word 1   timestamp
-//!         word 2   pairs | CRC-32C << 32, of generation, timestamp, number of pairs and pairs
-//!         word 3   pairs: the address of a word that the transaction stores to, and what it held before
+//!         word 1   the transaction's number: above those before it in this log, and above the watermark
+//!         word 2   pairs | CRC-32C << 32, of generation, number, count of pairs and pairs
+//!         word 3   pairs: the address of a word that the transaction stores to, and what it held before;
+//!                  behind them, under DCT, the number of a lock << 1 | 1, and the lock's timestamp
 //! ```
 //!
 //! An entry counts if its checksum is right, so that it may persist in any order and in pieces. A transaction
@@ -16,21 +17,24 @@
 //!
 //! # Recovery
 //!
-//! Among the entries of all logs that count, are not committed, and have timestamps above the watermark, the
-//! later of two conflicting ones has the higher timestamp. They are undone from the highest to the lowest; that
-//! is written back and fenced; then the watermark rises to the highest timestamp found anywhere, complete or not,
-//! and is fenced; then the logs are zeroed, and that is fenced. Up to the watermark a crash repeats it all. After it
-//! nothing is left to undo, however much of the logs is zeroed: every timestamp that is still there lies at or below the
-//! watermark, and zero does too. New timestamps begin above it.
+//! Recovery undoes the entries of all logs that count, are not committed, and have numbers above the watermark. Of two that
+//! share a lock, the one with the lock's higher timestamp is the later one, and is undone first (6.1.1). SCT logs no
+//! timestamps: no two of its entries that are to be undone share a word. What is undone is written back and fenced; then the
+//! watermark rises to the highest number found anywhere, in complete entries and others, and is fenced; then the logs are
+//! zeroed, and that is fenced. A crash before the watermark has risen repeats it all. After it
+//! nothing is left to undo, however much of the logs is zeroed: every number that is still there is at or below the
+//! watermark, and so is zero. New numbers begin above it.
 //!
 //! # No life's leavings complete another's entry
 //!
-//! Generations begin at 1 in every life, and a timestamp that never became durable is used again: the watermark cannot
+//! Generations begin at 1 in every life, and a number that never became durable is used again: the watermark cannot
 //! rise above what is not there. So an entry of which the checksum and the pairs survived, but not its first words,
 //! would be completed by the first words alone of another entry in its place, with the same numbers, and undo what never
 //! happened. That is why recovery zeroes the logs: a life begins with logs that hold nothing, durably. It does so when the
 //! pool was closed, or changes its scheme, too (`scheme/current.rs`). Within a life no entry has the generation of
 //! an older one in its place.
+
+use std::collections::BTreeMap;
 
 use strandline_core::error::{Error, Result};
 use strandline_core::layout::{Layout, SharedLayout, View};
@@ -91,6 +95,13 @@ impl UndoEntry {
         self.volatile.word(LINE_WORDS + i)
     }
 
+    /// The generation of the entry's user (6.1.2: "a log generation number associated with every log entry"), stored behind
+    /// that user's first barrier: all earlier generations have committed. Being volatile, it orders its reader after that
+    /// barrier, and not after any persist of the user.
+    pub fn user(self) -> VolatileAddress {
+        self.volatile.word(6)
+    }
+
     /// The newest generation of the entry whose transaction has committed: by the mark that it bears, or by the next
     /// generation's presence.
     pub fn committed_generation<M: Memory>(self, memory: &M) -> u64 {
@@ -111,8 +122,22 @@ impl UndoEntry {
     pub fn addresses<M: Memory>(self, memory: &M, into: &mut Vec<PersistentAddress>) {
         into.clear();
         let pairs = memory.load(self.at.word(2)) & u64::from(u32::MAX);
-        into.extend((0..pairs).map(|pair| PersistentAddress::new(memory.load(pair_at(self.at, pair)))));
+        let firsts = (0..pairs).map(|pair| memory.load(pair_at(self.at, pair)));
+        into.extend(firsts.take_while(|first| !is_lock(*first)).map(PersistentAddress::new));
     }
+}
+
+/// A lock that a transaction holds: its number, and the timestamp that the transaction gives it.
+pub type LockStamp = (u32, u64);
+
+/// The pair that logs a lock's timestamp. Addresses of words are even.
+fn stamp_pair((lock, timestamp): LockStamp) -> [u64; 2] {
+    [u64::from(lock) << 1 | 1, timestamp]
+}
+
+/// Whether a pair that begins with this word logs a lock's timestamp.
+fn is_lock(first: u64) -> bool {
+    first & 1 == 1
 }
 
 fn pair_at(entry: PersistentAddress, pair: u64) -> PersistentAddress {
@@ -136,13 +161,14 @@ fn capacity(layout: &Layout, entries: u64) -> u64 {
 pub fn undo_log_words(
     layout: &Layout,
     entries: u64,
-    timestamp: u64,
+    number: u64,
     pairs: &[(PersistentAddress, u64)],
 ) -> Vec<u64> {
     let mut words = vec![0; (layout.geometry.log_bytes / 8) as usize];
     words[0] = header(entries);
     let mut entry = Vec::new();
-    encode(1, timestamp, pairs.iter().copied(), &mut entry, &mut Vec::new());
+    let pairs = pairs.iter().map(|&(at, old)| [at.offset(), old]);
+    encode(1, number, pairs, &mut entry, &mut Vec::new());
     words[LINE_WORDS as usize..][..entry.len()].copy_from_slice(&entry);
     words
 }
@@ -155,23 +181,23 @@ const fn header(entries: u64) -> u64 {
 /// An entry's words.
 fn encode(
     generation: u64,
-    timestamp: u64,
-    pairs: impl Iterator<Item = (PersistentAddress, u64)>,
+    number: u64,
+    pairs: impl Iterator<Item = [u64; 2]>,
     words: &mut Vec<u64>,
     bytes: &mut Vec<u8>,
 ) {
     words.clear();
-    words.extend([generation << 1, timestamp, 0]);
-    pairs.for_each(|(at, old)| words.extend([at.offset(), old]));
+    words.extend([generation << 1, number, 0]);
+    pairs.for_each(|pair| words.extend(pair));
     let pairs = &words[HEADER_WORDS as usize..];
-    let sum = checksum(generation, timestamp, pairs, bytes);
+    let sum = checksum(generation, number, pairs, bytes);
     let count = pairs.len() as u64 / 2;
     words[2] = count | sum << 32;
 }
 
-fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>) -> u64 {
+fn checksum(generation: u64, number: u64, pairs: &[u64], bytes: &mut Vec<u8>) -> u64 {
     bytes.clear();
-    for word in [generation, timestamp, pairs.len() as u64 / 2].iter().chain(pairs) {
+    for word in [generation, number, pairs.len() as u64 / 2].iter().chain(pairs) {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
     crc32c::crc32c(bytes).into()
@@ -181,10 +207,10 @@ fn checksum(generation: u64, timestamp: u64, pairs: &[u64], bytes: &mut Vec<u8>)
 pub struct UndoLog {
     log: u64,
     entries: u64,
-    /// The number of the transaction that begins next.
+    /// How many transactions have used the log in this life: names the one that begins next.
     sequence: u64,
-    /// The timestamp of the last one.
-    timestamp: u64,
+    /// The number of the last one that has an entry.
+    number: u64,
     words: Vec<u64>,
     bytes: Vec<u8>,
 }
@@ -214,25 +240,25 @@ impl UndoLog {
             log,
             entries,
             sequence: memory.load(resting),
-            timestamp: memory.load(resting.word(1)).max(memory.load(SharedLayout::CLOCK)),
+            number: memory.load(resting.word(1)).max(memory.load(SharedLayout::CLOCK)),
             words: Vec::with_capacity(256),
             bytes: Vec::with_capacity(2048),
         }
     }
 
-    /// Where the log's next transaction and its last timestamp are kept while nobody leases it.
+    /// Where the log's next transaction and its last number are kept while nobody leases it.
     fn resting<M: Memory>(view: &View<M>, log: u64) -> VolatileAddress {
         view.shared.undo_entry(log, 0).word(4)
     }
 
-    /// Leaves the log for the next lessee, and the pool's clock no lower than its last timestamp.
+    /// Leaves the log for the next lessee, and the pool's clock no lower than its last number.
     pub fn release<M: Memory>(&mut self, view: &View<M>) {
         let (memory, resting) = (&view.memory, Self::resting(view, self.log));
         memory.store(resting, self.sequence);
-        memory.store(resting.word(1), self.timestamp);
+        memory.store(resting.word(1), self.number);
         let mut clock = memory.load(SharedLayout::CLOCK);
-        while clock < self.timestamp {
-            match memory.compare_exchange(SharedLayout::CLOCK, clock, self.timestamp) {
+        while clock < self.number {
+            match memory.compare_exchange(SharedLayout::CLOCK, clock, self.number) {
                 Ok(_) => break,
                 Err(now) => clock = now,
             }
@@ -249,29 +275,30 @@ impl UndoLog {
         UndoEntry::of(view, self.running(), self.entries)
     }
 
-    /// The last transaction's timestamp.
-    pub fn timestamp(&self) -> u64 {
-        self.timestamp
+    /// The number of the last transaction that has an entry.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
-    /// Words that a transaction may write.
+    /// Pairs that an entry has room for: words that a transaction writes, and under DCT locks that it holds.
     pub fn capacity<M>(&self, view: &View<M>) -> u64 {
         capacity(&view.layout, self.entries)
     }
 
-    /// Writes the running transaction's entry (`prepareLogEntry`): what the words `home` hold now. Returns the
-    /// entry and its bytes, which nobody has written back.
+    /// Writes the running transaction's entry (`prepareLogEntry`), under the log's next number: what the words `home` hold
+    /// now, and the timestamps of `locks`. Returns the entry and its bytes, which are not written back yet.
     pub fn prepare_log_entry<M: Memory>(
         &mut self,
         view: &View<M>,
-        timestamp: u64,
         home: &[(PersistentAddress, u64)],
+        locks: &[LockStamp],
     ) -> (UndoEntry, u64) {
         let (memory, entry) = (&view.memory, self.entry(view));
-        let pairs = home.iter().map(|&(at, _)| (at, memory.load(at)));
-        encode(entry.generation, timestamp, pairs, &mut self.words, &mut self.bytes);
+        let pairs = home.iter().map(|&(at, _)| [at.offset(), memory.load(at)]);
+        let pairs = pairs.chain(locks.iter().copied().map(stamp_pair));
+        self.number += 1;
+        encode(entry.generation, self.number, pairs, &mut self.words, &mut self.bytes);
         memory.store_range(entry.at, &self.words);
-        self.timestamp = timestamp;
         (entry, 8 * self.words.len() as u64)
     }
 
@@ -283,9 +310,53 @@ impl UndoLog {
 
 /// An entry to be undone.
 struct Undo {
-    timestamp: u64,
+    number: u64,
     /// Addresses and old values.
     pairs: Vec<(PersistentAddress, u64)>,
+    /// Locks as they are logged, and their timestamps.
+    locks: Vec<(u64, u64)>,
+}
+
+/// Orders entries so that of any two that share a lock, the later one comes first.
+///
+/// # Errors
+/// Locks order them in a circle, which no execution does.
+fn latest_first(found: Vec<Undo>) -> Result<Vec<Undo>> {
+    let mut holders: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
+    for (index, undo) in found.iter().enumerate() {
+        for &(lock, timestamp) in &undo.locks {
+            holders.entry(lock).or_default().push((timestamp, index));
+        }
+    }
+    // By entry: how many come right behind it on one of its locks, and which ones it comes right behind.
+    let mut later = vec![0; found.len()];
+    let mut earlier = vec![Vec::new(); found.len()];
+    for holders in holders.values_mut() {
+        holders.sort_unstable();
+        for pair in holders.windows(2) {
+            let [(_, before), (_, after)] = [pair[0], pair[1]];
+            later[before] += 1;
+            earlier[after].push(before);
+        }
+    }
+    let mut ready: Vec<usize> = (0..found.len()).filter(|&index| later[index] == 0).collect();
+    let mut found: Vec<Option<Undo>> = found.into_iter().map(Some).collect();
+    let mut order = Vec::with_capacity(found.len());
+    while let Some(index) = ready.pop() {
+        order.extend(found[index].take());
+        for &before in &earlier[index] {
+            later[before] -= 1;
+            if later[before] == 0 {
+                ready.push(before);
+            }
+        }
+    }
+    if order.len() < found.len() {
+        return Err(Error::Damaged(
+            "the locks' timestamps in undo logs order transactions in a circle".into(),
+        ));
+    }
+    Ok(order)
 }
 
 /// Recovers the pool from its undo logs; see above.
@@ -297,7 +368,7 @@ struct Undo {
 ///
 /// let (memory, root) = (&view.memory, layout.root(0));
 /// let mut log = UndoLog::lease(&view, 0, 4);
-/// log.prepare_log_entry(&view, 1, &[(root, 5)]);
+/// log.prepare_log_entry(&view, &[(root, 5)], &[]);
 /// memory.store(root, 5);
 /// // A crash before the entry is marked.
 /// assert_eq!((recover_undo(&view, &mut |_| ())?.undone, memory.load(root)), (1, 0));
@@ -320,7 +391,7 @@ pub fn recover_undo<M: Memory>(
 
     begins(RecoveryStep::Sort);
     if !memory.omitted(Step::RecoverySort) {
-        found.sort_by_key(|undo| std::cmp::Reverse(undo.timestamp));
+        found = latest_first(found)?;
     }
     report.undone = found.len() as u64;
     let pairs = || found.iter().flat_map(|undo| &undo.pairs);
@@ -381,7 +452,7 @@ fn scan_entries<M: Memory>(
             report.records += 1;
             report.watermark = report.watermark.max(memory.load(at.word(1)));
             if let Some(undo) = read_entry(view, at, entries)
-                && (undo.timestamp > watermark || memory.omitted(Step::RecoveryWatermarkFilter))
+                && (undo.number > watermark || memory.omitted(Step::RecoveryWatermarkFilter))
             {
                 found.push(undo);
             }
@@ -397,19 +468,22 @@ fn read_entry<M: Memory>(view: &View<M>, at: PersistentAddress, entries: u64) ->
     if state == 0 || state & 1 == 1 {
         return None;
     }
-    let (timestamp, size) = (memory.load(at.word(1)), memory.load(at.word(2)));
+    let (number, size) = (memory.load(at.word(1)), memory.load(at.word(2)));
     let count = size & u64::from(u32::MAX);
     if count > capacity(&view.layout, entries) {
         return None;
     }
     let mut words = vec![0; 2 * count as usize];
     memory.load_range(pair_at(at, 0), &mut words);
-    let sum = checksum(state >> 1, timestamp, &words, &mut Vec::new());
+    let sum = checksum(state >> 1, number, &words, &mut Vec::new());
     if sum != size >> 32 && !memory.omitted(Step::RecoveryChecksum) {
         return None;
     }
-    let pairs = words.as_chunks::<2>().0.iter().map(|&[at, old]| (PersistentAddress::new(at), old));
-    Some(Undo { timestamp, pairs: pairs.collect() })
+    let all = words.as_chunks::<2>().0;
+    let (locks, pairs): (Vec<_>, Vec<_>) = all.iter().partition(|[first, _]| is_lock(*first));
+    let pairs = pairs.into_iter().map(|&[at, old]| (PersistentAddress::new(at), old)).collect();
+    let locks = locks.into_iter().map(|&[lock, timestamp]| (lock, timestamp)).collect();
+    Some(Undo { number, pairs, locks })
 }
 
 /// The paper, for the descriptors of its schemes.

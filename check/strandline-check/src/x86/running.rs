@@ -75,7 +75,8 @@ impl RunningTransaction {
             }
             Event::Executed(id) => {
                 if let Some(update) = self.update.take() {
-                    trace.updates[update as usize].id = id;
+                    let update = &mut trace.updates[update as usize];
+                    (update.id, update.executed) = (id, Some(time));
                 }
                 self.running = false;
             }

@@ -70,6 +70,10 @@ impl LineHistory {
 pub struct Update {
     /// Its TxID.
     pub id: u64,
+    /// When it had made its last store in place and still held its locks ([`Event::Executed`]).
+    pub executed: Option<u32>,
+    /// Orders conflicting transactions; known when the trace is finished.
+    pub order: u64,
     /// Its thread.
     pub thread: u32,
     /// When its first store or its entry into commit was.
@@ -284,7 +288,17 @@ impl Trace {
     pub(crate) fn begin_update(&mut self, thread: u32, id: u64, reads: Vec<(u32, u32)>) -> u32 {
         let (began, never) = (self.time, u32::MAX);
         let writes = Vec::new();
-        self.updates.push(Update { id, thread, began, entered: never, acknowledged: never, reads, writes });
+        self.updates.push(Update {
+            id,
+            executed: None,
+            order: id,
+            thread,
+            began,
+            entered: never,
+            acknowledged: never,
+            reads,
+            writes,
+        });
         self.updates.len() as u32 - 1
     }
 
@@ -296,6 +310,13 @@ impl Trace {
     /// Ends the trace: the end is a crash point too, and the last values of each transaction are kept.
     pub fn finish(&mut self) {
         self.point();
+        // TxIDs of schemes that store in place may say nothing of the order. Where other transactions commit beside those that
+        // store in place, they do.
+        let committed = |update: &&Update| update.entered != u32::MAX;
+        let in_place = self.updates.iter().filter(committed).all(|update| update.executed.is_some());
+        for update in &mut self.updates {
+            update.order = update.executed.filter(|_| in_place).map_or(update.id, u64::from);
+        }
         let mut order: Vec<usize> = (0..self.updates.len()).collect();
         order.sort_by_key(|&index| self.updates[index].entered);
         let mut place = vec![0; order.len()];

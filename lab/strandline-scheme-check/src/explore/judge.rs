@@ -80,7 +80,7 @@ impl<'a> SchemeJudge<'a> {
         }
         let mut model = self.began_with.as_ref().map(|(_, model)| model.clone()).unwrap_or_default();
         let mut members: Vec<_> = members.to_vec();
-        members.sort_by_key(|&index| life.trace.updates[index].id);
+        members.sort_by_key(|&index| life.trace.updates[index].order);
         for index in members {
             let id = life.trace.updates[index].id;
             apply(&mut model, &life.effects[index]).map_err(|what| format!("transaction {id}: {what}"))?;

@@ -1,6 +1,6 @@
 //! The oracle, on every word that transactions may write.
 //!
-//! After recovery the words equal the execution, in the order of TxIDs, of a set S of transactions that entered
+//! After recovery the words equal the execution, in the order of [`Update::order`], of a set S of transactions that entered
 //! commit, where S holds every acknowledged transaction and everything it read from (acknowledged readers
 //! too) and is closed under reads-from and overwrites. Who read from whom is known exactly: the world notes which
 //! store each load saw. Transactions in commit that need not be in S are few, at most one for each thread, so
@@ -78,14 +78,14 @@ impl Home {
 
 /// What is right after a crash at one point.
 pub struct Expectation {
-    /// For each word of [`Home`] its value if nothing optional is in S, and its TxID.
+    /// For each word of [`Home`] its value if nothing optional is in S, and the place in the order of the one that wrote it.
     values: Vec<(u64, u64)>,
     /// The words that no optional transaction wrote, and their values.
     certain: Vec<(u32, u64)>,
     /// The others, and for each of them its value for each of `sets`.
     contested: Vec<u32>,
     contested_values: Vec<u64>,
-    /// Words (slots) that optional transactions wrote: slot, index in `optional`, TxID, value.
+    /// Words (slots) that optional transactions wrote: slot, index in `optional`, place in the order, value.
     optional_writes: Vec<(u32, u32, u64, u64)>,
     /// Indices of the trace's updates that may be in S.
     optional: Vec<usize>,
@@ -124,15 +124,15 @@ pub enum Survival {
     Prefix,
 }
 
-/// By slot the newest value that `updates` wrote, with its TxID; where they wrote none, what was settled.
+/// By slot the newest value that `updates` wrote, with that update's place in the order; where they wrote none, what was settled.
 fn newest_values<'u>(home: &Home, updates: impl Iterator<Item = &'u Update>) -> Vec<(u64, u64)> {
     let mut values: Vec<(u64, u64)> =
         home.words.iter().map(|&word| (home.settled[word as usize], 0)).collect();
     for update in updates {
         for &(word, value) in &update.writes {
             let slot = &mut values[home.slot(word) as usize];
-            if update.id > slot.1 {
-                *slot = (value, update.id);
+            if update.order > slot.1 {
+                *slot = (value, update.order);
             }
         }
     }
@@ -158,7 +158,7 @@ impl<'t> Entered<'t> {
         let read = update.reads.iter().filter_map(|&(_, time)| self.trace.writer(time));
         let writers = |&(word, _): &(u32, u64)| self.home.writers(word, updates.len());
         let overwritten = update.writes.iter().flat_map(writers);
-        read.chain(overwritten.filter(|&other| updates[other].id < update.id))
+        read.chain(overwritten.filter(|&other| updates[other].order < update.order))
     }
 
     /// The indices of those that must be in S after a crash at `time`, and what is wrong if there is no such S.
@@ -194,13 +194,12 @@ impl<'t> Entered<'t> {
         })
     }
 
-    /// What `optional` transactions wrote, sorted: slot, index in `optional`, TxID, value.
+    /// What `optional` transactions wrote, sorted: slot, index in `optional`, place in the order, value.
     fn writes_of(&self, optional: &[usize]) -> Vec<(u32, u32, u64, u64)> {
         let mut all: Vec<_> = Vec::new();
         for (bit, &index) in optional.iter().enumerate() {
-            let id = self.updates[index].id;
-            let writes = self.updates[index].writes.iter();
-            all.extend(writes.map(|&(word, value)| (self.home.slot(word), bit as u32, id, value)));
+            let Update { order, writes, .. } = &self.updates[index];
+            all.extend(writes.iter().map(|&(word, value)| (self.home.slot(word), bit as u32, *order, value)));
         }
         all.sort_unstable();
         all
@@ -292,9 +291,10 @@ impl Expectation {
     fn value(&self, slot: u32, set: u32) -> u64 {
         let mut newest = self.values[slot as usize];
         let from = self.optional_writes.partition_point(|write| write.0 < slot);
-        for &(_, bit, id, value) in self.optional_writes[from..].iter().take_while(|write| write.0 == slot) {
-            if set >> bit & 1 == 1 && id > newest.1 {
-                newest = (value, id);
+        for &(_, bit, order, value) in self.optional_writes[from..].iter().take_while(|write| write.0 == slot)
+        {
+            if set >> bit & 1 == 1 && order > newest.1 {
+                newest = (value, order);
             }
         }
         newest.0

@@ -16,6 +16,8 @@ struct Running {
     stores: Vec<u32>,
     /// The store that each of its words held before.
     before: HashMap<u32, u32>,
+    /// When it had made its last store.
+    executed: Option<u32>,
 }
 
 /// The store that `recorded` makes to the pool: word and value.
@@ -38,6 +40,8 @@ impl Running {
         trace.home.extend(self.stores.iter().map(|&store| (store, index)));
         trace.updates.push(Update {
             id,
+            executed: self.executed,
+            order: id,
             thread,
             began: self.stores.first().copied().unwrap_or(time),
             entered: time,
@@ -119,7 +123,8 @@ impl Tracer {
         match event {
             Event::Begin => *present = Running::default(),
             Event::Executed(id) => {
-                self.executed.insert(id, std::mem::take(present));
+                let executed = Running { executed: Some(time), ..std::mem::take(present) };
+                self.executed.insert(id, executed);
             }
             Event::Commit(0) => {
                 let reads = std::mem::take(present).reads;

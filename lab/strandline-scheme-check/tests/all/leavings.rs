@@ -40,8 +40,8 @@ fn an_undo_entry_is_not_completed_by_the_next_lifes() {
     let lease = |view: &View<Hosted>| UndoLog::lease(view, 0, 4);
     let mut log = lease(&view);
     let before = recorder.contents();
-    let (first, _) = log.prepare_log_entry(&view, 1, &[(one, 5)]);
-    // Generation and timestamp are lost.
+    let (first, _) = log.prepare_log_entry(&view, &[(one, 5)], &[]);
+    // Generation and number are lost.
     let torn = only(&before, &recorder.contents(), |at| at >= first.at.word(2));
 
     let (recorder, view) = begin(torn);
@@ -50,7 +50,7 @@ fn an_undo_entry_is_not_completed_by_the_next_lifes() {
     view.memory.store(one, 6);
     let mut log = lease(&view);
     let before = recorder.contents();
-    let (second, _) = log.prepare_log_entry(&view, 1, &[(other, 7)]);
+    let (second, _) = log.prepare_log_entry(&view, &[(other, 7)], &[]);
     assert_eq!(second, first);
     // Of which nothing else is there.
     let torn = only(&before, &recorder.contents(), |at| at < second.at.word(2));

@@ -1,11 +1,18 @@
 //! How DCT defers commits.
 //!
-//! *Timestamps.* A transaction's timestamp is one above those of all its locks and is left in them: conflicting
-//! transactions are ordered by it, and the one number stands for the timestamps of all locks, which the paper logs.
+//! *Timestamps.* A transaction counts up the timestamp of each of its locks, and logs them all (6.1.1): recovery orders
+//! conflicting transactions by those of the locks that they share.
 //!
 //! *Predecessors* are the last holders of the locks, by log and number; the number tells entry and generation. A
-//! predecessor is settled when its entry is marked or has a later generation (the load orders the commits under
-//! strong persist atomicity), and under eager sync when its `commitPersisted` word has reached the generation.
+//! predecessor is settled when its entry has a later user, which its volatile generation shows, or when the entry is marked;
+//! under eager sync, when its `commitPersisted` word has reached the generation. The load that finds it orders this thread
+//! after the commit, under strong persist atomicity: a user stores its generation behind PB1, which comes after the
+//! commit of the entry's old transaction on the same thread, and on another strand after the entry's lock. Stored
+//! before PB1, the generation would be visible without being ordered after that commit.
+//!
+//! *The generation is looked at first.* A lock that has rested for long names a transaction whose entry others have used
+//! since. The persistent entry would order this thread after the persists of its newest user, which has nothing to do
+//! with the predecessor; the generation orders it after that user's PB1 alone.
 //!
 //! *What a look has found is remembered*, by log entry, except under strand persistency, whose new strands forget what a
 //! thread has seen. A lock that has rested for long names a transaction whose entry others have used since; to look at it
@@ -15,8 +22,8 @@
 //! further. A thread that has to wait (no entry left, a reader, [`Runner::drain`](strandline_core::Runner::drain), the
 //! end of a worker) first does what its own transactions still need, then looks for a while, then completes the
 //! predecessor itself, and before that the predecessor's predecessors: they have all released their locks, so all that is
-//! missing is in the log and in the volatile words beside it. Under eager sync the helper writes the data back and fences;
-//! under epoch and strand it loads the data, which orders what follows a barrier after them.
+//! missing is in the log and in the volatile words beside it. The helper loads the data, which orders what follows a persist
+//! barrier after them; under eager sync it writes them back and fences.
 
 use strandline_core::layout::View;
 use strandline_core::memory::{Event, Memory, PersistentAddress, Step};
@@ -24,7 +31,7 @@ use strandline_core::transaction::{Holder, LockSet, WriteSet};
 
 use super::UndoCommit;
 use crate::persistency::{Barriers, Persistency, PersistencyModel};
-use crate::undo::UndoEntry;
+use crate::undo::{ENTRIES, UndoEntry};
 
 /// Looks at an unsettled predecessor before helping.
 const PATIENCE: u32 = 64;
@@ -78,8 +85,12 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
     /// Whether a commit waits for a barrier of a later transaction.
     const AWAITS_BARRIER: bool = matches!(P::MODEL, Persistency::Epoch | Persistency::EagerSync);
 
-    /// The newest generation of `entry` that nobody has to wait for any more.
+    /// A generation of the entry up to which all are settled: as far as `entry`'s own is concerned, the newest.
     fn settled_generation<M: Memory>(view: &View<M>, entry: UndoEntry) -> u64 {
+        let user = view.memory.load(entry.user());
+        if user > entry.generation {
+            return user - 1;
+        }
         match P::MODEL {
             Persistency::EagerSync => view.memory.load(entry.persisted()),
             _ => entry.committed_generation(&view.memory),
@@ -93,7 +104,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
 
     /// `spinOnConflicts`, one look: whether `holder`'s transaction is settled.
     fn look<M: Memory>(view: &View<M>, seen: &mut Seen, holder: Holder) -> bool {
-        let (entry, seen) = (UndoEntry::of(view, holder, Self::ENTRIES), seen.of(holder));
+        let (entry, seen) = (UndoEntry::of(view, holder, ENTRIES), seen.of(holder));
         if P::MODEL == Persistency::Strand || *seen < entry.generation {
             *seen = Self::settled_generation(view, entry);
         }
@@ -115,7 +126,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
             let mut patience = PATIENCE;
             while !Self::look(view, seen, holder) {
                 if patience == 0 {
-                    let entry = UndoEntry::of(view, holder, Self::ENTRIES);
+                    let entry = UndoEntry::of(view, holder, ENTRIES);
                     Self::complete(view, entry);
                 } else {
                     patience -= 1;
@@ -139,17 +150,16 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
             return;
         }
         for holder in previous {
-            let entry = UndoEntry::of(view, holder, Self::ENTRIES);
+            let entry = UndoEntry::of(view, holder, ENTRIES);
             if !Self::is_settled(view, entry) {
                 Self::complete(view, entry);
             }
         }
-        P::MODEL.write_back_words(memory, data.iter().copied(), Step::MutateWriteBack);
-        if P::MODEL != Persistency::EagerSync {
-            for &at in &data {
-                memory.load(at);
-            }
+        // Persist barriers order what a thread has met, and write-backs ask for it.
+        for &at in &data {
+            memory.load(at);
         }
+        P::MODEL.write_back_words(memory, data.iter().copied(), Step::MutateWriteBack);
         P::MODEL.barrier(memory, Step::DeferredMutateBarrier);
         memory.event(Event::Commit(transaction));
         entry.commit_for_owner(memory);
@@ -298,13 +308,22 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         }
         locks.previous(view, |holder| {
             let same = |other: &&mut Holder| {
-                other.log == holder.log && other.sequence % Self::ENTRIES == holder.sequence % Self::ENTRIES
+                other.log == holder.log && other.sequence % ENTRIES == holder.sequence % ENTRIES
             };
             match previous.iter_mut().find(same) {
                 Some(other) => other.sequence = other.sequence.max(holder.sequence),
                 None => previous.push(holder),
             }
         });
+    }
+
+    /// `recordPrevConflicts`: the locks' timestamps, counted up.
+    pub(super) fn record_timestamps<M: Memory>(&mut self, view: &View<M>, locks: &LockSet) {
+        let stamps = &mut self.stamps;
+        stamps.clear();
+        if DEFERRED {
+            locks.timestamps(view, |lock, timestamp| stamps.push((lock, timestamp + 1)));
+        }
     }
 
     /// Leaves in the entry's volatile words what a helper needs, which every thread sees that sees the holder in a lock.

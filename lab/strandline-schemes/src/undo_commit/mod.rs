@@ -34,6 +34,7 @@
 //! | `lockDS` | locks | locks | locks, and the log entry's |
 //! | `recordPrevConflicts`: timestamp and last holder of each lock | | | |
 //! | | PB1 | | PB1 |
+//! | the log entry's volatile generation | | | |
 //! | `prepareLogEntry` (eager sync: written back) | | | |
 //! | deferred `commitTransaction`s | those that were spun for before PB1 | | |
 //! | | PB2 | SB1 | PB2 |
@@ -55,8 +56,8 @@
 //! *SCT.* Conflicting transactions are never both undone, since the first one's mark persists before its locks are
 //! released (eager sync), or before the other's entry.
 //!
-//! *DCT.* What has not committed is undone in the order of falling timestamps: a transaction's mark persists only after
-//! those of its predecessors, so the undone ones are the last on every word. When an entry is used again, its old
+//! *DCT.* What has not committed is undone in the order of each lock's falling timestamps: a transaction's mark persists only
+//! after those of its predecessors, so the undone ones are the last on every word. When an entry is used again, its old
 //! transaction's data and its predecessors' marks are durable, or persist before.
 //!
 //! Recovery: [`crate::recover_undo`].
@@ -84,7 +85,7 @@ use strandline_core::transaction::{LockSet, Statistics, WriteSet};
 use self::deferral::{Lists, Pending, Seen};
 use crate::execution_area::ExecutionArea;
 use crate::persistency::{Barriers, EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
-use crate::undo::{ENTRIES, PAPER, UNDO_STEPS, UndoEntry, UndoLog, leave_entry, recover_undo};
+use crate::undo::{ENTRIES, LockStamp, PAPER, UNDO_STEPS, UndoEntry, UndoLog, leave_entry, recover_undo};
 
 /// One worker's state under the persistency model `P`. Commits are deferred or, if not `DEFERRED`, synchronous: then
 /// no transaction is ever pending.
@@ -102,6 +103,8 @@ struct UndoCommit<P, const DEFERRED: bool> {
     pending: VecDeque<Pending>,
     /// The running transaction's.
     lists: Lists,
+    /// The running transaction's locks, with the timestamps that it gives them.
+    stamps: Vec<LockStamp>,
     /// Lists to be used again.
     spare: Vec<Lists>,
     seen: Seen,
@@ -116,7 +119,6 @@ struct Prepared {
     entry: UndoEntry,
     /// Its TxID.
     transaction: u64,
-    timestamp: u64,
 }
 
 const SYNCHRONOUS_STEPS: &[&[Step]] = &[
@@ -130,6 +132,7 @@ const DEFERRED_STEPS: &[&[Step]] = &[
         Step::DeferredMutateBarrier,
         Step::DeferredSpinOnConflicts,
         Step::DeferredCommitBarrier,
+        Step::DeferredGenerationAfterBarrier,
     ],
     UNDO_STEPS,
 ];
@@ -212,10 +215,19 @@ const UNDONE_APART: &str =
 const UNDONE_AGAIN: &str = "entries to be undone have no word in common, so that whichever of them a power failure in zeroing leaves may be undone \
      again; and what is zeroed is not undone in the next life, whatever its timestamp";
 
+const COMMITTED_IN_VOLATILE_ORDER: &str =
+    "persists follow volatile order, in which the entry's old transaction commits before it is used again";
+const COMMITTED_DURABLY: &str =
+    "the commit of the entry's old transaction is durable before the thread begins to use the entry again";
+
 /// DCT under strict persistency.
 pub static DCT_STRICT: SchemeDescriptor = SchemeDescriptor {
     code: 20,
-    modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-strict", redundant: &[] }],
+    modes: &[Mode {
+        concurrency: Concurrency::Locks,
+        name: "dct-strict",
+        redundant: &[(Step::DeferredGenerationAfterBarrier, COMMITTED_IN_VOLATILE_ORDER)],
+    }],
     description: "undo log, commit after the locks are released; strict persistency (no barriers; not on real memory)",
     ..Deferred::<Strict>::DESCRIPTOR
 };
@@ -253,7 +265,11 @@ pub static DCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
 /// ```
 pub static DCT_EAGER_SYNC: SchemeDescriptor = SchemeDescriptor {
     code: 22,
-    modes: &[Mode { concurrency: Concurrency::Locks, name: "dct-eager-sync", redundant: &[] }],
+    modes: &[Mode {
+        concurrency: Concurrency::Locks,
+        name: "dct-eager-sync",
+        redundant: &[(Step::DeferredGenerationAfterBarrier, COMMITTED_DURABLY)],
+    }],
     description: "the same with one sync barrier (clwb and sfence), commits behind later transactions'",
     barriers: &[
         Barrier { step: Step::DeferredPrepareBarrier, name: "SB1", within: true },
@@ -301,12 +317,6 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         ..native(&Of::<Self>::NEW)
     };
 
-    /// Entries in each log. Under strand persistency a new strand forgets what its thread has seen, so a deferred
-    /// commit checks each predecessor's entry again: with no more entries than strands it would often meet an entry's
-    /// next user, which has nothing to do with the predecessor.
-    const ENTRIES: u64 =
-        if DEFERRED && matches!(P::MODEL, Persistency::Strand) { 2 * ENTRIES } else { ENTRIES };
-
     /// Strand: the log entry's lock is one of the transaction's.
     fn lock_entry<M: Memory>(&mut self, view: &View<M>) {
         if P::MODEL == Persistency::Strand {
@@ -333,18 +343,26 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         home: &[(PersistentAddress, u64)],
         statistics: &mut Statistics,
     ) -> Result<Prepared, Error> {
-        let records = self.log.capacity(view);
+        let records = self.log.capacity(view).saturating_sub(self.stamps.len() as u64);
         if home.len() as u64 > records {
             return Err(Error::TransactionTooLarge { records });
         }
         if locks.take_late() {
             P::MODEL.atomicity_barrier(&view.memory, Self::LOCK_BARRIER);
         }
-        let timestamp = locks.next_timestamp(view, self.log.timestamp());
-        let (entry, bytes) = self.log.prepare_log_entry(view, timestamp, home);
+        if DEFERRED && !view.memory.omitted(Step::DeferredGenerationAfterBarrier) {
+            self.take_entry(view);
+        }
+        let (entry, bytes) = self.log.prepare_log_entry(view, home, &self.stamps);
         P::MODEL.write_back(&view.memory, entry.at, bytes, Step::PrepareWriteBack);
         statistics.log_bytes += bytes;
-        Ok(Prepared { entry, transaction: timestamp * view.layout.geometry.logs + log, timestamp })
+        Ok(Prepared { entry, transaction: self.log.number() * view.layout.geometry.logs + log })
+    }
+
+    /// DCT: the log entry has a new user, so that its old one's transaction has committed.
+    fn take_entry<M: Memory>(&self, view: &View<M>) {
+        let entry = self.log.entry(view);
+        view.memory.store(entry.user(), entry.generation);
     }
 
     /// `commitTransaction`.
@@ -380,14 +398,15 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self {
         Self {
             area: ExecutionArea::default(),
-            log: UndoLog::lease(view, index, Self::ENTRIES),
+            log: UndoLog::lease(view, index, ENTRIES),
             entry_locked: false,
             unacknowledged: Vec::new(),
             acknowledged: 0,
-            pending: VecDeque::with_capacity(Self::ENTRIES as usize),
+            pending: VecDeque::with_capacity(ENTRIES as usize),
             lists: Lists::default(),
+            stamps: Vec::new(),
             spare: Vec::new(),
-            seen: Seen::new(view.layout.geometry.logs, Self::ENTRIES),
+            seen: Seen::new(view.layout.geometry.logs, ENTRIES),
             model: PhantomData,
         }
     }
@@ -401,7 +420,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
         self.area.clear();
         P::MODEL.new_strand(&view.memory, Step::BeginStrand);
         // The running transaction needs an entry.
-        self.drain_to(view, Self::ENTRIES as usize - 1);
+        self.drain_to(view, ENTRIES as usize - 1);
     }
 
     fn write<M: Memory>(
@@ -424,6 +443,9 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
 
     fn locks_taken<M: Memory>(&mut self, view: &View<M>) {
         self.lock_entry(view);
+        if DEFERRED && view.memory.omitted(Step::DeferredGenerationAfterBarrier) {
+            self.take_entry(view);
+        }
         if P::MODEL == Persistency::Epoch {
             self.look_for_conflicts(view);
         }
@@ -440,7 +462,8 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
     ) -> Result<(), Error> {
         let (memory, model, home) = (&view.memory, P::MODEL, writes.words());
         self.record_previous_conflicts(view, locks);
-        let Prepared { entry, transaction, timestamp } = self.prepare(view, log, locks, home, statistics)?;
+        self.record_timestamps(view, locks);
+        let Prepared { entry, transaction } = self.prepare(view, log, locks, home, statistics)?;
         match model {
             Persistency::EagerSync => self.write_back_pending(view),
             // Not before: where PB1 is repeated for locks that were taken late, the log entry would come behind the marks.
@@ -458,10 +481,10 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
         memory.event(Event::Executed(transaction));
         if DEFERRED {
             self.publish(view, entry, transaction);
+            locks.stamp_each(view, self.stamps.iter().map(|stamp| stamp.1), self.log.running());
         } else {
             self.commit_synchronously(view, entry, transaction, writes);
         }
-        locks.stamp(view, timestamp, DEFERRED.then(|| self.log.running()));
         locks.release(view);
         if DEFERRED {
             self.defer(view, entry, transaction, writes);

@@ -254,6 +254,8 @@ pub enum Step {
     /// DCT under eager sync: `commit_persisted` is set after a later barrier than `commitTransaction` (SBy; a
     /// wait for a barrier that may belong to a later transaction).
     DeferredCommitBarrier,
+    /// DCT: a log entry's volatile generation is stored after the first barrier, PB1 (an order).
+    DeferredGenerationAfterBarrier,
     /// SCT and DCT under strand: a transaction begins on a strand of its own (NS1).
     BeginStrand,
     /// SCT and DCT under strand: what follows a transaction is on another strand (NS2).

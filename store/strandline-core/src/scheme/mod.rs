@@ -154,7 +154,7 @@ pub trait Scheme: Sized {
         let last = view.shared.slot(log).last_timestamp();
         let timestamp = locks.next_timestamp(view, view.memory.load(last));
         view.memory.store(last, timestamp);
-        locks.stamp(view, timestamp, None);
+        locks.stamp(view, timestamp);
         // Conflicting transactions have their order by it, and no counter that all of them share.
         let transaction = timestamp * view.layout.geometry.logs + log;
         if Self::IN_PLACE {

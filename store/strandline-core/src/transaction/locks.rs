@@ -17,8 +17,10 @@
 //! then locks the table word and the bitmap granule that it takes from; arenas have chunks of their own, so that
 //! allocating transactions do not meet.
 //!
-//! Each lock keeps a Lamport timestamp, one above those of all locks of its last holder, and that holder's
-//! [name](Holder). The timestamps give conflicting transactions their order.
+//! Each lock has room for a timestamp and for the [name](Holder) of its last holder, which give conflicting transactions
+//! their order. Redo schemes leave one timestamp in all locks of a transaction, one above those that it found
+//! ([`LockSet::next_timestamp`]); deferred commit counts up that of each lock ([`LockSet::stamp_each`]). A scheme that
+//! commits in place before it releases its locks needs neither.
 
 use crate::heap;
 use crate::layout::View;
@@ -237,14 +239,31 @@ impl LockSet {
         }
     }
 
-    /// Leaves timestamp and holder in all locks.
-    pub fn stamp<M: Memory>(&self, view: &View<M>, timestamp: u64, holder: Option<Holder>) {
+    /// Leaves `timestamp` in all locks.
+    pub fn stamp<M: Memory>(&self, view: &View<M>, timestamp: u64) {
         for &lock in &self.held {
+            view.memory.store(view.shared.set_lock(lock.into()).word(1), timestamp);
+        }
+    }
+
+    /// Calls `each` with the number and the timestamp of each lock, in the order of numbers.
+    pub fn timestamps<M: Memory>(&self, view: &View<M>, mut each: impl FnMut(u32, u64)) {
+        for &lock in &self.held {
+            each(lock, view.memory.load(view.shared.set_lock(lock.into()).word(1)));
+        }
+    }
+
+    /// Leaves in each lock its own one of `timestamps`, which are in the order of numbers, and the holder.
+    pub fn stamp_each<M: Memory>(
+        &self,
+        view: &View<M>,
+        timestamps: impl IntoIterator<Item = u64>,
+        holder: Holder,
+    ) {
+        for (&lock, timestamp) in self.held.iter().zip(timestamps) {
             let at = view.shared.set_lock(lock.into());
             view.memory.store(at.word(1), timestamp);
-            if let Some(holder) = holder {
-                view.memory.store(at.word(2), holder.encode());
-            }
+            view.memory.store(at.word(2), holder.encode());
         }
     }
 
