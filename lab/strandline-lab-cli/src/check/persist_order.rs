@@ -93,7 +93,7 @@ fn rows(arguments: &Arguments, schemes: &[OrderedScheme], sampling: Sampling) ->
     let bar = progress_bar();
     let mut rows = Vec::new();
     let names: Vec<_> = schemes.iter().map(|scheme| scheme.name().to_owned()).collect();
-    let steps = schemes.iter().flat_map(|scheme| scheme.barriers()).filter(|_| arguments.mutants);
+    let steps = schemes.iter().flat_map(OrderedScheme::mutants).filter(|_| arguments.mutants);
     let steps: Vec<_> = steps.map(|barrier| format!("{:?}", barrier.step)).collect();
     let columns = [
         ("scheme", &names[..]),
@@ -109,7 +109,7 @@ fn rows(arguments: &Arguments, schemes: &[OrderedScheme], sampling: Sampling) ->
     ];
     let mut table = Rows::new(&columns, arguments.json, &bar);
     for &scheme in schemes {
-        let barriers = scheme.barriers().iter().copied().map(Some).filter(|_| arguments.mutants);
+        let barriers = scheme.mutants().into_iter().map(Some).filter(|_| arguments.mutants);
         for without in std::iter::once(None).chain(barriers) {
             let name =
                 without.map_or("all barriers".to_owned(), |barrier| format!("without {}", barrier.name));
