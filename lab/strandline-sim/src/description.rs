@@ -12,7 +12,7 @@ use strandline_schemes::{
     BASE, BASE_TAIL, MNE_ASYNC, MNE_ASYNC_FENCED, MNE_SYNC, MNE_SYNC_FENCED, VCBP, VCBP_TAIL, XIL,
     XIL_UNMARKED,
 };
-use strandline_workloads::SchemeName;
+use strandline_workloads::{Draws, SchemeName};
 
 /// Bytes in a cache line, of every level.
 pub const LINE_BYTES: u64 = strandline_core::memory::LINE_BYTES;
@@ -116,6 +116,10 @@ pub struct ProgramChoices {
     /// of the baseline system, which uses write combing technique to bypass the CPU cache to provide faster log persistence"; III-A:
     /// "the torn-bit technique, which is proposed in Mnemosyne".
     pub mnemosyne_log: MnemosyneLog,
+    /// How Update Location on arrays draws subscribers in Deferred Commit's evaluation. Section 7.1: "Update Location records the
+    /// hand-off of a user from one cell tower to another", a transaction of TATP, which draws some users more often than others;
+    /// section 7.2 has its "transactions rarely conflict", and the program that its authors have published draws evenly.
+    pub subscriber_draws: Draws,
 }
 
 impl ProgramChoices {
@@ -162,6 +166,7 @@ impl Default for ProgramChoices {
             contention: Contention::default(),
             log_pointers: LogPointers::default(),
             mnemosyne_log: MnemosyneLog::default(),
+            subscriber_draws: Draws::default(),
         }
     }
 }

@@ -160,6 +160,17 @@ pub trait Transactions {
 /// Persistence, section V-A).
 pub const DEFAULT_WRITE_LATENCY_NS: u64 = 150;
 
+/// How often the subscribers of TATP's Update Location on arrays are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draws {
+    /// Each as often as any other.
+    #[default]
+    Even,
+    /// Some more often than others, as TATP has it.
+    Tatp,
+}
+
 /// How large the workloads are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
@@ -181,6 +192,8 @@ pub struct Sizes {
     pub edges: u64,
     /// Subscribers of `tatp-update-location`; `sqlite` uses the keys below this.
     pub subscribers: u64,
+    /// How `tatp-update-location-arrays` draws subscribers.
+    pub subscriber_draws: Draws,
     /// Bytes in a value of `hash`, `kvstore`, `rbtree`, `bplustree`, `btree` and `sdg`, and in an entry of `sps`
     /// and `queue`.
     pub value_bytes: u64,
@@ -210,6 +223,7 @@ impl Default for Sizes {
             vertices: 1 << 17,
             edges: 500_000,
             subscribers: 100_000,
+            subscriber_draws: Draws::default(),
             value_bytes: 8,
             operations: 1,
             mix: Mix::Toggle,

@@ -1,8 +1,9 @@
 //! Throughput over the persist latency, from what was measured: Fig. 6 and what follows from it.
 
-use strandline_persistency::throughput::Curve;
+use strandline_persistency::throughput::{Curve, break_even};
 
 use crate::measurements::{Key, Measurements};
+use crate::verdict;
 
 /// The figure that everything here is measured for.
 pub const FIGURE: &str = "fig6";
@@ -12,6 +13,10 @@ pub const THREADS: u64 = 4;
 pub const STRANDS: u32 = 4;
 /// Persist epochs on the critical path, per transaction.
 pub const EPOCHS: &str = "epochs/tx";
+/// The same of the first tenth of the transactions.
+pub const FIRST_EPOCHS: &str = "epochs/tx of the first tenth";
+/// From so many recorded transactions on, the first tenth of them has a path that can be compared with the whole's.
+pub const COMPARABLE: f64 = 20_000.0;
 /// Transactions recorded for the critical path.
 pub const RECORDED: &str = "transactions recorded";
 /// The x of quantities that do not depend on the latency.
@@ -102,4 +107,35 @@ pub fn curve(all: &Measurements, workload: &str, model: &str, design: &str) -> O
 /// Both designs, SCT first.
 pub fn both(all: &Measurements, workload: &str, model: &str) -> Option<(Curve, Curve)> {
     Rates::JUDGED.both(all, workload, model)
+}
+
+/// The latency, in seconds, from which on DCT is ahead, or, where its path is as long as SCT's, from which on both "provide the
+/// same performance" (7.2, Table 2): where SCT's persists take as long as DCT's volatile execution. `None`: SCT is ahead at every
+/// latency.
+pub fn meeting(sct: &Curve, dct: &Curve) -> Option<f64> {
+    let is_longer = verdict::above(dct.epochs_per_transaction, sct.epochs_per_transaction);
+    let same = (!sct.stalls && !is_longer).then(|| 1.0 / (dct.volatile_rate * sct.epochs_per_transaction));
+    break_even(sct, dct).or(same)
+}
+
+/// The judged paths that grow or shrink with the length of the run: their setting, the path of the first tenth of the transactions,
+/// and that of all.
+pub fn unsteady(all: &Measurements) -> Vec<(String, f64, f64)> {
+    let mut found = Vec::new();
+    for (workload, _) in WORKLOADS {
+        for (model, _) in MODELS {
+            for (design, label) in DESIGNS {
+                let setting = setting(workload, model);
+                let of = |quantity| {
+                    all.median(Key { figure: FIGURE, setting: &setting, system: design, quantity }, ANY)
+                };
+                let Some((first, whole)) = of(FIRST_EPOCHS).zip(of(EPOCHS)) else { continue };
+                let is_long = of(RECORDED).is_some_and(|recorded| recorded >= COMPARABLE);
+                if is_long && (verdict::above(first, whole) || verdict::above(whole, first)) {
+                    found.push((format!("{setting}, {label}"), first, whole));
+                }
+            }
+        }
+    }
+    found
 }

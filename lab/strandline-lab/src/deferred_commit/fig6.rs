@@ -11,8 +11,8 @@ use strandline_workloads::{
 };
 
 use super::curves::{
-    ANY, DESIGNS, EPOCHS, FIGURE, INDEXED, MODELS, RECORDED, Rates, STRANDS, THREADS, WORKLOADS,
-    latencies_us, setting, x,
+    ANY, DESIGNS, EPOCHS, FIGURE, FIRST_EPOCHS, INDEXED, MODELS, RECORDED, Rates, STRANDS, THREADS,
+    WORKLOADS, latencies_us, setting, x,
 };
 use super::trace::{Recording, trace_scheme};
 use crate::error::Error;
@@ -31,7 +31,7 @@ fn transactions(session: &Session) -> u64 {
     }
     match session.effort {
         Effort::Full => 10_000_000,
-        Effort::Quick => 20_000,
+        Effort::Quick => 50_000,
         Effort::Trial => 40,
     }
 }
@@ -70,7 +70,9 @@ const BESIDE: u64 = 20_000;
 fn sizes(session: &Session) -> Sizes {
     let sizes = session.sizes();
     let tpcc = TpccScale { items: sizes.tpcc.items.min(ITEMS), ..sizes.tpcc };
-    Sizes { tpcc, ..sizes }
+    let subscriber_draws =
+        session.machine.as_ref().map(|machine| machine.program.subscriber_draws).unwrap_or_default();
+    Sizes { tpcc, subscriber_draws, ..sizes }
 }
 
 pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
@@ -229,7 +231,7 @@ fn record(
         );
     };
     add(EPOCHS, traced.epochs_per_transaction());
-    add("epochs/tx of the first tenth", traced.epochs_per_transaction_at_first());
+    add(FIRST_EPOCHS, traced.epochs_per_transaction_at_first());
     add(RECORDED, traced.transactions as f64);
     add("events/tx", traced.events as f64 / traced.transactions as f64);
     add("persists/tx", traced.persists as f64 / traced.transactions as f64);

@@ -225,6 +225,30 @@ mod tests {
         }
     }
 
+    /// A path that grows with the run says nothing of a transaction: a look at a lock that has long rested must not order its
+    /// thread behind what the log entry is used for by then.
+    #[test]
+    fn paths_do_not_grow_with_the_run() {
+        let sizes = Sizes { subscribers: 20_000, ..Sizes::small() };
+        let selection = Selection::new(&TATP_UPDATE_LOCATION, &sizes).unwrap();
+        let strand = Model::Strand { strands: std::num::NonZeroU32::new(4) };
+        for (scheme, model) in
+            [("dct-epoch", Model::Epoch), ("dct-eager-sync", Model::EagerSync), ("dct-strand", strand)]
+        {
+            let recording = Recording {
+                model,
+                threads: 4,
+                transactions: 40_000,
+                log_bytes: 1 << 20,
+                seed: 1,
+                in_turn: false,
+            };
+            let traced = trace_scheme(scheme, selection.workload(), recording, &|_| ()).unwrap();
+            let (first, whole) = (traced.epochs_per_transaction_at_first(), traced.epochs_per_transaction());
+            assert!((first / whole - 1.0).abs() < 0.02, "{scheme}: {first} epochs at first, {whole} in all");
+        }
+    }
+
     /// A transaction that declares no locks repeats PB1 behind those that it took: its log entry comes between that barrier and
     /// the next beside the deferred commits, and not behind them.
     #[test]

@@ -14,7 +14,7 @@ use strandline_structures::Array;
 
 use super::{SEED, location, random_subscriber, subscriber, subscriber_row};
 use crate::rows::Rows;
-use crate::{Sizes, Transactions, Workload, WorkloadDescriptor, root};
+use crate::{Draws, Sizes, Transactions, Workload, WorkloadDescriptor, root};
 
 /// Update Location on an array.
 pub static TATP_UPDATE_LOCATION_ARRAYS: WorkloadDescriptor = WorkloadDescriptor {
@@ -34,12 +34,14 @@ const ROWS: u64 = 2;
 /// The register.
 pub struct TatpUpdateLocationArraysWorkload {
     subscribers: u64,
+    draws: Draws,
 }
 
 /// One thread that updates locations.
 pub struct Client {
     rows: Rows,
     subscribers: u64,
+    draws: Draws,
     random: Rng,
 }
 
@@ -50,7 +52,7 @@ impl TatpUpdateLocationArraysWorkload {
     /// Too many.
     pub fn new(sizes: &Sizes) -> Result<Self> {
         super::check(sizes.subscribers)?;
-        Ok(Self { subscribers: sizes.subscribers })
+        Ok(Self { subscribers: sizes.subscribers, draws: sizes.subscriber_draws })
     }
 
     fn rows<R: Runner>(&self, runner: &mut R) -> Result<Rows> {
@@ -92,7 +94,8 @@ impl Workload for TatpUpdateLocationArraysWorkload {
 
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Client> {
         let rows = self.rows(runner)?;
-        Ok(Client { rows, subscribers: self.subscribers, random: Rng::with_seed(seed) })
+        let Self { subscribers, draws } = *self;
+        Ok(Client { rows, subscribers, draws, random: Rng::with_seed(seed) })
     }
 
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
@@ -110,7 +113,10 @@ impl Workload for TatpUpdateLocationArraysWorkload {
 
 impl Transactions for Client {
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let id = random_subscriber(&mut self.random, self.subscribers);
+        let id = match self.draws {
+            Draws::Even => self.random.u64(1..=self.subscribers),
+            Draws::Tatp => random_subscriber(&mut self.random, self.subscribers),
+        };
         let location = location(&mut self.random);
         let words = subscriber::VLR_LOCATION.words();
         let at = self.rows.at(id - 1).word(words.start as u64);
