@@ -432,12 +432,12 @@ pub fn d10(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error>
             }
             let pair = both(all, workload, model);
             let ahead = pair.map(|(sct, dct)| {
-                break_even(&sct, &dct)
+                curves::meeting(&sct, &dct)
                     .is_some_and(|at| at > 0.0 && verdict::above(sct.at(at / 2.0), dct.at(at / 2.0)))
             });
             orders.push(order(format!("{name}, {model}: SCT ahead below the break-even latency"), ahead));
             let after = pair.map(|(sct, dct)| {
-                break_even(&sct, &dct)
+                curves::meeting(&sct, &dct)
                     .is_some_and(|at| verdict::above(dct.at(2.0 * at + US), sct.at(2.0 * at + US)))
             });
             orders.push(order(format!("{name}, {model}: DCT ahead above it"), after));

@@ -16,7 +16,7 @@ pub const EPOCHS: &str = "epochs/tx";
 /// The same of the first tenth of the transactions.
 pub const FIRST_EPOCHS: &str = "epochs/tx of the first tenth";
 /// From so many recorded transactions on, the first tenth of them has a path that can be compared with the whole's.
-pub const COMPARABLE: f64 = 20_000.0;
+pub const COMPARABLE: f64 = 50_000.0;
 /// Transactions recorded for the critical path.
 pub const RECORDED: &str = "transactions recorded";
 /// The x of quantities that do not depend on the latency.
