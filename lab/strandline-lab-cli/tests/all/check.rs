@@ -80,7 +80,7 @@ fn rows_come_as_they_are_found() {
 
 #[test]
 fn the_persist_order_world() {
-    let scheme = ["--scheme", "dct-epoch", "--samples", "20", "--json"];
+    let scheme = ["--scheme", "dct-epoch", "--samples", "3", "--json"];
     let (out, err) = ends(&[&["--world", "persist-order"], &scheme[..]].concat(), 0);
     assert_eq!(err, "");
     let report: Value = serde_json::from_str(&out).unwrap();
