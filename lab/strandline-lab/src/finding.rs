@@ -46,12 +46,12 @@ pub struct Beside {
     pub verdict: Option<Verdict>,
 }
 
-/// What a claim would be with another setting of the paper's machine.
+/// A claim's finding with another setting of the paper's machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct At {
     /// The setting.
     pub setting: Setting,
-    /// What was found with it.
+    /// The finding with this setting.
     pub finding: Finding,
 }
 
@@ -72,7 +72,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// What is laid over the machine's description (`key=value`).
+    /// Returns the overrides of the machine's description (`key=value`).
     pub fn set(&self) -> Vec<String> {
         match self {
             Self::Key { key, value } => vec![format!("{key}={value}")],
@@ -81,7 +81,7 @@ impl Setting {
         }
     }
 
-    /// Whether it bears on a figure.
+    /// Returns whether the figure is measured again with this setting.
     pub fn bears_on(&self, figure: &str) -> bool {
         let figures = self.reading().and_then(|reading| reading.figures.as_ref());
         figures.is_none_or(|figures| figures.iter().any(|id| id == figure))
@@ -115,7 +115,7 @@ pub struct Finding {
     pub orders: Vec<Order>,
     /// The same numbers under other settings, which are shown and not judged.
     pub beside: Vec<Beside>,
-    /// What it would be with other settings of the paper's machine, in the order in which they were run.
+    /// The findings with other settings of the paper's machine, in the order in which they were run.
     pub interval: Vec<At>,
     /// The seeds with each of which the orders hold or not, where a trend's numbers are simulated.
     pub seeds: Vec<u64>,

@@ -30,7 +30,7 @@ impl std::fmt::Display for Wanted {
     }
 }
 
-/// What an earlier run measured of a paper, from its `results.json`.
+/// Reads the measurements of `paper` from the `results.json` of an earlier run.
 ///
 /// # Errors
 /// The file cannot be read, or has nothing of the paper.

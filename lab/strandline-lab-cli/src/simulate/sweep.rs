@@ -89,7 +89,7 @@ pub fn finish(points: &[Point], swept: &Swept, folder: &Path, command: &str) -> 
     Ok(csv)
 }
 
-/// What `--json` prints: each run, and what runs that differ by their seeds alone found together.
+/// The object that `--json` prints: a row for each run, and one for each combination with its spread over the seeds.
 pub fn object(points: &[Point], swept: &Swept) -> serde_json::Value {
     let rows = points.iter().zip(&swept.rows).filter_map(|(point, row)| {
         let keys: serde_json::Map<_, _> =
@@ -203,7 +203,7 @@ fn seeds(arguments: &Arguments, default: u64) -> Result<u64, Failure> {
 /// Every combination: workloads, then the values of the first key and so on, then systems, then seeds.
 ///
 /// # Errors
-/// A name, a key or a value is none; scheme and hardware do not belong together; a trace is to have seeds, or settings of a workload.
+/// A name, a key or a value does not exist; the scheme does not run on the hardware; `--seeds` or a setting of workloads was given for a trace.
 pub fn points(arguments: &Arguments, registry: Registry, default_seeds: u64) -> Result<Vec<Point>, Failure> {
     let seeds = seeds(arguments, default_seeds)?;
     let trace = match &arguments.trace {

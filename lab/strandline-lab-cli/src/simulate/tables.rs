@@ -106,7 +106,7 @@ fn statistics(statistics: &Statistics, transactions: u64, with_banks: bool) -> S
     parts.join("\n")
 }
 
-/// What the accesses have taken, by part of the machine.
+/// The energy of the run's accesses, for each part of the machine.
 fn energy_of(energy: &Energy, transactions: u64) -> String {
     let mut table = table(&["energy of accesses", "nJ", "nJ/transaction"], 1);
     let total = energy.total_nj.map(|nj| ("all", nj));

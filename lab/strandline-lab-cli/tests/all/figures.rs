@@ -52,7 +52,7 @@ fn printed(command: &[&str], out: &Path) -> String {
     text.to_owned()
 }
 
-/// What a command with `--series` prints, by what a run of the paper has found.
+/// Runs a command with `--series` on the results of a run of the paper, and returns its output.
 fn series_of(command: &[&str], results: &Path) -> String {
     let mut program = Command::new(env!("CARGO_BIN_EXE_strandline-lab"));
     let command = command.iter().filter(|word| **word != "--quick");
@@ -68,7 +68,7 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     lines.map(cells).filter(|cells: &Vec<&str>| cells.len() == 6 && !cells[0].is_empty()).collect()
 }
 
-/// What of a page's block, whose run judged claims with all readings of the text, differs from a run without them.
+/// Compares a page's block, which was written with `--readings`, with the output of a run without; returns the rows that differ.
 fn differences(page: &str, run: &str) -> Vec<String> {
     let (page, run) = (rows(page), rows(run));
     if page.is_empty() || page.len() != run.len() {
@@ -132,7 +132,7 @@ fn with_rows(readme: &str, rows: &[(&str, Vec<u64>)]) -> String {
     format!("{before}<!-- scoreboard -->\n{written}<!-- end of scoreboard -->{after}")
 }
 
-/// What tests compare takes two processor minutes, and what is written ten: the readings of the text are left out here.
+/// The comparison leaves the readings of the text out: with them the commands take ten processor minutes, without them two.
 #[test]
 fn pages_and_the_readme_have_what_the_commands_print() {
     if !cfg!(feature = "sqlite") {
