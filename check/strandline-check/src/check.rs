@@ -3,12 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::coverage::{Coverage, Verdict, explored};
 use crate::data_race::DataRace;
 use crate::finding::{Finding, PerformanceFinding};
 use crate::x86::Crashed;
 use crate::x86::explorer::Counts;
 use crate::x86::own::{self, Explored, Own, Reach, Run};
 use crate::x86::replay::{BadReplay, Replay};
+use crate::Session;
 
 /// What the code of a [`Check`] runs on: persistent memory ([`OnPmem`]) or, with the feature `store`, a database (`OnDatabase`).
 ///
@@ -80,6 +82,7 @@ pub struct Check<'a, T: Target = OnPmem> {
     crashes_in_recovery: usize,
     limit: Duration,
     seed: u64,
+    pub(crate) session: Session,
     pub(crate) options: T::Options,
 }
 
@@ -108,11 +111,15 @@ impl<'r> Histories<'r> {
     }
 }
 
-/// What a check has found.
+/// What a check has found. Printed, it says what was explored, and the verdict or the finding.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// What was explored.
     pub counts: Counts,
+    /// Operations of the runs.
+    pub coverage: Coverage,
+    /// How long it took.
+    pub time: Duration,
     /// The first finding, after which exploration has stopped.
     pub finding: Option<Finding>,
     /// Data races on persistent words, of all runs; also those from which nothing has come that the invariant refuses.
@@ -124,7 +131,17 @@ pub struct Outcome {
 impl Outcome {
     /// Whether nothing within the bounds was left out: neither for want of time, nor because a crash had too many states.
     pub fn is_complete(&self) -> bool {
-        self.counts.cut_short == 0
+        self.counts.is_complete()
+    }
+
+    /// What that says about the program.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::of(&self.counts, self.finding.is_some())
+    }
+
+    /// What was explored, in a line.
+    pub fn explored(&self) -> String {
+        format!("{}; {}; {:.1} s", explored(&self.counts), self.coverage, self.time.as_secs_f64())
     }
 
     /// For tests: nothing was found, no data race either, and nothing within the bounds was left out.
@@ -140,8 +157,9 @@ impl Outcome {
         assert!(races.is_empty(), "{}", races.join("\n"));
         assert!(
             self.is_complete(),
-            "no finding, but not everything was explored ({:?}): allow fewer preemptions, or a longer limit and more states",
-            self.counts
+            "{}, and not everything was explored ({}): allow fewer preemptions, or a longer limit and more states",
+            self.verdict(),
+            self.explored()
         );
     }
 
@@ -154,6 +172,17 @@ impl Outcome {
         let wasted: Vec<String> =
             self.performance.iter().filter(|one| one.is_always()).map(ToString::to_string).collect();
         assert!(wasted.is_empty(), "{}", wasted.join("\n"));
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.explored())?;
+        self.races.iter().try_for_each(|race| writeln!(f, "{race}"))?;
+        match &self.finding {
+            Some(finding) => write!(f, "{finding}"),
+            None => write!(f, "{}", self.verdict()),
+        }
     }
 }
 
@@ -170,6 +199,7 @@ impl<'a, T: Target> Check<'a, T> {
             crashes_in_recovery: 1,
             limit: Duration::from_secs(60),
             seed: 1,
+            session: Session::new(),
             options,
         }
     }
@@ -235,6 +265,12 @@ impl<'a, T: Target> Check<'a, T> {
         self
     }
 
+    /// Makes the check a part of `session`, which can end it early and hears how far it is.
+    pub fn session(mut self, session: &Session) -> Self {
+        self.session = session.clone();
+        self
+    }
+
     /// Explores every schedule with so many preemptions, every moment at which power can fail and every state that may be left then; and
     /// the same in recovery.
     ///
@@ -271,14 +307,20 @@ impl<'a, T: Target> Check<'a, T> {
 
     /// How far to explore, with at most `states` states at one crash point.
     pub(crate) fn reach(&self, states: u64) -> Reach {
-        Reach { states, recovery_crashes: self.crashes_in_recovery, limit: self.limit }
+        Reach {
+            states,
+            total: u64::MAX,
+            recovery_crashes: self.crashes_in_recovery,
+            limit: self.limit,
+            session: self.session.clone(),
+        }
     }
 
     /// Runs `histories` of `own`; `each` is shown the runs.
     pub(crate) fn run(
         &self,
         own: &Own<'_>,
-        reach: Reach,
+        reach: &Reach,
         histories: Histories<'_>,
         each: &mut dyn FnMut(&Run),
     ) -> Explored {

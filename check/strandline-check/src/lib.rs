@@ -33,29 +33,33 @@
 //! ```
 
 mod check;
+mod counts;
+mod coverage;
 mod data_race;
 mod finding;
 pub mod litmus;
 mod on_pmem;
 mod pmem;
 pub mod recorded;
+mod session;
 mod setting;
-mod stop;
 #[cfg(feature = "store")]
 mod store;
 pub mod x86;
 
 pub use check::{Check, OnPmem, Outcome, Target};
+pub use counts::Counts;
+pub use coverage::{Coverage, Verdict};
 pub use data_race::DataRace;
 pub use finding::{Advice, Finding, FindingKind, PerformanceFinding};
 pub use on_pmem::check;
 pub use pmem::Pmem;
+pub use session::Session;
 pub use setting::Setting;
-pub use stop::{is_stopped, resume, stop};
 #[cfg(feature = "store")]
 pub use store::{Checked, Db, OnDatabase, store};
 pub use x86::replay::BadReplay;
-pub use x86::{Counts, Crashed, RacingAccess, Site, Source, Waste};
+pub use x86::{Crashed, RacingAccess, Site, Source, Waste};
 
 /// The page about checking programs, whose examples are tests.
 #[cfg(doctest)]

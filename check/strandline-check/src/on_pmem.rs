@@ -1,11 +1,13 @@
 //! Checks of programs on persistent memory.
 
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use strandline_core::memory::{Hosted, World};
 
 use crate::Setting;
 use crate::check::{Check, Histories, OnPmem, Outcome, Target};
+use crate::coverage::Coverage;
 use crate::data_race::DataRaces;
 use crate::finding::{Diagnosis, Finding, Performance, classify};
 use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
@@ -40,36 +42,49 @@ impl Target for OnPmem {
     fn explore(check: &Check<'_>, histories: Histories<'_>) -> Outcome {
         let replayed = histories.replayed();
         let setting = replayed.map_or(check.options.setting, |replay| replay.setting);
-        let mut seen = Seen::default();
+        let (began, mut seen) = (Instant::now(), Seen::default());
+        let reach = &check.reach_on_pmem();
         let explored = check.own(&[], setting, |own| {
             let each = &mut |run: &Run| check.look(&mut seen, run, setting);
-            let mut explored = check.run(own, check.reach_on_pmem(), histories, each);
+            let mut explored = check.run(own, reach, histories, each);
             if replayed.is_none() {
-                own::shrink(own, check.reach_on_pmem(), &mut explored);
+                own::shrink(own, reach, &mut explored);
             }
             explored
         });
         // That one history is fine now would say little.
         let again = if replayed.is_some() { Histories::ALL } else { histories };
+        // As far as before, and a little further.
+        let reach = &Reach {
+            total: explored.counts.states.saturating_mul(2).saturating_add(REPAIRED),
+            limit: (2 * began.elapsed()).max(REPAIRED_TIME).min(reach.limit),
+            ..reach.clone()
+        };
         let repaired = |repair: Repair| {
-            let run = |own: &Own<'_>| check.run(own, check.reach_on_pmem(), again, &mut |_| ());
+            let run = |own: &Own<'_>| check.run(own, reach, again, &mut |_| ());
             check.own(&[repair], setting, run).broken.is_none()
         };
         let finding = check.finding(&explored, setting, &repaired);
-        seen.outcome(explored.counts, finding)
+        seen.outcome(explored.counts, finding, began.elapsed())
     }
 }
+
+/// States and time in which a repair is tried, at least.
+pub(crate) const REPAIRED: u64 = 1 << 12;
+pub(crate) const REPAIRED_TIME: Duration = Duration::from_secs(2);
 
 /// What the runs of an exploration show, besides their crashes.
 #[derive(Default)]
 struct Seen {
+    coverage: Coverage,
     races: DataRaces,
     performance: Performance,
 }
 
 impl Seen {
-    fn outcome(self, counts: Counts, finding: Option<Finding>) -> Outcome {
-        Outcome { counts, finding, races: self.races.found(), performance: self.performance.findings() }
+    fn outcome(self, counts: Counts, finding: Option<Finding>, time: Duration) -> Outcome {
+        let (coverage, races) = (self.coverage, self.races.found());
+        Outcome { counts, coverage, time, finding, races, performance: self.performance.findings() }
     }
 }
 
@@ -105,6 +120,7 @@ impl Check<'_> {
 
     /// Takes in what a run shows.
     fn look(&self, seen: &mut Seen, run: &Run, setting: Setting) {
+        seen.coverage.add(&run.trace);
         seen.performance.add(&run.trace);
         seen.races.add(run, setting, self.threads, |word| self.name(word));
     }
@@ -130,11 +146,11 @@ impl Check<'_> {
         let schedule = &broken.schedule;
         let run = self.own(&[], setting, |own| own.run(Interleaving::guided(schedule, delays)));
         let is_clean_by_line = || {
-            let by_line = |own: &Own<'_>| own::one_schedule(own, self.reach_on_pmem(), schedule, delays);
+            let by_line = |own: &Own<'_>| own::one_schedule(own, &self.reach_on_pmem(), schedule, delays);
             self.own(&[], Setting::Line, by_line).is_ok()
         };
         let is_clean_in_turn = || {
-            let in_turn = |own: &Own<'_>| own::exhaust(own, self.reach_on_pmem(), 0, |_| ());
+            let in_turn = |own: &Own<'_>| own::exhaust(own, &self.reach_on_pmem(), 0, |_| ());
             self.threads > 1 && self.own(&[], setting, in_turn).broken.is_none()
         };
         classify(broken, &run.trace, setting, is_clean_by_line, is_clean_in_turn)

@@ -8,11 +8,13 @@ mod mechanism;
 use mechanism::{all_sources, upward};
 
 /// Files and folders of `src`, each of which uses only those before it.
-const ORDER: [&str; 11] = [
-    "stop",
+const ORDER: [&str; 13] = [
     "setting",
+    "counts",
+    "session",
     "litmus",
     "x86",
+    "coverage",
     "pmem",
     "finding",
     "data_race",

@@ -22,7 +22,7 @@ use crate::x86::{Crashed, mix};
 const NOTHING: u64 = 17;
 
 /// Where a crash has too many states: some at random.
-static SAMPLED: Tries = Tries { first: 1, random: 64, recoveries: 0, repaired: 256 };
+static SAMPLED: Tries = Tries { visit: 0, first: 1, random: 64, recoveries: 0, repaired: 256 };
 
 /// What a recovery did on an image.
 struct Recovery {

@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use fastrand::Rng;
 use strandline_core::memory::World;
 
 use self::judge::{ProcessJudge, Processes, differing};
@@ -21,14 +20,16 @@ use self::places::Places;
 use self::process::{End, Place};
 use self::recording::Recording;
 use crate::check::Outcome;
+use crate::coverage::Coverage;
 use crate::finding::{Finding, Performance, classify};
 use crate::pmem::Repair;
+use crate::x86::agenda::Agenda;
 use crate::x86::caught::Stopped;
 use crate::x86::explorer::{Broken, Counts, Depth, Explorer, Judge, Violation};
 use crate::x86::own::Run;
 use crate::x86::replay::Replay;
 use crate::x86::story;
-use crate::{BadReplay, Setting};
+use crate::{BadReplay, Session, Setting};
 
 /// Bytes of a pool, at most: exploring takes several times as much memory.
 const LARGEST: usize = 256 << 20;
@@ -64,6 +65,8 @@ pub struct Program {
     pub states: u64,
     /// How long exploring may take.
     pub limit: Duration,
+    /// What ends exploring early, and hears how far it is.
+    pub session: Session,
 }
 
 /// What a check of a program has found.
@@ -213,6 +216,7 @@ impl Program {
     }
 
     fn explore(&self, replay: Option<Replay>) -> Result<Report, Unchecked> {
+        let began = Instant::now();
         let place = self.place();
         let mut recorded = self.record(&place)?;
         let setting = replay.as_ref().map_or(self.setting, |replay| replay.setting);
@@ -221,14 +225,16 @@ impl Program {
         let processes = Processes::new(&place, commands, setting, recorded.bytes, &name);
         let run = |repairs: &[Repair]| life::run(&recorded.recording, &recorded.image, setting, repairs).0;
         let first = run(&[]);
-        let mut performance = Performance::default();
+        let (mut performance, mut coverage) = (Performance::default(), Coverage::default());
         performance.add(&first.trace);
+        coverage.add(&first.trace);
+        let reach = Bound { until: deadline(began, self.limit), most: u64::MAX };
         let stopped = recorded.stopped.clone().map(|stopped| broken_by(stopped, &first, &name));
         let threads = recorded.recording.threads.max(1);
         let (counts, broken) = match (stopped, &replay) {
             (Some(broken), _) => (Counts { histories: 1, ..Counts::default() }, Some(broken)),
             (None, Some(replay)) => self.state(&processes, &first, replay),
-            (None, None) => self.states(&processes, &first),
+            (None, None) => self.states(&processes, &first, reach),
         };
         let mut finding = None;
         let mut image = None;
@@ -236,12 +242,16 @@ impl Program {
             let time = (!broken.crashes.is_empty()).then_some(broken.time);
             let crashes = broken.crashes.clone();
             let line = Replay { setting, threads, delays: None, schedule: Vec::new(), time, crashes };
+            // As far as before, and a little further.
+            let time = (2 * began.elapsed()).max(REPAIRED_TIME).min(self.limit);
+            let most = counts.states.saturating_mul(2).saturating_add(REPAIRED);
+            let again = || Bound { until: deadline(Instant::now(), time), most };
             let by_line = || {
                 let by_line = Processes::new(&place, commands, Setting::Line, recorded.bytes, &name);
-                self.states(&by_line, &run(&[])).1.is_none()
+                self.states(&by_line, &run(&[]), again()).1.is_none()
             };
             let kind = classify(broken, &first.trace, setting, by_line, || false);
-            let repaired = |repair: Repair| self.states(&processes, &run(&[repair])).1.is_none();
+            let repaired = |repair: Repair| self.states(&processes, &run(&[repair]), again()).1.is_none();
             finding = Some(Finding::new(broken, kind, &repaired, &line, None));
             image = image_before_recovery(&processes, &first, &line);
         }
@@ -255,7 +265,14 @@ impl Program {
             ));
         }
         Ok(Report {
-            outcome: Outcome { counts, finding, performance: performance.findings(), races: Vec::new() },
+            outcome: Outcome {
+                counts,
+                coverage,
+                time: began.elapsed(),
+                finding,
+                performance: performance.findings(),
+                races: Vec::new(),
+            },
             operations: recorded.recording.operations.len(),
             processes: processes.runs.get(),
             image,
@@ -265,42 +282,45 @@ impl Program {
 
     /// Every crash of `run`: first those that leave recovery alone, so that what goes wrong with one power failure is found with one. What
     /// was judged then is known the second time.
-    fn states(&self, processes: &Processes<'_>, run: &Run) -> (Counts, Option<Box<Broken>>) {
-        let now = Instant::now();
-        let until = now.checked_add(self.limit).unwrap_or(now + Duration::from_secs(1 << 32));
-        let depth = |recovery_crashes| Depth { states: self.states, recovery_crashes, until };
-        let alone = Self::states_to(processes, run, depth(0));
+    fn states(&self, processes: &Processes<'_>, run: &Run, bound: Bound) -> (Counts, Option<Box<Broken>>) {
+        let alone = self.states_to(processes, run, 0, bound);
         let power_fails_again = self.crashes_in_recovery > 0 && self.recover.is_some();
-        if alone.1.is_some() || alone.0.cut_short > 0 || !power_fails_again {
+        if alone.1.is_some() || alone.0.unvisited > 0 || !power_fails_again {
             return alone;
         }
-        Self::states_to(processes, run, depth(self.crashes_in_recovery))
+        let (again, broken) = self.states_to(processes, run, self.crashes_in_recovery, bound);
+        let counts = Counts {
+            recovery_points: again.recovery_points,
+            equal_recovery_points: again.equal_recovery_points,
+            states: alone.0.states + again.nested,
+            nested: again.nested,
+            cut_short: alone.0.cut_short.max(again.cut_short + again.unvisited),
+            ..alone.0
+        };
+        (counts, broken)
     }
 
-    fn states_to(processes: &Processes<'_>, run: &Run, depth: Depth) -> (Counts, Option<Box<Broken>>) {
+    /// The same, with so many crashes in recovery.
+    fn states_to(
+        &self,
+        processes: &Processes<'_>,
+        run: &Run,
+        recovery_crashes: usize,
+        bound: Bound,
+    ) -> (Counts, Option<Box<Broken>>) {
+        let depth = Depth { states: self.states, recovery_crashes, until: bound.until };
         let mut explorer = Explorer::new(ProcessJudge(processes));
+        (explorer.session, explorer.most) = (self.session.clone(), bound.most);
         explorer.begin_run();
-        let mut random = Rng::with_seed(1);
+        let mut agenda = Agenda::new();
         for &point in &run.trace.points {
-            let cut_short = explorer.counts.cut_short;
-            if let Err(broken) = explorer.all_states(run, point, depth) {
+            if let Err(broken) = agenda.visit(&mut explorer, (&(), run), point, depth) {
                 return (explorer.counts, Some(broken));
             }
-            // A search that does not come to its end has tried few of the older stores: some at random.
-            if explorer.counts.cut_short > cut_short && !crate::is_stopped() {
-                let mut some = Explorer::new(ProcessJudge(processes));
-                let found = some.some_states(run, point, 0, false, &mut random);
-                explorer.counts.states += some.counts.states;
-                if let Err(broken) = found {
-                    return (explorer.counts, Some(broken));
-                }
-            }
-            if crate::is_stopped() || Instant::now() > depth.until {
-                explorer.counts.cut_short += 1;
-                break;
-            }
+            self.session.progress(&explorer.counts);
         }
-        (explorer.counts, None)
+        let finished = agenda.finish(&mut explorer, |()| Some(run), depth);
+        (explorer.counts, finished.err().map(|((), broken)| broken))
     }
 
     /// The crash that `replay` tells of `run`.
@@ -311,6 +331,23 @@ impl Program {
         let found = time.map(|time| explorer.replay(run, time, &replay.crashes));
         (explorer.counts, found.and_then(Result::err))
     }
+}
+
+/// How long exploring goes on.
+#[derive(Clone, Copy)]
+struct Bound {
+    until: Instant,
+    /// States in sum.
+    most: u64,
+}
+
+/// States and time in which a repair is tried, at least.
+const REPAIRED: u64 = 256;
+const REPAIRED_TIME: Duration = Duration::from_secs(2);
+
+/// So long after `began`; as good as never, if that cannot be said.
+fn deadline(began: Instant, limit: Duration) -> Instant {
+    began.checked_add(limit).unwrap_or(began + Duration::from_secs(1 << 32))
 }
 
 /// The pool as the last recovery finds it in the state that `replay` tells of `run`.

@@ -9,12 +9,14 @@ use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
 use std::rc::Rc;
+use std::time::Instant;
 
 use strandline::Database;
 use strandline_core::memory::Hosted;
 
 use crate::Setting;
 use crate::check::{Check, Histories, Outcome, Target};
+use crate::coverage::Coverage;
 use crate::finding::{Finding, FindingKind};
 use crate::x86::Crashed;
 use crate::x86::caught::{Stopped, caught};
@@ -158,6 +160,7 @@ impl Target for OnDatabase {
 
     #[track_caller]
     fn explore(check: &Check<'_, Self>, histories: Histories<'_>) -> Outcome {
+        let (began, mut coverage) = (Instant::now(), Coverage::default());
         let bridge = check.bridge();
         let _in_use = bridge.enter();
         let bridge = &*bridge;
@@ -191,8 +194,11 @@ impl Target for OnDatabase {
             name: &|word| format!("transaction {}", word / 8),
             every_access: true,
         };
-        let reach = check.reach(u64::MAX);
-        let explored_by = |own: &Own<'_>| check.run(own, reach, histories, &mut |_| ());
+        let reach = &check.reach(u64::MAX);
+        let mut explored_by = |own: &Own<'_>| {
+            coverage = Coverage::default();
+            check.run(own, reach, histories, &mut |run| coverage.add_transactions(&run.trace))
+        };
         let mut explored = explored_by(&own);
         while bridge.makes_room() {
             own.image = bridge.image();
@@ -202,7 +208,8 @@ impl Target for OnDatabase {
             own::shrink(&own, reach, &mut explored);
         }
         let finding = check.finding(&own, bridge, &mut explored);
-        Outcome { counts: explored.counts, finding, performance: Vec::new(), races: Vec::new() }
+        let (counts, time) = (explored.counts, began.elapsed());
+        Outcome { counts, coverage, time, finding, performance: Vec::new(), races: Vec::new() }
     }
 }
 
@@ -329,7 +336,7 @@ impl<'a> Check<'a, OnDatabase> {
             None if broken.recovery_stopped => FindingKind::FailingRecovery,
             None if lost => FindingKind::NotDurable,
             None if self.threads > 1
-                && own::exhaust(own, self.reach(u64::MAX), 0, |_| ()).broken.is_none() =>
+                && own::exhaust(own, &self.reach(u64::MAX), 0, |_| ()).broken.is_none() =>
             {
                 FindingKind::Race
             }

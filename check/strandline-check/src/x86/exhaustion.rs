@@ -4,6 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use super::agenda::Agenda;
 use super::explorer::{Broken, Counts, Depth, Explorer, Judge, Lived};
 
 /// How far an exhaustive exploration goes.
@@ -36,28 +37,30 @@ pub fn exhaust<J: Judge>(
     progress: &mut impl FnMut(&Counts),
 ) -> Option<Box<Broken>> {
     let before = explorer.counts;
+    let depth = Depth { states: bounds.states, recovery_crashes: bounds.recovery_crashes, until };
     loop {
         let mut exhaustion = Exhaustion {
             threads,
             lives: &mut lives,
             explorer: &mut *explorer,
             bounds,
-            until,
+            depth,
             shared: &*shared,
             found_shared: BTreeSet::new(),
             visited: HashMap::new(),
+            agenda: Agenda::new(),
         };
         let explored = exhaustion.explore(progress);
-        let (found, states) = (exhaustion.found_shared, exhaustion.visited.len() as u64);
+        let (found, states) = (std::mem::take(&mut exhaustion.found_shared), exhaustion.visited.len() as u64);
+        let broken = match explored {
+            Err(broken) => Some(broken),
+            // What is left over is left to the exploration that knows all lines that are shared.
+            Ok(is_whole) if is_whole && !found.is_empty() => None,
+            Ok(_) => exhaustion.finish(progress).err(),
+        };
         explorer.counts.schedule_states += states;
-        match explored {
-            Err(broken) => return Some(broken),
-            Ok(false) => {
-                explorer.counts.cut_short += 1;
-                return None;
-            }
-            Ok(true) if found.is_empty() => return None,
-            Ok(true) => {}
+        if broken.is_some() || found.is_empty() || explorer.counts.not_run > 0 {
+            return broken;
         }
         shared.extend(found);
         explorer.counts = before;
@@ -71,12 +74,13 @@ struct Exhaustion<'a, J: Judge, L> {
     lives: &'a mut L,
     explorer: &'a mut Explorer<J>,
     bounds: Bounds,
-    /// Stop then.
-    until: Instant,
+    depth: Depth,
     shared: &'a BTreeSet<u32>,
     found_shared: BTreeSet<u32>,
     /// For each state, and who goes on in it, the most preemptions that were left there.
     visited: HashMap<(u64, usize), u32>,
+    /// Crash points of which states are left, by their schedules.
+    agenda: Agenda<Vec<(u32, usize)>>,
 }
 
 /// A schedule to be run: its choices, and when the last of them was made.
@@ -114,7 +118,9 @@ impl<J: Judge, L: FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<
         waiting.resize_with(self.bounds.preemptions as usize + 1, Vec::new);
         for used in 0..waiting.len() {
             while let Some(schedule) = waiting[used].pop() {
-                if crate::is_stopped() || Instant::now() > self.until {
+                if self.explorer.is_over(self.depth) {
+                    let others: usize = waiting.iter().map(Vec::len).sum();
+                    self.explorer.counts.not_run += 1 + others as u64;
                     return Ok(false);
                 }
                 self.run(&schedule, used, &mut waiting).map_err(|mut broken| {
@@ -159,15 +165,22 @@ impl<J: Judge, L: FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<
         }
         // What came before the last choice belongs to the schedule from which this one branches off, and what
         // comes after a known state to the schedule that was there first.
-        let depth = Depth {
-            states: self.bounds.states,
-            recovery_crashes: self.bounds.recovery_crashes,
-            until: self.until,
-        };
         let from = schedule.from.max(life.began());
         for &point in life.trace().points.iter().filter(|&&point| (from..=until).contains(&point)) {
-            self.explorer.all_states(&life, point, depth)?;
+            self.agenda.visit(self.explorer, (&schedule.choices, &life), point, self.depth)?;
         }
         Ok(())
+    }
+
+    /// Goes on with the crash points of which states are left, in rounds.
+    fn finish(&mut self, progress: &mut impl FnMut(&Counts)) -> Result<(), Box<Broken>> {
+        let (lives, shared) = (&mut self.lives, self.shared);
+        let live = |choices: &Vec<(u32, usize)>| lives(choices, shared).ok();
+        let finished = self.agenda.finish(self.explorer, live, self.depth);
+        progress(&self.explorer.counts);
+        finished.map_err(|(choices, mut broken)| {
+            broken.schedule = choices;
+            broken
+        })
     }
 }

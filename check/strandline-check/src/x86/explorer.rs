@@ -19,7 +19,8 @@ use super::mix;
 use super::schedule::ChoicePoint;
 use super::story;
 use super::trace::Trace;
-use crate::Setting;
+pub use crate::counts::Counts;
+use crate::{Session, Setting};
 
 /// A run that crashes are explored of.
 pub trait Lived {
@@ -92,45 +93,6 @@ pub trait Judge {
     fn fresh(&self) -> Self;
 }
 
-/// What was explored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Counts {
-    /// Histories: runs of the threads.
-    pub histories: u64,
-    /// States of a schedule, with who goes on in them, that differ (exhaustive).
-    pub schedule_states: u64,
-    /// Crash points tried.
-    pub points: u64,
-    /// Crash points left out because an equal one was tried before: the same words open to the same values,
-    /// the same expectation.
-    pub equal_points: u64,
-    /// Crash points in recoveries, likewise.
-    pub recovery_points: u64,
-    /// As `equal_points`, of crash points in recoveries.
-    pub equal_recovery_points: u64,
-    /// Crash states judged: recoveries run to their end and judged.
-    pub states: u64,
-    /// Those of `states` in which power had failed during recovery too.
-    pub nested: u64,
-    /// Crash points with more states than the bound, of which only as many as the bound were judged.
-    pub cut_short: u64,
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, more: Self) {
-        self.histories += more.histories;
-        self.schedule_states += more.schedule_states;
-        self.points += more.points;
-        self.equal_points += more.equal_points;
-        self.recovery_points += more.recovery_points;
-        self.equal_recovery_points += more.equal_recovery_points;
-        self.states += more.states;
-        self.nested += more.nested;
-        self.cut_short += more.cut_short;
-    }
-}
-
 /// A state that recovery does not repair.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -200,12 +162,22 @@ pub struct Explorer<J: Judge> {
     judged: HashSet<u64>,
     /// How often power might have failed in the last recovery in which it was to.
     recovery_crashes: u32,
+    /// What is right after the crash at hand.
+    expected: Option<Rc<J::Expected>>,
+    /// States judged, also those that were judged before.
+    work: u64,
     /// What was explored.
     pub counts: Counts,
+    /// What ends exploration early.
+    pub session: Session,
+    /// States judged in sum, about, at most.
+    pub(crate) most: u64,
 }
 
 /// How much is sampled at one crash.
 pub struct Tries {
+    /// States of a crash point that are searched when it is visited first, before others are (exhaustive).
+    pub visit: u64,
     /// Runs that begin with the oldest values, depth first.
     pub first: usize,
     /// Runs at random after these, until a few of them have repeated earlier ones.
@@ -217,7 +189,7 @@ pub struct Tries {
 }
 
 /// The numbers of tries that suit most judges.
-pub const TRIES: Tries = Tries { first: 128, random: 64, recoveries: 2, repaired: 4000 };
+pub const TRIES: Tries = Tries { visit: 1024, first: 128, random: 64, recoveries: 2, repaired: 4000 };
 const REPEATED_RUNS: usize = 4;
 /// Runs at a crash in which something is torn.
 const TORN_RUNS: usize = 12;
@@ -227,10 +199,23 @@ const RECOVERED_RUNS: usize = 8;
 /// Of the first recovery of a pool: its fences and its end.
 const RECOVERY_CRASHES_GUESS: u32 = 4;
 
+/// Runs of recovery between two looks at the clock.
+const PATIENCE: u64 = 64;
+
+/// How a search of the states of a crash has ended.
+enum Searched {
+    /// There are no more states.
+    Whole,
+    /// It can go on from where it is.
+    Stopped,
+    /// A crash in recovery has more states than were judged: it has to begin anew.
+    Cut,
+}
+
 /// How far the exploration of one crash point goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
-    /// States judged, at most, for each power failure.
+    /// States judged at one crash point, at most.
     pub states: u64,
     /// Power failures in recovery, one in the recovery after the other, at most.
     pub recovery_crashes: usize,
@@ -249,7 +234,11 @@ impl<J: Judge> Explorer<J> {
             fresh: true,
             judged: HashSet::new(),
             recovery_crashes: RECOVERY_CRASHES_GUESS,
+            expected: None,
+            work: 0,
             counts: Counts::default(),
+            session: Session::default(),
+            most: u64::MAX,
         }
     }
 
@@ -284,6 +273,7 @@ impl<J: Judge> Explorer<J> {
     /// The oracle on what recovery has left.
     fn verdict(&mut self, level: usize, life: &J::Life, expected: &J::Expected) -> Result<(), String> {
         self.judge.verdict(&self.memories[level], life, expected)?;
+        self.work += 1;
         self.counts.states += 1;
         self.counts.nested += u64::from(level > 0);
         Ok(())
@@ -303,20 +293,98 @@ impl<J: Judge> Explorer<J> {
         memory
     }
 
-    /// Every state of a crash of `life` at `time`, and of further crashes in recovery, up to `depth`.
-    ///
-    /// # Errors
-    /// A violation.
-    pub(crate) fn all_states(&mut self, life: &J::Life, time: u32, depth: Depth) -> Result<(), Box<Broken>> {
+    /// Comes to the crash of `life` at `time`: how many states it may have. `None`: an equal one was explored with as many further
+    /// crashes.
+    pub(crate) fn arrive(&mut self, life: &J::Life, time: u32, depth: Depth) -> Option<u64> {
         let expected = self.judge.expected(life, time);
         let memory = self.crash(life.trace(), time);
         if !self.is_new(memory.fingerprint(), &expected, depth.recovery_crashes) {
             self.counts.points -= 1;
             self.counts.equal_points += 1;
-            return Ok(());
+            return None;
+        }
+        self.expected = Some(expected);
+        let possible = memory.possible_states();
+        self.counts.possible = self.counts.possible.saturating_add(possible);
+        Some(possible)
+    }
+
+    /// Comes once more to a crash point of `life` that was explored before.
+    pub(crate) fn return_to(&mut self, life: &J::Life, time: u32) {
+        self.expected = Some(self.judge.expected(life, time));
+        self.crash(life.trace(), time);
+        self.counts.points -= 1;
+    }
+
+    /// Begins with a run once more that was explored before.
+    pub(crate) fn rejoin(&mut self) {
+        self.begin_run();
+        self.counts.histories -= 1;
+    }
+
+    /// The open lines of the crash of `life` at `time` that the explorer has come to, those stored to last first.
+    pub(crate) fn lines_by_time(&mut self, life: &J::Life, time: u32) -> Vec<u32> {
+        let stored = |line: u32| {
+            let stores = life.trace().line(line).map_or(&[][..], |line| &line.stores);
+            stores.iter().rev().find(|store| store.time <= time).map_or(0, |store| store.time)
+        };
+        let mut lines = self.memory(0).open_lines();
+        lines.sort_by_cached_key(|&line| (std::cmp::Reverse(stored(line)), line));
+        lines
+    }
+
+    /// Judges the state of the crash at hand of which `set` says which lines survive or are lost; without it, one at random. Returns
+    /// whether it counts: no run before has decided in the same way.
+    ///
+    /// # Errors
+    /// Returns a violation.
+    pub(crate) fn try_one(
+        &mut self,
+        life: &J::Life,
+        time: u32,
+        set: Option<(Vec<u32>, bool)>,
+        random: &mut Rng,
+    ) -> Result<bool, Box<Broken>> {
+        let memory = self.memory(0);
+        match set {
+            Some((lines, survive)) => memory.lines(lines, survive),
+            None => memory.random(random),
         }
         self.crashes.clear();
-        self.search(0, life, &expected, time, depth)
+        let expected = self.at_hand(life, time);
+        self.judge_once(0, life, &expected, time)
+    }
+
+    fn at_hand(&mut self, life: &J::Life, time: u32) -> Rc<J::Expected> {
+        self.expected.clone().unwrap_or_else(|| self.judge.expected(life, time))
+    }
+
+    /// Searches the crash at hand, of `life` at `time`, and further crashes in recovery, from its beginning or from where an earlier search
+    /// has stopped, until about so many states are judged. Returns where it has stopped, if it has not come to its end; nothing in there
+    /// means that it has to begin anew, with more states.
+    ///
+    /// # Errors
+    /// Returns a violation.
+    pub(crate) fn search_on(
+        &mut self,
+        life: &J::Life,
+        time: u32,
+        from: Option<Vec<Decision>>,
+        depth: Depth,
+        states: u64,
+    ) -> Result<Option<Vec<Decision>>, Box<Broken>> {
+        let memory = self.memory(0);
+        match from {
+            Some(left) => memory.resume(left),
+            None => memory.search(),
+        }
+        self.crashes.clear();
+        let expected = self.at_hand(life, time);
+        Ok(match self.search(0, life, &expected, time, (depth, states))? {
+            Searched::Whole => None,
+            Searched::Stopped => Some(memory.left()),
+            Searched::Cut => Some(Vec::new()),
+        })
     }
 
     /// Whether this crash has not been explored yet with `left` further ones or more.
@@ -327,18 +395,18 @@ impl<J: Judge> Explorer<J> {
         new
     }
 
-    /// Every state of the memory of `level`.
+    /// Goes through the states of the memory of `level` from where it is, until about so many are judged.
     fn search(
         &mut self,
         level: usize,
         life: &J::Life,
         expected: &J::Expected,
         time: u32,
-        depth: Depth,
-    ) -> Result<(), Box<Broken>> {
+        (depth, states): (Depth, u64),
+    ) -> Result<Searched, Box<Broken>> {
         let memory = self.memory(level);
-        memory.search();
-        let mut judged = 0;
+        let upto = self.work.saturating_add(states);
+        let (mut judged, mut is_cut) = (0u64, false);
         loop {
             let deeper = level < depth.recovery_crashes;
             if deeper {
@@ -348,28 +416,35 @@ impl<J: Judge> Explorer<J> {
             if deeper {
                 for crash in memory.recorded() {
                     let left = depth.recovery_crashes - level - 1;
-                    if !self.is_new(crash.fingerprint, expected, left) {
+                    let fingerprint = crash.fingerprint;
+                    if !self.is_new(fingerprint, expected, left) {
                         self.counts.equal_recovery_points += 1;
                         continue;
                     }
+                    let counts = self.counts;
                     self.counts.recovery_points += 1;
                     self.crashes.push(crash.operations);
-                    self.memory(level + 1).crash_again(&memory, crash);
-                    self.search(level + 1, life, expected, time, depth)?;
+                    let again = self.memory(level + 1);
+                    again.crash_again(&memory, crash);
+                    again.search();
+                    let searched = self.search(level + 1, life, expected, time, (depth, states))?;
                     self.crashes.pop();
+                    if !matches!(searched, Searched::Whole) {
+                        // It will be searched again, and counts then.
+                        is_cut = true;
+                        self.seen.remove(&mix(fingerprint, J::fingerprint(expected)));
+                        self.counts = counts;
+                    }
                 }
             }
             self.verdict(level, life, expected)
                 .map_err(|what| self.violation(level, life, expected, time, what))?;
             judged += 1;
             if !memory.next() {
-                return Ok(());
+                return Ok(if is_cut { Searched::Cut } else { Searched::Whole });
             }
-            if judged >= depth.states
-                || (judged % 256 == 0 && (crate::is_stopped() || Instant::now() > depth.until))
-            {
-                self.counts.cut_short += 1;
-                return Ok(());
+            if self.work >= upto || (judged.is_multiple_of(PATIENCE) && self.is_over(depth)) {
+                return Ok(if is_cut { Searched::Cut } else { Searched::Stopped });
             }
         }
     }

@@ -7,6 +7,7 @@
 //! To explore the crashes of a system with an oracle of its own, implement [`explorer::Judge`]. Another world than x86 can use the same
 //! oracle if it leaves a [`Trace`]: it adds [`Store`]s and marks, and a [`RunningTransaction`] for each thread notes who read and wrote what.
 
+pub(crate) mod agenda;
 pub(crate) mod caught;
 pub(crate) mod crash;
 pub(crate) mod exhaustion;

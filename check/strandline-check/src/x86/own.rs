@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, World};
 
+use super::agenda::Agenda;
 use super::caught::{Stopped, caught};
 use super::crash::CrashMemory;
 use super::exhaustion::{self, Bounds};
@@ -17,7 +18,7 @@ use super::schedule::{ChoicePoint, Policy};
 use super::trace::Trace;
 use super::world::X86World;
 use super::{Crashed, mix, story};
-use crate::Setting;
+use crate::{Session, Setting};
 
 /// A program, its recovery and what must hold after it.
 pub(crate) struct Own<'p> {
@@ -211,14 +212,35 @@ impl Judge for OwnJudge<'_, '_> {
 }
 
 /// How far programs are explored.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reach {
     /// States judged at one crash point, at most.
     pub states: u64,
+    /// States judged in sum, about.
+    pub total: u64,
     /// Power failures in recovery, one in the recovery after the other, at most.
     pub recovery_crashes: usize,
     /// How long it may take.
     pub limit: Duration,
+    /// What ends it early.
+    pub session: Session,
+}
+
+impl Reach {
+    fn depth(&self) -> Depth {
+        Depth {
+            states: self.states,
+            recovery_crashes: self.recovery_crashes,
+            until: deadline(self.limit),
+        }
+    }
+
+    /// An explorer that it ends.
+    fn explorer<'a, 'p>(&self, own: &'a Own<'p>) -> Explorer<OwnJudge<'a, 'p>> {
+        let mut explorer = Explorer::new(OwnJudge(own));
+        (explorer.session, explorer.most) = (self.session.clone(), self.total);
+        explorer
+    }
 }
 
 /// What was explored, and what was found first.
@@ -238,59 +260,70 @@ fn deadline(limit: Duration) -> Instant {
 }
 
 /// Every schedule with at most so many preemptions, and every crash of each; `each` is shown the runs.
-pub(crate) fn exhaust(own: &Own<'_>, reach: Reach, preemptions: u32, mut each: impl FnMut(&Run)) -> Explored {
-    let Reach { states, recovery_crashes, limit } = reach;
+pub(crate) fn exhaust(own: &Own<'_>, reach: &Reach, preemptions: u32, mut each: impl FnMut(&Run)) -> Explored {
+    let &Reach { states, recovery_crashes, limit, .. } = reach;
     let bounds = Bounds { preemptions, transactions: 0, states, recovery_crashes, reduced: true, limit };
-    let mut explorer = Explorer::new(OwnJudge(own));
+    let mut explorer = reach.explorer(own);
     let lives = |choices: &[(u32, usize)], shared: &BTreeSet<u32>| {
         let how = Interleaving { shared: Some(shared.clone()), ..Interleaving::guided(choices, None) };
         own.live(how).inspect(|run| each(run))
     };
-    let until = deadline(limit);
-    let shared = &mut BTreeSet::new();
-    let broken = exhaustion::exhaust(&mut explorer, own.threads, lives, (bounds, until), shared, &mut |_| ());
+    let (shared, session) = (&mut BTreeSet::new(), &reach.session);
+    let progress = &mut |counts: &Counts| session.progress(counts);
+    let broken = exhaustion::exhaust(&mut explorer, own.threads, lives, (bounds, deadline(limit)), shared, progress);
     Explored { counts: explorer.counts, broken, seed: None, delays: None }
 }
 
 /// So many runs from `seed` on, and every crash of each.
 pub(crate) fn sample(
     own: &Own<'_>,
-    reach: Reach,
+    reach: &Reach,
     (seed, histories): (u64, u64),
     mut each: impl FnMut(&Run),
 ) -> Explored {
-    let mut explorer = Explorer::new(OwnJudge(own));
-    let until = deadline(reach.limit);
+    let mut explorer = reach.explorer(own);
+    let (depth, mut agenda) = (reach.depth(), Agenda::new());
+    let how = |seed| Interleaving::of_seed(seed, own.threads);
+    let mut found = None;
     for number in 0..histories {
         let seed = seed.wrapping_add(number);
-        let how = Interleaving::of_seed(seed, own.threads);
-        let delays = how.delays;
-        if let Err(broken) = crashes_of(own, &mut explorer, how, (reach, until), &mut each) {
-            let (seed, broken) = (Some(seed), Some(broken));
-            return Explored { counts: explorer.counts, broken, seed, delays };
-        }
-        if crate::is_stopped() || (Instant::now() > until && number + 1 < histories) {
-            explorer.counts.cut_short += 1;
+        if explorer.is_over(depth) {
+            explorer.counts.not_run += histories - number;
             break;
         }
+        let crashes = crashes_of(own, &mut explorer, (&seed, how(seed)), depth, &mut agenda, &mut each);
+        if let Err(broken) = crashes {
+            found = Some((seed, broken));
+            break;
+        }
+        reach.session.progress(&explorer.counts);
     }
-    Explored { counts: explorer.counts, broken: None, seed: None, delays: None }
+    if found.is_none() {
+        let finished = agenda.finish(&mut explorer, |&seed| own.live(how(seed)).ok(), depth);
+        found = finished.err().map(|(seed, mut broken)| {
+            broken.schedule = own.run(how(seed)).schedule;
+            (seed, broken)
+        });
+    }
+    let (seed, broken) = found.map_or((None, None), |(seed, broken)| (Some(seed), Some(broken)));
+    let delays = seed.and_then(|seed| how(seed).delays);
+    Explored { counts: explorer.counts, broken, seed, delays }
 }
 
-/// Every crash of one run.
-fn crashes_of(
+/// Visits the crash points of one run.
+fn crashes_of<K: Clone + PartialEq>(
     own: &Own<'_>,
     explorer: &mut Explorer<OwnJudge<'_, '_>>,
-    how: Interleaving,
-    (reach, until): (Reach, Instant),
+    (key, how): (&K, Interleaving),
+    depth: Depth,
+    agenda: &mut Agenda<K>,
     each: &mut impl FnMut(&Run),
 ) -> Result<(), Box<Broken>> {
     let run = own.live(how)?;
     each(&run);
     explorer.begin_run();
-    let depth = Depth { states: reach.states, recovery_crashes: reach.recovery_crashes, until };
     for &point in &run.trace.points {
-        explorer.all_states(&run, point, depth).map_err(|mut broken| {
+        agenda.visit(explorer, (key, &run), point, depth).map_err(|mut broken| {
             broken.schedule.clone_from(&run.schedule);
             broken
         })?;
@@ -304,13 +337,18 @@ fn crashes_of(
 /// A violation.
 pub(crate) fn one_schedule(
     own: &Own<'_>,
-    reach: Reach,
+    reach: &Reach,
     choices: &[(u32, usize)],
     delays: Option<u64>,
 ) -> Result<(), Box<Broken>> {
-    let mut explorer = Explorer::new(OwnJudge(own));
-    let until = deadline(reach.limit);
-    crashes_of(own, &mut explorer, Interleaving::guided(choices, delays), (reach, until), &mut |_| ())
+    let mut explorer = reach.explorer(own);
+    let (depth, mut agenda) = (reach.depth(), Agenda::new());
+    let how = || Interleaving::guided(choices, delays);
+    crashes_of(own, &mut explorer, (&(), how()), depth, &mut agenda, &mut |_| ())?;
+    agenda.finish(&mut explorer, |()| own.live(how()).ok(), depth).map_err(|((), mut broken)| {
+        broken.schedule = choices.to_vec();
+        broken
+    })
 }
 
 /// The history of `replay`, and no other.
@@ -342,12 +380,12 @@ const SHRINKING_TIME: Duration = Duration::from_secs(10);
 
 /// Makes the history of a violation smaller: as few power failures in recovery as it needs, no delays of stores if it does without, and
 /// as few switches of threads as it needs.
-pub(crate) fn shrink(own: &Own<'_>, reach: Reach, explored: &mut Explored) {
+pub(crate) fn shrink(own: &Own<'_>, reach: &Reach, explored: &mut Explored) {
     let Some(mut broken) = explored.broken.take() else { return };
-    let mut reach = Reach { limit: SHRINKING_TIME, ..reach };
+    let mut reach = Reach { limit: SHRINKING_TIME, ..reach.clone() };
     for recovery_crashes in 0..broken.crashes.len().saturating_sub(1) {
-        let fewer = Reach { recovery_crashes, ..reach };
-        if let Err(simpler) = one_schedule(own, fewer, &broken.schedule, explored.delays) {
+        let fewer = Reach { recovery_crashes, ..reach.clone() };
+        if let Err(simpler) = one_schedule(own, &fewer, &broken.schedule, explored.delays) {
             (broken, reach) = (simpler, fewer);
             break;
         }
@@ -357,7 +395,7 @@ pub(crate) fn shrink(own: &Own<'_>, reach: Reach, explored: &mut Explored) {
     let mut retry = |choices: &[(u32, usize)], delays| {
         runs += 1;
         let tired = runs > SHRINKING_RUNS || Instant::now() > until;
-        if tired { None } else { one_schedule(own, reach, choices, delays).err() }
+        if tired { None } else { one_schedule(own, &reach, choices, delays).err() }
     };
     let mut delays = explored.delays;
     if delays.is_some()

@@ -7,7 +7,7 @@ use strandline_core::memory::Hosted;
 
 use super::explorer::{Counts, Violation};
 use super::own::{self, Own, Reach};
-use crate::Setting;
+use crate::{Session, Setting};
 
 /// How a program of one's own is checked.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub struct Report {
     pub points: u64,
     /// Different crash states that were judged.
     pub states: u64,
-    /// Crash points with more states than [`Options::states`].
+    /// Crash points of which states were left out, since they have more than [`Options::states`].
     pub cut_short: u64,
     /// How long it took.
     pub time: Duration,
@@ -120,8 +120,14 @@ pub fn check(
         name: &name,
         every_access: false,
     };
-    let reach = Reach { states: options.states, recovery_crashes: 0, limit: Duration::MAX };
-    let explored = own::sample(&own, reach, (options.seed, options.histories), |_| ());
+    let reach = Reach {
+        states: options.states,
+        total: u64::MAX,
+        recovery_crashes: 0,
+        limit: Duration::MAX,
+        session: Session::default(),
+    };
+    let explored = own::sample(&own, &reach, (options.seed, options.histories), |_| ());
     match (explored.broken, explored.seed) {
         (Some(broken), seed) => {
             let Violation { what, history, lost, missing, .. } = broken.violation;

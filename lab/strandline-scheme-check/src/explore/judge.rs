@@ -21,7 +21,7 @@ use strandline_check::x86::explorer::{Judge, Lived, TRIES, Tries};
 use strandline_check::x86::{mix, panic_text};
 
 /// What recovery leaves out shows where power fails in it.
-const RECOVERY_TRIES: Tries = Tries { first: 16, random: 16, recoveries: 9, repaired: 4000 };
+const RECOVERY_TRIES: Tries = Tries { visit: 1024, first: 16, random: 16, recoveries: 9, repaired: 4000 };
 
 impl Lived for Life {
     fn trace(&self) -> &Trace {

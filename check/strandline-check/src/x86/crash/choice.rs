@@ -125,6 +125,8 @@ pub(super) enum Chooser {
     Random(Rng, Mood),
     /// By the values of these decisions on the same words; otherwise at random, or the newest.
     Given(Vec<Decision>, Option<(Rng, Mood)>),
+    /// Whole lines: these survive and all others are lost, or the other way round.
+    Lines { lines: Vec<u32>, survive: bool },
 }
 
 /// The decisions of a run, and of a search's path.
@@ -150,6 +152,18 @@ impl Path {
     pub fn begin(&mut self, chooser: Chooser) {
         (self.chooser, self.depth, self.repeated) = (chooser, 0, 0);
         self.decisions.clear();
+    }
+
+    /// Begins a search again at the run whose decisions are `left`, the last of which is a new one.
+    pub fn resume(&mut self, left: Vec<Decision>) {
+        self.begin(Chooser::Search);
+        self.repeated = left.len().saturating_sub(1);
+        self.decisions = left;
+    }
+
+    /// The decisions with which a search's next run begins, once [`Path::next`] has gone on to it.
+    pub fn left(&self) -> &[Decision] {
+        &self.decisions
     }
 
     /// Goes on to the search's next run; `false`: there is none.
@@ -190,6 +204,9 @@ impl Path {
                 0
             }
             Chooser::Random(random, mood) => mood.choose(random, word, of, &self.stored),
+            Chooser::Lines { lines, survive } => {
+                if lines.contains(&(word / 8)) == *survive { of - 1 } else { 0 }
+            }
             Chooser::Given(given, rest) => {
                 let decided = given.iter().find(|decision| decision.word == word);
                 let same = decided.and_then(|one| choices.iter().position(|choice| choice.1 == one.value));

@@ -251,6 +251,33 @@ impl CrashMemory {
         another
     }
 
+    /// Begins the search again at the run that `left` tells ([`CrashMemory::left`]), on an equal crash.
+    pub(crate) fn resume(&self, left: Vec<Decision>) {
+        self.path.borrow_mut().resume(left);
+        self.begin();
+    }
+
+    /// Where a search has got to that [`next`](CrashMemory::next) has moved on.
+    pub(crate) fn left(&self) -> Vec<Decision> {
+        self.path.borrow().left().to_vec()
+    }
+
+    /// Begins a run in which the open lines `lines` survive and all others are lost, or the other way round.
+    pub(crate) fn lines(&self, lines: Vec<u32>, survive: bool) {
+        self.path.borrow_mut().begin(Chooser::Lines { lines, survive });
+        self.begin();
+    }
+
+    /// The lines whose contents are not certain.
+    pub(crate) fn open_lines(&self) -> Vec<u32> {
+        self.lines.borrow().iter().map(|line| line.line).collect()
+    }
+
+    /// How many states the crash has, of which recovery may be able to tell fewer apart; `u64::MAX`: that many or more.
+    pub fn possible_states(&self) -> u64 {
+        self.lines.borrow().iter().fold(1, |product, line| product.saturating_mul(line.states()))
+    }
+
     /// Begins a run that decides at random.
     pub fn random(&self, random: &mut Rng) {
         let mood = Mood::random(random);
