@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use strandline_check::recorded::{Program, Report, Unchecked};
-use strandline_check::{FindingKind, Setting, Waste};
+use strandline_check::{FindingKind, Session, Setting, Waste};
 
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -99,6 +99,7 @@ fn program(run: &[&str], set_up: &[&str], recover: &[&str], check: &[&str]) -> (
         crashes_in_recovery: 1,
         states: 4096,
         limit: Duration::from_secs(120),
+        session: Session::new(),
     };
     (folder, program)
 }

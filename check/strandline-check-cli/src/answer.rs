@@ -6,8 +6,7 @@ use strandline_command::{Failure, manual, progress, usage};
 
 use crate::{Command, What, litmus, program};
 
-/// Returns what `litmus` or `program` prints with these flags after the program's name and with `--json`. [`strandline_check::stop`]
-/// ends it.
+/// Returns what `litmus` or `program` prints with these flags after the program's name and with `--json`.
 ///
 /// # Errors
 /// Returns the command's failure.

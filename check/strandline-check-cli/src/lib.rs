@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use strandline_command::{AFTER_HELP, end, interrupt, manual};
+use strandline_command::{AFTER_HELP, end, manual};
 
 pub use answer::{answer, parameters};
 pub use strandline_command::Failure;
@@ -43,7 +43,6 @@ enum What {
 /// Does what these arguments say, of which the first is the program's name.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let what = Command::parse_from(arguments).what;
-    interrupt::on_signal(strandline_check::stop);
     end(match what {
         What::Completions(arguments) => Ok(manual::complete(&arguments, NAME, &Command::command())),
         What::Litmus(arguments) => litmus::run(&arguments),

@@ -2,17 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use strandline_command::say;
 
 use serde_json::json;
 use strandline_check::recorded::{Program, Report, Unchecked};
-use strandline_check::{Finding, PerformanceFinding, Setting};
+use strandline_check::{Finding, PerformanceFinding, Session, Setting, Verdict};
 
 use strandline_command::arguments::seconds;
-use strandline_command::interrupt;
 use strandline_command::output::SCHEMA;
-use strandline_command::{Failure, Outcome};
+use strandline_command::{Failure, Outcome, interrupt, progress};
 
 /// The library that records, as it is built.
 const RECORDER: &str = "libstrandline_check_c.so";
@@ -23,7 +22,8 @@ const RECORDER: &str = "libstrandline_check_c.so";
     strandline-check program --check './list check {pool}' -- ./list run {pool}\n\n\
     In commands {pool} stands for the path of a file, which the program maps. A command is split at spaces.\n\
     docs/checking-c-programs.md says what is seen of a program, and what is not.\n\
-    Exit code 1 says that a state was found that recovery does not repair.")]
+    Exit code 1 says that a state was found that recovery does not repair, and 4 that nothing was found, but time \
+    was up before every crash point was visited.")]
 pub struct Arguments {
     /// The program that is recorded, and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
@@ -76,14 +76,17 @@ pub struct Arguments {
 /// A command cannot be run, or nothing was recorded.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     interrupt::watch(interrupt::First::Ask)?;
-    let began = Instant::now();
     let report = find(arguments)?;
     if arguments.json {
         say!("{:#}", object(&report));
     } else {
-        tell(arguments, &report, began.elapsed());
+        tell(arguments, &report);
     }
-    Ok(if report.outcome.finding.is_some() { Outcome::Finding } else { Outcome::Success })
+    Ok(match report.outcome.verdict() {
+        Verdict::Found => Outcome::Finding,
+        Verdict::NothingFound => Outcome::Success,
+        Verdict::Unfinished { .. } => Outcome::Unfinished,
+    })
 }
 
 /// As [`run`], for a program that is not the command: what `--json` prints.
@@ -113,6 +116,7 @@ fn find(arguments: &Arguments) -> Result<Report, Failure> {
         crashes_in_recovery: arguments.recovery_crashes,
         states: arguments.states,
         limit: Duration::from_secs_f64(arguments.limit),
+        session: session(),
     };
     let found = match &arguments.replay {
         None => program.check(),
@@ -126,6 +130,15 @@ fn find(arguments: &Arguments) -> Result<Report, Failure> {
         std::fs::write(file, image).map_err(Failure::io(format!("write {}", file.display())))?;
     }
     Ok(report)
+}
+
+/// A session that a signal ends, and that shows how far it is.
+fn session() -> Session {
+    let bar = progress::spinner("{spinner} {elapsed} {msg}");
+    Session::stopped_by(interrupt::flag()).on_progress(move |counts| {
+        bar.set_message(format!("{} crash points, {} states", counts.points, counts.states));
+        bar.tick();
+    })
 }
 
 /// In memory, where there is such a place.
@@ -155,28 +168,16 @@ fn wasted(report: &Report) -> impl Iterator<Item = &PerformanceFinding> {
     report.outcome.performance.iter().filter(|one| one.is_always())
 }
 
-fn tell(arguments: &Arguments, report: &Report, took: Duration) {
-    let counts = report.outcome.counts;
-    say!(
-        "{} operations recorded; {} crash points, {} in recovery; {} states judged ({} after a crash in recovery), {} processes in {:.1} s",
-        report.operations,
-        counts.points,
-        counts.recovery_points,
-        counts.states,
-        counts.nested,
-        report.processes,
-        took.as_secs_f64()
-    );
-    if counts.cut_short > 0 {
-        say!(
-            "note: {} crash points have more states than were tried: raise --states or --limit",
-            counts.cut_short
-        );
+fn tell(arguments: &Arguments, report: &Report) {
+    say!("{}", report.outcome.explored());
+    say!("recorded: {} operations; run: {} processes", report.operations, report.processes);
+    if report.outcome.counts.cut_short > 0 {
+        say!("note: crash points have more states than were tried: raise --states or --limit");
     }
     report.notes.iter().for_each(|note| say!("note: {note}"));
     wasted(report).for_each(|one| say!("for nothing: {one}"));
     match &report.outcome.finding {
-        None => say!("nothing found"),
+        None => say!("{}", report.outcome.verdict()),
         Some(finding) => say_finding(arguments, finding),
     }
 }
@@ -214,6 +215,9 @@ fn object(report: &Report) -> serde_json::Value {
     });
     json!({
         "schema": SCHEMA,
+        "verdict": report.outcome.verdict().to_string(),
+        "coverage": report.outcome.coverage,
+        "seconds": report.outcome.time.as_secs_f64(),
         "operations": report.operations,
         "counts": report.outcome.counts,
         "processes": report.processes,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::Session;
 use crate::coverage::{Coverage, Verdict, explored};
 use crate::data_race::DataRace;
 use crate::finding::{Finding, PerformanceFinding};
@@ -10,7 +11,6 @@ use crate::x86::Crashed;
 use crate::x86::explorer::Counts;
 use crate::x86::own::{self, Explored, Own, Reach, Run};
 use crate::x86::replay::{BadReplay, Replay};
-use crate::Session;
 
 /// What the code of a [`Check`] runs on: persistent memory ([`OnPmem`]) or, with the feature `store`, a database (`OnDatabase`).
 ///

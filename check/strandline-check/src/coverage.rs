@@ -51,7 +51,11 @@ impl fmt::Display for Coverage {
     /// The counts that are not zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.transactions > 0 || *self == Self::default() {
-            return write!(f, "{} transactions, {} acknowledgements", self.transactions, self.acknowledgements);
+            return write!(
+                f,
+                "{} transactions, {} acknowledgements",
+                self.transactions, self.acknowledgements
+            );
         }
         let Self { stores, flushes, fences, acknowledgements, .. } = self;
         write!(f, "{stores} stores, {flushes} flushes, {fences} fences, {acknowledgements} acknowledgements")

@@ -22,7 +22,7 @@ fn parse(arguments: &[String]) -> Result<What, Failure> {
 
 /// What `simulate`, `check`, `list` or `merge` prints, with these flags after the program's name and with `--json`; a run's and a sweep's rows
 /// have `cells` too, which are their columns in a table, by name. When `stop` becomes
-/// true a simulated workload ends, and what is returned means nothing; explorations end by [`strandline_check::stop`].
+/// true a simulated workload ends, and what is returned means nothing; an exploration ends too, and returns what it has seen.
 ///
 /// # Errors
 /// As the command.
@@ -31,7 +31,10 @@ pub fn answer(arguments: &[String], registry: Registry, stop: &'static AtomicBoo
     let flags = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     arguments.insert(flags, "--json".into());
     match parse(&arguments)? {
-        What::Check(arguments) => check::answer(&arguments, registry),
+        What::Check(mut arguments) => {
+            arguments.stopped_by(stop);
+            check::answer(&arguments, registry)
+        }
         What::List(arguments) => list::answer(&arguments, registry),
         What::Simulate(arguments) => {
             let mut found = simulate::answer(&arguments, registry, stop)?;

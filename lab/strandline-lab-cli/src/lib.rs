@@ -26,7 +26,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use strandline_command::{AFTER_HELP, end, interrupt, manual};
+use strandline_command::{AFTER_HELP, end, manual};
 
 pub use answer::{answer, finish_sweep, is_in, parameters, points, program};
 pub use strandline_command::Failure;
@@ -74,7 +74,6 @@ pub fn run(registry: Registry) -> ExitCode {
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let workloads = registry.workloads;
     let what = Command::parse_from(arguments).what;
-    interrupt::on_signal(strandline_check::stop);
     end(match what {
         What::Bench(arguments) => bench::run(&arguments, workloads),
         What::BenchChild(arguments) => bench::run_child(&arguments, workloads),

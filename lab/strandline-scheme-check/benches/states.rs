@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use strandline_check::Setting;
+use strandline_check::{Session, Setting};
 use strandline_scheme_check::explore::{Bounds, Case, Outcome, Sampling, Workload, exhaust, sample, schemes};
 
 fn main() -> Result<(), String> {
@@ -32,12 +32,14 @@ fn main() -> Result<(), String> {
             limit,
         };
         if wants(setting, "exhaustive") {
-            let outcome = exhaust(case, bounds, |_| ()).map_err(|error| error.to_string())?;
+            let outcome =
+                exhaust(case, bounds, &Session::new(), |_| ()).map_err(|error| error.to_string())?;
             tell(&case, "exhaustive", &outcome);
         }
         let sampling = Sampling { histories: 500, seed: 1, transactions: 24, limit };
         if wants(setting, "sampled") {
-            let outcome = sample(case, sampling, |_| ()).map_err(|error| error.to_string())?;
+            let outcome =
+                sample(case, sampling, &Session::new(), |_| ()).map_err(|error| error.to_string())?;
             tell(&case, "sampled", &outcome);
         }
     }

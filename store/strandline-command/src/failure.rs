@@ -1,4 +1,5 @@
-//! How a subcommand ends, and the exit codes: 0 success, 1 a finding, 2 wrong usage, 3 it could not run.
+//! How a subcommand ends, and the exit codes: 0 success, 1 a finding, 2 wrong usage, 3 it could not run, 4 it was stopped before
+//! everything was seen.
 
 use std::fmt;
 
@@ -11,6 +12,8 @@ pub enum Outcome {
     Success,
     /// It found what it looks for: a violation.
     Finding,
+    /// It found nothing, and has not seen everything.
+    Unfinished,
 }
 
 /// Why a subcommand could not do its work.

@@ -3,7 +3,6 @@
 //! The first time a subcommand that watches is told ([`is_asked`]) and ends by itself; one whose results are all written already, and
 //! anybody the second time, ends at once. In the end the signal takes its usual effect, so that a shell's loop ends too.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -14,8 +13,6 @@ use crate::{Failure, Place};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
-/// Functions that are called when a signal arrives.
-static CALLED: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
 /// What is done when the first signal comes.
 #[derive(Clone, Debug)]
@@ -24,11 +21,6 @@ pub enum First {
     Ask,
     /// The program ends, with this text on standard error: all results are written.
     End(String),
-}
-
-/// Calls `call` from now on whenever a signal arrives, on a thread of its own: for work that does not check [`is_asked`].
-pub fn on_signal(call: fn()) {
-    CALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(call);
 }
 
 /// Takes signals from now on.
@@ -41,8 +33,6 @@ pub fn watch(first: First) -> Result<(), Failure> {
         for signal in &mut signals {
             SIGNAL.store(signal, SeqCst);
             let again = ASKED.swap(true, SeqCst);
-            let called = CALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-            called.into_iter().for_each(|call| call());
             match (&first, again) {
                 (First::Ask, false) => {
                     eprintln!("ending; what is known is printed (once more to end at once)");

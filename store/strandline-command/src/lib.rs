@@ -41,6 +41,7 @@ pub fn end(outcome: Result<Outcome, Failure>) -> std::process::ExitCode {
     match outcome {
         Ok(Outcome::Success) => std::process::ExitCode::SUCCESS,
         Ok(Outcome::Finding) => std::process::ExitCode::from(1),
+        Ok(Outcome::Unfinished) => std::process::ExitCode::from(4),
         Err(Failure::Gone) => std::process::ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");
@@ -52,7 +53,8 @@ pub fn end(outcome: Result<Outcome, Failure>) -> std::process::ExitCode {
 /// The exit codes and the rest of what `--help` of each command ends with, after its examples.
 #[cfg(feature = "command")]
 pub const AFTER_HELP: &str = "\
-Exit codes: 0 success, 1 a finding (a violation, a contradicted claim, damage), 2 wrong usage, 3 it could not run. Ctrl-C removes what was made \
+Exit codes: 0 success, 1 a finding (a violation, a contradicted claim, damage), 2 wrong usage, 3 it could not run, \
+4 it found nothing, but was stopped before everything was seen. Ctrl-C removes what was made \
 and prints what is known. `schema` in JSON rises when a field goes or means something else.";
 
 /// The flags' message of a command line that cannot be parsed, without what is about the command line itself: for programs that call

@@ -3,14 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{ExitCode, Termination};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::Once;
 
 use pyo3::prelude::*;
-use strandline_lab_cli::{Failure, Registry};
+use strandline_lab_cli::Registry;
 
 use crate::errors::failed;
-use crate::patience::{Stop, run, stop_all, wait_for};
+use crate::patience::{run, stop_all};
 
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(answer, module)?)?;
@@ -28,37 +27,12 @@ fn answer(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
     found.map(|found| found.to_string()).map_err(failed)
 }
 
-/// As `answer`, for the crash checker: explorations share what ends them, and so they take turns.
+/// As `answer`, for the crash checker.
 #[pyfunction]
 fn explore(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
-    static TURN: Mutex<()> = Mutex::new(());
-    /// Of an exploration: whether it has its turn, and whether it was given up.
-    #[derive(Default)]
-    struct State {
-        has_turn: AtomicBool,
-        is_given_up: AtomicBool,
-    }
-    let state = Arc::new(State::default());
-    let own = state.clone();
-    let stop = move || {
-        own.is_given_up.store(true, SeqCst);
-        if own.has_turn.load(SeqCst) {
-            strandline_check::stop();
-        }
-    };
-    let found = wait_for(py, stop, move || {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        strandline_check::resume();
-        state.has_turn.store(true, SeqCst);
-        // Nobody looks at it: explorations have one of their own.
-        let run = Stop::new();
-        let found = match state.is_given_up.load(SeqCst) {
-            true => Err(Failure::Other("given up".into())),
-            false if flags.first().is_some_and(|name| name == "litmus") => strandline_check_cli::answer(&flags),
-            false => strandline_lab_cli::answer(&flags, Registry::default(), run.flag()),
-        };
-        state.has_turn.store(false, SeqCst);
-        found
+    let found = run(py, move |stop| match flags.first().is_some_and(|name| name == "litmus") {
+        true => strandline_check_cli::answer(&flags),
+        false => strandline_lab_cli::answer(&flags, Registry::default(), stop),
     })?;
     found.map(|found| found.to_string()).map_err(failed)
 }

@@ -298,6 +298,7 @@ mod tests {
     use std::time::Duration;
 
     use strandline_lab_cli::Registry;
+    use strandline_scheme_check::Session;
     use strandline_scheme_check::explore::Workload;
     use strandline_scheme_check::machine::{Bounds, Case, attempts, sample, subjects};
 
@@ -318,7 +319,7 @@ mod tests {
         for subject in all() {
             for (workload, threads) in [(Workload::Sps, 3), (Workload::Hash, 2)] {
                 let case = Case { subject, workload, threads, omitted: None };
-                let outcome = sample(case, bounds(10, 12), |_| ()).unwrap();
+                let outcome = sample(case, bounds(10, 12), &Session::new(), |_| ()).unwrap();
                 assert!(outcome.counts.states > 20, "{}", outcome.counts.states);
                 assert!(outcome.violation.is_none(), "{}: {:?}", subject.name(), outcome.violation);
             }
@@ -332,7 +333,7 @@ mod tests {
         for omitted in all[0].omissions() {
             let found = attempts(&all, omitted).into_iter().any(|(case, shape)| {
                 let bounds = bounds(shape.histories, shape.transactions);
-                sample(case, bounds, |_| ()).is_ok_and(|outcome| outcome.violation.is_some())
+                sample(case, bounds, &Session::new(), |_| ()).is_ok_and(|outcome| outcome.violation.is_some())
             });
             assert!(found, "nobody notices that {} is left out", omitted.name());
         }

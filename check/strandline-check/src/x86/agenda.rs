@@ -66,7 +66,8 @@ impl<K: Clone + PartialEq> Agenda<K> {
             return Ok(());
         }
         let Some(possible) = explorer.arrive(life, time, depth) else { return Ok(()) };
-        let mut left = Left { run: run.clone(), time, search: None, trial: 0, tried: 0, searched: 0, judged: 0 };
+        let mut left =
+            Left { run: run.clone(), time, search: None, trial: 0, tried: 0, searched: 0, judged: 0 };
         let first = if possible <= FEW { FEW } else { explorer.judge.tries().visit };
         if first > 0 && left.go_on(explorer, life, depth, first)? {
             return Ok(());
@@ -207,9 +208,11 @@ mod tests {
     #[test]
     fn extremes_come_first_then_lines_then_pairs_then_chance() {
         let sets: Vec<_> = (0..).map_while(|number| subset(&[7, 8, 9], number)).collect();
-        let lost: Vec<_> = sets.iter().filter(|(_, survive)| !survive).map(|(lines, _)| lines.clone()).collect();
+        let lost: Vec<_> =
+            sets.iter().filter(|(_, survive)| !survive).map(|(lines, _)| lines.clone()).collect();
         assert_eq!(lost, [vec![], vec![7], vec![8], vec![9], vec![7, 8], vec![8, 9], vec![7, 9]]);
-        let survive: Vec<_> = sets.iter().filter(|(_, survive)| *survive).map(|(lines, _)| lines.clone()).collect();
+        let survive: Vec<_> =
+            sets.iter().filter(|(_, survive)| *survive).map(|(lines, _)| lines.clone()).collect();
         assert_eq!(survive, lost, "each set is lost alone, and survives alone");
     }
 

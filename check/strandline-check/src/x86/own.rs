@@ -228,11 +228,7 @@ pub(crate) struct Reach {
 
 impl Reach {
     fn depth(&self) -> Depth {
-        Depth {
-            states: self.states,
-            recovery_crashes: self.recovery_crashes,
-            until: deadline(self.limit),
-        }
+        Depth { states: self.states, recovery_crashes: self.recovery_crashes, until: deadline(self.limit) }
     }
 
     /// An explorer that it ends.
@@ -260,7 +256,12 @@ fn deadline(limit: Duration) -> Instant {
 }
 
 /// Every schedule with at most so many preemptions, and every crash of each; `each` is shown the runs.
-pub(crate) fn exhaust(own: &Own<'_>, reach: &Reach, preemptions: u32, mut each: impl FnMut(&Run)) -> Explored {
+pub(crate) fn exhaust(
+    own: &Own<'_>,
+    reach: &Reach,
+    preemptions: u32,
+    mut each: impl FnMut(&Run),
+) -> Explored {
     let &Reach { states, recovery_crashes, limit, .. } = reach;
     let bounds = Bounds { preemptions, transactions: 0, states, recovery_crashes, reduced: true, limit };
     let mut explorer = reach.explorer(own);
@@ -270,7 +271,8 @@ pub(crate) fn exhaust(own: &Own<'_>, reach: &Reach, preemptions: u32, mut each: 
     };
     let (shared, session) = (&mut BTreeSet::new(), &reach.session);
     let progress = &mut |counts: &Counts| session.progress(counts);
-    let broken = exhaustion::exhaust(&mut explorer, own.threads, lives, (bounds, deadline(limit)), shared, progress);
+    let broken =
+        exhaustion::exhaust(&mut explorer, own.threads, lives, (bounds, deadline(limit)), shared, progress);
     Explored { counts: explorer.counts, broken, seed: None, delays: None }
 }
 

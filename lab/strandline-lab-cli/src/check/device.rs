@@ -54,6 +54,9 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
     ];
     let mut table = Rows::new(&columns, arguments.json, &bar);
     for (scheme, case) in cases {
+        if arguments.session.is_stopped() {
+            break;
+        }
         let started = Instant::now();
         let progress = |counts: &Counts| {
             bar.set_message(progress_message(scheme, &case, counts, started.elapsed()));
@@ -62,7 +65,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
         let mut explored = explore(arguments, &case, progress);
         if explored.violation.is_some() && !arguments.exhaustive && !arguments.mutants {
             bar.set_message("making the violation smaller");
-            explored = smaller(&case, explored);
+            explored = smaller(arguments, &case, explored);
         }
         let row = Row { scheme, case, explored };
         table.add(&cells(arguments, &row), &told(arguments, &row));
@@ -146,11 +149,12 @@ fn explore(arguments: &Arguments, case: &Case, progress: impl FnMut(&Counts)) ->
             states: arguments.states,
             limit,
         };
-        return exhaust(case, bounds, progress);
+        return exhaust(case, bounds, &arguments.session, progress);
     }
     let size = size(arguments);
     let histories = if arguments.mutants { u64::MAX } else { arguments.samples() };
-    sample(case, Sampling { histories, seed: arguments.seed, size, limit }, progress)
+    let sampling = Sampling { histories, seed: arguments.seed, size, limit };
+    sample(case, sampling, &arguments.session, progress)
 }
 
 /// Shorter lives of a pool where fewer transactions are asked for, one life where one is.
@@ -163,14 +167,15 @@ fn size(arguments: &Arguments) -> Size {
 }
 
 /// Looks for a violation in smaller histories for some seconds.
-fn smaller(case: &Case, found: Explored) -> Explored {
+fn smaller(arguments: &Arguments, case: &Case, found: Explored) -> Explored {
     for transactions in [1, 2, 3, 5] {
         let size = Size { transactions, lives: 2 * transactions };
         if size.transactions >= found.size.transactions {
             break;
         }
         let limit = Duration::from_secs(3);
-        let tried = sample(case, Sampling { histories: u64::MAX, seed: found.seed, size, limit }, |_| ());
+        let sampling = Sampling { histories: u64::MAX, seed: found.seed, size, limit };
+        let tried = sample(case, sampling, &arguments.session, |_| ());
         if tried.violation.is_some() {
             return Explored { counts: found.counts, seconds: found.seconds, ..tried };
         }

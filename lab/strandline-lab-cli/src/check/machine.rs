@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use strandline_command::say;
 
 use serde_json::json;
-use strandline_check::is_stopped;
 use strandline_core::Error;
 use strandline_scheme_check::explore::{Counts, Outcome as Explored, Workload};
 use strandline_scheme_check::machine::{
@@ -85,7 +84,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
     ];
     let mut table = Rows::new(&columns, arguments.json, &bar);
     for line in lines {
-        if is_stopped() {
+        if arguments.session.is_stopped() {
             break;
         }
         let row = one(arguments, &line, |case, counts, seconds| {
@@ -289,8 +288,11 @@ fn one(
         }
         let bounds = Bounds { histories, seed: arguments.seed, transactions, limit };
         let tell = |counts: &Counts| progress(case, counts, started.elapsed().as_secs_f64());
-        let explored =
-            if arguments.exhaustive { exhaust(case, bounds, tell) } else { sample(case, bounds, tell) };
+        let session = &arguments.session;
+        let explored = match arguments.exhaustive {
+            true => exhaust(case, bounds, session, tell),
+            false => sample(case, bounds, session, tell),
+        };
         let before = row.as_ref().and_then(|row| row.explored.as_ref().ok());
         match explored {
             Ok(mut explored) => {

@@ -6,8 +6,10 @@ mod persist_order;
 mod rows;
 mod schemes;
 
+use std::sync::atomic::AtomicBool;
+
 use serde_json::json;
-use strandline_check::is_stopped;
+use strandline_check::Session;
 use strandline_command::say;
 use strandline_sim::Registry;
 
@@ -31,6 +33,13 @@ pub struct Arguments {
     world: Vec<World>,
     #[command(flatten)]
     schemes: schemes::Arguments,
+}
+
+impl Arguments {
+    /// From now on the exploration ends when `flag` becomes true, rather than by a signal.
+    pub fn stopped_by(&mut self, flag: &'static AtomicBool) {
+        self.schemes.session = Session::stopped_by(flag);
+    }
 }
 
 /// The worlds, each a module with a `run`.
@@ -84,7 +93,7 @@ fn find(arguments: &Arguments, registry: Registry) -> Result<(Outcome, serde_jso
         )));
     }
     let (mut rows, mut outcome) = (Vec::new(), Outcome::Success);
-    for world in arguments.world.iter().take_while(|_| !is_stopped()) {
+    for world in arguments.world.iter().take_while(|_| !arguments.schemes.session.is_stopped()) {
         let finished = match world {
             World::X86 => schemes::run(&arguments.schemes, registry),
             World::PersistOrder => persist_order::run(&arguments.schemes, registry),

@@ -118,6 +118,7 @@ fn rows(arguments: &Arguments, schemes: &[OrderedScheme], sampling: Sampling) ->
             let explored = scheme.explore(
                 without.map(|barrier| barrier.step),
                 Sampling { histories, ..sampling },
+                &arguments.session,
                 |counts| {
                     bar.set_message(format!("{} {name}: {} states", scheme.name(), counts.states));
                     bar.tick();

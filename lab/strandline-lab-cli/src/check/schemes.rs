@@ -5,7 +5,7 @@ use strandline_command::say;
 
 use indicatif::ProgressBar;
 use serde_json::json;
-use strandline_check::{Setting, is_stopped};
+use strandline_check::{Session, Setting};
 use strandline_scheme_check::explore::{
     Bounds, Case, CheckedScheme, Counts, Outcome as Explored, Sampling, Violation, Workload, exhaust,
     exhaust_histories, sample, schemes_of,
@@ -14,7 +14,7 @@ use strandline_sim::Registry;
 
 use super::Finished;
 use super::rows::Rows;
-use strandline_command::{Failure, Outcome};
+use strandline_command::{Failure, Outcome, interrupt};
 
 #[derive(clap::Args)]
 #[group(skip)]
@@ -73,6 +73,9 @@ pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
+    /// Ends it: by default a signal.
+    #[arg(skip = Session::stopped_by(interrupt::flag()))]
+    pub session: Session,
 }
 
 /// One line of the summary.
@@ -228,12 +231,13 @@ fn explore(
         ));
         bar.tick();
     };
+    let session = &arguments.session;
     Ok(match bounds {
         Some(bounds) if !arguments.words.is_empty() => {
-            exhaust_histories(case, &arguments.words, bounds, progress)?
+            exhaust_histories(case, &arguments.words, bounds, session, progress)?
         }
-        Some(bounds) => exhaust(case, bounds, progress)?,
-        None => sample(case, arguments.sampling(), progress)?,
+        Some(bounds) => exhaust(case, bounds, session, progress)?,
+        None => sample(case, arguments.sampling(), session, progress)?,
     })
 }
 
@@ -265,7 +269,7 @@ fn all(
     let mut table = Rows::new(&columns, arguments.json, &bar);
     for case in cases(arguments, schemes, workloads, omitted) {
         for bounds in arguments.ways(&case) {
-            if is_stopped() {
+            if arguments.session.is_stopped() {
                 break;
             }
             let mut explored = explore(arguments, case, bounds, &bar)?;
@@ -337,7 +341,7 @@ fn smaller(
             limit: Duration::from_secs(3),
             ..arguments.sampling()
         };
-        let tried = sample(case, sampling, |_| ())?;
+        let tried = sample(case, sampling, &arguments.session, |_| ())?;
         if tried.violation.is_some() {
             found = tried;
             break;
@@ -372,7 +376,7 @@ fn mutants(
     for &scheme in schemes {
         for step in scheme.steps() {
             for &setting in settings {
-                if is_stopped() {
+                if arguments.session.is_stopped() {
                     break;
                 }
                 let case = Case { scheme, workload, threads, setting, omitted: Some(step) };
@@ -385,7 +389,7 @@ fn mutants(
                     limit: Duration::from_secs(arguments.seconds) / tenth,
                     ..arguments.sampling()
                 };
-                let explored = sample(case, sampling, |_| bar.tick())?;
+                let explored = sample(case, sampling, &arguments.session, |_| bar.tick())?;
                 let row = Row { case, explored, bounds: None };
                 table.add(&mutant_cells(&row), &[]);
                 rows.push(row);

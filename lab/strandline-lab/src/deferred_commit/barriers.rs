@@ -36,7 +36,12 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
         let barriers = scheme.barriers().iter().map(|barrier| (barrier.name, Some(barrier.step)));
         for (name, omitted) in std::iter::once((ALL, None)).chain(barriers) {
             let histories = if omitted.is_some() { u64::MAX } else { histories };
-            let found = scheme.explore(omitted, Sampling { histories, ..sampling }, |_| ())?;
+            let found = scheme.explore(
+                omitted,
+                Sampling { histories, ..sampling },
+                &strandline_scheme_check::Session::new(),
+                |_| (),
+            )?;
             let violated = f64::from(u8::from(found.violation.is_some()));
             into.add(key(scheme.name()), name, Spread::exactly(violated));
             session.progress.inc(1);

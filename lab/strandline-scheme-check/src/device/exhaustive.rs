@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use strandline_check::Session;
 use strandline_core::memory::coroutines::{Thread, run};
 use strandline_core::memory::{Hosted, Memory, World};
 use strandline_core::sync::SyncParameters;
@@ -70,6 +71,7 @@ struct Exhaustion<'c> {
     started: Instant,
     counts: Counts,
     journal: Journal,
+    session: &'c Session,
     stopped: bool,
 }
 
@@ -78,13 +80,14 @@ struct Exhaustion<'c> {
 /// and as many more failures in recovery as the bounds say.
 ///
 /// The workload is two words of one line and one of another page in each transaction; that of `case` is not used.
-pub fn exhaust(case: &Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Outcome {
+pub fn exhaust(case: &Case, bounds: Bounds, session: &Session, mut progress: impl FnMut(&Counts)) -> Outcome {
     let mut exhaustion = Exhaustion {
         case,
         bounds,
         started: Instant::now(),
         counts: Counts::default(),
         journal: Journal::kept(),
+        session,
         stopped: false,
     };
     let (mut violation, mut found) = (None, bounds.seed);
@@ -143,7 +146,7 @@ impl Exhaustion<'_> {
 
     /// Whether the time is up.
     fn is_over(&mut self) -> bool {
-        self.stopped |= self.started.elapsed() > self.bounds.limit;
+        self.stopped |= self.session.is_stopped() || self.started.elapsed() > self.bounds.limit;
         self.stopped
     }
 

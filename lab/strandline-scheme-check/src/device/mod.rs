@@ -26,6 +26,7 @@ use strandline_core::Concurrency;
 use strandline_core::memory::Step;
 
 use crate::explore::Workload;
+use strandline_check::Session;
 use strandline_check::x86::panic_text;
 
 pub use exhaustive::{Bounds, exhaust};
@@ -179,7 +180,12 @@ fn live(case: &Case, seed: u64, size: Size, counts: &mut Counts, journal: &Journ
 /// Samples histories of `case`; `progress` is told after each.
 ///
 /// A violation's history is that of the seed: run again, it is the same.
-pub fn sample(case: &Case, sampling: Sampling, mut progress: impl FnMut(&Counts)) -> Outcome {
+pub fn sample(
+    case: &Case,
+    sampling: Sampling,
+    session: &Session,
+    mut progress: impl FnMut(&Counts),
+) -> Outcome {
     let started = Instant::now();
     let mut counts = Counts::default();
     let (mut violation, mut found) = (None, sampling.seed);
@@ -192,7 +198,7 @@ pub fn sample(case: &Case, sampling: Sampling, mut progress: impl FnMut(&Counts)
             break;
         }
         progress(&counts);
-        if started.elapsed() > sampling.limit {
+        if started.elapsed() > sampling.limit || session.is_stopped() {
             break;
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use strandline_check::Session;
 use strandline_core::layout::Layout;
 use strandline_core::memory::{Device, DeviceFile, PersistentAddress};
 use strandline_core::memory::{Hosted, Step};
@@ -40,7 +41,7 @@ fn none_violated(outcome: &Outcome) {
 #[test]
 fn recovery_finds_a_prefix_with_all_that_was_acknowledged() {
     for (_, concurrency) in SCHEMES {
-        let outcome = sample(&case(concurrency), sampling(150), |_| ());
+        let outcome = sample(&case(concurrency), sampling(150), &Session::new(), |_| ());
         none_violated(&outcome);
         let Counts {
             lives,
@@ -63,7 +64,7 @@ fn recovery_finds_a_prefix_with_all_that_was_acknowledged() {
 #[test]
 fn typed_collections_survive() {
     let case = Case { workload: Some(Workload::Typed), ..case(Concurrency::Stm) };
-    none_violated(&sample(&case, sampling(20), |_| ()));
+    none_violated(&sample(&case, sampling(20), &Session::new(), |_| ()));
 }
 
 #[test]
@@ -71,7 +72,7 @@ fn small_histories_exhaustively() {
     for (_, concurrency) in SCHEMES {
         let bounds =
             Bounds { schedules: 4, seed: 0, transactions: 1, failures: 2, states: 1 << 20, limit: HANG };
-        let outcome = exhaust(&case(concurrency), bounds, |_| ());
+        let outcome = exhaust(&case(concurrency), bounds, &Session::new(), |_| ());
         none_violated(&outcome);
         assert_eq!(outcome.counts.cut_short, 0);
     }
@@ -97,13 +98,14 @@ const fn first_seed(step: Step) -> u64 {
 /// Without `step` something is lost, and the seed that shows it loses nothing with it.
 fn an_omitted_step_is_found(step: Step) {
     let case = Case { omitted: Some(step), ..case(Concurrency::Stm) };
-    let outcome = sample(&case, Sampling { seed: first_seed(step), ..sampling(u64::MAX) }, |_| ());
+    let outcome =
+        sample(&case, Sampling { seed: first_seed(step), ..sampling(u64::MAX) }, &Session::new(), |_| ());
     let violation = outcome.violation.unwrap_or_else(|| panic!("the mutant without {step:?} survived"));
     println!("{step:?}, seed {}: {} ({} lives)", outcome.seed, violation.what, outcome.counts.lives);
     assert!(!violation.history.is_empty());
     // It is the step, not the seed.
     let again = Sampling { histories: 1, seed: outcome.seed, ..sampling(1) };
-    none_violated(&sample(&Case { omitted: None, ..case }, again, |_| ()));
+    none_violated(&sample(&Case { omitted: None, ..case }, again, &Session::new(), |_| ()));
 }
 
 #[test]

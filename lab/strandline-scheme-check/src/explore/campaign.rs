@@ -11,11 +11,11 @@ use strandline_core::Result;
 use super::judge::SchemeJudge;
 use super::life::{Case, Ground, Life, Recipe, Script, at_the_end, between_lives, in_recovery, style};
 use super::workload::Plan;
-use strandline_check::Setting;
 use strandline_check::x86::Policy;
 pub use strandline_check::x86::explorer::Bounds;
 use strandline_check::x86::explorer::{self, Counts, Explorer, Violation};
 use strandline_check::x86::panic_text;
+use strandline_check::{Session, Setting};
 
 /// What an exploration found.
 #[derive(Clone, Debug)]
@@ -73,11 +73,16 @@ fn live(ground: &Ground, recipe: Recipe) -> Result<Life, Box<Violation>> {
     }
 }
 
-/// Samples histories of `case`; `progress` is told now and then, and after each history.
+/// Samples histories of `case`; `progress` is told after each history.
 ///
 /// # Errors
 /// The workload does not fit its pool.
-pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
+pub fn sample(
+    case: Case,
+    sampling: Sampling,
+    session: &Session,
+    mut progress: impl FnMut(&Counts),
+) -> Result<Outcome> {
     let grounds = Ground::of_sizes(case)?;
     let mut explorers: Vec<_> =
         grounds.iter().map(|ground| Explorer::new(SchemeJudge::new(ground))).collect();
@@ -104,7 +109,7 @@ pub fn sample(case: Case, sampling: Sampling, mut progress: impl FnMut(&Counts))
             break;
         }
         progress(&outcome.counts);
-        if started.elapsed() > sampling.limit || strandline_check::is_stopped() {
+        if started.elapsed() > sampling.limit || session.is_stopped() {
             break;
         }
     }
@@ -246,11 +251,17 @@ fn interesting_point(ground: &Ground, lived: &Life, random: &mut Rng) -> u32 {
 ///
 /// # Errors
 /// The workload does not fit its pool.
-pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
+pub fn exhaust(
+    case: Case,
+    bounds: Bounds,
+    session: &Session,
+    mut progress: impl FnMut(&Counts),
+) -> Result<Outcome> {
     let ground = Ground::of_few(case, bounds.transactions)?;
     let plans = Plan::conflicting(case.workload, case.threads, bounds.transactions);
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let mut explorer = Explorer::new(SchemeJudge::new(&ground));
+    explorer.session = session.clone();
     let mut shared = BTreeSet::new();
     let violation = exhaust_script(
         &ground,
@@ -273,12 +284,14 @@ pub fn exhaust_histories(
     case: Case,
     words: &[u32],
     bounds: Bounds,
+    session: &Session,
     mut progress: impl FnMut(&Counts),
 ) -> Result<Outcome> {
     let mut ground = Ground::with_logs(case, Ground::SHORT_LOG)?;
     ground.make_new();
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let mut explorer = Explorer::new(SchemeJudge::new(&ground));
+    explorer.session = session.clone();
     let mut shared = BTreeSet::new();
     let mut violation = None;
     let kinds = 2 * words.len() as u64;
@@ -298,7 +311,7 @@ pub fn exhaust_histories(
         let until = started + bounds.limit;
         violation =
             exhaust_script(&ground, &mut explorer, plans, (bounds, until), &mut shared, &mut progress);
-        if violation.is_some() || strandline_check::is_stopped() || Instant::now() > until {
+        if violation.is_some() || session.is_stopped() || Instant::now() > until {
             break;
         }
     }

@@ -20,6 +20,7 @@ use crate::explore::life::{Ground, contents, effects};
 use crate::explore::oracle::{Expectation, Home, Survival};
 use crate::explore::workload::{Effect, apply};
 use crate::explore::{Counts, Violation};
+use strandline_check::Session;
 use strandline_check::x86::Recovered;
 use strandline_check::x86::Trace;
 use strandline_check::x86::mix;
@@ -60,6 +61,7 @@ pub struct Judge<'a> {
     /// Sets of transactions for which the structure has been checked.
     checked: HashSet<u64>,
     until: Cell<Option<Instant>>,
+    session: Session,
     /// How much was judged so far.
     pub counts: Counts,
 }
@@ -101,6 +103,7 @@ impl<'a> Judge<'a> {
             began: (Beginning { pool: ground.image.clone(), reserved: Vec::new() }, Contents::default()),
             checked: HashSet::new(),
             until: Cell::new(None),
+            session: Session::new(),
             counts: Counts::default(),
         };
         judge.begin(judge.began.0.clone()).map_err(strandline_core::Error::Damaged)?;
@@ -128,8 +131,9 @@ impl<'a> Judge<'a> {
     }
 
     /// Stops judging then.
-    pub(super) fn until(&mut self, instant: Instant) {
+    pub(super) fn until(&mut self, instant: Instant, session: &Session) {
         self.until.set(Some(instant));
+        self.session = session.clone();
     }
 
     /// Judges the power failures of a history, in the order of time; they leave so many words.
@@ -196,7 +200,7 @@ impl<'a> Judge<'a> {
 
     /// Whether judging is to stop.
     fn is_over(&self) -> bool {
-        strandline_check::is_stopped() || self.until.get().is_some_and(|until| Instant::now() > until)
+        self.session.is_stopped() || self.until.get().is_some_and(|until| Instant::now() > until)
     }
 
     /// One power failure, and sometimes another one in the hardware's recovery.

@@ -35,8 +35,8 @@ use crate::explore::campaign::cpu_seconds;
 use crate::explore::life::{Cast, Ground, Script};
 use crate::explore::workload::Effect;
 use crate::explore::{CheckedScheme, Counts, Outcome, Plan, Violation, Workload, schemes_of};
-use strandline_check::Setting;
 use strandline_check::x86::panic_text;
+use strandline_check::{Session, Setting};
 
 use judge::Judge;
 pub use mutants::{SHAPES, Shape, attempts};
@@ -367,7 +367,12 @@ fn draw(lab: &Lab, random: &mut Rng) -> Result<Description, String> {
 ///
 /// # Errors
 /// The workload does not fit its pool; the hardware is on none of the machines.
-pub fn sample(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
+pub fn sample(
+    case: Case,
+    bounds: Bounds,
+    session: &Session,
+    mut progress: impl FnMut(&Counts),
+) -> Result<Outcome> {
     let lab = Lab::new(case)?;
     let mut judge = Judge::new(&lab.ground, case.subject.hardware)?;
     let (started, cpu) = (Instant::now(), cpu_seconds());
@@ -382,7 +387,7 @@ pub fn sample(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> 
             break;
         }
         progress(&judge.counts);
-        if started.elapsed() > bounds.limit || strandline_check::is_stopped() {
+        if started.elapsed() > bounds.limit || session.is_stopped() {
             break;
         }
     }
@@ -401,7 +406,7 @@ pub fn without_mutant(case: Case, found: &Outcome) -> Result<Option<(Case, Outco
     let whole = Case { omitted: None, ..case };
     let bounds =
         Bounds { histories: 1, seed: found.seed, transactions: found.transactions, limit: Duration::MAX };
-    let again = sample(whole, bounds, |_| ())?;
+    let again = sample(whole, bounds, &Session::new(), |_| ())?;
     Ok(again.violation.is_some().then_some((whole, again)))
 }
 
@@ -498,7 +503,12 @@ fn live_once(
 ///
 /// # Errors
 /// As [`sample`].
-pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) -> Result<Outcome> {
+pub fn exhaust(
+    case: Case,
+    bounds: Bounds,
+    session: &Session,
+    mut progress: impl FnMut(&Counts),
+) -> Result<Outcome> {
     let lab = Lab::new(case)?;
     let mut judge = Judge::new(&lab.ground, case.subject.hardware)?;
     let (started, cpu) = (Instant::now(), cpu_seconds());
@@ -521,7 +531,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
                 for from in (1..=end).step_by(BATCH as usize) {
                     let cycles = (from..=end.min(from + BATCH - 1)).map(Cycle::new);
                     let run = lab.live((&description, &new_pool), &script, 1, cycles.collect())?;
-                    judge.until(started + bounds.limit);
+                    judge.until(started + bounds.limit, session);
                     judge.judge(
                         &lab.setup(&description),
                         &description,
@@ -531,7 +541,7 @@ pub fn exhaust(case: Case, bounds: Bounds, mut progress: impl FnMut(&Counts)) ->
                         random,
                     )?;
                     progress(&judge.counts);
-                    if started.elapsed() > bounds.limit || strandline_check::is_stopped() {
+                    if started.elapsed() > bounds.limit || session.is_stopped() {
                         return Ok(false);
                     }
                 }

@@ -14,6 +14,7 @@ use strandline_persistency::{Model, PersistGraph, events};
 use super::history;
 use super::survivors::Survivors;
 use crate::explore::oracle::{Expectation, Home};
+use strandline_check::Session;
 use strandline_check::x86::{Trace, panic_text};
 
 /// What is explored: a program of transactions that store in place, and its recovery.
@@ -107,7 +108,12 @@ impl Observer for Stream {
 }
 
 /// Explores `program`; `progress` is told after each history.
-pub fn explore(program: &Program<'_>, sampling: Sampling, mut progress: impl FnMut(&Counts)) -> Outcome {
+pub fn explore(
+    program: &Program<'_>,
+    sampling: Sampling,
+    session: &Session,
+    mut progress: impl FnMut(&Counts),
+) -> Outcome {
     let started = Instant::now();
     let mut outcome = Outcome { counts: Counts::default(), violation: None, seconds: 0.0 };
     for number in 0..sampling.histories {
@@ -118,7 +124,7 @@ pub fn explore(program: &Program<'_>, sampling: Sampling, mut progress: impl FnM
             break;
         }
         progress(&outcome.counts);
-        if started.elapsed() > sampling.limit || strandline_check::is_stopped() {
+        if started.elapsed() > sampling.limit || session.is_stopped() {
             break;
         }
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use fastrand::Rng;
+use strandline_check::Session;
 use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
@@ -252,6 +253,7 @@ impl OrderedScheme {
         &self,
         omitted: Option<Step>,
         sampling: Sampling,
+        session: &Session,
         progress: impl FnMut(&super::Counts),
     ) -> Result<Outcome> {
         let kind = self.kind;
@@ -276,6 +278,6 @@ impl OrderedScheme {
             omitted,
             acknowledgements: omitted.is_none(),
         };
-        Ok(explore(&program, sampling, progress))
+        Ok(explore(&program, sampling, session, progress))
     }
 }

@@ -1,7 +1,7 @@
 //! Sampled campaigns over some of the schemes. `STRANDLINE_CASES` sets how many histories of each combination.
 
 use super::HANG;
-use strandline_check::Setting;
+use strandline_check::{Session, Setting};
 use strandline_core::memory::Step;
 use strandline_scheme_check::explore::{Case, CheckedScheme, Sampling, Workload, sample};
 
@@ -22,7 +22,7 @@ pub fn none_is_broken(schemes: &[CheckedScheme], settings: &[Setting], histories
             for threads in 1..=3 {
                 let case = Case { scheme, workload, threads, setting, omitted: None };
                 let sampling = Sampling { histories, seed: 1, transactions: 20, limit: HANG };
-                let outcome = sample(case, sampling, |_| ()).unwrap();
+                let outcome = sample(case, sampling, &Session::new(), |_| ()).unwrap();
                 if let Some(violation) = outcome.violation {
                     panic!(
                         "{} {} {setting} {threads} threads, seed {}: {violation:#?}",
@@ -50,7 +50,7 @@ pub fn missing_steps_are_found(schemes: &[CheckedScheme], threads: usize, slow: 
             let setting = Setting::Word;
             let case = Case { scheme, workload: Workload::Sps, threads, setting, omitted: Some(step) };
             let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit: HANG };
-            let outcome = sample(case, sampling, |_| ()).unwrap();
+            let outcome = sample(case, sampling, &Session::new(), |_| ()).unwrap();
             println!("{} {step:?}: {:?}, {}", scheme.name, outcome.counts, outcome.violation.is_some());
             if outcome.violation.is_none() {
                 unnoticed.push((scheme.name, step));

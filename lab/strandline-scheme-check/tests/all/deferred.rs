@@ -1,7 +1,7 @@
 //! SCT and DCT under eager sync, natively: no crash breaks them, and each step left out is noticed.
 
 use super::{HANG, campaigns};
-use strandline_check::Setting;
+use strandline_check::{Session, Setting};
 use strandline_core::memory::Step;
 use strandline_scheme_check::explore::{Bounds, Case, CheckedScheme, Workload, exhaust};
 
@@ -29,7 +29,7 @@ fn no_crash_of_a_small_history_breaks_it() {
                 reduced: true,
                 limit: HANG,
             };
-            let outcome = exhaust(case, bounds, |_| ()).unwrap();
+            let outcome = exhaust(case, bounds, &Session::new(), |_| ()).unwrap();
             assert!(outcome.violation.is_none(), "{} {setting}: {:#?}", scheme.name, outcome.violation);
             println!("{} {setting}: {:?}", scheme.name, outcome.counts);
             assert!(outcome.counts.states > 100 && outcome.counts.cut_short == 0, "{:?}", outcome.counts);

@@ -1,8 +1,8 @@
 //! A bounded run of the crash checker; `strandline-lab check` is the long one.
 
 use super::{HANG, campaigns};
-use strandline_check::Setting;
 use strandline_check::x86::{Options, check};
+use strandline_check::{Session, Setting};
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_scheme_check::explore::{
     Bounds, Case, CheckedScheme, Outcome, Sampling, Workload, exhaust, sample, schemes,
@@ -34,7 +34,7 @@ fn bounds(preemptions: u32, transactions: u32, recovery_crashes: usize) -> Bound
 
 fn exhausted(workload: Workload, setting: Setting, bounds: Bounds) -> Outcome {
     let case = Case { scheme: product(), workload, threads: 2, setting, omitted: None };
-    let outcome = exhaust(case, bounds, |_| ()).unwrap();
+    let outcome = exhaust(case, bounds, &Session::new(), |_| ()).unwrap();
     none_violated(case, &outcome);
     assert_eq!(outcome.counts.cut_short, 0, "not exhausted within the bounds");
     outcome
@@ -83,10 +83,15 @@ fn a_violation_is_replayed_by_its_seed() {
     let case =
         Case { scheme: product(), workload: Workload::Sps, threads: 2, setting: Setting::Word, omitted };
     let limit = HANG;
-    let found =
-        sample(case, Sampling { histories: u64::MAX, seed: 9, transactions: 24, limit }, |_| ()).unwrap();
+    let found = sample(
+        case,
+        Sampling { histories: u64::MAX, seed: 9, transactions: 24, limit },
+        &Session::new(),
+        |_| (),
+    )
+    .unwrap();
     let again = Sampling { histories: 1, seed: found.seed, transactions: found.transactions, limit };
-    let again = sample(case, again, |_| ()).unwrap();
+    let again = sample(case, again, &Session::new(), |_| ()).unwrap();
     let what = |outcome: &Outcome| outcome.violation.as_ref().map(|violation| violation.what.clone());
     assert!(what(&found).is_some());
     assert_eq!(what(&found), what(&again));

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use super::HANG;
-use strandline_check::Setting;
+use strandline_check::{Session, Setting};
 use strandline_core::engine::Worker;
 use strandline_core::layout::{Geometry, Layout, PoolState, SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
@@ -106,7 +106,7 @@ fn missed(steps: &[Step], fits: impl Fn(&str) -> bool) -> Vec<(&'static str, Opt
         let (workload, setting) = (Workload::Sps, Setting::Word);
         let case = Case { scheme, workload, threads: 2, setting, omitted: step };
         let sampling = Sampling { histories: u64::MAX, seed: 1, transactions: 24, limit: HANG };
-        let found = sample(case, sampling, |_| ()).unwrap();
+        let found = sample(case, sampling, &Session::new(), |_| ()).unwrap();
         println!("{} {step:?}: {:?}", scheme.name, found.counts);
         if found.violation.is_none() {
             missed.push((scheme.name, step));

@@ -3,6 +3,7 @@
 use super::HANG;
 use std::collections::BTreeSet;
 
+use strandline_check::Session;
 use strandline_core::memory::Step;
 use strandline_scheme_check::explore::Workload;
 use strandline_scheme_check::machine::{
@@ -31,7 +32,7 @@ fn losses(schemes: impl Iterator<Item = Subject>, alone: u32) -> Vec<String> {
             [(Workload::Sps, 1, alone), (Workload::Hash, 3, 8), (Workload::Allocator, 2, 8)]
         {
             let case = Case { subject, workload, threads, omitted: None };
-            let found = match sample(case, bounds(2, transactions), |_| ()) {
+            let found = match sample(case, bounds(2, transactions), &Session::new(), |_| ()) {
                 Ok(found) => found,
                 // A hardware scheme may refuse what it cannot be on.
                 Err(strandline_core::Error::Unsupported(_)) => continue,
@@ -63,7 +64,7 @@ fn a_torn_log_head_is_no_head() {
         threads: 1,
         omitted: None,
     };
-    let found = sample(case, Bounds { seed: 5, ..bounds(1, 800) }, |_| ()).unwrap();
+    let found = sample(case, Bounds { seed: 5, ..bounds(1, 800) }, &Session::new(), |_| ()).unwrap();
     assert!(found.violation.is_none(), "{:?}", found.violation);
     assert!(found.counts.recovery_points > 0, "{:?}", found.counts);
 }
@@ -76,7 +77,7 @@ fn a_missing_step_is_found() {
         ("dct-eager-sync", Step::PrepareWriteBack),
     ] {
         let case = Case { workload: Workload::Sps, ..case(name, Some(Omitted::Step(step))) };
-        let found = sample(case, bounds(400, 12), |_| ()).unwrap();
+        let found = sample(case, bounds(400, 12), &Session::new(), |_| ()).unwrap();
         assert!(found.violation.is_some(), "{name} without {step:?}: {:?}", found.counts);
     }
 }
@@ -114,7 +115,9 @@ fn missed(chosen: impl Fn(&str) -> bool) -> Vec<String> {
         for mutant in entry.mutants.iter().filter(harmful) {
             let mut tried = attempts(&beside, Omitted::Rule(mutant)).into_iter();
             let found = tried.find_map(|(case, shape)| {
-                let found = sample(case, bounds(shape.histories, shape.transactions), |_| ()).ok()?;
+                let found =
+                    sample(case, bounds(shape.histories, shape.transactions), &Session::new(), |_| ())
+                        .ok()?;
                 found.violation.as_ref()?;
                 let own = without_mutant(case, &found).unwrap();
                 assert!(
@@ -157,7 +160,7 @@ fn every_mutant_of_every_hardware_scheme_is_found() {
 
 #[test]
 fn every_cycle_of_a_short_history_is_survived() {
-    let found = exhaust(case("bppm", None), bounds(1, 1), |_| ()).unwrap();
+    let found = exhaust(case("bppm", None), bounds(1, 1), &Session::new(), |_| ()).unwrap();
     assert!(found.violation.is_none(), "{}", found.violation.unwrap().what);
     assert_eq!(found.counts.cut_short, 0);
     assert!(found.counts.points > 100, "{:?}", found.counts);
@@ -189,7 +192,7 @@ fn plain_programs_survive_beside_all_hardware_of_their_papers() {
     for subject in plain {
         for (workload, threads) in [(Workload::RbTree, 1), (Workload::KvStore, 3), (Workload::BPlusTree, 2)] {
             let case = Case { subject, workload, threads, omitted: None };
-            match sample(case, bounds(2, 40), |_| ()) {
+            match sample(case, bounds(2, 40), &Session::new(), |_| ()) {
                 Ok(found) => {
                     judged.insert(subject.name());
                     losses.extend(
@@ -212,7 +215,7 @@ fn a_plain_program_must_flush_under_atom() {
     let mut subject = subject("atom/plain-flushed");
     subject.software.plain.as_mut().unwrap().flushes = false;
     let case = Case { subject, workload: Workload::Hash, threads: 2, omitted: None };
-    let found = sample(case, bounds(50, 12), |_| ()).unwrap();
+    let found = sample(case, bounds(50, 12), &Session::new(), |_| ()).unwrap();
     assert!(found.violation.is_some(), "{:?}", found.counts);
 }
 
@@ -222,6 +225,6 @@ fn a_plain_program_without_its_hardware_is_torn() {
     let hardware = strandline_sim::scheme::find("none").unwrap();
     let subject = Subject { hardware, ..subject("atom/plain-flushed") };
     let case = Case { subject, workload: Workload::Hash, threads: 2, omitted: None };
-    let found = sample(case, bounds(50, 12), |_| ()).unwrap();
+    let found = sample(case, bounds(50, 12), &Session::new(), |_| ()).unwrap();
     assert!(found.violation.is_some(), "{:?}", found.counts);
 }

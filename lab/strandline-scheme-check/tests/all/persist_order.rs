@@ -1,6 +1,7 @@
 //! The persist-order world on a few words: an undo entry, a word of data, a mark.
 
 use super::HANG;
+use strandline_check::Session;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress};
 use strandline_persistency::Model;
 use strandline_scheme_check::persist_order::{Outcome, Program, Sampling, explore, schemes};
@@ -97,7 +98,7 @@ fn check(model: Model, omitted: Option<Step>) -> Outcome {
         acknowledgements: omitted.is_none(),
     };
     let sampling = Sampling { histories: 60, seed: 1, states: 3000, limit: HANG };
-    explore(&program, sampling, |_| ())
+    explore(&program, sampling, &Session::new(), |_| ())
 }
 
 const EPOCH: [Step; 4] = [
@@ -149,7 +150,7 @@ fn persist_barriers_do_not_help_under_eager_sync() {
         acknowledgements: true,
     };
     let sampling = Sampling { histories: 1, seed: 1, states: 3000, limit: HANG };
-    let violation = explore(&program, sampling, |_| ()).violation.expect("a violation");
+    let violation = explore(&program, sampling, &Session::new(), |_| ()).violation.expect("a violation");
     assert!(!violation.lost.is_empty() && !violation.history.is_empty());
 }
 
@@ -158,11 +159,11 @@ fn persist_barriers_do_not_help_under_eager_sync() {
 fn the_papers_barriers_are_sufficient_and_necessary() {
     let sampling = Sampling { histories: 12, seed: 1, states: 300, limit: HANG };
     for scheme in schemes() {
-        let sound = scheme.explore(None, sampling, |_| ()).unwrap();
+        let sound = scheme.explore(None, sampling, &Session::new(), |_| ()).unwrap();
         assert!(sound.violation.is_none(), "{}: {:#?}", scheme.name(), sound.violation);
         for barrier in scheme.mutants() {
             let sampling = Sampling { histories: 2000, ..sampling };
-            let mutant = scheme.explore(Some(barrier.step), sampling, |_| ()).unwrap();
+            let mutant = scheme.explore(Some(barrier.step), sampling, &Session::new(), |_| ()).unwrap();
             println!("{} without {}: {:?}", scheme.name(), barrier.name, mutant.counts);
             assert!(mutant.violation.is_some(), "{} without {}", scheme.name(), barrier.name);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::HANG;
-use strandline_check::Setting;
+use strandline_check::{Session, Setting};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::scheme::{Mode, SchemeDescriptor};
 use strandline_core::transaction::{AnyRunner, Concurrency, Transaction};
@@ -114,19 +114,26 @@ fn a_workload_of_ones_own_is_checked_in_every_world() {
         let scheme = schemes_of(registry.schemes).into_iter().find(|scheme| scheme.name == "bppm").unwrap();
         let case = Case { scheme, workload, threads: 2, setting: Setting::Line, omitted: None };
         let sampling = Sampling { histories: 20, seed: 1, transactions: 8, limit: HANG };
-        let x86 = sample(case, sampling, |_| ()).unwrap().violation.map(|violation| violation.what);
+        let x86 = sample(case, sampling, &Session::new(), |_| ())
+            .unwrap()
+            .violation
+            .map(|violation| violation.what);
 
         let subject =
             machine::subjects(registry).into_iter().find(|subject| subject.name() == "bppm").unwrap();
         let case = machine::Case { subject, workload, threads: 2, omitted: None };
         let bounds = machine::Bounds { histories: 5, seed: 1, transactions: 8, limit: HANG };
-        let machine =
-            machine::sample(case, bounds, |_| ()).unwrap().violation.map(|violation| violation.what);
+        let machine = machine::sample(case, bounds, &Session::new(), |_| ())
+            .unwrap()
+            .violation
+            .map(|violation| violation.what);
 
         let case = device::Case { concurrency: Concurrency::Stm, workload: Some(workload), omitted: None };
         let size = device::Size { lives: 4, transactions: 10 };
         let sampling = device::Sampling { histories: 20, seed: 1, size, limit: HANG };
-        let device = device::sample(&case, sampling, |_| ()).violation.map(|violation| violation.what);
+        let device = device::sample(&case, sampling, &Session::new(), |_| ())
+            .violation
+            .map(|violation| violation.what);
 
         for (world, found) in [("x86", x86), ("machine", machine), ("device", device)] {
             assert_eq!(found.is_some(), is_wrong, "{name} in the world {world}: {found:?}");
@@ -142,12 +149,12 @@ fn a_scheme_of_ones_own_is_explored_under_its_model() {
     let own = all.iter().find(|scheme| scheme.name() == "own-epoch").unwrap();
     let sampling =
         persist_order::Sampling { histories: 30, seed: 1, states: 500, limit: Duration::from_secs(600) };
-    let found = own.explore(None, sampling, |_| ()).unwrap();
+    let found = own.explore(None, sampling, &Session::new(), |_| ()).unwrap();
     assert!(found.counts.states > 100 && found.violation.is_none(), "{:?}", found.violation);
     let without = own.barriers()[1];
     let sampling = persist_order::Sampling { histories: u64::MAX, ..sampling };
     assert!(
-        own.explore(Some(without.step), sampling, |_| ()).unwrap().violation.is_some(),
+        own.explore(Some(without.step), sampling, &Session::new(), |_| ()).unwrap().violation.is_some(),
         "{}",
         without.name
     );

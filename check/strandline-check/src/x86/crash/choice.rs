@@ -205,7 +205,11 @@ impl Path {
             }
             Chooser::Random(random, mood) => mood.choose(random, word, of, &self.stored),
             Chooser::Lines { lines, survive } => {
-                if lines.contains(&(word / 8)) == *survive { of - 1 } else { 0 }
+                if lines.contains(&(word / 8)) == *survive {
+                    of - 1
+                } else {
+                    0
+                }
             }
             Chooser::Given(given, rest) => {
                 let decided = given.iter().find(|decision| decision.word == word);
