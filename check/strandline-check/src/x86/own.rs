@@ -1,6 +1,6 @@
 //! Programs that are not schemes: how they run, and what judges their crashes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -265,9 +265,15 @@ pub(crate) fn exhaust(
     let &Reach { states, recovery_crashes, limit, .. } = reach;
     let bounds = Bounds { preemptions, transactions: 0, states, recovery_crashes, reduced: true, limit };
     let mut explorer = reach.explorer(own);
+    // A schedule may be run again: where lines turn out to be shared, and to go on with crash points of which states are left.
+    let mut known = HashSet::new();
     let lives = |choices: &[(u32, usize)], shared: &BTreeSet<u32>| {
         let how = Interleaving { shared: Some(shared.clone()), ..Interleaving::guided(choices, None) };
-        own.live(how).inspect(|run| each(run))
+        let run = own.live(how)?;
+        if known.insert(choices.to_vec()) {
+            each(&run);
+        }
+        Ok(run)
     };
     let (shared, session) = (&mut BTreeSet::new(), &reach.session);
     let progress = &mut |counts: &Counts| session.progress(counts);
