@@ -239,7 +239,7 @@ fn a_store_of_two_words_is_torn() {
     let finding = check(&bank, "torn-store").outcome.finding.unwrap();
     assert_eq!(
         (finding.kind, finding.what.as_str()),
-        (FindingKind::TornWord, "the pair is torn"),
+        (FindingKind::TornValue, "the pair is torn"),
         "{finding}"
     );
     assert_eq!(finding.lost, ["pair+0x8: 0x0 survived, not 0x7"]);
@@ -248,7 +248,7 @@ fn a_store_of_two_words_is_torn() {
     is_clean(&program.check().unwrap(), "line");
     program.setting = Setting::Word;
     let finding = program.check().unwrap().outcome.finding.unwrap();
-    assert_eq!(finding.kind, FindingKind::TornWord, "{finding}");
+    assert_eq!(finding.kind, FindingKind::TornValue, "{finding}");
 }
 
 #[test]

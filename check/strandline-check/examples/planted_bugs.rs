@@ -310,7 +310,7 @@ mod tests {
     fn what_no_flush_repairs_is_found_as_what_it_is() {
         let mistakes = [
             (Bug::ValidFirst, FindingKind::WrongOrder),
-            (Bug::UpdateInPlace, FindingKind::TornWord),
+            (Bug::UpdateInPlace, FindingKind::TornValue),
             (Bug::OutsideTheMemory, FindingKind::StoreOutside),
             (Bug::RecoveryAddsUp, FindingKind::NonIdempotentRecovery),
             (Bug::LocksInTheWrongOrder, FindingKind::Deadlock),

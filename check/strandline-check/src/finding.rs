@@ -8,62 +8,140 @@ use strandline_core::memory::Operation;
 use crate::Setting;
 use crate::pmem::Repair;
 use crate::x86::caught::Stopped;
+use crate::x86::cause::{Case, Done, Recovery, Strict, What};
 use crate::x86::crash::Decision;
-use crate::x86::explorer::Broken;
+use crate::x86::explorer::{Broken, Judge};
+use crate::x86::missing::Missing;
 use crate::x86::replay::Replay;
 use crate::x86::trace::{Mark, Store, Trace};
 use crate::x86::{Site, Source, Waste};
 
-/// What is wrong with a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FindingKind {
-    /// A line that must be durable before something else is not flushed.
-    MissingFlush,
-    /// A line is flushed, and nothing waits for that.
-    MissingFence,
-    /// What must be durable first is stored, or made durable, only afterwards.
-    WrongOrder,
-    /// Of a store of several words some survive and some do not.
-    TornWord,
-    /// An access outside the memory, or to what is not a word.
-    StoreOutside,
-    /// Power fails in recovery, and recovery does not repair what that leaves.
-    NonIdempotentRecovery,
-    /// Recovery panics, or runs for ever.
-    FailingRecovery,
-    /// All threads that are left wait, or one runs for ever.
-    Deadlock,
-    /// Threads get into one another's way in persistent words: nothing is lost, and nothing is wrong if they run one after the other.
-    Race,
-    /// The program panics, or a closure over a database returns an error.
-    Panic,
-    /// A lock is released over a non-temporal store that no fence has followed.
-    UnfencedRelease,
-    /// In a database: power fails between two transactions, and what belongs together is in both of them.
-    NotAtomic,
-    /// In a database: a transaction is acknowledged that is not durable yet.
-    NotDurable,
+macro_rules! kinds {
+    ($($kind:ident, $name:literal, $meaning:literal, $remedy:literal;)+) => {
+        /// What is wrong with a program.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum FindingKind {
+            $(#[doc = $meaning] $kind,)+
+        }
+
+        impl FindingKind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$kind,)+];
+
+            /// Its name, as reports print it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)+ }
+            }
+
+            /// What is wrong, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$kind => $meaning,)+ }
+            }
+
+            /// What repairs it, in a sentence.
+            pub fn remedy(self) -> &'static str {
+                match self { $(Self::$kind => $remedy,)+ }
+            }
+        }
+    };
+}
+
+// `docs/checking-programs.md` has this table, and a test compares them.
+kinds! {
+    MissingFlush, "missing flush",
+        "a line that must be durable before something else is not flushed",
+        "flush it after the store, before the fence that follows";
+    MissingFence, "missing fence",
+        "a line is flushed, and no fence waits for that before something else that relies on it",
+        "fence after the flush";
+    WrongOrder, "wrong order",
+        "what must be durable first is stored, or made durable, only afterwards",
+        "make the element or the log entry durable first, and then store what refers to it";
+    NotAtomic, "not atomic",
+        "power fails between stores, or between transactions, that belong together, and no order of them is right",
+        "put them into one transaction or behind one log entry, or publish all of them by one store of a word";
+    TornValue, "torn value",
+        "of a store of several words (or, under `Setting::Word`, of a line) some words survive and others do not",
+        "keep the old value until the new one is complete, or store a checksum with it";
+    CrossFailureRace, "cross-failure race",
+        "a thread acts upon what another thread has stored and not made durable, and only the action survives",
+        "make durable what is read before acting upon it, or publish it only when it is durable";
+    NonIdempotentRecovery, "non-idempotent recovery",
+        "power fails in recovery, and the next recovery does not repair what that leaves",
+        "let recovery set values instead of changing them, and keep the log until all of them are durable";
+    SumRedone, "sum redone",
+        "recovery applies a relative change, such as `+=`, that had been applied before",
+        "log the new value instead of the difference, or store with the sum how much of the log it contains";
+    UnflushedRecovery, "unflushed recovery",
+        "a store of recovery is not durable when recovery relies on it, and power fails again",
+        "flush and fence what recovery stores before it clears the log";
+    FailingRecovery, "failing recovery",
+        "recovery panics, returns an error, or runs for ever",
+        "let recovery accept every state that a power failure can leave, a held lock among them";
+    UnrecoveredAllocation, "unrecovered allocation",
+        "after recovery a block is allocated and nothing refers to it, or something refers to it and it is free: the invariant says so, in a \
+         sentence that begins with `leaked:` or `dangling:`",
+        "allocate and link in one transaction, or let recovery derive what is free from what is reachable";
+    WrongResult, "wrong result",
+        "the invariant refuses what is there before the program begins or when it has ended, though nothing is lost",
+        "correct the program, its set-up or the invariant: no power failure is needed to see it";
+    StoreOutside, "store outside",
+        "an access lies outside the memory, or is not one to a word",
+        "correct the address";
+    Deadlock, "deadlock",
+        "all threads that are left wait, or one runs for ever",
+        "take locks in one order, and let loops that wait end";
+    Race, "race on persistent words",
+        "nothing is lost, and nothing is wrong if the threads run one after the other",
+        "hold a lock, or use an atomic operation, from the load to the store";
+    Panic, "panic",
+        "the program panics, ends by a signal, or a closure over a database returns an error",
+        "correct the program: no power failure is needed to see it";
+    UnfencedRelease, "lock released before a fence",
+        "a lock is released after a non-temporal store, and no fence comes between",
+        "fence before the lock is released";
+    NotDurable, "not durable when acknowledged",
+        "a transaction of a database is acknowledged before it is durable",
+        "wait for its ticket, or for a later one's, before acknowledging";
 }
 
 impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MissingFlush => "missing flush",
-            Self::MissingFence => "missing fence",
-            Self::WrongOrder => "wrong order",
-            Self::TornWord => "torn word",
-            Self::StoreOutside => "store outside",
-            Self::NonIdempotentRecovery => "non-idempotent recovery",
-            Self::FailingRecovery => "failing recovery",
-            Self::Deadlock => "deadlock",
-            Self::Race => "race on persistent words",
-            Self::Panic => "panic",
-            Self::UnfencedRelease => "lock released before a fence",
-            Self::NotAtomic => "not atomic",
-            Self::NotDurable => "not durable when acknowledged",
-        })
+        f.write_str(self.name())
     }
+}
+
+/// Where the flush of a store is, or should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum Flush {
+    /// This line flushes it.
+    At(Source),
+    /// Nothing flushes it between this line and the power failure.
+    MissingAfter(Source),
+}
+
+impl fmt::Display for Flush {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(at) => write!(f, "{at}"),
+            Self::MissingAfter(at) => write!(f, "missing after {at}"),
+        }
+    }
+}
+
+/// The source lines of a finding, as far as it has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Places {
+    /// The store that is lost or comes at the wrong time, of the program or of recovery; in a database, the transaction.
+    pub store: Option<Source>,
+    /// Its flush, if the store is lost.
+    pub flush: Option<Flush>,
+    /// The last operation before power fails; the last time, if it fails in recovery, too.
+    pub crash: Option<Source>,
 }
 
 /// The least that repairs a finding, as far as flushes and fences do.
@@ -105,6 +183,8 @@ pub struct Finding {
     pub kind: FindingKind,
     /// What the invariant says, or the panic.
     pub what: String,
+    /// Where in the source.
+    pub places: Places,
     /// The history up to the crash or the end, an operation a line.
     pub history: Vec<String>,
     /// What was stored and did not survive: as little as suffices.
@@ -122,26 +202,26 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The finding that `broken` is, with the first advice of the diagnosis that repairs it, or else the least one.
-    pub(crate) fn new(
-        broken: &Broken,
-        diagnosis: Diagnosis,
-        repaired: &dyn Fn(Repair) -> bool,
+    /// The finding that the violation of `case` is; `seed` is that of its history.
+    pub(crate) fn new<J: Judge>(
+        case: &Case<'_, J>,
+        trials: &Trials<'_>,
         replay: &Replay,
         seed: Option<u64>,
     ) -> Self {
-        let Diagnosis { kind, advice, otherwise } = diagnosis;
-        let least = advice.first().cloned();
-        let found = advice.into_iter().find(|advice| repaired(advice.repair()));
-        let (kind, advice) = match (found, otherwise) {
-            (Some(advice), _) => (kind, Some(Advice { repairs: true, ..advice })),
-            (None, Some(otherwise)) => (otherwise, None),
-            (None, None) => (kind, least),
-        };
+        let broken = case.broken;
+        let Diagnosis { kind, places, advice } = diagnose(case, trials);
         let violation = &broken.violation;
         Self {
-            kind,
+            kind: if is_of_allocation(kind, &violation.what)
+                && advice.as_ref().is_none_or(|advice| !advice.repairs)
+            {
+                FindingKind::UnrecoveredAllocation
+            } else {
+                kind
+            },
             what: violation.what.clone(),
+            places,
             history: violation.history.clone(),
             lost: violation.lost.clone(),
             recovery: broken.recovery.clone(),
@@ -155,6 +235,16 @@ impl Finding {
     /// All that there is to say, but for how it is replayed: lines, each with its end.
     pub fn story(&self) -> String {
         let mut text = format!("{}: {}\n", self.kind, self.what);
+        let Places { store, flush, crash } = self.places;
+        if let Some(store) = store {
+            text += &format!("store: {store}\n");
+        }
+        if let Some(flush) = flush {
+            text += &format!("flush: {flush}\n");
+        }
+        if let Some(crash) = crash {
+            text += &format!("power fails: after {crash}\n");
+        }
         let mut part = |title: &str, lines: &[String]| {
             if !lines.is_empty() {
                 text += &format!("{title}:\n");
@@ -165,8 +255,9 @@ impl Finding {
         part("stored, but lost", &self.lost);
         part("recovery", &self.recovery);
         part("tables", &self.tables);
-        if let Some(advice) = &self.advice {
-            text += &format!("advice: {advice}\n");
+        match &self.advice {
+            Some(advice) => text += &format!("advice: {advice}\n"),
+            None => text += &format!("remedy: {}\n", self.kind.remedy()),
         }
         if let Some(seed) = self.seed {
             text += &format!("seed: {seed}\n");
@@ -247,91 +338,227 @@ impl Performance {
     }
 }
 
-/// What is wrong with a history, as far as it alone tells.
-pub(crate) struct Diagnosis {
-    pub kind: FindingKind,
-    /// What may repair it, the least first.
-    pub advice: Vec<Advice>,
-    /// What is wrong if none of that repairs it, where that is something else.
-    pub otherwise: Option<FindingKind>,
+/// What is tried to tell kinds apart.
+pub(crate) struct Trials<'t> {
+    pub setting: Setting,
+    /// Whether the same schedule shows nothing where lines persist in order.
+    pub is_clean_by_line: &'t dyn Fn() -> bool,
+    /// Whether threads that run one after the other show nothing.
+    pub is_clean_in_turn: &'t dyn Fn() -> bool,
+    /// Whether the program with this repair shows nothing.
+    pub is_clean_with: &'t dyn Fn(Repair) -> bool,
+    /// Whether loads are known; otherwise a thread is taken to have seen all that others stored.
+    pub knows_loads: bool,
+    /// Whether repairs apply to recovery, too.
+    pub repairs_recovery: bool,
 }
 
-impl From<FindingKind> for Diagnosis {
-    /// No flush and no fence repairs it.
-    fn from(kind: FindingKind) -> Self {
-        Self { kind, advice: Vec::new(), otherwise: None }
+/// What is wrong with a history, where, and what repairs it.
+struct Diagnosis {
+    kind: FindingKind,
+    places: Places,
+    advice: Option<Advice>,
+}
+
+fn diagnose<J: Judge>(case: &Case<'_, J>, trials: &Trials<'_>) -> Diagnosis {
+    let broken = case.broken;
+    if let Some(kind) = kind_without_crash(broken) {
+        return Diagnosis { kind, places: Places::default(), advice: None };
+    }
+    if broken.crashes.len() > 1 {
+        return in_recovery(case, trials);
+    }
+    match &broken.missing {
+        Some(missing) => with_loss(case, missing, trials),
+        None => {
+            let (kind, store) = without_loss(case, trials);
+            let crash = last_site(case.trace(), broken.time);
+            Diagnosis { kind, places: Places { store, flush: None, crash }, advice: None }
+        }
     }
 }
 
-/// What is wrong in `trace`, and what may repair it. `is_clean_by_line` says whether the same schedule shows nothing where
-/// lines persist in order, `is_clean_in_turn` whether threads that run one after the other do.
-pub(crate) fn classify(
-    broken: &Broken,
-    trace: &Trace,
-    setting: Setting,
-    is_clean_by_line: impl FnOnce() -> bool,
-    is_clean_in_turn: impl FnOnce() -> bool,
-) -> Diagnosis {
-    if let Some(kind) = kind_without_loss(broken) {
-        return kind.into();
+/// Whether the invariant says of a finding of this kind that an allocation is wrong.
+fn is_of_allocation(kind: FindingKind, what: &str) -> bool {
+    use FindingKind as Kind;
+    let may_be = matches!(
+        kind,
+        Kind::MissingFlush | Kind::MissingFence | Kind::WrongOrder | Kind::NotAtomic | Kind::WrongResult
+    );
+    may_be && ["leaked:", "dangling:"].iter().any(|word| what.starts_with(word))
+}
+
+/// The first of `advice` that repairs the program; otherwise the least of it.
+fn tried(advice: Vec<Advice>, trials: &Trials<'_>) -> Option<Advice> {
+    let least = advice.first().cloned();
+    let found = advice.into_iter().find(|advice| (trials.is_clean_with)(advice.repair()));
+    found.map(|advice| Advice { repairs: true, ..advice }).or(least)
+}
+
+/// Power fails in recovery.
+fn in_recovery<J: Judge>(case: &Case<'_, J>, trials: &Trials<'_>) -> Diagnosis {
+    let source = |site: Option<Site>| site.map(|site| site.at);
+    // The recovery in which power fails last, whose end is the place of the crash.
+    let cut = case.recoveries.iter().rev().nth(1);
+    let crash = cut.and_then(Recovery::last_site).map(|site| site.at);
+    let changed =
+        cut.and_then(|cut| cut.done.iter().rev().find(|done| matches!(done.what, What::Store { .. })));
+    let store = source(changed.and_then(|done| done.site));
+    let plain = Places { store, flush: None, crash };
+    if let Some(redone) = case.redone() {
+        let places = Places { store: source(redone.again), ..plain };
+        return Diagnosis { kind: FindingKind::SumRedone, places, advice: None };
     }
-    let stores = |word: u32| trace.line(word / 8).map_or(&[][..], |line| &line.stores);
-    let Some(missing) = &broken.missing else {
-        let kind = match broken.recovery_stopped {
-            true => FindingKind::FailingRecovery,
-            false if is_clean_in_turn() => FindingKind::Race,
-            false => FindingKind::WrongOrder,
-        };
-        return kind.into();
+    let Some((recovery, at)) = case.lost_in_recovery() else {
+        return Diagnosis { kind: FindingKind::NonIdempotentRecovery, places: plain, advice: None };
     };
-    let made = stores(missing.word).iter().find(|store| store.time == missing.store);
-    let Some(store) = made else { return FindingKind::WrongOrder.into() };
-    let lost: &[Decision] = broken.crashes.last().map_or(&[], |(lost, _)| lost);
-    if setting == Setting::Word && is_clean_by_line() {
-        return FindingKind::TornWord.into();
+    let done = &case.recoveries[recovery].done;
+    let What::Store { word, .. } = done[at].what else { unreachable!("a lost store is a store") };
+    let is_flush = |done: &&Done| matches!(done.what, What::WriteBack { line } if line == word / 8);
+    let flushed = done[at..].iter().find(is_flush);
+    let store = source(done[at].site);
+    let flush = match flushed {
+        Some(flush) => source(flush.site).map(Flush::At),
+        None => store.map(Flush::MissingAfter),
+    };
+    let places = Places { store, flush, crash };
+    let advise = |behind: Option<Source>, flush, fence| {
+        behind.map(|behind| Advice { behind, flush, fence, repairs: false })
+    };
+    let advice = match flushed {
+        Some(flush) => vec![advise(source(flush.site), false, true)],
+        None => vec![advise(store, true, false), advise(store, true, true)],
+    };
+    // A repair that recovery does not run with cannot be tried.
+    let advice =
+        if trials.repairs_recovery { tried(advice.into_iter().flatten().collect(), trials) } else { None };
+    let advice = advice.filter(|advice| advice.repairs);
+    Diagnosis { kind: FindingKind::UnflushedRecovery, places, advice }
+}
+
+/// A single power failure that nothing need be lost for: the kind, and the store after which it may not come.
+fn without_loss<J: Judge>(case: &Case<'_, J>, trials: &Trials<'_>) -> (FindingKind, Option<Source>) {
+    if case.broken.recovery_stopped {
+        return (FindingKind::FailingRecovery, None);
     }
-    // A store of several words that are all to be durable before something else is not torn for want of atomicity.
-    let otherwise = is_torn(trace, store, lost, broken.time).then_some(FindingKind::TornWord);
-    let Done { asked, fenced, asked_late } = done_about(trace, store, missing.before);
+    if (trials.is_clean_in_turn)() {
+        return (FindingKind::Race, None);
+    }
+    let time = case.broken.time;
+    let found = in_any_order(case, time, time);
+    found.unwrap_or((FindingKind::WrongOrder, None))
+}
+
+/// What is wrong though every store is durable at once, if power fails between these times.
+fn in_any_order<J: Judge>(case: &Case<'_, J>, from: u32, to: u32) -> Option<(FindingKind, Option<Source>)> {
+    if let Some(redone) = case.redone() {
+        return Some((FindingKind::SumRedone, redone.again.map(|site| site.at)));
+    }
+    let (cause, store) = case.strict(from..=to)?;
+    let kind = match cause {
+        Strict::Order => FindingKind::WrongOrder,
+        Strict::Atomicity => FindingKind::NotAtomic,
+        Strict::Torn => FindingKind::TornValue,
+        Strict::Result => FindingKind::WrongResult,
+    };
+    Some((kind, store))
+}
+
+/// A single power failure, at which a store had to be durable that is lost.
+fn with_loss<J: Judge>(case: &Case<'_, J>, missing: &Missing, trials: &Trials<'_>) -> Diagnosis {
+    let (broken, trace) = (case.broken, case.trace());
+    let crash = last_site(trace, broken.time);
+    let stores = trace.line(missing.word / 8).map_or(&[][..], |line| &line.stores);
+    let Some(store) = stores.iter().find(|store| store.time == missing.store) else {
+        let places = Places { crash, ..Places::default() };
+        return Diagnosis { kind: FindingKind::WrongOrder, places, advice: None };
+    };
+    let MadeDurable { asked, fenced, late } = made_durable(trace, store, missing.before);
+    let flush = match asked.or(late) {
+        Some(site) => Some(Flush::At(site.at)),
+        None => store.source.map(Flush::MissingAfter),
+    };
+    let places = Places { store: store.source, flush, crash };
+    if trials.setting == Setting::Word && (trials.is_clean_by_line)() {
+        return Diagnosis { kind: FindingKind::TornValue, places, advice: None };
+    }
     let advice = |behind, flush, fence| Advice { behind, flush, fence, repairs: false };
     let both = store.source.map(|source| advice(source, true, true));
     let (kind, least) = match asked {
         Some(site) => (FindingKind::MissingFence, Some(advice(site.at, false, true))),
         None if fenced => (FindingKind::MissingFlush, store.source.map(|source| advice(source, true, false))),
-        None if asked_late => (FindingKind::WrongOrder, None),
+        None if late.is_some() => (FindingKind::WrongOrder, None),
         None => (FindingKind::MissingFlush, None),
     };
-    // Who acts upon what another thread has stored may have to make it durable first.
+    // A thread that acts upon what another one has stored may have to make it durable first.
     let seen = trace.seen.iter().find(|seen| seen.store == store.time && seen.time < missing.before);
     let reader = seen.map(|seen| advice(seen.site.at, true, true));
-    let kind = if broken.recovery_stopped { FindingKind::FailingRecovery } else { kind };
-    Diagnosis { kind, advice: least.into_iter().chain(both).chain(reader).collect(), otherwise }
+    let actor = thread_at(trace, missing.before);
+    let is_of_another =
+        actor.is_some_and(|actor| actor != store.thread) && (seen.is_some() || !trials.knows_loads);
+    let kind = match kind {
+        _ if broken.recovery_stopped => FindingKind::FailingRecovery,
+        _ if is_of_another => FindingKind::CrossFailureRace,
+        kind => kind,
+    };
+    let advice = tried(least.into_iter().chain(both).chain(reader).collect(), trials);
+    if advice.as_ref().is_some_and(|advice| advice.repairs) || kind == FindingKind::FailingRecovery {
+        return Diagnosis { kind, places, advice };
+    }
+    // A store of several words that are all to be durable before something else is not torn for want of atomicity.
+    let lost: &[Decision] = broken.crashes.last().map_or(&[], |(lost, _)| lost);
+    if is_torn(trace, store, lost, broken.time) {
+        return Diagnosis { kind: FindingKind::TornValue, places, advice: None };
+    }
+    match in_any_order(case, store.time, broken.time) {
+        Some((kind, at)) => {
+            Diagnosis { kind, places: Places { store: at, flush: None, crash }, advice: None }
+        }
+        None => Diagnosis { kind, places, advice },
+    }
 }
 
-/// The kind of a finding that does not come from a single power failure.
-fn kind_without_loss(broken: &Broken) -> Option<FindingKind> {
+/// The last operation up to `time` whose place is known.
+fn last_site(trace: &Trace, time: u32) -> Option<Source> {
+    let marks = trace.marks.iter().filter(|mark| mark.time <= time);
+    let marked = marks.rev().find_map(|mark| Some((mark.time, mark.site?.at)));
+    let stores = trace.lines.iter().filter_map(|line| {
+        let upto = line.stores.partition_point(|store| store.time <= time);
+        line.stores[..upto].iter().rev().find_map(|store| Some((store.time, store.source?)))
+    });
+    // What is marked at the time of a store comes after it.
+    stores.chain(marked).max_by_key(|(time, _)| *time).map(|(_, at)| at)
+}
+
+/// The thread that did something at `time`.
+fn thread_at(trace: &Trace, time: u32) -> Option<u32> {
+    let stored = trace.lines.iter().flat_map(|line| &line.stores).find(|store| store.time == time);
+    let marked = || trace.marks.iter().find(|mark| mark.time == time).map(|mark| mark.thread);
+    stored.map(|store| store.thread).or_else(marked)
+}
+
+/// The kind of a finding that no power failure is needed for.
+fn kind_without_crash(broken: &Broken) -> Option<FindingKind> {
     match &broken.stopped {
         Some(Stopped::Panic(_)) => Some(FindingKind::Panic),
         Some(Stopped::Outside(_)) => Some(FindingKind::StoreOutside),
         Some(Stopped::Deadlock(_)) => Some(FindingKind::Deadlock),
-        None if broken.crashes.is_empty() => Some(FindingKind::UnfencedRelease),
-        None if broken.crashes.len() > 1 => Some(FindingKind::NonIdempotentRecovery),
-        None => None,
+        None => broken.crashes.is_empty().then_some(FindingKind::UnfencedRelease),
     }
 }
 
 /// What a program did to make a store durable.
-struct Done {
+struct MadeDurable {
     /// Where its line was last written back in time.
     asked: Option<Site>,
     /// Its thread fenced in time.
     fenced: bool,
-    /// Its line was written back too late.
-    asked_late: bool,
+    /// Where its line was first written back too late.
+    late: Option<Site>,
 }
 
 /// What was done about `store`, which had to be durable at the time `before`.
-fn done_about(trace: &Trace, store: &Store, before: u32) -> Done {
+fn made_durable(trace: &Trace, store: &Store, before: u32) -> MadeDurable {
     let asks = |operation: Operation| match operation {
         Operation::WriteBack(at, _) | Operation::StoreNonTemporal(at, _) => {
             (at / 64) as u32 == store.word / 8
@@ -344,12 +571,14 @@ fn done_about(trace: &Trace, store: &Store, before: u32) -> Done {
         Operation::CompareExchange(..) | Operation::FetchAdd(..) => mark.time <= before,
         _ => false,
     };
-    let mut done = Done { asked: None, fenced: false, asked_late: false };
+    let mut done = MadeDurable { asked: None, fenced: false, late: None };
     for mark in trace.marks.iter().filter(|mark| mark.time >= store.time) {
         let in_time = mark.time < before;
         if asks(mark.operation) {
-            done.asked_late |= !in_time;
-            done.asked = if in_time { mark.site } else { done.asked };
+            match in_time {
+                true => done.asked = mark.site,
+                false => done.late = done.late.or(mark.site),
+            }
         }
         done.fenced |= mark.thread == store.thread && fences(mark);
     }

@@ -51,7 +51,7 @@ pub use check::{Check, OnPmem, Outcome, Target};
 pub use counts::Counts;
 pub use coverage::{Coverage, Verdict};
 pub use data_race::DataRace;
-pub use finding::{Advice, Finding, FindingKind, PerformanceFinding};
+pub use finding::{Advice, Finding, FindingKind, Flush, PerformanceFinding, Places};
 pub use on_pmem::check;
 pub use pmem::Pmem;
 pub use session::Session;

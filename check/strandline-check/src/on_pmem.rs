@@ -9,11 +9,12 @@ use crate::Setting;
 use crate::check::{Check, Histories, OnPmem, Outcome, Target};
 use crate::coverage::Coverage;
 use crate::data_race::DataRaces;
-use crate::finding::{Diagnosis, Finding, Performance, classify};
+use crate::finding::{Finding, Performance, Trials};
 use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
 use crate::x86::caught::caught;
-use crate::x86::explorer::{Broken, Counts};
-use crate::x86::own::{self, Explored, Interleaving, Own, Reach, Run};
+use crate::x86::cause::Case;
+use crate::x86::explorer::Counts;
+use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Reach, Run};
 use crate::x86::replay::Replay;
 use crate::x86::world::X86World;
 
@@ -136,15 +137,8 @@ impl Check<'_> {
         setting: Setting,
         repaired: &dyn Fn(Repair) -> bool,
     ) -> Option<Finding> {
-        let broken = explored.broken.as_deref()?;
-        let diagnosis = self.diagnosis(broken, explored.delays, setting);
-        let replay = Replay::new((setting, self.threads), broken, explored.delays);
-        Some(Finding::new(broken, diagnosis, repaired, &replay, explored.seed))
-    }
-
-    fn diagnosis(&self, broken: &Broken, delays: Option<u64>, setting: Setting) -> Diagnosis {
+        let (broken, delays) = (explored.broken.as_deref()?, explored.delays);
         let schedule = &broken.schedule;
-        let run = self.own(&[], setting, |own| own.run(Interleaving::guided(schedule, delays)));
         let is_clean_by_line = || {
             let by_line = |own: &Own<'_>| own::one_schedule(own, &self.reach_on_pmem(), schedule, delays);
             self.own(&[], Setting::Line, by_line).is_ok()
@@ -153,7 +147,19 @@ impl Check<'_> {
             let in_turn = |own: &Own<'_>| own::exhaust(own, &self.reach_on_pmem(), 0, |_| ());
             self.threads > 1 && self.own(&[], setting, in_turn).broken.is_none()
         };
-        classify(broken, &run.trace, setting, is_clean_by_line, is_clean_in_turn)
+        let trials = Trials {
+            setting,
+            is_clean_by_line: &is_clean_by_line,
+            is_clean_in_turn: &is_clean_in_turn,
+            is_clean_with: repaired,
+            knows_loads: true,
+            repairs_recovery: true,
+        };
+        let replay = Replay::new((setting, self.threads), broken, delays);
+        Some(self.own(&[], setting, |own| {
+            let run = own.run(Interleaving::guided(schedule, delays));
+            Finding::new(&Case::new(OwnJudge(own), &run, broken), &trials, &replay, explored.seed)
+        }))
     }
 
     /// What a word is called.

@@ -259,7 +259,7 @@ impl<'a> Pmem<'a> {
     ///     if all_or_nothing { Ok(()) } else { Err(format!("torn: {found:?}")) }
     /// })
     /// .exhaustive();
-    /// assert_eq!(outcome.finding.unwrap().kind, FindingKind::TornWord);
+    /// assert_eq!(outcome.finding.unwrap().kind, FindingKind::TornValue);
     /// ```
     #[track_caller]
     pub fn store_bytes(&self, at: u64, bytes: &[u8]) {

@@ -83,7 +83,11 @@ fn crashes_in_recovery_with_many_states_are_searched_to_their_end() {
         outcome.assert_clean();
         let counts = outcome.counts;
         // The two states of the flag; and after a recovery that has stored the lines, any of them, or a recovery that has stored nothing.
-        assert_eq!((counts.states - counts.nested, counts.nested), (2, 1 + (1 << lines)), "{lines} lines: {counts:?}");
+        assert_eq!(
+            (counts.states - counts.nested, counts.nested),
+            (2, 1 + (1 << lines)),
+            "{lines} lines: {counts:?}"
+        );
     }
 }
 

@@ -147,7 +147,7 @@ fn words_of_one_line_are_torn_apart_under_word_alone() {
     });
     check.exhaustive().assert_clean();
     let finding = check.setting(Setting::Word).exhaustive().finding.unwrap();
-    assert_eq!(finding.kind, FindingKind::TornWord);
+    assert_eq!(finding.kind, FindingKind::TornValue);
 }
 
 #[test]

@@ -135,12 +135,15 @@ fn a_ticket_that_is_not_waited_for_is_found() {
     assert_eq!(finding.kind, FindingKind::NotDurable, "{finding}");
     assert_eq!(finding.lost.len(), 3, "{finding}");
     assert!(finding.lost[0].ends_with("orders: [] → [0]"), "{finding}");
+    // What the database holds after that crash, not after others that were tried.
+    assert_eq!(finding.tables, [""; 0], "{finding}");
     sampled(&none, 10, FindingKind::NotDurable);
     // Whoever waits for the first order knows nothing of the others.
     let finding = found(&shop(Some(0)));
     assert_eq!(finding.kind, FindingKind::NotDurable, "{finding}");
     assert_eq!(finding.what, "order 1 was acknowledged and is lost");
     assert!(finding.lost[0].ends_with("orders: [0] → [0, 1]"), "{finding}");
+    assert_eq!(finding.tables, ["orders = [0]"], "{finding}");
 }
 
 #[test]

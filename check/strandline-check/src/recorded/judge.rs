@@ -8,6 +8,7 @@ use std::rc::Rc;
 use strandline_core::memory::{Operation, Space, Step, World};
 
 use super::life::words;
+use super::places::Places;
 use super::process::{End, Place, Recorded};
 use super::recording::{Recording, What};
 use super::server::Repeated;
@@ -15,6 +16,7 @@ use crate::Setting;
 use crate::x86::crash::CrashMemory;
 use crate::x86::explorer::{Judge, Tries};
 use crate::x86::own::Run;
+use crate::x86::site::{self, Site};
 use crate::x86::trace::Trace;
 use crate::x86::{Crashed, mix};
 
@@ -26,7 +28,7 @@ static SAMPLED: Tries = Tries { visit: 0, first: 1, random: 64, recoveries: 0, r
 
 /// What a recovery did on an image.
 struct Recovery {
-    operations: Vec<Operation>,
+    operations: Vec<(Operation, Option<Site>)>,
     /// Why it failed, if it did.
     end: Result<(), String>,
 }
@@ -35,6 +37,9 @@ struct Recovery {
 pub(super) struct Processes<'p> {
     pub place: &'p Place,
     recover: Option<Repeated<'p>>,
+    /// Recovery with the places of what it does, while they are wanted.
+    places: RefCell<Option<(Repeated<'p>, Places)>>,
+    recover_command: Option<&'p [OsString]>,
     check: Option<Repeated<'p>>,
     pub setting: Setting,
     /// Bytes of the pool's file.
@@ -65,6 +70,8 @@ impl<'p> Processes<'p> {
     ) -> Self {
         Self {
             place,
+            places: RefCell::default(),
+            recover_command: recover,
             recover: recover.map(|command| Repeated::new(place, command, Recorded::Operations)),
             check: check.map(|command| Repeated::new(place, command, Recorded::No)),
             setting,
@@ -115,36 +122,62 @@ impl<'p> Processes<'p> {
         result
     }
 
+    /// Runs `body`, in which recoveries say where they do what.
+    pub fn with_places<R>(&self, body: impl FnOnce() -> R) -> R {
+        let recorded = |command| Repeated::new(self.place, command, Recorded::WithPlaces);
+        let command = self.recover_command.map(recorded);
+        *self.places.borrow_mut() = command.map(|command| (command, Places::default()));
+        let result = body();
+        *self.places.borrow_mut() = None;
+        result
+    }
+
     /// Recovery on this image, run if it was not before.
     fn recovery(&self, command: &Repeated<'_>, image: &[u64]) -> Result<Rc<Recovery>, String> {
         let number = fingerprint(image);
+        if let Some((command, places)) = &mut *self.places.borrow_mut() {
+            return self.run_recovery(command, image, Some(places)).map(Rc::new);
+        }
         if let Some(known) = self.recoveries.borrow().get(&number) {
             return Ok(known.clone());
         }
+        let recovery = Rc::new(self.run_recovery(command, image, None)?);
+        self.recoveries.borrow_mut().insert(number, recovery.clone());
+        Ok(recovery)
+    }
+
+    fn run_recovery(
+        &self,
+        command: &Repeated<'_>,
+        image: &[u64],
+        places: Option<&mut Places>,
+    ) -> Result<Recovery, String> {
         command.prepare()?;
         self.write(image)?;
         self.runs.set(self.runs.get() + 1);
         let ended = command.run(&[])?;
-        let recording = Recording::parse(&self.place.recording()?, None)?;
+        let recording = Recording::parse(&self.place.recording()?, places)?;
         let mut after = image.to_vec();
         let mut operations = Vec::new();
         for recorded in &recording.operations {
+            let site = recorded.site;
             match &recorded.what {
                 What::Store { at, bytes } => {
                     let there = |at: u64| after.get(at as usize / 8).copied().unwrap_or(0);
                     for (at, value) in words(*at, bytes, there) {
                         if let Some(word) = after.get_mut(at as usize / 8) {
                             *word = value;
-                            operations.push(Operation::Store(Space::Persistent, at, value));
+                            operations.push((Operation::Store(Space::Persistent, at, value), site));
                         }
                     }
                 }
                 What::Flush { at, bytes } => {
                     let end = at.saturating_add(*bytes).min(8 * after.len() as u64);
                     let lines = (at / 64 * 64..end).step_by(64);
-                    operations.extend(lines.map(|line| Operation::WriteBack(line, Step::CommitWriteBack)));
+                    operations
+                        .extend(lines.map(|line| (Operation::WriteBack(line, Step::CommitWriteBack), site)));
                 }
-                What::Fence => operations.push(Operation::Fence(Step::CommitFence)),
+                What::Fence => operations.push((Operation::Fence(Step::CommitFence), site)),
                 What::Acknowledge(_) | What::Outside(..) | What::Fault(_) => {}
             }
         }
@@ -152,15 +185,13 @@ impl<'p> Processes<'p> {
         if !unseen.is_empty() {
             self.unseen.set(self.unseen.get().max(unseen.len() as u64));
             for (at, value) in unseen {
-                operations.push(Operation::Store(Space::Persistent, at, value));
-                operations.push(Operation::WriteBack(at, Step::CommitWriteBack));
+                operations.push((Operation::Store(Space::Persistent, at, value), None));
+                operations.push((Operation::WriteBack(at, Step::CommitWriteBack), None));
             }
-            operations.push(Operation::Fence(Step::CommitFence));
+            operations.push((Operation::Fence(Step::CommitFence), None));
         }
         let end = ended.check().map_err(|how| format!("recovery {how}"));
-        let recovery = Rc::new(Recovery { operations, end });
-        self.recoveries.borrow_mut().insert(number, recovery.clone());
-        Ok(recovery)
+        Ok(Recovery { operations, end })
     }
 
     /// What the check says of an image after recovery.
@@ -233,7 +264,8 @@ impl Judge for ProcessJudge<'_, '_> {
         let Some(command) = &self.0.recover else { return Ok(()) };
         let recovery = self.0.with_image(&**world, |image| self.0.recovery(command, image));
         let recovery = recovery.map_err(|why| self.0.fails(why))?;
-        for &operation in &recovery.operations {
+        for &(operation, site) in &recovery.operations {
+            site.into_iter().for_each(site::set);
             world.perform(0, operation);
         }
         recovery.end.clone()

@@ -10,10 +10,7 @@ mod server;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
-
-use strandline_core::memory::World;
 
 use self::judge::{ProcessJudge, Processes, differing};
 use self::places::Places;
@@ -21,11 +18,12 @@ use self::process::{End, Place};
 use self::recording::Recording;
 use crate::check::Outcome;
 use crate::coverage::Coverage;
-use crate::finding::{Finding, Performance, classify};
+use crate::finding::{Finding, Performance, Trials};
 use crate::pmem::Repair;
 use crate::x86::agenda::Agenda;
 use crate::x86::caught::Stopped;
-use crate::x86::explorer::{Broken, Counts, Depth, Explorer, Judge, Violation};
+use crate::x86::cause::{Case, after_crashes};
+use crate::x86::explorer::{Broken, Counts, Depth, Explorer, Violation};
 use crate::x86::own::Run;
 use crate::x86::replay::Replay;
 use crate::x86::story;
@@ -250,9 +248,16 @@ impl Program {
                 let by_line = Processes::new(&place, commands, Setting::Line, recorded.bytes, &name);
                 self.states(&by_line, &run(&[]), again()).1.is_none()
             };
-            let kind = classify(broken, &first.trace, setting, by_line, || false);
-            let repaired = |repair: Repair| self.states(&processes, &run(&[repair]), again()).1.is_none();
-            finding = Some(Finding::new(broken, kind, &repaired, &line, None));
+            let trials = Trials {
+                setting,
+                is_clean_by_line: &by_line,
+                is_clean_in_turn: &|| false,
+                is_clean_with: &|repair| self.states(&processes, &run(&[repair]), again()).1.is_none(),
+                knows_loads: false,
+                repairs_recovery: false,
+            };
+            let case = processes.with_places(|| Case::new(ProcessJudge(&processes), &first, broken));
+            finding = Some(Finding::new(&case, &trials, &line, None));
             image = image_before_recovery(&processes, &first, &line);
         }
         if let Some(failure) = processes.failure.take() {
@@ -353,20 +358,7 @@ fn deadline(began: Instant, limit: Duration) -> Instant {
 /// The pool as the last recovery finds it in the state that `replay` tells of `run`.
 fn image_before_recovery(processes: &Processes<'_>, run: &Run, replay: &Replay) -> Option<Vec<u8>> {
     let judge = ProcessJudge(processes);
-    let mut memory = Rc::new(judge.memory());
-    memory.crash(&run.trace, replay.time?, judge.setting(), None, true);
-    let (_, earlier) = replay.crashes.split_last()?;
-    for (decisions, operations) in earlier {
-        memory.given(decisions.clone());
-        memory.record();
-        let world: Rc<dyn World> = memory.clone();
-        judge.recover(&world).ok()?;
-        let crash = memory.recorded().into_iter().find(|crash| crash.operations == *operations)?;
-        let deeper = Rc::new(judge.memory());
-        deeper.crash_again(&memory, crash);
-        memory = deeper;
-    }
-    memory.given(replay.crashes.last()?.0.clone());
+    let memory = after_crashes(&judge, (&run.trace, replay.time?), &replay.crashes, |_| ())?;
     let mut image = Vec::new();
     processes.file(&memory.all_words(), &mut image);
     Some(image)

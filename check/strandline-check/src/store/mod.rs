@@ -317,6 +317,7 @@ impl<'a> Check<'a, OnDatabase> {
         Some(Finding {
             kind,
             what: broken.violation.what.clone(),
+            places: story.places,
             history: story.history,
             lost: story.lost,
             recovery: story.recovery,

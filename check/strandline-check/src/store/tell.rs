@@ -1,13 +1,16 @@
 //! A finding told in transactions and rows.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use strandline::{Database, Dynamic, TableKind};
-use strandline_core::memory::{Event, Operation};
+use strandline_core::memory::{Event, Hosted, Operation, World};
 
 use super::bridge::{Bridge, Commit, Recovery};
+use crate::finding::Places;
 use crate::x86::Site;
-use crate::x86::explorer::{Broken, Explorer};
+use crate::x86::cause::after_crashes;
+use crate::x86::explorer::{Broken, Judge};
 use crate::x86::own::{Own, OwnJudge, Run};
 use crate::x86::trace::Trace;
 
@@ -27,6 +30,7 @@ enum What {
 /// The parts of a finding.
 #[derive(Default)]
 pub(super) struct Story {
+    pub places: Places,
     pub history: Vec<String>,
     pub lost: Vec<String>,
     pub recovery: Vec<String>,
@@ -41,22 +45,15 @@ pub(super) fn committed_at(trace: &Trace, number: usize) -> Option<u32> {
 /// Tells `broken`, which was found in `run`, the last run of `bridge`.
 pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Story {
     let commits = bridge.commits();
-    let mut recoveries = Vec::new();
-    let mut held = None;
-    if !broken.crashes.is_empty() {
-        bridge.recoveries.borrow_mut().clear();
-        let mut explorer = Explorer::new(OwnJudge(own));
-        explorer.begin_run();
-        let _ = explorer.replay(run, broken.time, &broken.crashes);
-        held = Some(bridge.holds());
-        // Telling the violation has recovered again and again.
-        let all = std::mem::take(&mut *bridge.recoveries.borrow_mut());
-        recoveries = all.into_iter().take(broken.crashes.len()).collect();
-    }
+    let (held, recoveries) = refused(own, bridge, run, broken).unzip();
+    let recoveries = recoveries.unwrap_or_default();
     let lost = broken.crashes.first().and_then(|(lost, _)| lost.iter().map(|lost| lost.word / 8).min());
     let survived = lost.map_or(usize::MAX, |first| first as usize - 1);
     let mut story = Story::default();
     let mut lines = done_until(broken.time, &run.trace, &commits);
+    if !broken.crashes.is_empty() {
+        story.places = places(&lines, &commits, survived);
+    }
     let left_out = lines.len().saturating_sub(LONGEST);
     if left_out > 0 {
         story.history.push(format!("({left_out} earlier lines are left out)"));
@@ -84,6 +81,21 @@ pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) 
     story
 }
 
+/// The contents that `broken` refuses, after its power failures and recoveries, and what these recoveries did.
+fn refused(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option<(u64, Vec<Recovery>)> {
+    let judge = OwnJudge(own);
+    bridge.recoveries.borrow_mut().clear();
+    let memory = after_crashes(&judge, (&run.trace, broken.time), &broken.crashes, |_| ())?;
+    let world: Rc<dyn World> = memory;
+    // That recovery fails may be what is wrong.
+    let _ = judge.recover(&world);
+    let held = match broken.recovery_stopped {
+        true => bridge.holds(),
+        false => bridge.judge(&Hosted::new(world, 0), || bridge.holds()),
+    };
+    Some((held, std::mem::take(&mut *bridge.recoveries.borrow_mut())))
+}
+
 /// What the threads did up to `time`: when, which thread, and what.
 fn done_until(time: u32, trace: &Trace, commits: &[Commit]) -> Vec<(u32, usize, What)> {
     let made = commits.iter().enumerate().filter_map(|(at, commit)| {
@@ -100,6 +112,21 @@ fn done_until(time: u32, trace: &Trace, commits: &[Commit]) -> Vec<(u32, usize, 
     let mut lines: Vec<_> = made.chain(acknowledged).collect();
     lines.sort_by_key(|line| line.0);
     lines
+}
+
+/// The transaction that is lost first, or else the last one; and the last thing that was done before power failed.
+fn places(lines: &[(u32, usize, What)], commits: &[Commit], survived: usize) -> Places {
+    let transactions = lines.iter().filter_map(|(_, _, what)| match what {
+        What::Commits(number) => Some(*number),
+        What::Acknowledges(..) => None,
+    });
+    let (lost, last) = (transactions.clone().find(|&number| number > survived), transactions.last());
+    let at = |number: usize| commits[number - 1].at.into();
+    let crash = lines.last().map(|(_, _, what)| match what {
+        What::Commits(number) => at(*number),
+        What::Acknowledges(_, site) => site.at,
+    });
+    Places { store: lost.or(last).map(at), flush: None, crash }
 }
 
 /// The rows of the database that `held` stands for.

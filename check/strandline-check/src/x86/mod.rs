@@ -9,6 +9,7 @@
 
 pub(crate) mod agenda;
 pub(crate) mod caught;
+pub(crate) mod cause;
 pub(crate) mod crash;
 pub(crate) mod exhaustion;
 pub mod explorer;

@@ -42,6 +42,14 @@ impl fmt::Display for Source {
     }
 }
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for Source {
+    /// As it is displayed.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// A place in a program of one's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
