@@ -126,6 +126,8 @@ pub struct Outcome {
     pub races: Vec<DataRace>,
     /// Flushes and fences that were for nothing, of all runs. They lose nothing but time.
     pub performance: Vec<PerformanceFinding>,
+    /// What the reader should know besides, a sentence each: what the invariant does not notice, what was not seen of a program.
+    pub notes: Vec<String>,
 }
 
 impl Outcome {
@@ -178,6 +180,7 @@ impl Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.explored())?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
         self.races.iter().try_for_each(|race| writeln!(f, "{race}"))?;
         match &self.finding {
             Some(finding) => write!(f, "{finding}"),

@@ -1,5 +1,6 @@
 //! Checks of programs on persistent memory.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -13,9 +14,10 @@ use crate::finding::{Finding, Performance, Trials};
 use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
 use crate::x86::caught::caught;
 use crate::x86::cause::Case;
-use crate::x86::explorer::Counts;
 use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Reach, Run};
 use crate::x86::replay::Replay;
+use crate::x86::trace::Trace;
+use crate::x86::unnoticed::{Object, unnoticed};
 use crate::x86::world::X86World;
 
 /// Options that only programs on persistent memory have.
@@ -66,7 +68,13 @@ impl Target for OnPmem {
             check.own(&[repair], setting, run).broken.is_none()
         };
         let finding = check.finding(&explored, setting, &repaired);
-        seen.outcome(explored.counts, finding, began.elapsed())
+        let notes = match (&finding, replayed) {
+            (None, None) => check.own(&[], setting, |own| unnoticed(own, |trace| check.objects(trace))),
+            _ => Vec::new(),
+        };
+        let (counts, time) = (explored.counts, began.elapsed());
+        let (coverage, races) = (seen.coverage, seen.races.found());
+        Outcome { counts, coverage, time, finding, races, performance: seen.performance.findings(), notes }
     }
 }
 
@@ -80,13 +88,6 @@ struct Seen {
     coverage: Coverage,
     races: DataRaces,
     performance: Performance,
-}
-
-impl Seen {
-    fn outcome(self, counts: Counts, finding: Option<Finding>, time: Duration) -> Outcome {
-        let (coverage, races) = (self.coverage, self.races.found());
-        Outcome { counts, coverage, time, finding, races, performance: self.performance.findings() }
-    }
 }
 
 impl Check<'_> {
@@ -172,6 +173,17 @@ impl Check<'_> {
             Some((from, _, name)) => format!("{name}+{:#x}", at - from),
             None => format!("[{at:#x}]"),
         }
+    }
+
+    /// What the program stores to: each label, and each word that has none.
+    fn objects(&self, trace: &Trace) -> Vec<Object> {
+        let mut objects: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+        for store in trace.lines.iter().flat_map(|line| &line.stores) {
+            let name = self.name(store.word);
+            let label = name.split_once("+0x").map_or(&*name, |(label, _)| label);
+            objects.entry(label.to_owned()).or_default().insert(store.word);
+        }
+        objects.into_iter().map(|(name, words)| (name, words.into_iter().collect())).collect()
     }
 
     /// The program with `repairs`.

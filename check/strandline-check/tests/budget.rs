@@ -129,3 +129,39 @@ fn a_limit_of_no_time_finds_nothing_and_says_so() {
     let sampled = with_a_late_bug(false).limit(Duration::ZERO).sampled(5);
     assert!(matches!(sampled.verdict(), Verdict::Unfinished { .. }), "{sampled}");
 }
+
+#[test]
+fn what_the_invariant_does_not_notice_is_told() {
+    const A: u64 = 0;
+    const B: u64 = 64;
+    let program = || {
+        check(|pmem| {
+            pmem.store(A, 1);
+            pmem.store(B, 2);
+            pmem.persist(A, 72);
+            pmem.acknowledge(1);
+        })
+        .label("a", A)
+        .label_range("b", B, 16)
+    };
+    let blind = program().invariant(|_, _| Ok(())).exhaustive();
+    assert_eq!(
+        blind.notes,
+        [
+            "the invariant accepts what there was before the program, which has acknowledged 1 operations",
+            "the invariant does not notice that words are spoiled (2 of 2 tried): a, b"
+        ]
+    );
+    let half = program().invariant(|pmem, crashed| {
+        if crashed.acknowledged.is_empty() || pmem.load(A) == 1 { Ok(()) } else { Err("a".into()) }
+    });
+    assert_eq!(
+        half.exhaustive().notes,
+        ["the invariant does not notice that words are spoiled (1 of 2 tried): b"]
+    );
+    let sees = program().invariant(|pmem, crashed| {
+        let right = (pmem.load(A), pmem.load(B)) == (1, 2);
+        if crashed.acknowledged.is_empty() || right { Ok(()) } else { Err("a or b".into()) }
+    });
+    assert!(sees.exhaustive().notes.is_empty());
+}

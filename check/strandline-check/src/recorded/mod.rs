@@ -277,6 +277,7 @@ impl Program {
                 finding,
                 performance: performance.findings(),
                 races: Vec::new(),
+                notes: Vec::new(),
             },
             operations: recorded.recording.operations.len(),
             processes: processes.runs.get(),

@@ -23,6 +23,7 @@ use crate::x86::caught::{Stopped, caught};
 use crate::x86::explorer::{Broken, Explorer};
 use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Run};
 use crate::x86::replay::Replay;
+use crate::x86::unnoticed::unnoticed;
 use bridge::Bridge;
 
 /// What closures of a check of [`store`] return: any error will do, a sentence (`Err("…".into())`) as well as a
@@ -209,7 +210,11 @@ impl Target for OnDatabase {
         }
         let finding = check.finding(&own, bridge, &mut explored);
         let (counts, time) = (explored.counts, began.elapsed());
-        Outcome { counts, coverage, time, finding, performance: Vec::new(), races: Vec::new() }
+        let notes = match (&finding, histories.replayed()) {
+            (None, None) => unnoticed(&own, |_| Vec::new()),
+            _ => Vec::new(),
+        };
+        Outcome { counts, coverage, time, finding, performance: Vec::new(), races: Vec::new(), notes }
     }
 }
 

@@ -116,11 +116,11 @@ fn done_until(time: u32, trace: &Trace, commits: &[Commit]) -> Vec<(u32, usize, 
 
 /// The transaction that is lost first, or else the last one; and the last thing that was done before power failed.
 fn places(lines: &[(u32, usize, What)], commits: &[Commit], survived: usize) -> Places {
-    let transactions = lines.iter().filter_map(|(_, _, what)| match what {
+    let mut transactions = lines.iter().filter_map(|(_, _, what)| match what {
         What::Commits(number) => Some(*number),
         What::Acknowledges(..) => None,
     });
-    let (lost, last) = (transactions.clone().find(|&number| number > survived), transactions.last());
+    let (lost, last) = (transactions.clone().find(|&number| number > survived), transactions.next_back());
     let at = |number: usize| commits[number - 1].at.into();
     let crash = lines.last().map(|(_, _, what)| match what {
         What::Commits(number) => at(*number),

@@ -24,6 +24,7 @@ pub(crate) mod site;
 mod state;
 pub(crate) mod story;
 pub(crate) mod trace;
+pub(crate) mod unnoticed;
 pub(crate) mod world;
 
 use std::any::Any;

@@ -1,0 +1,70 @@
+//! What an invariant does not notice: memory that is spoiled though the program came to its end and no power failed.
+
+use std::rc::Rc;
+
+use strandline_core::memory::World;
+
+use super::explorer::Judge;
+use super::own::{Interleaving, Own, OwnJudge};
+use super::trace::Trace;
+use crate::Setting;
+
+/// Objects that are spoiled, at most.
+const OBJECTS: usize = 64;
+
+/// Names that are told, at most.
+const TOLD: usize = 8;
+
+/// An object in memory: what it is called, and its words.
+pub(crate) type Object = (String, Vec<u32>);
+
+/// Sentences about what the invariant accepts though it is wrong: each of `objects` with its words inverted, and memory as it was before a
+/// program that has acknowledged something.
+pub(crate) fn unnoticed(own: &Own<'_>, objects: impl FnOnce(&Trace) -> Vec<Object>) -> Vec<String> {
+    let Ok(run) = own.live(Interleaving::guided(&[], None)) else { return Vec::new() };
+    let mut judge = OwnJudge(own);
+    let expected = judge.expected(&run, run.trace.time);
+    let ended = {
+        let memory = judge.memory();
+        memory.crash(&run.trace, run.trace.time, Setting::FlushOnFail, None, true);
+        memory.given(Vec::new());
+        memory.all_words()
+    };
+    let memory = Rc::new(judge.memory());
+    let world: Rc<dyn World> = memory.clone();
+    let mut accepts = |image: Vec<u64>| {
+        memory.crash(&Trace::new(image), 0, judge.setting(), None, true);
+        memory.given(Vec::new());
+        judge.recover(&world).is_ok()
+            && judge.verdict(&(memory.clone(), world.clone()), &run, &expected).is_ok()
+    };
+    let spoiled = |words: &[u32]| {
+        let mut image = ended.clone();
+        words.iter().for_each(|&word| image[word as usize] = !image[word as usize]);
+        image
+    };
+    let objects = objects(&run.trace);
+    // Spread over all of them.
+    let every = objects.len().div_ceil(OBJECTS).max(1);
+    let tried: Vec<&Object> = objects.iter().step_by(every).collect();
+    let missed: Vec<&str> =
+        tried.iter().filter(|(_, words)| accepts(spoiled(words))).map(|(name, _)| &**name).collect();
+    let mut notes = Vec::new();
+    let acknowledged = expected.acknowledged.len();
+    if acknowledged > 0 && accepts(run.trace.initial.clone()) {
+        notes.push(format!(
+            "the invariant accepts what there was before the program, which has acknowledged {acknowledged} operations"
+        ));
+    }
+    if !missed.is_empty() {
+        let (first, more) = missed.split_at(missed.len().min(TOLD));
+        let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+        notes.push(format!(
+            "the invariant does not notice that words are spoiled ({} of {} tried): {}{more}",
+            missed.len(),
+            tried.len(),
+            first.join(", ")
+        ));
+    }
+    notes
+}
