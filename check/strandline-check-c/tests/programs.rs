@@ -177,7 +177,7 @@ const PLANTED: [Planted; 12] = [
     ("failing-recovery", FindingKind::FailingRecovery, None),
     ("endless-recovery", FindingKind::FailingRecovery, None),
     ("recovery-order", FindingKind::NonIdempotentRecovery, None),
-    ("recovery-flush", FindingKind::NonIdempotentRecovery, None),
+    ("recovery-flush", FindingKind::UnflushedRecovery, None),
 ];
 
 /// What the advice says has been tried, on the recording, as far as before: `repairs`.

@@ -474,7 +474,8 @@ fn with_loss<J: Judge>(case: &Case<'_, J>, missing: &Missing, trials: &Trials<'_
         return Diagnosis { kind: FindingKind::WrongOrder, places, advice: None };
     };
     let MadeDurable { asked, fenced, late } = made_durable(trace, store, missing.before);
-    let flush = match asked.or(late) {
+    // A later flush is that of another store, where a flush is what is missing.
+    let flush = match asked.or(late.filter(|_| !fenced)) {
         Some(site) => Some(Flush::At(site.at)),
         None => store.source.map(Flush::MissingAfter),
     };

@@ -243,7 +243,7 @@ fn recovery_that_must_not_run_twice_is_found() {
     };
     check().crashes_in_recovery(0).exhaustive().assert_clean();
     let finding = found(&check().crashes_in_recovery(1));
-    assert_eq!(finding.kind, FindingKind::NonIdempotentRecovery);
+    assert_eq!(finding.kind, FindingKind::SumRedone);
     assert!(finding.what.contains("the total is 10"), "{finding}");
     assert!(finding.history.iter().any(|told| told.contains("power fails")), "{finding}");
     assert!(finding.recovery.iter().any(|told| told.contains("[0x0] = 0xa")), "{finding}");
@@ -263,7 +263,7 @@ fn power_fails_in_the_recovery_from_a_failure_in_recovery() {
     };
     check().crashes_in_recovery(1).exhaustive().assert_clean();
     let finding = found(&check().crashes_in_recovery(2));
-    assert_eq!(finding.kind, FindingKind::NonIdempotentRecovery);
+    assert_eq!(finding.kind, FindingKind::SumRedone);
     assert!(finding.what.contains("recovery ran 3 times"), "{finding}");
 }
 
@@ -362,7 +362,7 @@ fn what_another_thread_has_stored_must_be_durable_before_it_is_acted_upon() {
     };
     let finding = found(&committed(program(false)).threads(2));
     // Behind the store it would come too late.
-    assert_eq!((finding.kind, advised(&finding, line)), (FindingKind::MissingFlush, (true, true)));
+    assert_eq!((finding.kind, advised(&finding, line)), (FindingKind::CrossFailureRace, (true, true)));
     committed(program(true)).threads(2).exhaustive().assert_clean();
 }
 

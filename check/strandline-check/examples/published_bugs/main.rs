@@ -59,7 +59,7 @@ struct Published {
 /// All of them.
 fn published() -> Vec<Published> {
     use Expected::{Finding, Repairable, Waste as Wasted};
-    use FindingKind::{FailingRecovery, MissingFlush, WrongOrder};
+    use FindingKind::{FailingRecovery, MissingFlush, NotAtomic, WrongOrder};
     macro_rules! bugs {
         ($($program:literal, $module:ident: $($bug:ident $what:literal $expected:expr;)+)+) => {
             vec![$($(Published {
@@ -94,7 +94,7 @@ fn published() -> Vec<Published> {
         "PMDK hashmap_atomic", hashmap_atomic:
             HashFunction "the hash function is not persisted" Repairable(MissingFlush);
         "PMDK btree_map", btree_map:
-            MissingAdd "a node is split without being added to the transaction" Finding(WrongOrder);
+            MissingAdd "a node is split without being added to the transaction" Finding(NotAtomic);
             RedundantAdd "a node is added twice in a rotation" Wasted(Waste::Redundant);
         "memcached-pmem", memcached_pmem:
             CasNotPersisted "the CAS number is not persisted" Repairable(MissingFlush);

@@ -90,7 +90,7 @@ static void update(struct Pool *pool, uint64_t key, uint64_t value) {
   if (BUG == 13) {
     slot->key = 0;
     pmem_persist(&slot->key, sizeof slot->key);
-    fill(&table->slots[(key + 3) % table->size], key, value, 1);
+    fill(&table->slots[(key + 2) % table->size], key, value, 1);
   } else {
     slot->value = value; // A word: the old value, or the new one.
     pmem_persist(&slot->value, sizeof slot->value);

@@ -20,9 +20,14 @@ struct Root {
 
 static struct Node *node(PMEMoid at) { return (struct Node *)pmemobj_direct(at); }
 
-static void insert(PMEMobjpool *pool, struct Root *root, uint64_t key) {
+// The empty link at which a key belongs.
+static PMEMoid *find(struct Root *root, uint64_t key) {
   PMEMoid *link = &root->tree;
   while (!OID_IS_NULL(*link)) link = &node(*link)->children[key > node(*link)->key];
+  return link;
+}
+
+static void insert(PMEMobjpool *pool, struct Root *root, PMEMoid *link, uint64_t key) {
   TX_BEGIN(pool) {
     PMEMoid made = pmemobj_tx_zalloc(sizeof(struct Node), 1);
     node(made)->key = key;
@@ -61,7 +66,7 @@ int main(int argument_count, char **arguments) {
   if (strcmp(what, "check") == 0) check(root);
   if (strcmp(what, "run") == 0) {
     for (int i = 0; i < KEYS; i++) {
-      insert(pool, root, keys[i]);
+      insert(pool, root, find(root, keys[i]), keys[i]);
       strandline_acknowledge(i + 1);
     }
   }

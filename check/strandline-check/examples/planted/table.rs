@@ -1,10 +1,4 @@
-//! A persistent table with fourteen mistakes, one at a time: what the checker says of each. Prints a table of
-//! `docs/published-bugs.md`; as a test it compares.
-//!
-//! ```text
-//! cargo run --release -p strandline-check --example planted_bugs
-//! cargo test -p strandline-check --example planted_bugs
-//! ```
+//! A persistent table with fourteen mistakes, one at a time: what the checker says of each.
 
 use strandline_check::{Check, Outcome, Pmem, check};
 
@@ -227,7 +221,7 @@ fn explore(bug: Bug) -> Outcome {
 
 /// A line of this file.
 fn source(line: u32) -> &'static str {
-    include_str!("planted_bugs.rs").lines().nth(line as usize - 1).unwrap_or_default().trim()
+    include_str!("table.rs").lines().nth(line as usize - 1).unwrap_or_default().trim()
 }
 
 /// The finding and its advice in words; or the race, or the waste.
@@ -254,7 +248,8 @@ fn told(outcome: &Outcome) -> (String, String) {
     })
 }
 
-fn main() {
+/// Prints what is found of each.
+pub fn print() {
     println!("| mistake | found as | advice | states |\n|---|---|---|---|");
     for bug in [Bug::None].into_iter().chain(BUGS) {
         let outcome = explore(bug);
@@ -312,7 +307,7 @@ mod tests {
             (Bug::ValidFirst, FindingKind::WrongOrder),
             (Bug::UpdateInPlace, FindingKind::TornValue),
             (Bug::OutsideTheMemory, FindingKind::StoreOutside),
-            (Bug::RecoveryAddsUp, FindingKind::NonIdempotentRecovery),
+            (Bug::RecoveryAddsUp, FindingKind::SumRedone),
             (Bug::LocksInTheWrongOrder, FindingKind::Deadlock),
         ];
         for (bug, kind) in mistakes {
