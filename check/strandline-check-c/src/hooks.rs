@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use crate::recording::{self, Place, Text};
 use crate::regions::{self, address};
 
-/// The functions, in the header's order. The name of the table changes if they do.
+/// The functions, in the header's order. New ones come last, under a new name of the table.
 #[repr(C)]
 pub struct Hooks {
     before_store: extern "C" fn(*const c_void, usize),
@@ -15,13 +15,20 @@ pub struct Hooks {
     acknowledged: extern "C" fn(u64, *const c_char, u32),
     step: unsafe extern "C" fn(*const c_char),
     label: unsafe extern "C" fn(*const c_void, usize, *const c_char),
+    streamed: extern "C" fn(*const c_void, usize, *const c_char, u32),
+    flushed_if_pool: extern "C" fn(*const c_void, usize, *const c_char, u32),
 }
 
-/// Which the header looks for.
-#[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
-pub static strandline_check_hooks_1: Hooks =
-    Hooks { before_store, stored, flushed, fenced, acknowledged, step, label };
+const TABLE: Hooks =
+    Hooks { before_store, stored, flushed, fenced, acknowledged, step, label, streamed, flushed_if_pool };
+
+/// The table that the header looks for.
+#[unsafe(export_name = "strandline_check_hooks_2")]
+pub static HOOKS: Hooks = TABLE;
+
+/// The table that programs look for which were compiled with an earlier header: the first seven functions.
+#[unsafe(export_name = "strandline_check_hooks_1")]
+pub static EARLIER_HOOKS: Hooks = TABLE;
 
 /// Notes an access that does not lie in the pool.
 fn note_outside(base: usize, bytes: usize, what: &str, place: Place) {
@@ -51,6 +58,22 @@ extern "C" fn flushed(pointer: *const c_void, bytes: usize, file: *const c_char,
         let place = Place::Source(file, line);
         note_outside(address(pointer), bytes, "flush", place);
         regions::flushed(address(pointer), bytes, place);
+    }
+}
+
+/// A store by an intrinsic that streams: it needs a fence and no flush. It need not be to the pool.
+extern "C" fn streamed(pointer: *const c_void, bytes: usize, file: *const c_char, line: u32) {
+    if recording::is_open() {
+        let place = Place::Source(file, line);
+        regions::after_store(address(pointer), bytes, place);
+        regions::flushed(address(pointer), bytes, place);
+    }
+}
+
+/// A flush by an intrinsic, which need not be of the pool.
+extern "C" fn flushed_if_pool(pointer: *const c_void, bytes: usize, file: *const c_char, line: u32) {
+    if recording::is_open() {
+        regions::flushed(address(pointer), bytes, Place::Source(file, line));
     }
 }
 

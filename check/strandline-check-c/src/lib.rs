@@ -23,7 +23,7 @@ mod system;
 #[cfg(target_arch = "x86_64")]
 mod trap;
 
-pub use hooks::{Hooks, strandline_check_hooks_1};
+pub use hooks::{EARLIER_HOOKS, HOOKS, Hooks};
 pub use libpmem::*;
 pub use server::__libc_start_main;
 pub use system::*;

@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt::{self, Write};
+use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
 /// Above the descriptors that programs close in loops.
@@ -40,8 +41,25 @@ pub fn open() {
     KNOWS_PLACES.store(variable(c"STRANDLINE_PLACES").is_some(), Relaxed);
     // The first call loads a library and allocates, which a handler must not.
     let _ = Place::caller();
-    SEES_STORES.store(variable(c"STRANDLINE_ONLY_MARKED").is_none(), Relaxed);
+    // Valgrind's processor does not stop behind a single instruction.
+    let is_in_valgrind = runs_in_valgrind();
+    SEES_STORES.store(variable(c"STRANDLINE_ONLY_MARKED").is_none() && !is_in_valgrind, Relaxed);
     OUTPUT.store(output, Relaxed);
+    if let Ok(program) = std::fs::read_link("/proc/self/exe") {
+        write(format_args!("program {}", program.display()));
+    }
+    if is_in_valgrind {
+        write(format_args!(
+            "note valgrind runs the program, so only the stores of the header's macros and of libpmem's functions are recorded: \
+             run it without valgrind, or check the log of valgrind's tool pmemcheck (--recording)"
+        ));
+    }
+}
+
+/// Whether valgrind runs this process: its own libraries are loaded then.
+fn runs_in_valgrind() -> bool {
+    let Ok(maps) = std::fs::File::open("/proc/self/maps") else { return false };
+    std::io::BufReader::new(maps).lines().map_while(Result::ok).any(|line| line.contains("/vgpreload_core"))
 }
 
 /// A variable of the environment.
@@ -201,6 +219,13 @@ impl Write for Line {
 pub fn thread() -> i32 {
     // SAFETY: asks for a number.
     unsafe { libc::gettid() }
+}
+
+/// Writes down what the reader of a report should know, unless `is_told` says that it was written down before.
+pub fn note_once(is_told: &AtomicBool, text: &str) {
+    if !is_told.swap(true, Relaxed) {
+        write(format_args!("note {text}"));
+    }
 }
 
 /// Writes a line down. What is too long is cut.

@@ -4,7 +4,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI32, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 
 use crate::recording::{self, Digits, Place};
 
@@ -39,6 +39,7 @@ unsafe impl Sync for Guarded {}
 
 static REGIONS_OF_POOL: Guarded =
     Guarded(UnsafeCell::new(Regions { list: [Region { base: 0, bytes: 0, offset: 0 }; REGIONS], count: 0 }));
+static IS_FULL: AtomicBool = AtomicBool::new(false);
 /// Who holds the lock, and how often.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 static HELD: AtomicI32 = AtomicI32::new(0);
@@ -108,7 +109,10 @@ impl Regions {
     pub fn add(&mut self, region: Region) {
         self.remove(region.base, region.bytes);
         if self.count == REGIONS {
-            recording::say("the pool is mapped too often at a time: stores to its last mapping are not seen");
+            recording::note_once(
+                &IS_FULL,
+                "the pool is mapped more than 32 times at once: stores to the later mappings are not recorded",
+            );
             return;
         }
         self.list[self.count] = region;

@@ -3,11 +3,14 @@
 use std::ffi::{c_int, c_void};
 use std::fmt::Write;
 use std::io::BufRead;
+use std::sync::atomic::AtomicBool;
 
 use libc::{off_t, off64_t};
 
 use crate::recording::{self, Call, Place};
 use crate::regions::{self, PAGE, Region, address};
+
+static IS_PRIVATE: AtomicBool = AtomicBool::new(false);
 
 /// Whether the file behind `descriptor` is the pool.
 fn is_pool(descriptor: c_int) -> bool {
@@ -73,6 +76,12 @@ pub unsafe extern "C" fn mmap64(
     } else {
         // With MAP_FIXED, over the pool.
         regions::locked(|regions| regions.remove(mapped, bytes));
+        if descriptor >= 0 && access & libc::PROT_WRITE != 0 && is_pool(descriptor) {
+            recording::note_once(
+                &IS_PRIVATE,
+                "the pool is mapped with MAP_PRIVATE, so what is stored there does not reach its file: use MAP_SHARED",
+            );
+        }
     }
     pointer
 }

@@ -20,7 +20,6 @@ fn all(library: Library, limit: Duration) {
     for source in SOURCES.iter().filter(|source| source.library == library) {
         let name = source.name;
         for &(number, what, kind, _) in source.bugs {
-            let began = Instant::now();
             let report = match source.check(number, &recorder(), LIMIT) {
                 Ok(report) => report,
                 Err(why) => return eprintln!("skipped: {why}"),
@@ -29,7 +28,6 @@ fn all(library: Library, limit: Duration) {
             let finding =
                 report.outcome.finding.unwrap_or_else(|| panic!("{name}, {number}: {what}: {counts:?}"));
             assert_eq!(finding.kind, kind, "{name}, {number}: {finding}");
-            assert!(began.elapsed() < Duration::from_secs(30), "{name}, {number}: {:?}", began.elapsed());
             let is_in_program = |place: Option<strandline_check::Source>| {
                 place.is_some_and(|place| place.file().ends_with(&format!("{name}.c")))
             };
@@ -42,7 +40,9 @@ fn all(library: Library, limit: Duration) {
         let outcome = &report.outcome;
         assert!(outcome.finding.is_none(), "{name}: {}", outcome.finding.as_ref().unwrap());
         assert!(outcome.is_complete() || limit < LIMIT, "{name}: {:?}", outcome.counts);
-        assert!(report.notes.is_empty(), "{name}: {:?}", report.notes);
+        // What the check does not look at is told, and true.
+        let is_about_the_check = |note: &String| note.starts_with("the check does not notice");
+        assert!(report.notes.iter().all(is_about_the_check), "{name}: {:?}", report.notes);
         let wasted: Vec<String> =
             outcome.performance.iter().filter(|one| one.is_always()).map(ToString::to_string).collect();
         assert!(wasted.is_empty(), "{name}: {wasted:?}");

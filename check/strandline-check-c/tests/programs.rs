@@ -131,8 +131,9 @@ fn line_of(source: &str, text: &str) -> u32 {
 fn is_clean(report: &Report, what: &str) {
     let outcome = &report.outcome;
     assert!(outcome.finding.is_none(), "{what}: {}", outcome.finding.as_ref().unwrap());
+    let is_about_the_check = |note: &String| note.starts_with("the check does not notice");
     assert!(
-        outcome.is_complete() && report.notes.is_empty(),
+        outcome.is_complete() && report.notes.iter().all(is_about_the_check),
         "{what}: {:?} {:?}",
         outcome.counts,
         report.notes
@@ -228,7 +229,7 @@ fn what_is_acknowledged_too_early_is_found() {
         let Some(bank) = bank(build, "early") else { return };
         let finding = check(&bank, "early-acknowledgement").outcome.finding.unwrap();
         assert_eq!(finding.kind, FindingKind::WrongOrder, "{finding}");
-        assert_eq!(finding.what, "an acknowledged record is lost");
+        assert_eq!(finding.what, "an acknowledged record is lost (the check ended with exit code 1)");
         assert!(finding.advice.unwrap().repairs);
     }
 }
@@ -239,7 +240,7 @@ fn a_store_of_two_words_is_torn() {
     let finding = check(&bank, "torn-store").outcome.finding.unwrap();
     assert_eq!(
         (finding.kind, finding.what.as_str()),
-        (FindingKind::TornValue, "the pair is torn"),
+        (FindingKind::TornValue, "the pair is torn (the check ended with exit code 1)"),
         "{finding}"
     );
     assert_eq!(finding.lost, ["pair+0x8: 0x0 survived, not 0x7"]);
@@ -317,12 +318,160 @@ fn a_finding_is_replayed() {
 
 #[test]
 fn what_was_not_seen_is_told() {
-    let Some(bank) = bank(Build::Plain, "unseen") else { return };
-    let (_folder, mut program) = bank_with(&bank, "none");
+    let Some(bank) = bank(Build::Marked, "unseen") else { return };
+    let (_folder, mut program) = bank_with(&bank, "unmarked-store");
     program.only_marked = true;
     let report = program.check().unwrap();
-    let note = report.notes.first().unwrap();
-    assert!(note.contains("words of the pool have changed without being seen"), "{note}");
+    let is_told = |note: &String| note.starts_with("2 words of the pool have changed without being seen");
+    assert!(report.notes.iter().any(is_told), "{:?}", report.notes);
+    program.only_marked = !cfg!(target_arch = "x86_64");
+    assert_eq!(program.check().unwrap().notes.iter().any(is_told), program.only_marked);
+}
+
+/// The list with intrinsics, without the header or included by the compiler's option.
+fn intrinsics(name: &str, with_header: bool) -> Option<PathBuf> {
+    if !cfg!(target_arch = "x86_64") {
+        eprintln!("skipped: the intrinsics are x86-64's");
+        return None;
+    }
+    let flags = ["-include", "strandline_check.h", "-DSTRANDLINE_CHECK"];
+    compile("intrinsics.c", name, if with_header { &flags } else { &[] }, &[], false)
+}
+
+fn intrinsics_with(list: &Path, bug: &str) -> (tempfile::TempDir, Program) {
+    let list = list.to_str().unwrap();
+    program(&[list, bug, "run"], &[], &[], &[list, bug, "check"])
+}
+
+#[test]
+fn intrinsics_are_hinted_at_without_the_header_and_recorded_with_it() {
+    let Some(without) = intrinsics("intrinsics-without", false) else { return };
+    let report = intrinsics_with(&without, "none").1.check().unwrap();
+    let hint = &report.notes[0];
+    assert!(
+        hint.starts_with(
+            "no flush and no fence was recorded in the whole run, so every store counts as not flushed"
+        ),
+        "{hint}"
+    );
+    assert!(
+        hint.contains("the program has 5 flush and fence instructions that are not recorded: clflush ("),
+        "{hint}"
+    );
+    let line = line_of("intrinsics.c", "_mm_clflush(&list->elements");
+    assert!(hint.contains(&format!("intrinsics.c:{line})")), "{hint}");
+    assert!(hint.contains("`-include strandline_check.h -DSTRANDLINE_CHECK`"), "{hint}");
+    assert_eq!(report.outcome.finding.unwrap().kind, FindingKind::MissingFlush);
+
+    let with = intrinsics("intrinsics-with", true).unwrap();
+    let report = intrinsics_with(&with, "none").1.check().unwrap();
+    assert!(report.outcome.finding.is_none() && report.outcome.is_complete(), "{report:?}");
+    assert!(!report.notes.iter().any(|note| note.contains("not recorded")), "{:?}", report.notes);
+    let planted = [
+        ("missing-flush", FindingKind::MissingFlush, "list->elements[length] = element;"),
+        ("stored-sum", FindingKind::MissingFlush, "list->sums[length] = (long long)~element;"),
+        ("missing-fence", FindingKind::MissingFence, ""),
+    ];
+    for (bug, kind, text) in planted {
+        let report = intrinsics_with(&with, bug).1.check().unwrap();
+        let finding = report.outcome.finding.unwrap_or_else(|| panic!("{bug}: nothing is found"));
+        assert_eq!(finding.kind, kind, "{bug}: {finding}");
+        let advice = finding.advice.as_ref().unwrap_or_else(|| panic!("{bug}: {finding}"));
+        assert!(
+            advice.repairs && (text.is_empty() || advice.behind.line() == line_of("intrinsics.c", text)),
+            "{finding}"
+        );
+    }
+}
+
+/// A run in which nothing could be found is refused, with what to do.
+#[test]
+fn a_run_without_a_store_is_refused() {
+    let Some(list) = intrinsics("intrinsics-idle", true) else { return };
+    let refused = |bug: &str, change: &dyn Fn(&mut Program)| {
+        let (_folder, mut program) = intrinsics_with(&list, bug);
+        change(&mut program);
+        match program.check() {
+            Err(Unchecked::Usage(why)) => why,
+            other => panic!("{bug}: {other:?}"),
+        }
+    };
+    let idle = refused("idle", &|_| ());
+    assert!(idle.contains("no store of ") && idle.contains("give a command that changes it"), "{idle}");
+    let private = refused("private", &|_| ());
+    assert!(private.contains("has recorded nothing") && private.contains("use MAP_SHARED"), "{private}");
+    assert!(private.contains("the recorder was loaded into "), "{private}");
+    let Some(bank) = bank(Build::Plain, "no-store") else { return };
+    let (_folder, mut marked) = bank_with(&bank, "none");
+    marked.only_marked = true;
+    let unseen = marked.check().unwrap_err().to_string();
+    assert!(unseen.contains("though the pool has changed: leave out --only-marked"), "{unseen}");
+    if is_there("valgrind") {
+        let valgrind = refused("none", &|program| {
+            program.run.insert(0, "valgrind".into());
+            // Its stores are made by plain instructions, but for the streamed ones.
+            program.run[2] = "stored-sum".into();
+        });
+        assert!(
+            valgrind.contains("run it without valgrind, or check the log of valgrind's tool pmemcheck"),
+            "{valgrind}"
+        );
+    }
+}
+
+/// What the user's own commands do wrong is told before anything is explored.
+#[test]
+fn the_commands_are_tried_first() {
+    let Some(bank) = bank(Build::Marked, "commands") else { return };
+    for (bug, what) in [
+        (
+            "refusing-check",
+            "the check refuses the finished run, without a power failure: there are records (the check ended with exit code 1)",
+        ),
+        (
+            "refusing-recovery",
+            "recovery refuses the finished run, without a power failure: recovery ends with exit code 5",
+        ),
+    ] {
+        let (_folder, program) = bank_with(&bank, bug);
+        let report = program.check().unwrap();
+        let finding = report.outcome.finding.unwrap();
+        assert_eq!((finding.kind, finding.what.as_str()), (FindingKind::WrongResult, what), "{finding}");
+        assert!(report.outcome.counts.states == 0 && report.processes <= 2, "{}", report.processes);
+        // The image is that of the finished run.
+        let image = report.image.unwrap();
+        assert_eq!(image[..8], 2u64.to_le_bytes());
+        let again = program.replay(&finding.replay).unwrap().outcome.finding.unwrap();
+        assert_eq!(again.what, finding.what);
+    }
+    let report = check(&bank, "none");
+    // Spoiled, the journal is not valid, or it is applied, which does no harm then.
+    let journal =
+        "the check does not notice a spoiled word in 1 of 5 objects: journal; their loss alone is not found";
+    assert_eq!(report.notes, [journal]);
+    let notes = check(&bank, "blind-check").notes;
+    assert!(
+        notes[0].starts_with(
+            "the check does not notice a spoiled word in 3 of 5 objects: first, second, journal"
+        ),
+        "{notes:?}"
+    );
+    let (_folder, mut blind) = bank_with(&bank, "none");
+    blind.check = Some(vec!["true".into()]);
+    let notes = blind.check().unwrap().notes;
+    assert!(
+        notes[0].starts_with("the check does not notice a spoiled word in 5 of 5 objects: "),
+        "{notes:?}"
+    );
+    assert!(notes[1].starts_with("the check accepts an empty pool of the same size"), "{notes:?}");
+    // Without labels the words side by side are objects.
+    let Some(plain) = self::bank(Build::Libpmem, "commands") else { return };
+    let notes = check(&plain, "none").notes;
+    assert!(
+        notes[0].starts_with("the check does not notice a spoiled word in 1 of ")
+            && notes[0].contains("bank.c:"),
+        "{notes:?}"
+    );
 }
 
 /// The page's program finds what the page says that it finds.
@@ -399,7 +548,8 @@ fn a_program_for_libpmemobj_is_checked() {
         let report = program.check().unwrap();
         let finding = &report.outcome.finding;
         assert_eq!(finding.is_some(), is_found, "{bug}: {:?} {finding:?}", report.outcome.counts);
-        assert!(report.notes.is_empty(), "{bug}: {:?}", report.notes);
+        let is_about_the_check = |note: &String| note.starts_with("the check ");
+        assert!(report.notes.iter().all(is_about_the_check), "{bug}: {:?}", report.notes);
         if let Some(finding) = finding {
             assert!(finding.history.iter().any(|line| line.contains("objects.c:")), "{finding}");
         } else {

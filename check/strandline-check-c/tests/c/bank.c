@@ -138,6 +138,7 @@ static void transfer(struct Pool *pool, uint64_t amount) {
 }
 
 static void recover(struct Pool *pool) {
+  if (has("refusing-recovery") && pool->length == RECORDS) exit(5);
   if (!pool->journal.is_valid) return;
   if (has("failing-recovery")) abort();
   if (has("endless-recovery"))
@@ -174,7 +175,8 @@ static int check(const struct Pool *pool) {
     struct Record expected = record(i);
     if (memcmp(&pool->records[i], &expected, sizeof expected) != 0) return wrong("a record is damaged");
   }
-  // Before the set-up is done there are none.
+  if (has("blind-check")) return 0;
+  if (has("refusing-check") && pool->length > 0) return wrong("there are records");
   uint64_t sum = pool->first + pool->second;
   if (sum != SUM) return wrong("the sum is wrong");
   if (pool->pair.low != pool->pair.high) return wrong("the pair is torn");
@@ -217,6 +219,7 @@ int main(int count, char **arguments) {
     uint64_t copy = pool->first;
     PERSIST(&copy, 8);
   }
+  if (has("unmarked-store")) pool->pair.low = pool->pair.high = 7;
   if (has("null")) *(volatile uint64_t *)NULL = 1;
   if (has("endless"))
     for (;;) usleep(1000);

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use strandline_check::recorded::{Program, Report};
-use strandline_check::{FindingKind, Setting};
+use strandline_check::{FindingKind, Session, Setting};
 
 use FindingKind::{
     MissingFence, MissingFlush, NonIdempotentRecovery, NotAtomic, SumRedone, TornValue, UnflushedRecovery,
@@ -64,7 +64,12 @@ pub const SOURCES: [Source; 9] = [
                 NonIdempotentRecovery,
                 "Haerder, Reuter 1983: redo is idempotent",
             ),
-            (16, "recovery does not flush what it restores", UnflushedRecovery, "Haerder, Reuter 1983: redo is idempotent"),
+            (
+                16,
+                "recovery does not flush what it restores",
+                UnflushedRecovery,
+                "Haerder, Reuter 1983: redo is idempotent",
+            ),
         ],
     },
     Source {
@@ -229,6 +234,7 @@ impl Source {
             crashes_in_recovery: 1,
             states: 4096,
             limit,
+            session: Session::new(),
         };
         Ok(checked.check().unwrap_or_else(|why| panic!("{}, bug {bug}: {why}", self.name)))
     }

@@ -55,8 +55,18 @@ const PROGRAMS: [Program; 3] = [
         check: redo_log::check,
         bugs: &[
             (4, "the log has differences, which recovery adds again", SumRedone, "ARIES: logical redo"),
-            (5, "recovery does not flush what it writes", UnflushedRecovery, "Haerder, Reuter 1983: redo is idempotent"),
-            (6, "recovery empties the log before it writes", NonIdempotentRecovery, "Haerder, Reuter 1983: redo is idempotent"),
+            (
+                5,
+                "recovery does not flush what it writes",
+                UnflushedRecovery,
+                "Haerder, Reuter 1983: redo is idempotent",
+            ),
+            (
+                6,
+                "recovery empties the log before it writes",
+                NonIdempotentRecovery,
+                "Haerder, Reuter 1983: redo is idempotent",
+            ),
             (7, "the log's entries are flushed without a fence", MissingFence, "PMTest, Agamotto"),
         ],
     },

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::rc::Rc;
+use std::time::Duration;
 
 use strandline_core::memory::{Operation, Space, Step, World};
 
@@ -54,6 +55,8 @@ pub(super) struct Processes<'p> {
     pub failure: RefCell<Option<String>>,
     /// Words that recoveries have changed without being seen to store there.
     pub unseen: Cell<u64>,
+    /// How long a process may take.
+    limit: Cell<Duration>,
     /// Room for an image.
     room: RefCell<Vec<u64>>,
     room_for_file: RefCell<Vec<u8>>,
@@ -82,6 +85,7 @@ impl<'p> Processes<'p> {
             runs: Cell::new(0),
             failure: RefCell::default(),
             unseen: Cell::new(0),
+            limit: Cell::new(place.limit),
             room: RefCell::default(),
             room_for_file: RefCell::default(),
         }
@@ -136,26 +140,30 @@ impl<'p> Processes<'p> {
     fn recovery(&self, command: &Repeated<'_>, image: &[u64]) -> Result<Rc<Recovery>, String> {
         let number = fingerprint(image);
         if let Some((command, places)) = &mut *self.places.borrow_mut() {
-            return self.run_recovery(command, image, Some(places)).map(Rc::new);
+            return self.run_recovery(command, image, Some(places)).map(|(recovery, _)| Rc::new(recovery));
         }
         if let Some(known) = self.recoveries.borrow().get(&number) {
             return Ok(known.clone());
         }
-        let recovery = Rc::new(self.run_recovery(command, image, None)?);
-        self.recoveries.borrow_mut().insert(number, recovery.clone());
+        let (recovery, is_final) = self.run_recovery(command, image, None)?;
+        let recovery = Rc::new(recovery);
+        if is_final {
+            self.recoveries.borrow_mut().insert(number, recovery.clone());
+        }
         Ok(recovery)
     }
 
+    /// What recovery does on this image, and whether it would do the same with the time limit of the exploration.
     fn run_recovery(
         &self,
         command: &Repeated<'_>,
         image: &[u64],
         places: Option<&mut Places>,
-    ) -> Result<Recovery, String> {
+    ) -> Result<(Recovery, bool), String> {
         command.prepare()?;
         self.write(image)?;
         self.runs.set(self.runs.get() + 1);
-        let ended = command.run(&[])?;
+        let ended = command.run(&[], self.limit.get())?;
         let recording = Recording::parse(&self.place.recording()?, places)?;
         let mut after = image.to_vec();
         let mut operations = Vec::new();
@@ -191,7 +199,7 @@ impl<'p> Processes<'p> {
             operations.push((Operation::Fence(Step::CommitFence), None));
         }
         let end = ended.check().map_err(|how| format!("recovery {how}"));
-        Ok(Recovery { operations, end })
+        Ok((Recovery { operations, end }, self.is_final(&ended.end)))
     }
 
     /// What the check says of an image after recovery.
@@ -202,14 +210,59 @@ impl<'p> Processes<'p> {
         }
         let ran = command.prepare().and_then(|()| self.write(image));
         self.runs.set(self.runs.get() + 1);
-        let ran = ran.and_then(|()| command.run(&crashed.acknowledged));
+        let ran = ran.and_then(|()| command.run(&crashed.acknowledged, self.limit.get()));
         let ended = ran.map_err(|why| self.fails(why))?;
         let verdict = match ended.end {
-            End::Code(_) if !ended.said.is_empty() => Err(ended.said.clone()),
+            End::Code(code) if !ended.said.is_empty() => {
+                Err(format!("{} (the check ended with exit code {code})", ended.said))
+            }
             _ => ended.check().map_err(|how| format!("the check {how}")),
         };
-        self.verdicts.borrow_mut().insert(key, verdict.clone());
+        if self.is_final(&ended.end) {
+            self.verdicts.borrow_mut().insert(key, verdict.clone());
+        }
         verdict
+    }
+
+    /// Whether a process would have ended in this way with the time limit of the exploration, too.
+    fn is_final(&self, end: &End) -> bool {
+        !matches!(end, End::TimedOut(_)) || self.limit.get() == self.place.limit
+    }
+
+    /// Runs recovery, and then the check, on `image`.
+    ///
+    /// # Errors
+    /// What is wrong, as a finding says it; or why they cannot be run, which [`Processes::failure`] says, too.
+    pub fn outcome(&self, image: &[u64], crashed: &Crashed) -> Result<(), String> {
+        let mut image = image.to_vec();
+        if let Some(command) = &self.recover {
+            let recovery = self.recovery(command, &image).map_err(|why| self.fails(why))?;
+            recovery.end.clone()?;
+            for operation in &recovery.operations {
+                if let (Operation::Store(_, at, value), _) = *operation {
+                    image[at as usize / 8] = value;
+                }
+            }
+        }
+        self.check.as_ref().map_or(Ok(()), |command| self.check(command, &image, crashed))
+    }
+
+    /// As [`Processes::outcome`], for an image that no crash has left: with its own time limit, and unseen stores do not count.
+    ///
+    /// # Errors
+    /// As [`Processes::outcome`].
+    pub fn outcome_within(&self, limit: Duration, image: &[u64], crashed: &Crashed) -> Result<(), String> {
+        let unseen = self.unseen.get();
+        self.limit.set(limit.min(self.place.limit));
+        let outcome = self.outcome(image, crashed);
+        self.limit.set(self.place.limit);
+        self.unseen.set(unseen);
+        outcome
+    }
+
+    /// What judges an image: the check, or recovery where there is none.
+    pub fn judge_name(&self) -> &'static str {
+        if self.check.is_some() { "the check" } else { "recovery" }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Checking programs in other languages: a run is recorded, and recovery runs in a process of its own on each image that a power failure can
 //! leave. `docs/checking-c-programs.md` introduces it.
 
+mod doubts;
 mod judge;
 mod life;
 mod places;
 mod process;
 mod recording;
 mod server;
+mod trial;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,10 +17,10 @@ use std::time::{Duration, Instant};
 use self::judge::{ProcessJudge, Processes, differing};
 use self::places::Places;
 use self::process::{End, Place};
-use self::recording::Recording;
+use self::recording::{Recording, What};
 use crate::check::Outcome;
 use crate::coverage::Coverage;
-use crate::finding::{Finding, Performance, Trials};
+use crate::finding::{Finding, FindingKind, Performance, Trials};
 use crate::pmem::Repair;
 use crate::x86::agenda::Agenda;
 use crate::x86::caught::Stopped;
@@ -104,6 +106,8 @@ impl std::error::Error for Unchecked {}
 struct Recorded {
     recording: Recording,
     image: Vec<u64>,
+    /// The pool when the run has ended.
+    finished: Vec<u64>,
     /// Of the file.
     bytes: usize,
     /// How the program ended, if it did not come to its end.
@@ -180,13 +184,15 @@ impl Program {
             let how = ended.check().err().unwrap_or_default();
             return Err(Unchecked::Usage(format!("{name} {how}; what is checked must end with exit code 0")));
         }
-        if text.is_empty() || !recording.was_mapped {
+        let after = place.read_pool().map_err(Unchecked::Failed)?;
+        let is_changed = (0..).zip(&after).any(|(at, byte)| *byte != before.get(at).copied().unwrap_or(0));
+        if !recording.was_mapped {
+            let why = doubts::why_nothing(&recording, is_changed);
             return Err(Unchecked::Usage(format!(
-                "{name} has recorded nothing: it must be linked dynamically and map the pool at the path {{pool}}, shared and for writing ({})",
+                "{name} has recorded nothing: it must be linked dynamically and map the pool at the path {{pool}}, shared and for writing ({}){why}",
                 place.pool.display()
             )));
         }
-        let after = place.read_pool().map_err(Unchecked::Failed)?;
         let bytes = before.len().max(after.len());
         if bytes > LARGEST {
             return Err(Unchecked::Usage(format!(
@@ -204,7 +210,18 @@ impl Program {
             End::TimedOut(_) => Stopped::Deadlock(format!("the program {how}")),
             _ => Stopped::Panic(format!("the program {how}")),
         });
-        let mut recorded = Recorded { recording, image, bytes, stopped, notes: Vec::new() };
+        let is_stopped =
+            stopped.is_some() || recording.has(|what| matches!(what, What::Outside(..) | What::Fault(_)));
+        if !is_stopped && !recording.has(|what| matches!(what, What::Store { .. })) {
+            let why = doubts::why_no_store(&recording, is_changed, self.only_marked);
+            return Err(Unchecked::Usage(format!("no store of {name} to the pool was recorded, {why}")));
+        }
+        let notes = doubts::notes(&recording, &mut places);
+        let mut finished = vec![0; image.len()];
+        for (at, word) in differing(&finished, &after) {
+            finished[at as usize / 8] = word;
+        }
+        let mut recorded = Recorded { recording, image, finished, bytes, stopped, notes };
         let (run, contents) = life::run(&recorded.recording, &recorded.image, self.setting, &[]);
         recorded.stopped = run.stopped.or(recorded.stopped);
         if recorded.stopped.is_none() {
@@ -228,6 +245,24 @@ impl Program {
         coverage.add(&first.trace);
         let reach = Bound { until: deadline(began, self.limit), most: u64::MAX };
         let stopped = recorded.stopped.clone().map(|stopped| broken_by(stopped, &first, &name));
+        let is_for_crash = replay.as_ref().is_some_and(|replay| !replay.crashes.is_empty());
+        let tried = match stopped.is_none() && !is_for_crash {
+            true => {
+                let labels = &recorded.recording.labels;
+                trial::try_commands(
+                    &processes,
+                    &first,
+                    &recorded.finished,
+                    labels,
+                    self.limit / 10,
+                    &self.session,
+                )
+            }
+            false => trial::Tried::default(),
+        };
+        let is_refused = tried.refusal.is_some();
+        let stopped = stopped.or_else(|| Some(broken_by(Stopped::Panic(tried.refusal?), &first, &name)));
+        recorded.notes.extend(tried.notes);
         let threads = recorded.recording.threads.max(1);
         let (counts, broken) = match (stopped, &replay) {
             (Some(broken), _) => (Counts { histories: 1, ..Counts::default() }, Some(broken)),
@@ -257,8 +292,17 @@ impl Program {
                 repairs_recovery: false,
             };
             let case = processes.with_places(|| Case::new(ProcessJudge(&processes), &first, broken));
-            finding = Some(Finding::new(&case, &trials, &line, None));
-            image = image_before_recovery(&processes, &first, &line);
+            let mut found = Finding::new(&case, &trials, &line, None);
+            image = match is_refused {
+                true => {
+                    found.kind = FindingKind::WrongResult;
+                    let mut bytes = Vec::new();
+                    processes.file(&recorded.finished, &mut bytes);
+                    Some(bytes)
+                }
+                false => image_before_recovery(&processes, &first, &line),
+            };
+            finding = Some(found);
         }
         if let Some(failure) = processes.failure.take() {
             return Err(Unchecked::Failed(failure));

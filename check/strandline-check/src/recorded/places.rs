@@ -18,6 +18,15 @@ const OTHERS: [&str; 9] = [
     "[",
 ];
 
+/// Folders of libraries that the reader of a report did not build.
+const SYSTEM: [&str; 5] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/"];
+/// Folders of headers whose inlined functions are not what the reader wrote.
+const HEADERS: [&str; 2] = ["/usr/lib", "/usr/include/"];
+/// The no-op that the header puts behind each of its own flushes and fences.
+const SEEN: [u8; 7] = [0x0f, 0x1f, 0x80, b'S', b'T', b'R', b'C'];
+/// Instructions of which the source lines are looked up, at most.
+const LOOKED_UP: usize = 64;
+
 /// Where code lies, and what is known of addresses.
 #[derive(Default)]
 pub(super) struct Places {
@@ -49,6 +58,11 @@ impl Module {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
+    /// Whether the reader of a report may have written this code.
+    fn is_own(&self) -> bool {
+        !OTHERS.iter().any(|other| self.name().starts_with(other))
+    }
+
     /// The address in the file's own numbers, which addr2line asks for.
     fn in_file(&self, address: u64) -> u64 {
         let place = address - self.start + self.offset;
@@ -78,6 +92,55 @@ impl Module {
     }
 }
 
+impl Module {
+    /// Flush and fence instructions in this code without the header's no-op behind them, with their addresses.
+    fn flushes_and_fences(&self) -> Vec<(&'static str, u64)> {
+        use std::io::{Read, Seek, SeekFrom};
+        let mut code = Vec::new();
+        let read = std::fs::File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.offset))?;
+            file.take(self.end - self.start).read_to_end(&mut code)
+        });
+        if read.is_err() {
+            return Vec::new();
+        }
+        let found = (0..code.len()).filter_map(|at| {
+            let (what, bytes) = flush_or_fence(&code, at)?;
+            (!code[at + bytes..].starts_with(&SEEN)).then_some((what, self.start + at as u64))
+        });
+        found.collect()
+    }
+}
+
+/// The flush or fence of x86 whose opcode is at `at`, behind its prefixes, and its bytes from there on.
+fn flush_or_fence(code: &[u8], at: usize) -> Option<(&'static str, usize)> {
+    let &[0x0f, 0xae, form, ..] = &code[at..] else { return None };
+    let before = |back: usize| at.checked_sub(back).map_or(0, |at| code[at]);
+    let has_rex = before(1) & 0xf0 == 0x40;
+    let is_prefixed = before(if has_rex { 2 } else { 1 }) == 0x66;
+    let (mode, which, base) = (form >> 6, form >> 3 & 7, form & 7);
+    let what = match (mode, which, is_prefixed) {
+        (3, 7, false) if base == 0 => "sfence",
+        (3, 6, false) if base == 0 => "mfence",
+        (3, ..) => return None,
+        (_, 7, false) => "clflush",
+        (_, 7, true) => "clflushopt",
+        (_, 6, true) => "clwb",
+        _ => return None,
+    };
+    // A byte that scales an index, and the displacement.
+    let has_index = mode != 3 && base == 4;
+    let index = code.get(at + 3).copied().unwrap_or(0);
+    let displacement = match mode {
+        1 => 1,
+        2 => 4,
+        0 if base == 5 || has_index && index & 7 == 5 => 4,
+        _ => 0,
+    };
+    let bytes = 3 + usize::from(has_index) + displacement;
+    (at + bytes <= code.len()).then_some((what, bytes))
+}
+
 impl Places {
     /// The text, kept as long as the program runs, once.
     pub fn keep(&mut self, text: &str) -> &'static str {
@@ -96,6 +159,20 @@ impl Places {
                 self.modules.push(module);
             }
         }
+    }
+
+    /// Flushes and fences in the program's own code that are not the header's: how many, and the first ones with their places. Bytes that
+    /// only look like such an instruction count, too.
+    pub fn unrecorded_instructions(&mut self) -> (usize, Vec<(&'static str, Source)>) {
+        let is_system = |module: &Module| SYSTEM.iter().any(|folder| module.path.starts_with(folder));
+        let own = self.modules.iter().filter(|module| module.is_own() && !is_system(module));
+        let found: Vec<(&str, u64)> = own.flat_map(Module::flushes_and_fences).collect();
+        let first = &found[..found.len().min(LOOKED_UP)];
+        self.resolve(first.iter().map(|&(_, address)| address).collect());
+        let mut places: Vec<_> = first.iter().map(|&(what, address)| (what, self.known[&address])).collect();
+        // A macro makes several of one line.
+        places.dedup();
+        (found.len(), places)
     }
 
     fn module(&self, address: u64) -> Option<&Module> {
@@ -122,10 +199,7 @@ impl Places {
         // A return address lies behind the call.
         let calls: Vec<u64> =
             calls.filter_map(|call| Some(u64::from_str_radix(call, 16).ok()?.wrapping_sub(1))).collect();
-        let is_own = |call: &&u64| {
-            self.module(**call)
-                .is_some_and(|module| !OTHERS.iter().any(|other| module.name().starts_with(other)))
-        };
+        let is_own = |call: &&u64| self.module(**call).is_some_and(Module::is_own);
         calls.iter().find(is_own).or(calls.first()).copied()
     }
 
@@ -144,30 +218,43 @@ impl Places {
         for (module, addresses) in by_module {
             let name = module.name();
             let asked = addresses.iter().map(|(_, in_file)| format!("{in_file:#x}"));
-            let ran = Command::new("addr2line").args(["-f", "-C", "-e", &module.path]).args(asked).output();
+            let ran = Command::new("addr2line")
+                .args(["-a", "-i", "-f", "-C", "-e", &module.path])
+                .args(asked)
+                .output();
             let said = ran.map(|ran| String::from_utf8_lossy(&ran.stdout).into_owned()).unwrap_or_default();
-            // For each address its function, and then its line.
-            let mut said = said.lines();
+            // For each address itself, and then a function and its line for each call that was inlined there, the innermost first.
+            let mut said = said.lines().peekable();
             for (address, in_file) in addresses {
-                let (function, line) = (said.next().unwrap_or("??"), said.next().unwrap_or("??:0"));
-                let line = line.split(" (").next().unwrap_or(line);
-                let source = match line.rsplit_once(':') {
-                    Some((file, line)) if file != "??" => {
-                        line.parse().ok().map(|line| (file.to_owned(), line))
-                    }
-                    _ => None,
-                };
-                let unknown = || match function {
-                    "??" => (format!("{name}+{in_file:#x}"), 0),
-                    function => (format!("{function} in {name}"), 0),
-                };
-                found.push((address, source.unwrap_or_else(unknown)));
+                let _ = said.next();
+                let mut frames = Vec::new();
+                while let Some(function) = said.next_if(|line| !line.starts_with("0x")) {
+                    frames.push((function, said.next().unwrap_or("??:0")));
+                }
+                found.push((address, place_of(&frames, name, in_file)));
             }
         }
         for (address, (file, line)) in found {
             let source = Source::of_line(self.keep(&file), line);
             self.known.insert(address, source);
         }
+    }
+}
+
+/// The file and line of the innermost call in a file that is not the compiler's or the system's, or else the function.
+fn place_of(frames: &[(&str, &str)], module: &str, in_file: u64) -> (String, u32) {
+    let line = |said: &str| {
+        let (file, line) = said.split(" (").next()?.rsplit_once(':')?;
+        (file != "??").then_some((file.to_owned(), line.parse().ok()?))
+    };
+    let lines: Vec<(String, u32)> = frames.iter().filter_map(|(_, said)| line(said)).collect();
+    let is_own = |(file, _): &&(String, u32)| !HEADERS.iter().any(|folder| file.starts_with(folder));
+    if let Some(found) = lines.iter().find(is_own).or(lines.first()) {
+        return found.clone();
+    }
+    match frames.first() {
+        Some((function, _)) if *function != "??" => (format!("{function} in {module}"), 0),
+        _ => (format!("{module}+{in_file:#x}"), 0),
     }
 }
 
@@ -182,6 +269,28 @@ impl Eq for Module {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instructions_are_told_apart() {
+        type Case = (&'static [u8], Option<(&'static str, usize)>);
+        let cases: [Case; 10] = [
+            (&[0x90, 0x0f, 0xae, 0x3f], Some(("clflush", 3))),
+            (&[0x66, 0x0f, 0xae, 0x7c, 0x24, 0x08], Some(("clflushopt", 5))),
+            (&[0x66, 0x41, 0x0f, 0xae, 0x37], Some(("clwb", 3))),
+            (&[0x66, 0x0f, 0xae, 0x35, 1, 2, 3, 4], Some(("clwb", 7))),
+            (&[0x66, 0x0f, 0xae, 0xb4, 0x24, 1, 2, 3, 4], Some(("clwb", 8))),
+            (&[0x0f, 0xae, 0xf8], Some(("sfence", 3))),
+            (&[0x0f, 0xae, 0xf0], Some(("mfence", 3))),
+            // lfence, xsaveopt, and an instruction that is cut off.
+            (&[0x0f, 0xae, 0xe8], None),
+            (&[0x48, 0x0f, 0xae, 0x37], None),
+            (&[0x66, 0x0f, 0xae, 0x35, 1], None),
+        ];
+        for (code, expected) in cases {
+            let at = code.windows(2).position(|two| two == [0x0f, 0xae]).unwrap();
+            assert_eq!(flush_or_fence(code, at), expected, "{code:x?}");
+        }
+    }
 
     #[test]
     fn lines_and_addresses() {

@@ -61,7 +61,7 @@ impl Ended {
             End::Success => return Ok(()),
             End::Code(code) => format!("ends with exit code {code}"),
             End::Signal(signal) => format!("is ended by {}", name(signal)),
-            End::TimedOut(limit) => format!("has not ended after {} s", limit.as_secs_f64()),
+            End::TimedOut(limit) => format!("has not ended after {} s, its time limit", limit.as_secs_f64()),
         };
         Err(if self.said.is_empty() { how } else { format!("{how}: {}", self.said) })
     }
@@ -148,6 +148,20 @@ impl Place {
         recorded: Recorded,
         acknowledged: &[u64],
     ) -> Result<Ended, String> {
+        self.run_within(self.limit, command, recorded, acknowledged)
+    }
+
+    /// As [`Place::run`], with another time limit.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    pub fn run_within(
+        &self,
+        limit: Duration,
+        command: &[OsString],
+        recorded: Recorded,
+        acknowledged: &[u64],
+    ) -> Result<Ended, String> {
         let failed = |error| self.cannot_run(command, error);
         let (mut command, said) = self.command(command, recorded)?;
         self.clear(&said, recorded).map_err(failed)?;
@@ -159,7 +173,7 @@ impl Place {
                 break Some(status);
             }
             let ran = began.elapsed();
-            if ran > self.limit {
+            if ran > limit {
                 child.kill().and_then(|()| child.wait()).map_err(failed)?;
                 break None;
             }
@@ -167,7 +181,7 @@ impl Place {
             std::thread::sleep((ran / 8).clamp(Duration::from_micros(20), Duration::from_millis(10)));
         };
         let end = match status {
-            None => End::TimedOut(self.limit),
+            None => End::TimedOut(limit),
             Some(status) => match (status.code(), status.signal()) {
                 (Some(0), _) => End::Success,
                 (Some(code), _) => End::Code(code),

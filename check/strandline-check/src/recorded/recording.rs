@@ -15,6 +15,12 @@ pub(super) struct Recording {
     pub threads: usize,
     /// Whether the pool was mapped.
     pub was_mapped: bool,
+    /// Bytes of the pool up to the end of its last mapping.
+    pub mapped: u64,
+    /// The programs that the recorder was loaded into.
+    pub programs: Vec<String>,
+    /// What the recorder says to the reader of a report.
+    pub notes: Vec<String>,
 }
 
 /// An operation of one thread.
@@ -43,6 +49,11 @@ pub(super) enum What {
 }
 
 impl Recording {
+    /// Whether an operation is one of these.
+    pub fn has(&self, is: impl Fn(&What) -> bool) -> bool {
+        self.operations.iter().any(|operation| is(&operation.what))
+    }
+
     /// Reads the lines of a recording; without `places`, nobody asks where operations stand.
     ///
     /// # Errors
@@ -90,7 +101,18 @@ impl Parser {
         let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
         match kind {
             "map" => {
+                let (offset, rest) = field(rest)?;
+                let (bytes, _) = field(rest)?;
                 recording.was_mapped = true;
+                recording.mapped = recording.mapped.max(offset.saturating_add(bytes));
+                return Some(());
+            }
+            "program" => {
+                recording.programs.push(rest.to_owned());
+                return Some(());
+            }
+            "note" => {
+                recording.notes.push(rest.to_owned());
                 return Some(());
             }
             "module" => {
@@ -168,11 +190,15 @@ mod tests {
 
     #[test]
     fn operations_as_documented() {
-        let text = "map 0 4096\nlabel 64 8 the length\nstep 7 first\nstore 7 64 0100000000000000 a b.c:12\n\
+        let text = "program /bin/a b\nmap 0 4096\nnote beware\nlabel 64 8 the length\nstep 7 first\nstore 7 64 0100000000000000 a b.c:12\n\
             flush 9 64 8 b.c:13\nfence 7 b.c:14\nacknowledge 7 3 b.c:15\noutside 7 8 store b.c:16\nfault 7 behind b.c:17\n";
         let mut places = Places::default();
         let recording = Recording::parse(text, Some(&mut places)).unwrap();
         assert!(recording.was_mapped);
+        assert_eq!(
+            (recording.mapped, &*recording.programs[0], &*recording.notes[0]),
+            (4096, "/bin/a b", "beware")
+        );
         assert_eq!((recording.threads, &*recording.labels), (2, &[(64, 8, "the length".to_owned())][..]));
         let sites: Vec<_> = recording.operations.iter().map(|one| one.site.unwrap().to_string()).collect();
         assert_eq!(sites[..2], ["a b.c:12, \"first\"", "b.c:13"]);

@@ -62,14 +62,14 @@ impl<'p> Repeated<'p> {
         Ok(())
     }
 
-    /// Runs it once.
+    /// Runs it once, for as long as `limit`.
     ///
     /// # Errors
     /// It cannot be run.
-    pub fn run(&self, acknowledged: &[u64]) -> Result<Ended, String> {
+    pub fn run(&self, acknowledged: &[u64], limit: Duration) -> Result<Ended, String> {
         match &mut *self.server.borrow_mut() {
-            Serving::By(server) => server.run(self, acknowledged),
-            _ => self.place.run(self.command, self.recorded, acknowledged),
+            Serving::By(server) => server.run(self, acknowledged, limit),
+            _ => self.place.run_within(limit, self.command, self.recorded, acknowledged),
         }
     }
 
@@ -109,10 +109,15 @@ impl Server {
         line.pop().map(|_| line)
     }
 
-    fn run(&mut self, repeated: &Repeated<'_>, acknowledged: &[u64]) -> Result<Ended, String> {
+    fn run(
+        &mut self,
+        repeated: &Repeated<'_>,
+        acknowledged: &[u64],
+        limit: Duration,
+    ) -> Result<Ended, String> {
         let place = repeated.place;
         place.clear(&self.said, repeated.recorded).map_err(repeated.failed())?;
-        let request = format!("{} {}\n", place.limit.as_millis(), numbers(acknowledged));
+        let request = format!("{} {}\n", limit.as_millis(), numbers(acknowledged));
         let asked = self.answers.get_mut().write_all(request.as_bytes());
         let end = asked.ok().and_then(|()| self.answer()).and_then(|line| {
             let (how, number) = line.split_once(' ').unwrap_or((&line, "0"));
@@ -121,7 +126,7 @@ impl Server {
                 "code" if number == 0 => Some(End::Success),
                 "code" => Some(End::Code(number)),
                 "signal" => Some(End::Signal(number)),
-                "timeout" => Some(End::TimedOut(place.limit)),
+                "timeout" => Some(End::TimedOut(limit)),
                 _ => None,
             }
         });
