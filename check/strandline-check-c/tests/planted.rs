@@ -4,7 +4,7 @@
 mod c_programs;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use c_programs::{LIMIT, Library, SOURCES};
 

@@ -88,6 +88,8 @@ fn program(run: &[&str], set_up: &[&str], recover: &[&str], check: &[&str]) -> (
     let some = |arguments: &[&str]| (!arguments.is_empty()).then(|| command(arguments));
     let program = Program {
         run: command(run),
+        recording: None,
+        pool: None,
         set_up: some(set_up),
         recover: some(recover),
         check: some(check),
@@ -472,6 +474,81 @@ fn the_commands_are_tried_first() {
             && notes[0].contains("bank.c:"),
         "{notes:?}"
     );
+}
+
+/// A recording is explored in the place of a run: the recorder's own, and a log that pmemcheck could have written.
+#[test]
+fn recordings_made_elsewhere_are_explored() {
+    let Some(list) = intrinsics("intrinsics-recording", true) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (pool, own) = (folder.path().join("pool"), folder.path().join("own"));
+    for (bug, is_found) in [("none", false), ("missing-flush", true)] {
+        for file in [&pool, &own] {
+            let _ = std::fs::remove_file(file);
+        }
+        let ran = Command::new(&list)
+            .args([bug, "run"])
+            .arg(&pool)
+            .env("LD_PRELOAD", recorder())
+            .env("STRANDLINE_RECORDING", &own)
+            .env("STRANDLINE_POOL", &pool)
+            .env("STRANDLINE_PLACES", "1")
+            .status();
+        assert!(ran.unwrap().success());
+        let (_folder, mut program) = intrinsics_with(&list, bug);
+        (program.run, program.recording) = (Vec::new(), Some(own.clone()));
+        let report = program.check().unwrap();
+        assert_eq!(report.outcome.finding.is_some(), is_found, "{report:?}");
+        if let Some(finding) = report.outcome.finding {
+            assert_eq!(finding.kind, FindingKind::MissingFlush, "{finding}");
+            assert_eq!(program.replay(&finding.replay).unwrap().outcome.finding.unwrap().lost, finding.lost);
+        }
+    }
+
+    // As the list with intrinsics does it, which has an element already.
+    let append = |number: u64, flush: &str| {
+        let (element, sum, length) = (101 + number, !(101 + number), number + 1);
+        let (at, at_sum) = (0x5000_0040 + 8 * number, 0x5000_0240 + 8 * number);
+        format!(
+            "append.BEGIN|STORE;{at:#x};{element:#x};0x8;0x4011: append (list.c:7);0x4020: main (list.c:20){flush}\
+             |STORE;{at_sum:#x};{sum:#x};0x8|FLUSH;{at_sum:#x};0x40|FENCE\
+             |STORE;0x50000000;{length:#x};0x8|FLUSH;0x50000000;0x40|FENCE|append.END|"
+        )
+    };
+    let mut before = vec![0; 1088];
+    before[..8].copy_from_slice(&1u64.to_le_bytes());
+    before[64..72].copy_from_slice(&101u64.to_le_bytes());
+    before[576..584].copy_from_slice(&(!101u64).to_le_bytes());
+    let log = folder.path().join("store.log");
+    let check = |appended: &str, with_pool: bool| {
+        std::fs::write(&pool, &before).unwrap();
+        let other = "REGISTER_FILE;/dev/shm/other;0x60000000;0x1000;0x0";
+        let text = format!(
+            "START|{other}|REGISTER_FILE;{};0x50000000;0x1000;0x0|STORE;0x60000000;0x1;0x1|{appended}STOP\n",
+            pool.display()
+        );
+        std::fs::write(&log, text).unwrap();
+        let (_folder, mut program) = intrinsics_with(&list, "none");
+        (program.run, program.recording) = (Vec::new(), Some(log.clone()));
+        program.pool = with_pool.then(|| pool.clone());
+        program.check()
+    };
+    let report =
+        check(&(append(1, "|FLUSH;0x50000048;0x40") + &append(2, "|FLUSH;0x50000050;0x40")), true).unwrap();
+    assert!(report.outcome.finding.is_none() && report.outcome.is_complete(), "{report:?}");
+    assert!(report.operations == 16 && report.outcome.counts.states > 5, "{report:?}");
+    let report = check(&(append(1, "|FLUSH;0x50000048;0x40") + &append(2, "")), true).unwrap();
+    let finding = report.outcome.finding.unwrap();
+    assert_eq!(finding.kind, FindingKind::MissingFlush, "{finding}");
+    assert_eq!(
+        finding.advice.as_ref().unwrap().to_string(),
+        "behind list.c:7: flush its line (a fence that follows is there)"
+    );
+    assert!(finding.history.iter().any(|line| line.contains("store.log:18, \"append\")")), "{finding}");
+    let several = check(&append(1, ""), false).unwrap_err().to_string();
+    assert!(several.contains("several files (/dev/shm/other, "), "{several}");
+    let nothing = check("", true).unwrap_err().to_string();
+    assert!(nothing.contains("no store to the pool is recorded in "), "{nothing}");
 }
 
 /// The page's program finds what the page says that it finds.

@@ -26,11 +26,17 @@ const RECORDER: &str = "libstrandline_check_c.so";
     was up before every crash point was visited.")]
 pub struct Arguments {
     /// The program that is recorded, and its arguments
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present = "recording", last = true, value_name = "PROGRAM")]
     run: Vec<OsString>,
+    /// Explore this recording in the place of a run: a recorder's, or the log of valgrind's tool pmemcheck (--log-stores=yes)
+    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    recording: Option<PathBuf>,
     /// Makes the pool before, durably; without it there is no file at first
     #[arg(long, value_name = "COMMAND")]
     set_up: Option<String>,
+    /// The pool before, which is copied, in the place of what --set-up makes
+    #[arg(long, value_name = "FILE", conflicts_with = "set_up")]
+    pool: Option<PathBuf>,
     /// Recovers a pool; exit code 0 says that it could. It is recorded, and power fails in it, too
     #[arg(long, value_name = "COMMAND", required_unless_present = "check")]
     recover: Option<String>,
@@ -105,6 +111,8 @@ fn find(arguments: &Arguments) -> Result<Report, Failure> {
     };
     let program = Program {
         run: arguments.run.clone(),
+        recording: arguments.recording.clone(),
+        pool: arguments.pool.clone(),
         set_up: split(&arguments.set_up),
         recover: split(&arguments.recover),
         check: split(&arguments.check),

@@ -5,13 +5,14 @@ mod doubts;
 mod judge;
 mod life;
 mod places;
+mod pmemcheck;
 mod process;
 mod recording;
 mod server;
 mod trial;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use self::judge::{ProcessJudge, Processes, differing};
@@ -42,8 +43,12 @@ pub type Command = Vec<OsString>;
 pub struct Program {
     /// What is recorded.
     pub run: Command,
-    /// Makes the pool, durably, before: not recorded. Without it there is no file at first.
+    /// A recording that is explored in the place of a run of [`Program::run`]: a recorder's, or the log of pmemcheck, a tool of valgrind.
+    pub recording: Option<PathBuf>,
+    /// Makes the pool, durably, before: not recorded. Without it there is no file at first, or [`Program::pool`].
     pub set_up: Option<Command>,
+    /// The pool before, if it is not made by [`Program::set_up`]. It is copied.
+    pub pool: Option<PathBuf>,
     /// Runs on each image: must end with exit code 0. It is recorded, so that power may fail in it.
     pub recover: Option<Command>,
     /// Runs on each image that recovery has left: any other exit code than 0 says that it is wrong, and what it prints why. The numbers that were
@@ -153,6 +158,11 @@ impl Program {
             return Err(Unchecked::Usage(what.to_owned()));
         }
         place.remove_pool().map_err(Unchecked::Failed)?;
+        if let Some(pool) = &self.pool {
+            let read =
+                std::fs::read(pool).map_err(|error| format!("cannot read {}: {error}", pool.display()));
+            place.write_pool(&read.map_err(Unchecked::Usage)?).map_err(Unchecked::Failed)?;
+        }
         if let Some(set_up) = &self.set_up {
             let ended = place.run(set_up, process::Recorded::No, &[]).map_err(Unchecked::Usage)?;
             ended.check().map_err(|how| Unchecked::Usage(format!("the set-up {how}")))?;
@@ -171,10 +181,40 @@ impl Program {
         ))
     }
 
-    /// Runs the program.
+    /// Runs the program, or reads its recording.
     fn record(&self, place: &Place) -> Result<Recorded, Unchecked> {
         self.prepare(place)?;
         let before = place.read_pool().map_err(Unchecked::Failed)?;
+        match &self.recording {
+            Some(file) => self.read_recording(file, &before),
+            None => self.run_recorded(place, &before),
+        }
+    }
+
+    /// Reads the recording of a run that has ended.
+    fn read_recording(&self, file: &Path, before: &[u8]) -> Result<Recorded, Unchecked> {
+        let name = file.display().to_string();
+        let text =
+            std::fs::read(file).map_err(|error| Unchecked::Usage(format!("cannot read {name}: {error}")))?;
+        let text = String::from_utf8_lossy(&text);
+        let mut places = Places::default();
+        let recording = match pmemcheck::is_log(&text) {
+            true => pmemcheck::parse(&text, &name, self.pool.as_deref(), &mut places),
+            false => Recording::parse(&text, Some(&mut places)).map_err(|why| format!("{name}: {why}")),
+        };
+        let recording = recording.map_err(Unchecked::Usage)?;
+        if !recording.has(|what| matches!(what, What::Store { .. })) {
+            return Err(Unchecked::Usage(format!("no store to the pool is recorded in {name}")));
+        }
+        // A mapping has whole pages; the file that it is of need not.
+        let bytes = if before.is_empty() { recording.mapped } else { recording.stored_end() };
+        let bytes = before.len().max(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let notes = doubts::notes(&recording, &mut places);
+        self.recorded(recording, before, bytes, None, notes)
+    }
+
+    /// Runs the program.
+    fn run_recorded(&self, place: &Place, before: &[u8]) -> Result<Recorded, Unchecked> {
         let ended = place.run(&self.run, process::Recorded::WithPlaces, &[]).map_err(Unchecked::Usage)?;
         let mut places = Places::default();
         let text = place.recording().map_err(Unchecked::Failed)?;
@@ -193,18 +233,6 @@ impl Program {
                 place.pool.display()
             )));
         }
-        let bytes = before.len().max(after.len());
-        if bytes > LARGEST {
-            return Err(Unchecked::Usage(format!(
-                "the pool has {} MiB, and can have {} at most: make a smaller one to check",
-                bytes >> 20,
-                LARGEST >> 20
-            )));
-        }
-        let mut image: Vec<u64> = vec![0; bytes.div_ceil(64) * 8];
-        for (at, word) in differing(&image, &before) {
-            image[at as usize / 8] = word;
-        }
         let how = ended.check().err();
         let stopped = how.map(|how| match ended.end {
             End::TimedOut(_) => Stopped::Deadlock(format!("the program {how}")),
@@ -217,17 +245,39 @@ impl Program {
             return Err(Unchecked::Usage(format!("no store of {name} to the pool was recorded, {why}")));
         }
         let notes = doubts::notes(&recording, &mut places);
-        let mut finished = vec![0; image.len()];
-        for (at, word) in differing(&finished, &after) {
-            finished[at as usize / 8] = word;
-        }
-        let mut recorded = Recorded { recording, image, finished, bytes, stopped, notes };
-        let (run, contents) = life::run(&recorded.recording, &recorded.image, self.setting, &[]);
-        recorded.stopped = run.stopped.or(recorded.stopped);
+        let bytes = before.len().max(after.len());
+        let mut recorded = self.recorded(recording, before, bytes, stopped, notes)?;
         if recorded.stopped.is_none() {
-            recorded.notes.extend(self.note_of_unseen(&differing(&contents, &after)));
+            let unseen = differing(&recorded.finished, &after);
+            recorded.notes.extend(self.note_of_unseen(&unseen));
+            unseen.into_iter().for_each(|(at, word)| recorded.finished[at as usize / 8] = word);
         }
         Ok(recorded)
+    }
+
+    /// A run on a pool that has these bytes in the end.
+    fn recorded(
+        &self,
+        recording: Recording,
+        before: &[u8],
+        bytes: usize,
+        stopped: Option<Stopped>,
+        notes: Vec<String>,
+    ) -> Result<Recorded, Unchecked> {
+        if bytes > LARGEST {
+            return Err(Unchecked::Usage(format!(
+                "the pool has {} MiB, and can have {} at most: make a smaller one to check",
+                bytes >> 20,
+                LARGEST >> 20
+            )));
+        }
+        let mut image: Vec<u64> = vec![0; bytes.div_ceil(64) * 8];
+        for (at, word) in differing(&image, before) {
+            image[at as usize / 8] = word;
+        }
+        let (run, finished) = life::run(&recording, &image, self.setting, &[]);
+        let stopped = run.stopped.or(stopped);
+        Ok(Recorded { recording, image, finished, bytes, stopped, notes })
     }
 
     fn explore(&self, replay: Option<Replay>) -> Result<Report, Unchecked> {

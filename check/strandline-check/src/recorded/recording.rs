@@ -54,6 +54,15 @@ impl Recording {
         self.operations.iter().any(|operation| is(&operation.what))
     }
 
+    /// Bytes of the pool up to the end of its last store.
+    pub fn stored_end(&self) -> u64 {
+        let end = |recorded: &Recorded| match &recorded.what {
+            What::Store { at, bytes } => at.saturating_add(bytes.len() as u64),
+            _ => 0,
+        };
+        self.operations.iter().map(end).max().unwrap_or(0)
+    }
+
     /// Reads the lines of a recording; without `places`, nobody asks where operations stand.
     ///
     /// # Errors
