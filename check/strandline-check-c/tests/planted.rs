@@ -42,7 +42,7 @@ fn all(library: Library, limit: Duration) {
         assert!(outcome.is_complete() || limit < LIMIT, "{name}: {:?}", outcome.counts);
         // What the check does not look at is told, and true.
         let is_about_the_check = |note: &String| note.starts_with("the check does not notice");
-        assert!(report.notes.iter().all(is_about_the_check), "{name}: {:?}", report.notes);
+        assert!(report.outcome.notes.iter().all(is_about_the_check), "{name}: {:?}", report.outcome.notes);
         let wasted: Vec<String> =
             outcome.performance.iter().filter(|one| one.is_always()).map(ToString::to_string).collect();
         assert!(wasted.is_empty(), "{name}: {wasted:?}");

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use strandline_check::recorded::{Program, Report, Unchecked};
-use strandline_check::{FindingKind, Session, Setting, Verdict, Waste};
+use strandline_check::{FindingKind, Setting, Verdict, Waste};
 
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -86,23 +86,9 @@ fn program(run: &[&str], set_up: &[&str], recover: &[&str], check: &[&str]) -> (
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let command = |arguments: &[&str]| arguments.iter().chain(&["{pool}"]).map(Into::into).collect();
     let some = |arguments: &[&str]| (!arguments.is_empty()).then(|| command(arguments));
-    let program = Program {
-        run: command(run),
-        recording: None,
-        pool: None,
-        set_up: some(set_up),
-        recover: some(recover),
-        check: some(check),
-        recorder: recorder(),
-        folder: folder.path().to_owned(),
-        only_marked: false,
-        process_limit: Duration::from_secs(10),
-        setting: Setting::Line,
-        crashes_in_recovery: 1,
-        states: 4096,
-        limit: Duration::from_secs(120),
-        session: Session::new(),
-    };
+    let mut program = Program::new(command(run), recorder(), folder.path());
+    (program.set_up, program.recover, program.check) = (some(set_up), some(recover), some(check));
+    program.limit = Duration::from_secs(120);
     (folder, program)
 }
 
@@ -135,10 +121,10 @@ fn is_clean(report: &Report, what: &str) {
     assert!(outcome.finding.is_none(), "{what}: {}", outcome.finding.as_ref().unwrap());
     let is_about_the_check = |note: &String| note.starts_with("the check does not notice");
     assert!(
-        outcome.is_complete() && report.notes.iter().all(is_about_the_check),
+        outcome.is_complete() && report.outcome.notes.iter().all(is_about_the_check),
         "{what}: {:?} {:?}",
         outcome.counts,
-        report.notes
+        report.outcome.notes
     );
     assert!(outcome.counts.states > 50, "{what}: {:?}", outcome.counts);
 }
@@ -325,9 +311,9 @@ fn what_was_not_seen_is_told() {
     program.only_marked = true;
     let report = program.check().unwrap();
     let is_told = |note: &String| note.starts_with("2 words of the pool have changed without being seen");
-    assert!(report.notes.iter().any(is_told), "{:?}", report.notes);
+    assert!(report.outcome.notes.iter().any(is_told), "{:?}", report.outcome.notes);
     program.only_marked = !cfg!(target_arch = "x86_64");
-    assert_eq!(program.check().unwrap().notes.iter().any(is_told), program.only_marked);
+    assert_eq!(program.check().unwrap().outcome.notes.iter().any(is_told), program.only_marked);
 }
 
 /// The list with intrinsics, without the header or included by the compiler's option.
@@ -349,7 +335,7 @@ fn intrinsics_with(list: &Path, bug: &str) -> (tempfile::TempDir, Program) {
 fn intrinsics_are_hinted_at_without_the_header_and_recorded_with_it() {
     let Some(without) = intrinsics("intrinsics-without", false) else { return };
     let report = intrinsics_with(&without, "none").1.check().unwrap();
-    let hint = &report.notes[0];
+    let hint = &report.outcome.notes[0];
     assert!(
         hint.starts_with(
             "no flush and no fence was recorded in the whole run, so every store counts as not flushed"
@@ -368,7 +354,11 @@ fn intrinsics_are_hinted_at_without_the_header_and_recorded_with_it() {
     let with = intrinsics("intrinsics-with", true).unwrap();
     let report = intrinsics_with(&with, "none").1.check().unwrap();
     assert!(report.outcome.finding.is_none() && report.outcome.is_complete(), "{report:?}");
-    assert!(!report.notes.iter().any(|note| note.contains("not recorded")), "{:?}", report.notes);
+    assert!(
+        !report.outcome.notes.iter().any(|note| note.contains("not recorded")),
+        "{:?}",
+        report.outcome.notes
+    );
     let planted = [
         ("missing-flush", FindingKind::MissingFlush, "list->elements[length] = element;"),
         ("stored-sum", FindingKind::MissingFlush, "list->sums[length] = (long long)~element;"),
@@ -450,8 +440,8 @@ fn the_commands_are_tried_first() {
     // Spoiled, the journal is not valid, or it is applied, which does no harm then.
     let journal =
         "the check does not notice a spoiled word in 1 of 5 objects: journal; their loss alone is not found";
-    assert_eq!(report.notes, [journal]);
-    let notes = check(&bank, "blind-check").notes;
+    assert_eq!(report.outcome.notes, [journal]);
+    let notes = check(&bank, "blind-check").outcome.notes;
     assert!(
         notes[0].starts_with(
             "the check does not notice a spoiled word in 3 of 5 objects: first, second, journal"
@@ -460,7 +450,7 @@ fn the_commands_are_tried_first() {
     );
     let (_folder, mut blind) = bank_with(&bank, "none");
     blind.check = Some(vec!["true".into()]);
-    let notes = blind.check().unwrap().notes;
+    let notes = blind.check().unwrap().outcome.notes;
     assert!(
         notes[0].starts_with("the check does not notice a spoiled word in 5 of 5 objects: "),
         "{notes:?}"
@@ -468,7 +458,7 @@ fn the_commands_are_tried_first() {
     assert!(notes[1].starts_with("the check accepts an empty pool of the same size"), "{notes:?}");
     // Without labels the words side by side are objects.
     let Some(plain) = self::bank(Build::Libpmem, "commands") else { return };
-    let notes = check(&plain, "none").notes;
+    let notes = check(&plain, "none").outcome.notes;
     assert!(
         notes[0].starts_with("the check does not notice a spoiled word in 1 of ")
             && notes[0].contains("bank.c:"),
@@ -626,7 +616,7 @@ fn a_program_for_libpmemobj_is_checked() {
         let finding = &report.outcome.finding;
         assert_eq!(finding.is_some(), is_found, "{bug}: {:?} {finding:?}", report.outcome.counts);
         let is_about_the_check = |note: &String| note.starts_with("the check ");
-        assert!(report.notes.iter().all(is_about_the_check), "{bug}: {:?}", report.notes);
+        assert!(report.outcome.notes.iter().all(is_about_the_check), "{bug}: {:?}", report.outcome.notes);
         if let Some(finding) = finding {
             assert!(finding.history.iter().any(|line| line.contains("objects.c:")), "{finding}");
         } else {

@@ -109,23 +109,20 @@ fn find(arguments: &Arguments) -> Result<Report, Failure> {
         let split = |command: &String| command.split_whitespace().map(OsString::from).collect();
         command.as_ref().map(split)
     };
-    let program = Program {
-        run: arguments.run.clone(),
-        recording: arguments.recording.clone(),
-        pool: arguments.pool.clone(),
-        set_up: split(&arguments.set_up),
-        recover: split(&arguments.recover),
-        check: split(&arguments.check),
-        recorder: recorder(arguments.recorder.as_deref())?,
-        folder: folder.path().to_owned(),
-        only_marked: arguments.only_marked,
-        process_limit: Duration::from_secs_f64(arguments.time_limit),
-        setting: arguments.setting,
-        crashes_in_recovery: arguments.recovery_crashes,
-        states: arguments.states,
-        limit: Duration::from_secs_f64(arguments.limit),
-        session: session(),
-    };
+    let recorder = recorder(arguments.recorder.as_deref())?;
+    let mut program = Program::new(arguments.run.clone(), recorder, folder.path());
+    program.recording.clone_from(&arguments.recording);
+    program.pool.clone_from(&arguments.pool);
+    program.set_up = split(&arguments.set_up);
+    program.recover = split(&arguments.recover);
+    program.check = split(&arguments.check);
+    program.only_marked = arguments.only_marked;
+    program.process_limit = Duration::from_secs_f64(arguments.time_limit);
+    program.setting = arguments.setting;
+    program.crashes_in_recovery = arguments.recovery_crashes;
+    program.states = arguments.states;
+    program.limit = Duration::from_secs_f64(arguments.limit);
+    program.session = session();
     let found = match &arguments.replay {
         None => program.check(),
         Some(line) => program.replay(line),
@@ -182,7 +179,7 @@ fn tell(arguments: &Arguments, report: &Report) {
     if report.outcome.counts.cut_short > 0 {
         say!("note: crash points have more states than were tried: raise --states or --limit");
     }
-    report.notes.iter().for_each(|note| say!("note: {note}"));
+    report.outcome.notes.iter().for_each(|note| say!("note: {note}"));
     wasted(report).for_each(|one| say!("for nothing: {one}"));
     match &report.outcome.finding {
         None => say!("{}", report.outcome.verdict()),
@@ -229,7 +226,7 @@ fn object(report: &Report) -> serde_json::Value {
         "operations": report.operations,
         "counts": report.outcome.counts,
         "processes": report.processes,
-        "notes": report.notes,
+        "notes": report.outcome.notes,
         "wasted": wasted(report).map(ToString::to_string).collect::<Vec<_>>(),
         "finding": finding,
     })

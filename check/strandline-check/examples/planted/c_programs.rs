@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use strandline_check::FindingKind;
 use strandline_check::recorded::{Program, Report};
-use strandline_check::{FindingKind, Session, Setting};
 
 use FindingKind::{
     MissingFence, MissingFlush, NonIdempotentRecovery, NotAtomic, SumRedone, TornValue, UnflushedRecovery,
@@ -221,21 +221,11 @@ impl Source {
         let built = tempfile::tempdir().map_err(|error| error.to_string())?;
         let program = self.compile(bug, built.path())?;
         let command = |what: &str| vec![program.clone().into(), what.into(), "{pool}".into()];
-        let checked = Program {
-            run: command("run"),
-            set_up: Some(command("make")),
-            recover: self.recovers.then(|| command("recover")),
-            check: Some(command("check")),
-            recorder: recorder.to_owned(),
-            folder: folder.path().to_owned(),
-            only_marked: false,
-            process_limit: Duration::from_secs(10),
-            setting: Setting::Line,
-            crashes_in_recovery: 1,
-            states: 4096,
-            limit,
-            session: Session::new(),
-        };
+        let mut checked = Program::new(command("run"), recorder, folder.path());
+        checked.set_up = Some(command("make"));
+        checked.recover = self.recovers.then(|| command("recover"));
+        checked.check = Some(command("check"));
+        checked.limit = limit;
         Ok(checked.check().unwrap_or_else(|why| panic!("{}, bug {bug}: {why}", self.name)))
     }
 }

@@ -38,8 +38,22 @@ const LARGEST: usize = 256 << 20;
 /// A command: a program and its arguments, in which `{pool}` stands for the path of the pool's file.
 pub type Command = Vec<OsString>;
 
-/// A program to be recorded, what recovers from its crashes, and how far they are explored.
+/// A program to be recorded, what recovers from its crashes, and how far they are explored. [`Program::new`] has the command's defaults.
+///
+/// ```no_run
+/// use std::path::Path;
+///
+/// use strandline_check::recorded::Program;
+///
+/// let command = |what: &str| vec!["./list".into(), what.into(), "{pool}".into()];
+/// let recorder = Path::new("target/release/libstrandline_check_c.so");
+/// let mut program = Program::new(command("run"), recorder, Path::new("/dev/shm/list"));
+/// program.check = Some(command("check"));
+/// println!("{}", program.check()?.outcome);
+/// # Ok::<(), strandline_check::recorded::Unchecked>(())
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Program {
     /// What is recorded.
     pub run: Command,
@@ -85,8 +99,6 @@ pub struct Report {
     pub processes: u64,
     /// The pool as recovery finds it in the state that was found.
     pub image: Option<Vec<u8>>,
-    /// What the reader should know besides: what was not seen.
-    pub notes: Vec<String>,
 }
 
 /// Why a program cannot be checked.
@@ -121,6 +133,28 @@ struct Recorded {
 }
 
 impl Program {
+    /// The program `run`, recorded by the library `recorder` with its pool in `folder`, and nothing that judges it yet: set
+    /// [`check`](Program::check), [`recover`](Program::recover) or both.
+    pub fn new(run: Command, recorder: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
+        Self {
+            run,
+            recording: None,
+            set_up: None,
+            pool: None,
+            recover: None,
+            check: None,
+            recorder: recorder.into(),
+            folder: folder.into(),
+            only_marked: false,
+            process_limit: Duration::from_secs(10),
+            setting: Setting::Line,
+            crashes_in_recovery: 1,
+            states: 4096,
+            limit: Duration::from_secs(60),
+            session: Session::new(),
+        }
+    }
+
     /// Records a run and explores every crash of it.
     ///
     /// # Errors
@@ -371,12 +405,11 @@ impl Program {
                 finding,
                 performance: performance.findings(),
                 races: Vec::new(),
-                notes: Vec::new(),
+                notes: recorded.notes,
             },
             operations: recorded.recording.operations.len(),
             processes: processes.runs.get(),
             image,
-            notes: recorded.notes,
         })
     }
 
