@@ -210,7 +210,10 @@ fn object(report: &Report) -> serde_json::Value {
     let finding = report.outcome.finding.as_ref().map(|finding| {
         json!({
             "kind": finding.kind.to_string(),
+            "meaning": finding.kind.meaning(),
+            "remedy": finding.kind.remedy(),
             "what": finding.what,
+            "places": finding.places,
             "history": finding.history,
             "lost": finding.lost,
             "recovery": finding.recovery,

@@ -412,6 +412,10 @@ fn in_recovery<J: Judge>(case: &Case<'_, J>, trials: &Trials<'_>) -> Diagnosis {
     let Some((recovery, at)) = case.lost_in_recovery() else {
         return Diagnosis { kind: FindingKind::NonIdempotentRecovery, places: plain, advice: None };
     };
+    if let Some(store) = case.strictly_wrong_in_recovery(recovery) {
+        let places = Places { store: source(store), ..plain };
+        return Diagnosis { kind: FindingKind::NonIdempotentRecovery, places, advice: None };
+    }
     let done = &case.recoveries[recovery].done;
     let What::Store { word, .. } = done[at].what else { unreachable!("a lost store is a store") };
     let is_flush = |done: &&Done| matches!(done.what, What::WriteBack { line } if line == word / 8);
@@ -597,4 +601,18 @@ fn is_torn(trace: &Trace, store: &Store, lost: &[Decision], time: u32) -> bool {
         is_same && other.word != store.word && other.word.abs_diff(store.word) == 1 && other.time <= time
     });
     others.any(|other| lost.iter().all(|lost| lost.word != other.word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_the_table_of_kinds() {
+        let page = include_str!("../../../docs/checking-programs.md");
+        let row = |kind: &FindingKind| format!("| {kind} | {} | {} |\n", kind.meaning(), kind.remedy());
+        let rows: String = FindingKind::ALL.iter().map(row).collect();
+        let table = format!("| kind | what it means | what repairs it |\n|---|---|---|\n{rows}");
+        assert!(page.contains(&table), "docs/checking-programs.md should have:\n{table}");
+    }
 }

@@ -73,9 +73,10 @@ fn update(pmem: &Pmem, value: u64, bug: u32) {
 
 /// The blocks of the stack, the topmost first.
 fn reachable(pmem: &Pmem) -> Vec<u64> {
-    let follow = |&number: &u64| Some(pmem.load(block(number)));
-    let is_one = |number: &u64| (1..=NUMBER_OF_BLOCKS).contains(number);
-    std::iter::successors(Some(pmem.load(TOP)), follow).take_while(is_one).take(8).collect()
+    let existing = |number: u64| (1..=NUMBER_OF_BLOCKS).contains(&number).then_some(number);
+    let below = |&number: &u64| existing(pmem.load(block(number)));
+    // A chain that is damaged may be a circle.
+    std::iter::successors(existing(pmem.load(TOP)), below).take(2 * NUMBER_OF_BLOCKS as usize).collect()
 }
 
 fn recover(pmem: &Pmem, bug: u32) {

@@ -138,7 +138,7 @@ pub const SOURCES: [Source; 9] = [
                 26,
                 "a meta page is used without its checksum",
                 TornValue,
-                "OpenLDAP ITS, LMDB 0.9.7: torn meta page",
+                "LMDB 0.9.7, OpenLDAP ITS: a damaged meta page",
             ),
             (27, "a page of the last transaction is reused too early", NotAtomic, "Witcher: atomicity"),
         ],

@@ -336,6 +336,24 @@ impl<'a, J: Judge> Case<'a, J> {
         })
     }
 
+    /// The store of the recovery of this number after which power must not fail though every store is durable at once.
+    pub fn strictly_wrong_in_recovery(&self, number: usize) -> Option<Option<Site>> {
+        self.trials.set(0);
+        let expected = self.judge.borrow().expected_of(self.life, self.trace(), self.broken.time);
+        let recovery = &self.recoveries[number];
+        let mut image = recovery.image.clone();
+        for (word, _, after, site) in recovery.changes() {
+            image[word as usize] = after;
+            if !self.may_try() {
+                return None;
+            }
+            if !self.accepts(&image, &expected) {
+                return Some(site);
+            }
+        }
+        None
+    }
+
     /// The pool with all that was stored by the act of this number, and what was acknowledged by then; before the first act without one.
     fn strictly(&self, last: Option<usize>) -> (Vec<u64>, Vec<u64>) {
         let mut image = self.trace().initial.clone();
