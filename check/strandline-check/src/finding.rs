@@ -515,7 +515,8 @@ fn with_loss<J: Judge>(case: &Case<'_, J>, missing: &Missing, trials: &Trials<'_
     if is_torn(trace, store, lost, broken.time) {
         return Diagnosis { kind: FindingKind::TornValue, places, advice: None };
     }
-    match in_any_order(case, store.time, broken.time) {
+    // From the moment before the store on.
+    match in_any_order(case, store.time.saturating_sub(1), broken.time) {
         Some((kind, at)) => {
             Diagnosis { kind, places: Places { store: at, flush: None, crash }, advice: None }
         }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use strandline_check::{BadReplay, Check, Finding, FindingKind, Pmem, Setting, Waste, check};
+use strandline_check::{
+    BadReplay, Check, Crashed, Finding, FindingKind, Flush, Places, Pmem, Setting, Waste, check,
+};
 
 const DATA: u64 = 0;
 const COMMIT: u64 = 64;
@@ -22,6 +24,7 @@ fn found(check: &Check<'_>) -> Finding {
     let again = check.replay(&finding.replay).unwrap().finding.expect("the replay shows nothing");
     assert_eq!((again.kind, &again.what, &again.history), (finding.kind, &finding.what, &finding.history));
     assert_eq!((&again.lost, &again.replay), (&finding.lost, &finding.replay));
+    assert_eq!(again.places, finding.places);
     finding
 }
 
@@ -133,6 +136,112 @@ fn where_two_things_are_missing_the_advice_says_so() {
         .unwrap();
     assert!(!finding.advice.as_ref().unwrap().repairs, "{finding}");
     assert!(finding.to_string().contains("something else is missing, too"), "{finding}");
+}
+
+#[test]
+fn a_finding_names_its_lines() {
+    let first = line!() + 2;
+    let finding = found(&committed(|pmem| {
+        pmem.store(DATA, 7);
+        pmem.fence();
+        pmem.store(COMMIT, 1);
+        pmem.persist(COMMIT, 8);
+    }));
+    let Places { store, flush, crash } = finding.places;
+    let Some(Flush::MissingAfter(missing)) = flush else { panic!("{finding}") };
+    let lines = [store, Some(missing), crash].map(|place| place.unwrap().line());
+    assert_eq!(lines, [first, first, first + 3], "{finding}");
+    let said = finding.story();
+    for (what, line) in
+        [("store:", first), ("flush: missing after", first), ("power fails: after", first + 3)]
+    {
+        assert!(said.contains(&format!("{what} {}:{line}\n", file!())), "{said}");
+    }
+    // The flush is there, and comes too late.
+    let late = found(&committed(|pmem| {
+        pmem.store(DATA, 7);
+        pmem.store(COMMIT, 1);
+        pmem.flush(DATA);
+        pmem.flush(COMMIT);
+        pmem.fence();
+    }));
+    assert!(matches!(late.places.flush, Some(Flush::At(_))), "{late}");
+}
+
+#[test]
+fn what_is_wrong_without_a_power_failure_is_a_wrong_result() {
+    let is_seven = |pmem: &Pmem, _: &Crashed| match pmem.load(DATA) {
+        7 => Ok(()),
+        data => Err(format!("data is {data}")),
+    };
+    let at_first = found(&check(|pmem| pmem.store(DATA, 7)).invariant(is_seven));
+    assert_eq!(at_first.kind, FindingKind::WrongResult, "{at_first}");
+    let store = |data| {
+        move |pmem: &Pmem| {
+            pmem.store(DATA, data);
+            pmem.persist(DATA, 8);
+        }
+    };
+    let in_the_end = found(&check(store(8)).set_up(|pmem| pmem.store(DATA, 7)).invariant(is_seven));
+    assert_eq!(in_the_end.kind, FindingKind::WrongResult, "{in_the_end}");
+    assert!(in_the_end.story().contains("remedy: correct the program"), "{in_the_end}");
+}
+
+#[test]
+fn two_words_that_belong_together_are_not_atomic() {
+    let finding = found(
+        &check(|pmem| {
+            for word in [DATA, COMMIT] {
+                pmem.store(word, 1);
+            }
+            pmem.flush(DATA);
+            pmem.flush(COMMIT);
+            pmem.fence();
+        })
+        .invariant(|pmem, _| match (pmem.load(DATA), pmem.load(COMMIT)) {
+            (data, commit) if data != commit => Err(format!("one is {data}, and the other {commit}")),
+            _ => Ok(()),
+        }),
+    );
+    // Whether or not a flush comes between them.
+    assert_eq!((finding.kind, &finding.advice), (FindingKind::NotAtomic, &None), "{finding}");
+}
+
+/// An allocation, which is a bit, and then a link to it.
+fn allocated<'a>(order: [u64; 2], flushes: bool) -> Check<'a> {
+    check(move |pmem| {
+        for word in order {
+            pmem.store(word, 1);
+            if flushes {
+                pmem.persist(word, 8);
+            }
+        }
+        pmem.acknowledge(1);
+    })
+    .invariant(|pmem, crashed| match (pmem.load(DATA), pmem.load(COMMIT)) {
+        (1, 0) => Err("leaked: nothing refers to the block".to_owned()),
+        (0, 1) => Err("dangling: the block is free".to_owned()),
+        (0, 0) if !crashed.acknowledged.is_empty() => Err("the block is lost".to_owned()),
+        _ => Ok(()),
+    })
+}
+
+#[test]
+fn an_allocation_that_is_not_recovered_has_its_own_kind() {
+    for order in [[DATA, COMMIT], [COMMIT, DATA]] {
+        let finding = found(&allocated(order, true));
+        assert_eq!(finding.kind, FindingKind::UnrecoveredAllocation, "{finding}");
+    }
+    // Where recovery frees what nothing refers to, a flush is all that is missing.
+    let collects = |pmem: &Pmem| {
+        if pmem.load(COMMIT) == 0 && pmem.load(DATA) == 1 {
+            pmem.store(DATA, 0);
+            pmem.persist(DATA, 8);
+        }
+    };
+    allocated([DATA, COMMIT], true).recovery(collects).exhaustive().assert_clean();
+    let finding = found(&allocated([DATA, COMMIT], false).recovery(collects));
+    assert_eq!(finding.kind, FindingKind::MissingFlush, "{finding}");
 }
 
 #[test]

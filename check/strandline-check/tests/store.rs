@@ -104,6 +104,9 @@ fn a_transfer_in_two_transactions_is_found() {
     sampled(&bank, 10, FindingKind::NotAtomic);
 }
 
+/// The line of its transactions.
+const ORDERED: u32 = line!() + 5;
+
 /// Three orders, of which only the last ticket is kept, or the first; or none.
 fn order_later(db: &Db<'_>, waits_for: Option<usize>) -> Checked {
     let orders = db.queue::<u64>("orders")?;
@@ -144,6 +147,8 @@ fn a_ticket_that_is_not_waited_for_is_found() {
     assert_eq!(finding.what, "order 1 was acknowledged and is lost");
     assert!(finding.lost[0].ends_with("orders: [0] → [0, 1]"), "{finding}");
     assert_eq!(finding.tables, ["orders = [0]"], "{finding}");
+    let lines = [finding.places.store, finding.places.crash].map(|place| place.unwrap().line());
+    assert_eq!(lines, [ORDERED, ORDERED + 5], "{finding}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub const SOURCES: [Source; 9] = [
             (19, "a link is not added to the transaction", WrongOrder, "PMTest, Agamotto: btree_map"),
             (
                 20,
-                "the length is stored after the transaction, unflushed",
+                "the length is added to the transaction with NO_FLUSH",
                 MissingFlush,
                 "Agamotto: PMDK's examples",
             ),

@@ -1,6 +1,6 @@
 // A binary search tree in libpmemobj: a key is inserted in a transaction, which adds what it changes to its undo log.
 //
-// 19: the link is not added to the transaction          20: the number of keys is stored after the transaction, and not persisted
+// 19: the link is not added to the transaction          20: the number of keys is added to it as what the program flushes itself
 #include "planted.h"
 #include <libpmemobj.h>
 
@@ -33,13 +33,10 @@ static void insert(PMEMobjpool *pool, struct Root *root, PMEMoid *link, uint64_t
     node(made)->key = key;
     if (BUG != 19) pmemobj_tx_add_range_direct(link, sizeof *link);
     *link = made;
-    if (BUG != 20) {
-      pmemobj_tx_add_range_direct(&root->length, sizeof root->length);
-      root->length++;
-    }
+    pmemobj_tx_xadd_range_direct(&root->length, sizeof root->length, BUG == 20 ? POBJ_XADD_NO_FLUSH : 0);
+    root->length++;
   }
   TX_END
-  if (BUG == 20) root->length++;
 }
 
 static uint64_t count(PMEMoid at, uint64_t least, uint64_t greatest) {
