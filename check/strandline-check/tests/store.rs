@@ -265,6 +265,8 @@ fn a_recovery_that_is_not_idempotent_is_found() {
     let finding = found(&to_do(false));
     assert_eq!(finding.kind, FindingKind::NonIdempotentRecovery, "{finding}");
     assert!(finding.what.starts_with("done: 2"), "{finding}");
+    assert_eq!(finding.lost, [""; 0], "{finding}");
+    assert_eq!(finding.tables, [r#"numbers["done"] = 2"#], "{finding}");
     assert!(finding.recovery[0].ends_with(r#"numbers["done"] = 1"#), "{finding}");
     assert!(finding.recovery[1].starts_with("power fails in recovery"), "{finding}");
     assert!(finding.recovery[2].ends_with(r#"numbers["done"]: 1 → 2"#), "{finding}");

@@ -7,6 +7,7 @@ use strandline::{Database, Dynamic, TableKind};
 use strandline_core::memory::{Event, Hosted, Operation, World};
 
 use super::bridge::{Bridge, Commit, Recovery};
+use super::contents::IS_NUMBER;
 use crate::finding::Places;
 use crate::x86::Site;
 use crate::x86::cause::after_crashes;
@@ -47,7 +48,10 @@ pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) 
     let commits = bridge.commits();
     let (held, recoveries) = refused(own, bridge, run, broken).unzip();
     let recoveries = recoveries.unwrap_or_default();
-    let lost = broken.crashes.first().and_then(|(lost, _)| lost.iter().map(|lost| lost.word / 8).min());
+    // Of an earlier power failure than the last one it is also known what survived.
+    let lost = broken.crashes.first().and_then(|(decisions, _)| {
+        decisions.iter().filter(|one| one.value & IS_NUMBER == 0).map(|one| one.word / 8).min()
+    });
     let survived = lost.map_or(usize::MAX, |first| first as usize - 1);
     let mut story = Story::default();
     let mut lines = done_until(broken.time, &run.trace, &commits);
@@ -116,11 +120,11 @@ fn done_until(time: u32, trace: &Trace, commits: &[Commit]) -> Vec<(u32, usize, 
 
 /// The transaction that is lost first, or else the last one; and the last thing that was done before power failed.
 fn places(lines: &[(u32, usize, What)], commits: &[Commit], survived: usize) -> Places {
-    let mut transactions = lines.iter().filter_map(|(_, _, what)| match what {
+    let transactions = lines.iter().filter_map(|(_, _, what)| match what {
         What::Commits(number) => Some(*number),
         What::Acknowledges(..) => None,
     });
-    let (lost, last) = (transactions.clone().find(|&number| number > survived), transactions.next_back());
+    let (lost, last) = (transactions.clone().find(|&number| number > survived), transactions.max());
     let at = |number: usize| commits[number - 1].at.into();
     let crash = lines.last().map(|(_, _, what)| match what {
         What::Commits(number) => at(*number),
