@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | `calibration` | no | the example `instructions`, which counts the instructions of the workloads anew; compiles for minutes |
 
+pub mod addresses;
 pub mod cache;
 pub mod controller;
 pub mod core;

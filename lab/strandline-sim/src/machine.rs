@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use strandline_core::memory::coroutines::{self, Thread};
 use strandline_core::memory::{Event, Hosted, Memory, Operation, Space, Step, World};
 
+use crate::addresses::Addresses;
 use crate::cache::{DIRTY, Hierarchy};
 use crate::controller::{Line, MemorySide, Regions};
 use crate::core::{Core, Queued, QueuedKind, StoreQueue};
@@ -220,6 +221,15 @@ impl Machine {
     /// instead of zeros. Before anything runs.
     pub fn begin_with_reserved(&self, words: &[u64]) {
         self.state.borrow_mut().caches.memory.set_reserved(words);
+    }
+
+    /// The pages of the pool and of volatile memory lie at these page numbers of the program's address space, by which caches and
+    /// memory controllers map their lines. Before anything runs.
+    pub fn place_pages(&self, pool: &[u64], volatile: &[u64]) {
+        let state = &mut *self.state.borrow_mut();
+        let pool_end = state.caches.memory.pool_end();
+        let addresses = Addresses::of_pages(pool, volatile, pool_end, state.volatile_line);
+        state.caches.set_addresses(&addresses);
     }
 
     /// Keeps what threads announce from now on.

@@ -256,6 +256,8 @@ impl Prepared {
             persistent_bytes: 8 * self.image.len() as u64,
             volatile_bytes: self.shared.bytes(),
             logs: self.layout.logs.offset()..self.layout.data.offset(),
+            pool_pages: Vec::new(),
+            volatile_pages: Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! The simulation is as fast as the host's own caches let it be. So the tags of a set and the times of their last use lie side by
 //! side, in one line of the host's for eight ways, and a line's words in one.
 
+use crate::addresses::Addresses;
 use crate::controller::Line;
 use crate::description::{CacheLevel, LINE_BYTES};
 use crate::host::{list, prefetch};
@@ -55,6 +56,7 @@ pub struct CacheArray {
     banks: usize,
     set_mask: usize,
     bank_shift: u32,
+    addresses: Addresses,
     /// The ways of a set as places: a power of two, so that a place tells its set.
     places: usize,
     /// For each set the lines in its places, and then when each was used last: 0 without a line, and never 0 with one.
@@ -118,6 +120,7 @@ impl CacheArray {
             banks: level.banks,
             set_mask: sets_per_bank - 1,
             bank_shift: if level.banks.is_power_of_two() { level.banks.trailing_zeros() } else { 0 },
+            addresses: Addresses::default(),
             places,
             tags,
             origin,
@@ -143,9 +146,14 @@ impl CacheArray {
         self.banks * (self.set_mask + 1)
     }
 
+    /// Maps lines by these addresses. Only while the cache is empty.
+    pub fn set_addresses(&mut self, addresses: &Addresses) {
+        self.addresses = addresses.clone();
+    }
+
     /// The first entry of the line's set.
     fn set(&self, line: LineNumber) -> Entry {
-        let line = line.number() as usize;
+        let line = self.addresses.of(line) as usize;
         let (bank, rest) = if self.banks == 1 {
             (0, line)
         } else if self.bank_shift != 0 {

@@ -8,6 +8,7 @@
 //! messages, other cores' answers, the memory. What it sends off the critical path (victims) takes
 //! links and queues, and is waited for only where a write queue is full.
 
+use crate::addresses::Addresses;
 use crate::controller::{Line, MemorySide};
 use crate::description::{Description, Inclusion};
 use crate::host::{list, prefetch};
@@ -105,6 +106,13 @@ impl Hierarchy {
         }
     }
 
+    /// Maps lines to sets, banks and channels by these addresses. Before anything runs.
+    pub fn set_addresses(&mut self, addresses: &Addresses) {
+        let private = self.private.iter_mut().flatten();
+        private.chain(&mut self.shared).for_each(|cache| cache.set_addresses(addresses));
+        self.memory.set_addresses(addresses);
+    }
+
     /// Watches a line in the first level of `core`, until it is [lost](Self::take_lost).
     pub fn watch(&mut self, core: CoreId, line: LineNumber) {
         self.watched[core] = Some(line);
@@ -128,7 +136,7 @@ impl Hierarchy {
         if self.shared.is_empty() {
             Node::Controller(self.memory.controller(line))
         } else {
-            Node::Bank(line.number() as usize % self.banks[self.private.len()])
+            Node::Bank(self.memory.address(line) as usize % self.banks[self.private.len()])
         }
     }
 

@@ -32,7 +32,8 @@ impl Hierarchy {
         let period = self.shared.last().map_or(1, |cache| cache.sets()) as u32;
         let base = VERSIONS.next_multiple_of(period);
         let numbers = (u32::MAX - base) / period - 1;
-        let version = base + number % numbers * period + line.number() % period;
+        let residue = (self.memory.address(line) % u64::from(period)) as u32;
+        let version = base + number % numbers * period + residue;
         self.pending.push(Pending::Version(version));
         version
     }

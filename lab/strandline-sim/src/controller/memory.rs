@@ -1,5 +1,6 @@
 //! The memory side: which channel holds which line, and what lies there.
 
+use crate::addresses::{Addresses, PAGE_LINES};
 use crate::description::{Controllers, Description, FenceKind, LINE_BYTES, Pages, PersistenceDomain};
 use crate::host::{list, prefetch};
 use crate::numbers::{CoreId, Cycle, LineNumber};
@@ -7,9 +8,6 @@ use crate::nvm::Banks;
 use crate::statistics::{Origin, Region, Traffic};
 
 use super::{Arrival, Channel, Line, Medium, Progress};
-
-/// Lines of a page of 4 KB.
-const PAGE_LINES: u64 = 4096 / LINE_BYTES;
 
 /// No channel holds a write of the line.
 pub const NOT_HELD: u16 = u16::MAX;
@@ -47,6 +45,7 @@ pub struct MemorySide {
     nvm_channels: usize,
     per_controller: usize,
     interleave_shift: u32,
+    addresses: Addresses,
     /// Where pages are scattered, the number of bits of a page's number.
     page_bits: Option<u32>,
     /// The first line that is reserved, behind the pool's.
@@ -72,6 +71,12 @@ pub struct MemorySide {
 fn turned(line: u64) -> u64 {
     let page = line / PAGE_LINES;
     line ^ (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PAGE_LINES.trailing_zeros()))
+}
+
+/// The number of bits of a page's number among so many lines, where pages are scattered.
+fn page_bits(controllers: &Controllers, lines: u64) -> Option<u32> {
+    let bits = || lines.div_ceil(PAGE_LINES).next_power_of_two().trailing_zeros().max(2);
+    (controllers.pages == Pages::Scattered).then(bits)
 }
 
 impl MemorySide {
@@ -108,8 +113,8 @@ impl MemorySide {
             nvm_channels: controllers.count * controllers.channels,
             per_controller: controllers.channels,
             interleave_shift: (controllers.interleave_bytes / LINE_BYTES).trailing_zeros(),
-            page_bits: (controllers.pages == Pages::Scattered)
-                .then(|| lines.div_ceil(PAGE_LINES).next_power_of_two().trailing_zeros().max(2)),
+            addresses: Addresses::default(),
+            page_bits: page_bits(controllers, lines),
             pool_end,
             persistent_end,
             controllers: controllers.clone(),
@@ -131,6 +136,19 @@ impl MemorySide {
         let reserved = &mut self.medium.words[first..self.persistent_end.first_word()];
         let words = &words[..words.len().min(reserved.len())];
         reserved[..words.len()].copy_from_slice(words);
+    }
+
+    /// Maps lines to channels, banks and rows by these addresses.
+    pub fn set_addresses(&mut self, addresses: &Addresses) {
+        self.addresses = addresses.clone();
+        if let Some(lines) = addresses.end() {
+            self.page_bits = page_bits(&self.controllers, lines);
+        }
+    }
+
+    /// The address of a line, in lines.
+    pub fn address(&self, line: LineNumber) -> u64 {
+        self.addresses.of(line)
     }
 
     /// Lines of both spaces.
@@ -161,7 +179,7 @@ impl MemorySide {
     /// Where a line of the program lies: pages may be scattered, and the lines of each, one to one. The latter is what memory
     /// controllers do with an exclusive or, so that the first lines of pages do not all meet in one bank.
     fn frame(&self, line: LineNumber) -> u64 {
-        let line = u64::from(line.number());
+        let line = self.address(line);
         let Some(bits) = self.page_bits else { return line };
         // Each step can be undone within as many bits.
         let mut page = line / PAGE_LINES;
@@ -190,7 +208,7 @@ impl MemorySide {
             let local = (chunk << shift) | (index & ((1 << shift) - 1));
             // Log records of a few lines, each at a multiple of eight, would all meet in as few banks.
             let local = if self.page_bits.is_some() { turned(local) } else { local };
-            return (controller * self.per_controller + channel, u64::from(self.pool_end.number()) + local);
+            return (controller * self.per_controller + channel, self.address(self.pool_end) + local);
         }
         let frame = self.frame(line);
         let (chunk, within) = (frame >> shift, frame & ((1 << shift) - 1));

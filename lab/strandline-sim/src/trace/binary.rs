@@ -5,10 +5,13 @@ use std::ops::Range;
 
 use strandline_core::memory::{Event, Operation, Space};
 
+use crate::addresses::PAGE_BYTES;
 use crate::machine::Taped;
 
-/// How a file begins.
+/// How a file begins whose spaces are contiguous in the program's address space.
 pub const MAGIC: [u8; 8] = *b"STRLTRC1";
+/// How a file begins that says where each page was.
+pub const MAGIC_WITH_PAGES: [u8; 8] = *b"STRLTRC2";
 const VOLATILE: u8 = 0x80;
 /// Bytes of both spaces: 64 GB, all of which the simulator keeps.
 const MOST_BYTES: u64 = 1 << 36;
@@ -27,6 +30,18 @@ pub struct Header {
     pub volatile_bytes: u64,
     /// Where the logs lie in the pool, in bytes; in front of them lies metadata. Empty: unknown.
     pub logs: Range<u64>,
+    /// For each page of 4096 bytes of the pool its number in the program's address space. No pages in both lists: each space is
+    /// contiguous, volatile memory behind the pool.
+    pub pool_pages: Vec<u64>,
+    /// For each page of volatile memory likewise.
+    pub volatile_pages: Vec<u64>,
+}
+
+impl Header {
+    /// Whether it says where pages were.
+    pub fn has_pages(&self) -> bool {
+        !self.pool_pages.is_empty() || !self.volatile_pages.is_empty()
+    }
 }
 
 /// One record of a thread.
@@ -88,11 +103,17 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// It cannot be written.
     pub fn new(mut to: W, header: &Header) -> io::Result<Self> {
-        to.write_all(&MAGIC)?;
-        let Header { threads, persistent_bytes, volatile_bytes, logs } = header;
+        to.write_all(if header.has_pages() { &MAGIC_WITH_PAGES } else { &MAGIC })?;
+        let Header { threads, persistent_bytes, volatile_bytes, logs, .. } = header;
         for number in [*threads, *persistent_bytes, *volatile_bytes, logs.start, logs.end] {
             to.write_all(&number.to_le_bytes())?;
         }
+        let (mut table, mut before) = (Vec::new(), 0);
+        for &page in header.pool_pages.iter().chain(&header.volatile_pages) {
+            varint(&mut table, zigzag(page.wrapping_sub(before)));
+            before = page;
+        }
+        to.write_all(&table)?;
         Ok(Self { to, thread: 0, word: 0, instructions: 0, error: None })
     }
 
@@ -161,9 +182,9 @@ impl<W: Write> Writer<W> {
     fn encode(&mut self, step: Step, record: &mut Vec<u8>) {
         let mut addressed = |kind: u8, space, at: u64, record: &mut Vec<u8>| {
             record.push(kind | if space == Space::Volatile { VOLATILE } else { 0 });
-            let delta = (at / 8).wrapping_sub(self.word) as i64;
+            let delta = (at / 8).wrapping_sub(self.word);
             self.word = at / 8;
-            varint(record, (delta << 1 ^ delta >> 63) as u64);
+            varint(record, zigzag(delta));
         };
         match step {
             Step::Load(space, at) => addressed(1, space, at, record),
@@ -224,6 +245,11 @@ impl<W: Write> Writer<W> {
     }
 }
 
+/// A difference, which may be negative, as a number that is small if it is.
+fn zigzag(delta: u64) -> u64 {
+    delta << 1 ^ ((delta as i64) >> 63) as u64
+}
+
 fn varint(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push(number as u8 | 0x80);
@@ -263,7 +289,15 @@ pub fn read(bytes: &[u8]) -> Result<(Header, Steps), Mistake> {
     if from > to || to > persistent_bytes {
         return wrong(format!("logs from {from} to {to} in a pool of {persistent_bytes} bytes"));
     }
-    let header = Header { threads, persistent_bytes, volatile_bytes, logs: from..to };
+    let (mut pool_pages, mut volatile_pages) = (Vec::new(), Vec::new());
+    if bytes.starts_with(&MAGIC_WITH_PAGES) {
+        let began = reader.at;
+        let pages = reader.pages(persistent_bytes).and_then(|pool| Ok((pool, reader.pages(volatile_bytes)?)));
+        (pool_pages, volatile_pages) = pages.map_err(|what| (began, what))?;
+    }
+    let header =
+        Header { threads, persistent_bytes, volatile_bytes, logs: from..to, pool_pages, volatile_pages };
+    reader.word = 0;
     let mut steps = vec![Vec::new(); threads as usize];
     let mut thread = 0;
     while reader.at < bytes.len() {
@@ -317,6 +351,25 @@ impl Reader<'_> {
         Err("a number of more than 64 bits".into())
     }
 
+    /// A varint as [`zigzag`] has made it.
+    fn difference(&mut self) -> Result<u64, String> {
+        let zigzag = self.varint()?;
+        Ok(zigzag >> 1 ^ (zigzag & 1).wrapping_neg())
+    }
+
+    /// Where the pages of a space of so many bytes were. `word` is the page before.
+    fn pages(&mut self, bytes: u64) -> Result<Vec<u64>, String> {
+        let mut pages = Vec::new();
+        for _ in 0..bytes.div_ceil(PAGE_BYTES) {
+            self.word = self.word.wrapping_add(self.difference()?);
+            if self.word > u64::MAX / PAGE_BYTES {
+                return Err(format!("page {:#x} is not in an address space of 64 bits", self.word));
+            }
+            pages.push(self.word);
+        }
+        Ok(pages)
+    }
+
     fn own_words(&mut self) -> Result<u64, String> {
         let words = self.varint()?;
         let is_possible = (1..=MOST_OWN_WORDS).contains(&words);
@@ -328,8 +381,7 @@ impl Reader<'_> {
         if !matches!(kind, 1..=6 | 17) {
             return Ok((0, 1));
         }
-        let zigzag = self.varint()?;
-        self.word = self.word.wrapping_add(zigzag >> 1 ^ (zigzag & 1).wrapping_neg());
+        self.word = self.word.wrapping_add(self.difference()?);
         let words = if matches!(kind, 2 | 17) { self.varint()? } else { 1 };
         let size = if space == Space::Persistent { header.persistent_bytes } else { header.volatile_bytes };
         if words == 0 || self.word.checked_add(words).is_none_or(|end| end > size / 8) {

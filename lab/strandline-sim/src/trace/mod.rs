@@ -24,6 +24,7 @@ use strandline_core::memory::{
     Event, Hosted, LINE_BYTES, Memory, PersistentAddress, Space, Step, VolatileAddress,
 };
 
+use crate::addresses::PAGE_BYTES;
 use crate::controller::Regions;
 use crate::description::{Description, Impossible};
 use crate::machine::{Contents, Machine};
@@ -31,9 +32,8 @@ use crate::numbers::LineNumber;
 use crate::scheme::{Entry, HardwareScheme, Setup};
 use crate::statistics::Statistics;
 
-/// Addresses are mapped page by page, in the order of their first access, so that sparse address spaces fit.
-const PAGE_BYTES: u64 = 4096;
-/// Pages that a trace may touch: 4 GB, all of which the simulator keeps.
+/// Pages that a trace may touch: 4 GB, all of which the simulator keeps. They are kept in the order of their first accesses, so that
+/// sparse address spaces fit; caches and memory controllers see the addresses that they had.
 const PAGES: usize = 1 << 20;
 
 /// What a line of a trace says.
@@ -186,7 +186,7 @@ pub fn run_with(
     let read = |source| TraceError::Read { path: path.to_path_buf(), source };
     let mut magic = Vec::new();
     File::open(path).map_err(read)?.take(8).read_to_end(&mut magic).map_err(read)?;
-    if magic == binary::MAGIC {
+    if [binary::MAGIC, binary::MAGIC_WITH_PAGES].iter().any(|known| magic == known) {
         return run_binary(path, machine, hardware, with);
     }
     let Survey { order, pool, records, instructions, transactions, has_begun, left_out, .. } =
@@ -200,8 +200,10 @@ pub fn run_with(
         persistent_bytes: pages.persistent.len().max(1) as u64 * PAGE_BYTES,
         volatile_bytes: (1 + pages.volatile.len() as u64) * PAGE_BYTES,
         logs: 0..0,
+        pool_pages: pages.pool_pages(),
+        volatile_pages: pages.volatile_pages(),
     };
-    let simulated = Rc::new(Machine::new(&machine, contents_of(&header), scheme, None)?);
+    let simulated = machine_of(&machine, &header, scheme)?;
     with(&simulated, &header);
     let began = std::time::Instant::now();
     let result = RefCell::new(Ok(()));
@@ -333,7 +335,7 @@ fn run_binary(
     }
     let has_transactions = steps.iter().flatten().any(|step| matches!(step, binary::Step::Begin));
     let scheme = build(hardware, machine, has_transactions, path)?;
-    let simulated = Rc::new(Machine::new(machine, contents_of(&header), scheme, None)?);
+    let simulated = machine_of(machine, &header, scheme)?;
     with(&simulated, &header);
     let threads = steps.iter().map(|steps| {
         Box::new(move |memory: &Hosted| steps.iter().for_each(|&step| perform(memory, step))) as Thread<'_>
@@ -354,14 +356,23 @@ fn run_binary(
     Ok(Finished { outcome, accesses: simulated.accesses(), host_time: began.elapsed() })
 }
 
-/// Memory for what the header says.
-fn contents_of(header: &Header) -> Contents {
+/// A machine with the memory that the header describes.
+fn machine_of(
+    description: &Description,
+    header: &Header,
+    scheme: Option<Box<dyn HardwareScheme>>,
+) -> Result<Rc<Machine>, TraceError> {
     let logs = LineNumber::containing(header.logs.start)..LineNumber::containing(header.logs.end);
-    Contents {
+    let contents = Contents {
         persistent: vec![0; (header.persistent_bytes / 8) as usize],
         volatile_bytes: header.volatile_bytes,
         regions: Regions { metadata: LineNumber::default()..logs.start, logs },
+    };
+    let machine = Machine::new(description, contents, scheme, None)?;
+    if header.has_pages() {
+        machine.place_pages(&header.pool_pages, &header.volatile_pages);
     }
+    Ok(Rc::new(machine))
 }
 
 /// Performs a record; the values are of no account.
@@ -453,7 +464,7 @@ impl Pool {
     }
 }
 
-/// Where a trace's pages lie. One that is in the pool in part lies in both spaces.
+/// Where a trace's pages are kept. One that is in the pool in part is kept in both spaces.
 struct Pages {
     pool: Pool,
     persistent: HashMap<u64, u64>,
@@ -475,6 +486,25 @@ impl Pages {
         }
         Self { pool, persistent, volatile }
     }
+
+    /// For each page of the pool its number in the trace.
+    fn pool_pages(&self) -> Vec<u64> {
+        in_order(&self.persistent, 0)
+    }
+
+    /// For each page of volatile memory likewise, the one that is not the program's included.
+    fn volatile_pages(&self) -> Vec<u64> {
+        in_order(&self.volatile, 1)
+    }
+}
+
+/// The numbers of pages in the order of the places in which they are kept, of which the first `unused` are no page's.
+fn in_order(places: &HashMap<u64, u64>, unused: usize) -> Vec<u64> {
+    let mut pages = vec![0; (unused + places.len()).max(1)];
+    for (&page, &place) in places {
+        pages[place as usize] = page;
+    }
+    pages
 }
 
 /// The software of hardware whose programs write back what they stored.
@@ -786,7 +816,14 @@ mod tests {
     #[test]
     fn mistakes_in_a_binary_trace_are_told_with_their_place() {
         let refused = |records: &[u8]| {
-            let header = Header { threads: 2, persistent_bytes: 4096, volatile_bytes: 64, logs: 0..0 };
+            let header = Header {
+                threads: 2,
+                persistent_bytes: 4096,
+                volatile_bytes: 64,
+                logs: 0..0,
+                pool_pages: Vec::new(),
+                volatile_pages: Vec::new(),
+            };
             let mut bytes = Vec::new();
             Writer::new(&mut bytes, &header).unwrap().finish().unwrap();
             bytes.extend_from_slice(records);
@@ -809,6 +846,111 @@ mod tests {
             refused(&[12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).1.contains("64 bits")
         );
         assert!(binary::read(b"STRLTRC1abc").unwrap_err().1.contains("header"));
+        assert!(binary::read(b"STRLTRC2abc").unwrap_err().1.contains("header"));
+    }
+
+    #[test]
+    fn a_binary_trace_says_where_its_pages_were() {
+        let header = Header {
+            threads: 1,
+            persistent_bytes: 3 * PAGE_BYTES,
+            volatile_bytes: PAGE_BYTES + 64,
+            logs: 0..0,
+            pool_pages: vec![0x1f_fe00, 3, (1 << 52) - 1],
+            volatile_pages: vec![4, 0],
+        };
+        let mut bytes = Vec::new();
+        Writer::new(&mut bytes, &header).unwrap().finish().unwrap();
+        assert_eq!(binary::read(&bytes).unwrap().0, header);
+        assert!(binary::read(&bytes[..bytes.len() - 1]).unwrap_err().1.contains("cut off"));
+        let beyond = Header { pool_pages: vec![0, 0, 1 << 52], ..header };
+        bytes.clear();
+        Writer::new(&mut bytes, &beyond).unwrap().finish().unwrap();
+        assert!(binary::read(&bytes).unwrap_err().1.contains("0x10000000000000"));
+    }
+
+    /// A machine whose only cache has two ways of four pages each, over rows of two pages.
+    fn small_cache() -> Description {
+        let mut machine = crate::file::load("pcm", &["controllers.pages=\"in-order\""]).unwrap();
+        machine.caches.truncate(1);
+        (machine.caches[0].bytes, machine.caches[0].ways, machine.caches[0].banks) = (8 * PAGE_BYTES, 2, 1);
+        machine.nvm.row_buffer_bytes = 2 * PAGE_BYTES;
+        machine
+    }
+
+    /// Loads of these addresses, so often in turn.
+    fn rounds(addresses: &[u64], times: usize) -> String {
+        let round: String = addresses.iter().map(|at| format!(" L {at:x},8\n")).collect();
+        round.repeat(times)
+    }
+
+    fn misses_of(outcome: &Outcome) -> u64 {
+        outcome.statistics.levels[0].total.misses
+    }
+
+    /// Pages that are multiples of four apart meet in the same sets, wherever they are kept.
+    #[test]
+    fn pages_conflict_by_their_own_addresses() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, copy) = (folder.path().join("trace"), folder.path().join("copy"));
+        let (machine, none) = (small_cache(), crate::scheme::find("none").unwrap());
+        let run_text = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            run(&path, &machine, none).unwrap().outcome
+        };
+        // The least recently used of three lines in two ways is always the next: each of 30 loads misses.
+        let conflicting = [0x1ff_e000_1040, 0x1ff_e000_5040, 0x1ff_e001_1040];
+        assert_eq!(misses_of(&run_text(&rounds(&conflicting, 10))), 30);
+        // Kept side by side, they would miss once each, as pages do that follow one another.
+        assert_eq!(
+            misses_of(&run_text(&rounds(&[0x1ff_e000_1040, 0x1ff_e000_2040, 0x1ff_e000_3040], 10))),
+            3
+        );
+        // Two of them in the pool and one beside it: spaces are kept apart, and meet in one set.
+        let in_pool = "**1** strandline persistent 0x1ffe0001000,8192\n**1** strandline persistent 0x1ffe0011000,4096\n";
+        assert_eq!(misses_of(&run_text(&format!("{in_pool}{}", rounds(&conflicting, 10)))), 30);
+        // A page that lies in the pool in part is kept twice. Its halves do not meet; lines a cache's way apart do.
+        let halves = "**1** strandline persistent 0x1000,2048\n";
+        assert_eq!(
+            misses_of(&run_text(&format!("{halves}{}", rounds(&[0x1000, 0x1800, 0x5000, 0x5800], 10)))),
+            4
+        );
+        assert_eq!(misses_of(&run_text(&format!("{halves}{}", rounds(&[0x1800, 0x5800, 0x9800], 10)))), 30);
+
+        // So it is with the binary trace that is made of the text.
+        std::fs::write(&path, format!("{in_pool}{}", rounds(&conflicting, 10))).unwrap();
+        let writer = Rc::new(RefCell::new(None));
+        let first = run_with(&path, &machine, none, |machine, header| {
+            *writer.borrow_mut() = Some(Writer::new(File::create(&copy).unwrap(), header).unwrap());
+            let tape = writer.clone();
+            machine.record(Box::new(move |thread, taped| {
+                tape.borrow_mut().as_mut().unwrap().add(thread, taped);
+            }));
+        });
+        writer.take().unwrap().finish().unwrap();
+        let again = run(&copy, &machine, none).unwrap().outcome;
+        assert_eq!((misses_of(&again), again.pages), (30, 4));
+        assert_eq!(again.statistics.channels, first.unwrap().outcome.statistics.channels);
+    }
+
+    /// Two pages share a row if their numbers differ in the lowest bit alone.
+    #[test]
+    fn rows_follow_the_addresses_of_pages() {
+        let (machine, none) = (small_cache(), crate::scheme::find("none").unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let row_hits = |addresses: &[u64]| {
+            std::fs::write(&path, rounds(addresses, 1)).unwrap();
+            let outcome = run(&path, &machine, none).unwrap().outcome;
+            let banks = outcome.statistics.channels.iter().flat_map(|channel| &channel.banks);
+            banks.map(|bank| bank.row_hits).sum::<u64>()
+        };
+        assert_eq!(row_hits(&[0x7f00_0000_4000, 0x7f00_0000_5000]), 1);
+        assert_eq!(row_hits(&[0x7f00_0000_5000, 0x7f00_0000_6000]), 0);
+        // Scattered pages are a permutation of the address space, however sparse.
+        let mut scattered = machine.clone();
+        scattered.controllers.pages = crate::description::Pages::Scattered;
+        run(&path, &scattered, none).unwrap();
     }
 
     #[test]

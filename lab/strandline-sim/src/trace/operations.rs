@@ -3,12 +3,11 @@
 //! Three are here: [`SET`], [`MULTISET`] and [`B_TREE`], which say how they were made.
 
 use std::path::PathBuf;
-use std::rc::Rc;
 
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, Space};
 
-use super::{TraceError, binary, build, contents_of, perform};
+use super::{TraceError, binary, build, machine_of, perform};
 use crate::description::Description;
 use crate::machine::Machine;
 use crate::scheme::Entry;
@@ -85,7 +84,7 @@ impl Operations {
         let scheme = build(hardware, machine, true, &self.name)?;
         let mut machine = machine.clone();
         machine.cores.instructions_per_access = Some(0.0);
-        let simulated = Rc::new(Machine::new(&machine, contents_of(&self.header), scheme, None)?);
+        let simulated = machine_of(&machine, &self.header, scheme)?;
         simulated.run(vec![Box::new(|memory: &Hosted| {
             self.play(memory, &simulated, grouping, grouping.warm_up + transactions);
         }) as Thread<'_>]);

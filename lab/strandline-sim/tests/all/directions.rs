@@ -8,10 +8,11 @@ mod mechanism;
 use mechanism::{all_sources, upward};
 
 /// Files and folders of `src`, each of which uses only those before it.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 18] = [
     "host",
     "description",
     "numbers",
+    "addresses",
     "file",
     "instructions",
     "statistics",
