@@ -210,6 +210,12 @@ impl CrashMemory {
         self.fingerprint.get()
     }
 
+    /// How many different states this power failure may leave, or `u128::MAX` if there are more: the product of what the open
+    /// lines may hold. A search has fewer runs where recovery and judge do not load all of them.
+    pub fn possible_states(&self) -> u128 {
+        self.lines.borrow().iter().map(OpenLine::possible).fold(1, u128::saturating_mul)
+    }
+
     /// Undoes what the last run stored.
     fn restore(&self) {
         for line in &self.dirty[..self.dirty_count.get()] {
@@ -476,4 +482,88 @@ fn open_line(line: u32, settled: [u64; 8], pending: &[Store], setting: Setting) 
         push_new(&mut states, state);
     }
     OpenLine::of_lines(line, states)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use strandline_core::memory::coroutines::Thread;
+    use strandline_core::memory::{Hosted, Memory, PersistentAddress};
+
+    use super::*;
+    use crate::x86::{Policy, X86World};
+
+    const WORDS: usize = 32;
+
+    /// What a thread leaves that makes these stores (word, value), and after every third one writes its line back, with a fence now and
+    /// then.
+    fn trace(stores: &[(u64, u64)], setting: Setting) -> Trace {
+        let world = Rc::new(X86World::new(vec![0; WORDS], 64, 0..WORDS, 1, setting, None));
+        let body: Thread<'_> = Box::new(|memory: &Hosted| {
+            for (number, &(word, value)) in stores.iter().enumerate() {
+                let at = PersistentAddress::new(8 * word);
+                memory.store(at, value);
+                if number % 3 == 2 {
+                    memory.write_back(at, Step::CommitWriteBack);
+                }
+                if number % 5 == 4 {
+                    memory.fence(Step::CommitFence);
+                }
+            }
+        });
+        world.run(vec![body], Policy::Random { every: 5 }, 1);
+        world.finish()
+    }
+
+    /// The different contents of the pool after a crash, found one by one.
+    fn enumerated(memory: &CrashMemory) -> u128 {
+        let mut states = BTreeSet::new();
+        memory.search();
+        loop {
+            states.insert(memory.all_words());
+            if !memory.next() {
+                return states.len() as u128;
+            }
+        }
+    }
+
+    #[test]
+    fn possible_states_are_those_that_an_enumeration_finds() {
+        let random = &mut Rng::with_seed(7);
+        let mut most = [1; 3];
+        for _ in 0..200 {
+            let mut store = || (random.u64(..WORDS as u64), random.u64(..3));
+            let stores: Vec<_> = (0..8).map(|_| store()).collect();
+            for (setting, most) in Setting::ALL.into_iter().zip(&mut most) {
+                let trace = trace(&stores, setting);
+                let memory = CrashMemory::new(WORDS, 64, 0..WORDS);
+                for (number, &point) in trace.points.iter().enumerate() {
+                    memory.crash(&trace, point, setting, None, number == 0);
+                    let possible = memory.possible_states();
+                    assert_eq!(possible, enumerated(&memory), "{setting} at {point}: {stores:?}");
+                    assert_eq!(memory.possible_states(), possible, "decisions do not matter");
+                    *most = possible.max(*most);
+                }
+            }
+        }
+        let of = |setting| most[Setting::ALL.iter().position(|&other| other == setting).unwrap()];
+        assert!(of(Setting::Line) >= 32 && of(Setting::Word) >= of(Setting::Line), "{most:?}");
+        assert_eq!(of(Setting::FlushOnFail), 1);
+    }
+
+    #[test]
+    fn more_states_than_can_be_counted_are_the_greatest_number() {
+        let stores: Vec<_> = (0..2048).map(|word| (word, 1)).collect();
+        let words = stores.len();
+        let world = Rc::new(X86World::new(vec![0; words], 64, 0..words, 1, Setting::Word, None));
+        let body: Thread<'_> = Box::new(|memory: &Hosted| {
+            stores.iter().for_each(|&(word, value)| memory.store(PersistentAddress::new(8 * word), value));
+        });
+        world.run(vec![body], Policy::Random { every: 5 }, 1);
+        let trace = world.finish();
+        let memory = CrashMemory::new(words, 64, 0..words);
+        memory.crash(&trace, trace.time, Setting::Word, None, true);
+        assert_eq!(memory.possible_states(), u128::MAX);
+    }
 }

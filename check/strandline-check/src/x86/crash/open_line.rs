@@ -180,6 +180,22 @@ impl OpenLine {
         Some(std::array::from_fn(|i| values[starts[i] as usize..starts[i + 1] as usize].to_vec()))
     }
 
+    /// How many different contents it may have.
+    pub fn possible(&self) -> u128 {
+        match &self.possible {
+            Possible::Lines(lines) => {
+                let mut states: Vec<&[u64; 8]> = lines.states.iter().collect();
+                states.sort_unstable();
+                states.dedup();
+                states.len() as u128
+            }
+            Possible::Words(_, starts) => {
+                let counts = starts.windows(2).map(|word| u128::from(word[1] - word[0]));
+                counts.fold(1, u128::saturating_mul)
+            }
+        }
+    }
+
     /// A number for the line and what it may hold.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = u64::from(self.line);
