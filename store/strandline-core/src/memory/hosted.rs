@@ -252,7 +252,8 @@ impl Window {
     }
 
     /// The word at `offset`, unless it is to be asked for, or lies elsewhere.
-    fn load(&self, offset: u64) -> Option<u64> {
+    #[inline]
+    pub fn load(&self, offset: u64) -> Option<u64> {
         // What is no multiple of 8 is no index.
         let index = offset.rotate_right(3) as usize;
         let word = self.words.get(index)?;
@@ -331,6 +332,11 @@ impl Hosted {
             non_temporal_line: Cell::new(None),
             in_transaction: Cell::new(false),
         }
+    }
+
+    /// Words that may be loaded without asking the world, if it has any.
+    pub fn window(&self) -> Option<&Window> {
+        self.window.as_deref()
     }
 
     /// Performs something that may store, for the caller's caller.

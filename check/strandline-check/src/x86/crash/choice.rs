@@ -190,6 +190,17 @@ impl Path {
         Some(next.value)
     }
 
+    /// All decisions that the search's last run made and this one makes again, if `word` is that of the first of them and none has been
+    /// made yet: they are made now.
+    pub fn repeat_all(&mut self, word: u32) -> Option<&[Decision]> {
+        let repeated = &self.decisions[..self.repeated];
+        if self.depth > 0 || repeated.first()?.word != word {
+            return None;
+        }
+        self.depth = self.repeated;
+        Some(repeated)
+    }
+
     /// Decides on `word` between `choices`, of which there are several; returns the value.
     pub fn choose(&mut self, word: u32, choices: &[(u32, u64)]) -> u64 {
         let of = choices.len() as u32;

@@ -368,38 +368,50 @@ impl CrashMemory {
     #[inline(never)]
     fn decide(&self, index: usize) -> u64 {
         let lines = self.lines.borrow();
+        let mut path = self.path.borrow_mut();
+        // A search's run begins as the one before, so all that it repeats is settled at its first decision. Where power may fail in
+        // recovery, it matters when each is made.
+        if !self.recording.get()
+            && let Some(repeated) = path.repeat_all(index as u32)
+        {
+            repeated.iter().for_each(|made| self.settle_word(&lines, made.word as usize, made.value, true));
+            return self.now()[index].get();
+        }
         let at = self.line_index[index / 8].get() - 1;
         let (line, word) = (&lines[at as usize], index % 8);
-        let mut path = self.path.borrow_mut();
         let mut choices = self.choices.borrow_mut();
         let decided = path.repeat(index as u32).or_else(|| {
             line.values(word, &mut choices);
             (choices.len() > 1).then(|| path.choose(index as u32, &choices))
         });
-        let value = match decided {
-            Some(value) => {
-                line.narrow(word, value);
-                self.narrowed.borrow_mut().push(at);
-                value
-            }
-            None => choices[0].1,
-        };
-        self.touch(index / 8);
-        let open = &self.open()[index / 8];
-        let mut left = open.get() & !(1 << word);
-        self.now()[index].set(value);
-        // What that settles need not be looked up later.
-        if let Some((state, certain)) = line.certain_words().filter(|_| decided.is_some()) {
-            for i in (0..8).filter(|i| left & certain & 1 << i != 0) {
-                self.now()[index - word + i].set(state[i]);
-            }
-            left &= !certain;
-        }
-        open.set(left);
+        let value = decided.unwrap_or_else(|| choices[0].1);
+        self.settle_word(&lines, index, value, decided.is_some());
         if self.recording.get() {
             self.recorder.borrow_mut().decided.push((index as u32, value));
         }
         value
+    }
+
+    /// The open word `index` holds `value` from now on: by a decision, which narrows its line, or because that is its only value left.
+    fn settle_word(&self, lines: &[OpenLine], index: usize, value: u64, is_decision: bool) {
+        let at = self.line_index[index / 8].get() - 1;
+        let (line, word) = (&lines[at as usize], index % 8);
+        self.touch(index / 8);
+        let open = &self.open()[index / 8];
+        let mut left = open.get() & !(1 << word);
+        self.now()[index].set(value);
+        if is_decision {
+            line.narrow(word, value);
+            self.narrowed.borrow_mut().push(at);
+            // What that settles need not be looked up later.
+            if let Some((state, certain)) = line.certain_words() {
+                for i in (0..8).filter(|i| left & certain & 1 << i != 0) {
+                    self.now()[index - word + i].set(state[i]);
+                }
+                left &= !certain;
+            }
+        }
+        open.set(left);
     }
 
     fn touch(&self, line: usize) {
@@ -550,6 +562,59 @@ mod tests {
         let of = |setting| most[Setting::ALL.iter().position(|&other| other == setting).unwrap()];
         assert!(of(Setting::Line) >= 32 && of(Setting::Word) >= of(Setting::Line), "{most:?}");
         assert_eq!(of(Setting::FlushOnFail), 1);
+    }
+
+    /// A recovery that loads some words more than once, skips others, and stores between its loads.
+    fn recover(memory: &Hosted, order: &[u64]) -> Vec<u64> {
+        let loads = order.iter().enumerate().map(|(number, &word)| {
+            let at = PersistentAddress::new(8 * word);
+            if number % 4 == 3 {
+                memory.store(PersistentAddress::new(8 * order[number / 2]), 100 + memory.load(at) % 2);
+            }
+            memory.load(at)
+        });
+        loads.collect()
+    }
+
+    /// Whether decisions are repeated all together or, where power may fail in recovery, one by one, a search's runs are the same.
+    #[test]
+    fn a_search_repeats_the_same_decisions_at_once_or_one_by_one() {
+        let random = &mut Rng::with_seed(8);
+        let mut runs = 0;
+        for number in 0..300 {
+            let mut word = || random.u64(..WORDS as u64);
+            let stores: Vec<_> = (0..8).map(|value| (word(), value % 3)).collect();
+            let order: Vec<_> = (0..20).map(|_| word()).collect();
+            let setting = if number % 2 == 0 { Setting::Line } else { Setting::Word };
+            let trace = trace(&stores, setting);
+            let runs_of = |records: bool| {
+                let memory = Rc::new(CrashMemory::new(WORDS, 64, 0..WORDS));
+                memory.crash(&trace, trace.time, setting, None, true);
+                memory.search();
+                let mut found = Vec::new();
+                loop {
+                    if records {
+                        memory.record();
+                    }
+                    let loaded = recover(&Hosted::new(memory.clone(), 0), &order);
+                    found.push((
+                        loaded,
+                        memory.decisions(),
+                        memory.path(),
+                        memory.stored().collect::<Vec<_>>(),
+                    ));
+                    if !memory.next() {
+                        return found;
+                    }
+                }
+            };
+            let mut found = [runs_of(false), runs_of(true)];
+            runs += found[0].len();
+            // The lines that were stored to come in any order.
+            found.iter_mut().flatten().for_each(|run| run.3.sort_unstable());
+            assert_eq!(found[0], found[1], "{stores:?} {order:?}");
+        }
+        assert!(runs > 1000, "{runs}");
     }
 
     #[test]
