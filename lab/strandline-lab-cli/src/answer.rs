@@ -45,8 +45,7 @@ pub fn answer(arguments: &[String], registry: Registry, stop: &'static AtomicBoo
             Ok(found)
         }
         What::Merge(arguments) => {
-            let merged = merge::merge(&arguments, registry)?;
-            Ok(swept(&merged.plan.points, &merged.swept))
+            merge::answer(&arguments, registry, |merged| swept(&merged.plan.points, &merged.swept))
         }
         _ => Err(Failure::Usage("only simulate, check, list and merge have an answer".into())),
     }

@@ -1,24 +1,29 @@
-//! `strandline-lab merge`: what shards of a sweep have found, put together.
+//! `strandline-lab merge`: what shards of a sweep or of a check have found, put together.
 
 use std::path::PathBuf;
 use strandline_command::say;
 
+use serde_json::Value;
 use strandline_lab::sweep;
 use strandline_sim::Registry;
 
-use crate::simulate;
+use crate::{check, simulate};
 use strandline_command::{Failure, Outcome};
 
-/// Put the shards of a sweep together, as if one machine had run it.
+/// Put the shards of a sweep or of a check together, as if one machine had run it.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  \
+#[command(after_help = "Examples:\n  \
     strandline-lab simulate --sweep nvm.write_ns=100,200,400 --shard 1/2 --out first\n  \
     strandline-lab simulate --sweep nvm.write_ns=100,200,400 --shard 2/2 --out second\n  \
-    strandline-lab merge latency first second\n\n\
-    points.jsonl and points.csv are those of the same sweep in one go, to the byte. Shards may be under way still: what is there is merged, exit \
-    code 3 says that runs are missing, and the same command later adds them.")]
+    strandline-lab merge latency first second\n\n  \
+    strandline-lab check --samples 600 --shard 1/2 --out one\n  \
+    strandline-lab check --samples 600 --shard 2/2 --out two\n  \
+    strandline-lab merge both one two\n\n\
+    points.jsonl and points.csv are those of the same sweep in one go, to the byte. The rows of a check are those of the same check in one go, and so is \
+    exit code 1, which says that something was found. Shards may be under way still: what is there is merged, exit code 3 says that something is \
+    missing, and the same command later adds it.")]
 pub struct Arguments {
-    /// The folder for the sweep, as --out of simulate
+    /// The folder for the sweep or the check, as their --out
     out: PathBuf,
     /// The shards' folders
     #[arg(required = true)]
@@ -28,33 +33,66 @@ pub struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// Whether the shards are of a check.
+    fn is_check(&self) -> bool {
+        self.shards.iter().any(|shard| shard.join(check::PLAN).exists())
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
-/// The folders have no shards of one sweep; a file cannot be read or written; runs are missing.
+/// The folders have no shards of one sweep or check; a file cannot be read or written; runs are missing, and nothing was found.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
+    let Arguments { out, shards, json } = arguments;
+    if arguments.is_check() {
+        let checked = check::merge(out, shards, *json)?;
+        if *json {
+            say!("{:#}", checked.object);
+        }
+        return match checked.outcome {
+            Outcome::Success => complete(checked.missing, "parts of the check", arguments),
+            finding => Ok(finding),
+        };
+    }
     let merged = merge(arguments, registry)?;
     let (points, swept) = (&merged.plan.points, &merged.swept);
-    match arguments.json {
+    match json {
         true => say!("{:#}", simulate::object(points, swept)),
-        false => simulate::show(points, swept, &arguments.out),
+        false => simulate::show(points, swept, out),
     }
-    let missing = points.len() - swept.known;
-    if missing > 0 {
-        return Err(Failure::Other(format!(
-            "{missing} of {} runs are missing: run the shards that have ended early again, or the sweep without --shard and with --out {}",
-            points.len(),
-            arguments.out.display()
-        )));
-    }
-    Ok(Outcome::Success)
+    complete((points.len() - swept.known, points.len()), "runs", arguments)
 }
 
-/// Puts them together, and writes the table and the plots.
+/// Fails if some of the work is missing.
+fn complete((missing, all): (usize, usize), what: &str, arguments: &Arguments) -> Result<Outcome, Failure> {
+    match missing {
+        0 => Ok(Outcome::Success),
+        _ => Err(Failure::Other(format!(
+            "{missing} of {all} {what} are missing: run the shards that have ended early again, or the whole without --shard and with --out {}",
+            arguments.out.display()
+        ))),
+    }
+}
+
+/// Puts them together; what `--json` prints of a sweep with what is `missing`, or of a check.
 ///
 /// # Errors
-/// As [`run`], but for missing runs.
-pub fn merge(arguments: &Arguments, registry: Registry) -> Result<sweep::Merged, Failure> {
+/// As [`run`], but for what is missing.
+pub fn answer(
+    arguments: &Arguments,
+    registry: Registry,
+    sweep: impl Fn(&sweep::Merged) -> Value,
+) -> Result<Value, Failure> {
+    if arguments.is_check() {
+        return Ok(check::merge(&arguments.out, &arguments.shards, true)?.object);
+    }
+    merge(arguments, registry).map(|merged| sweep(&merged))
+}
+
+/// Puts the shards of a sweep together, and writes the table and the plots.
+fn merge(arguments: &Arguments, registry: Registry) -> Result<sweep::Merged, Failure> {
     let Arguments { out, shards, .. } = arguments;
     let merged = sweep::merge(out, shards, &registry).map_err(Failure::Usage)?;
     let names: Vec<_> = shards.iter().map(|shard| shard.display().to_string()).collect();

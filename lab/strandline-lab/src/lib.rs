@@ -21,6 +21,7 @@
 //! | `reading` | what the papers' texts leave open |
 //! | `reproduce` | measures a paper's figures and judges its claims |
 //! | `results`, `report` | `results.json` and the pages |
+//! | `ledger` | work in parts, by several machines: plans, and files with what was found |
 //! | `sweep` | sweeps over the parameters of any machine |
 //! | `cells` | software schemes at the points of a figure, natively and simulated |
 //! | `blurred`, `loose_ordering`, `deferred_commit`, `atom`, `wrap`, `compare` | a paper each; the last compares all schemes |
@@ -34,6 +35,7 @@ pub mod compare;
 pub mod deferred_commit;
 mod error;
 mod finding;
+pub mod ledger;
 pub mod loose_ordering;
 pub mod machine;
 mod measurements;

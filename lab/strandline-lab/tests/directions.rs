@@ -8,7 +8,7 @@ mod mechanism;
 use mechanism::{all_sources, upward};
 
 /// What the papers stand on, each of which uses only those before it.
-const BELOW_PAPERS: [&str; 18] = [
+const BELOW_PAPERS: [&str; 19] = [
     "error",
     "claim",
     "verdict",
@@ -25,6 +25,7 @@ const BELOW_PAPERS: [&str; 18] = [
     "reproduce",
     "results",
     "report",
+    "ledger",
     "sweep",
     "cells",
 ];

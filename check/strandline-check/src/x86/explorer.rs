@@ -304,7 +304,7 @@ impl<J: Judge> Explorer<J> {
             return None;
         }
         self.expected = Some(expected);
-        let possible = memory.possible_states();
+        let possible = u64::try_from(memory.possible_states()).unwrap_or(u64::MAX);
         self.counts.possible = self.counts.possible.saturating_add(possible);
         Some(possible)
     }

@@ -1,9 +1,9 @@
 //! The device world: the `Sync` domain's schemes on a device that fails.
 
 use std::time::{Duration, Instant};
-use strandline_command::say;
 
-use serde_json::json;
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
 use strandline_core::memory::Step;
 use strandline_scheme_check::device::{
     Bounds, Case, Counts, Outcome as Explored, SCHEMES, Sampling, Size, exhaust, sample,
@@ -11,69 +11,82 @@ use strandline_scheme_check::device::{
 use strandline_scheme_check::explore::Workload;
 use strandline_sim::Registry;
 
-use super::Finished;
-use super::rows::Rows;
-use super::schemes::{Arguments, progress_bar, wide};
-use strandline_command::{Failure, Outcome};
+use super::campaign::{
+    Asked, Column, Expected, Table, Unit, count, indented, is_violated, number, parts, text,
+};
+use super::schemes::{self, Arguments, WIDE};
+use strandline_command::Failure;
 
-/// One line of the summary.
+/// What was found of a case.
 struct Row {
     scheme: &'static str,
     case: Case,
     explored: Explored,
 }
 
-/// Checks the schemes on a disk that fails.
+/// What is explored: each case, or each mutant of it.
 ///
 /// # Errors
 /// A flag names what there is not here.
-pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failure> {
-    let cases = cases(arguments, registry)?;
-    // Panics of mutants are caught and reported as what they are.
-    std::panic::set_hook(Box::new(|_| ()));
-    let bar = progress_bar();
-    let mut rows = Vec::new();
-    let names: Vec<_> = cases.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let workloads: Vec<_> = cases.iter().map(|(_, case)| workload(case).to_owned()).collect();
-    let without: Vec<_> = cases.iter().map(|(_, case)| without(case)).collect();
-    let columns = [
-        ("scheme", &names[..]),
-        ("workload", &workloads),
-        ("without", &without),
-        ("pools", &[]),
-        ("lives", &wide()),
-        ("power failures", &[]),
-        ("kills", &wide()),
-        ("failed recoveries", &[]),
-        ("states", &wide()),
-        ("cut short", &[]),
-        ("lives/s", &[]),
-        ("states/s", &[]),
-        ("verdict", &["NOT FOUND".into()]),
-        ("what is wrong", &[]),
-    ];
-    let mut table = Rows::new(&columns, arguments.json, &bar);
-    for (scheme, case) in cases {
-        if arguments.session.is_stopped() {
-            break;
-        }
+pub fn units<'a>(arguments: &'a Arguments, registry: Registry) -> Result<Vec<Unit<'a>>, Failure> {
+    let mut units = Vec::new();
+    for (row, (scheme, case)) in cases(arguments, registry)?.into_iter().enumerate() {
+        // A mutant may take as many histories as its time allows. Schedules are explored together.
+        let parts = match (arguments.mutants, arguments.exhaustive) {
+            (false, false) => parts(arguments.seed, arguments.samples()),
+            (true, false) => vec![(arguments.seed, u64::MAX)],
+            (_, true) => vec![(arguments.seed, arguments.samples())],
+        };
+        let limit = Duration::from_secs(arguments.seconds);
+        let all = arguments.samples() as f64;
+        let several = parts.len() > 1;
+        units.extend(parts.into_iter().map(|(seed, histories)| {
+            let limit = if several { limit.mul_f64(histories as f64 / all) } else { limit };
+            unit(arguments, row, (scheme, case), Part { seed, histories, limit })
+        }));
+    }
+    Ok(units)
+}
+
+/// Some of a case's histories, or of its schedules.
+#[derive(Clone, Copy)]
+struct Part {
+    seed: u64,
+    histories: u64,
+    limit: Duration,
+}
+
+fn unit<'a>(
+    arguments: &'a Arguments,
+    row: usize,
+    (scheme, case): (&'static str, Case),
+    part: Part,
+) -> Unit<'a> {
+    let key = json!({
+        "world": "device",
+        "scheme": scheme,
+        "workload": workload(&case),
+        "omitted": case.omitted.map(|step| format!("{step:?}")),
+        "exhaustive": arguments.exhaustive.then(|| json!({ "states": arguments.states })),
+        "transactions": arguments.transactions,
+        "seed": part.seed,
+        "histories": part.histories,
+        "seconds": part.limit.as_secs_f64(),
+    });
+    let explore = move |bar: &ProgressBar| {
         let started = Instant::now();
         let progress = |counts: &Counts| {
             bar.set_message(progress_message(scheme, &case, counts, started.elapsed()));
             bar.tick();
         };
-        let mut explored = explore(arguments, &case, progress);
+        let mut explored = explore(arguments, &case, part, progress);
         if explored.violation.is_some() && !arguments.exhaustive && !arguments.mutants {
             bar.set_message("making the violation smaller");
             explored = smaller(arguments, &case, explored);
         }
-        let row = Row { scheme, case, explored };
-        table.add(&cells(arguments, &row), &told(arguments, &row));
-        rows.push(row);
-    }
-    bar.finish_and_clear();
-    let _ = std::panic::take_hook();
-    Ok(finished(arguments, &rows))
+        Ok(Some(json_row(arguments, &Row { scheme, case, explored })))
+    };
+    Unit { row, key, explore: Some(Box::new(explore)) }
 }
 
 fn progress_message(scheme: &str, case: &Case, counts: &Counts, elapsed: Duration) -> String {
@@ -86,16 +99,6 @@ fn progress_message(scheme: &str, case: &Case, counts: &Counts, elapsed: Duratio
         counts.states,
         counts.states as f64 / seconds
     )
-}
-
-/// Sums the rows up: a violation is found where none should be, or a mutant is not.
-fn finished(arguments: &Arguments, rows: &[Row]) -> Finished {
-    let wrong = |row: &Row| row.explored.violation.is_some() != arguments.mutants;
-    let outcome = if rows.iter().any(wrong) { Outcome::Finding } else { Outcome::Success };
-    if !arguments.json {
-        sum_up(arguments, rows);
-    }
-    Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() }
 }
 
 fn cases(arguments: &Arguments, registry: Registry) -> Result<Vec<(&'static str, Case)>, Failure> {
@@ -138,12 +141,12 @@ fn cases(arguments: &Arguments, registry: Registry) -> Result<Vec<(&'static str,
     Ok(cases)
 }
 
-fn explore(arguments: &Arguments, case: &Case, progress: impl FnMut(&Counts)) -> Explored {
-    let limit = Duration::from_secs(arguments.seconds);
+fn explore(arguments: &Arguments, case: &Case, part: Part, progress: impl FnMut(&Counts)) -> Explored {
+    let Part { seed, histories, limit } = part;
     if arguments.exhaustive {
         let bounds = Bounds {
-            schedules: arguments.samples(),
-            seed: arguments.seed,
+            schedules: histories,
+            seed,
             transactions: arguments.transactions.unwrap_or(2),
             failures: 2,
             states: arguments.states,
@@ -151,9 +154,7 @@ fn explore(arguments: &Arguments, case: &Case, progress: impl FnMut(&Counts)) ->
         };
         return exhaust(case, bounds, &arguments.session, progress);
     }
-    let size = size(arguments);
-    let histories = if arguments.mutants { u64::MAX } else { arguments.samples() };
-    let sampling = Sampling { histories, seed: arguments.seed, size, limit };
+    let sampling = Sampling { histories, seed, size: size(arguments), limit };
     sample(case, sampling, &arguments.session, progress)
 }
 
@@ -204,57 +205,78 @@ fn replay(arguments: &Arguments, row: &Row) -> String {
     command + &format!(" --seed {} --samples 1", row.explored.seed)
 }
 
-fn without(case: &Case) -> String {
-    case.omitted.map_or(String::new(), |step| format!("{step:?}"))
+/// The table of cases and of mutants.
+pub static TABLE: Table = Table {
+    columns: &[
+        Column { header: "scheme", cell: schemes::scheme, expected: Expected::Keys },
+        Column { header: "workload", cell: schemes::workload, expected: Expected::Keys },
+        Column { header: "without", cell: schemes::without, expected: Expected::Keys },
+        Column { header: "pools", cell: schemes::histories, expected: Expected::Nothing },
+        Column { header: "lives", cell: lives, expected: Expected::Text(WIDE) },
+        Column { header: "power failures", cell: power_failures, expected: Expected::Nothing },
+        Column { header: "kills", cell: kills, expected: Expected::Text(WIDE) },
+        Column { header: "failed recoveries", cell: failed_recoveries, expected: Expected::Nothing },
+        Column { header: "states", cell: schemes::states, expected: Expected::Text(WIDE) },
+        Column { header: "cut short", cell: schemes::cut_short, expected: Expected::Nothing },
+        Column { header: "lives/s", cell: lives_per_second, expected: Expected::Nothing },
+        Column { header: "states/s", cell: schemes::states_per_second, expected: Expected::Nothing },
+        Column { header: "verdict", cell: verdict, expected: Expected::Text("NOT FOUND") },
+        Column { header: "what is wrong", cell: schemes::what, expected: Expected::Nothing },
+    ],
+    below,
+    // A violation is found where none should be, or a mutant is not.
+    is_wrong: |row, asked| is_violated(row) != asked.mutants,
+    summary,
+};
+
+fn lives(row: &Value, _: &Asked) -> String {
+    count(row, "lives").to_string()
 }
 
-/// A violation, as it stands below its row. Of a mutant the row says what is wrong.
-fn told(arguments: &Arguments, row: &Row) -> Vec<String> {
-    let Some(violation) = row.explored.violation.as_ref().filter(|_| !arguments.mutants) else {
-        return Vec::new();
-    };
-    let history = violation.history.iter().map(|line| format!("  {line}"));
-    let mut lines = vec![format!("VIOLATION: {}", violation.what), "\nhistory:".into()];
-    lines.extend(history);
-    lines.push(format!("\nreplay: {}\n", replay(arguments, row)));
-    lines
+fn power_failures(row: &Value, _: &Asked) -> String {
+    count(row, "power_failures").to_string()
 }
 
-fn cells(arguments: &Arguments, row: &Row) -> [String; 14] {
-    let Row { scheme, case, explored } = row;
-    let counts = &explored.counts;
-    let verdict = match (explored.violation.is_some(), arguments.mutants) {
+fn kills(row: &Value, _: &Asked) -> String {
+    count(row, "kills").to_string()
+}
+
+fn failed_recoveries(row: &Value, _: &Asked) -> String {
+    count(row, "failed_recoveries").to_string()
+}
+
+fn lives_per_second(row: &Value, _: &Asked) -> String {
+    format!("{:.0}", number(row, "lives_per_s"))
+}
+
+fn verdict(row: &Value, asked: &Asked) -> String {
+    let verdict = match (is_violated(row), asked.mutants) {
         (true, true) => "found",
         (false, true) => "NOT FOUND",
         (true, false) => "VIOLATED",
         (false, false) => "ok",
     };
-    let what = explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
-    [
-        (*scheme).to_owned(),
-        workload(case).to_owned(),
-        without(case),
-        counts.histories.to_string(),
-        counts.lives.to_string(),
-        counts.power_failures.to_string(),
-        counts.kills.to_string(),
-        counts.failed_recoveries.to_string(),
-        counts.states.to_string(),
-        counts.cut_short.to_string(),
-        format!("{:.0}", counts.lives as f64 / explored.seconds.max(1e-9)),
-        format!("{:.0}", explored.states_per_second()),
-        verdict.to_owned(),
-        what.chars().take(70).collect(),
-    ]
+    verdict.to_owned()
 }
 
-fn sum_up(arguments: &Arguments, rows: &[Row]) {
-    let states: u64 = rows.iter().map(|row| row.explored.counts.states).sum();
-    let seconds: f64 = rows.iter().map(|row| row.explored.seconds).sum();
-    say!("\n{states} states judged on the device in {seconds:.1} s; seed {}", arguments.seed);
+/// A violation, as it stands below its row. Of a mutant the row says what is wrong.
+fn below(row: &Value, asked: &Asked) -> Vec<String> {
+    if !is_violated(row) || asked.mutants {
+        return Vec::new();
+    }
+    let mut lines = vec![format!("VIOLATION: {}", text(&row["violation"], "what")), "\nhistory:".into()];
+    lines.extend(indented(row, "history"));
+    lines.push(format!("\nreplay: {}\n", text(row, "replay")));
+    lines
 }
 
-fn json_row(arguments: &Arguments, row: &Row) -> serde_json::Value {
+fn summary(rows: &[Value], asked: &Asked) -> String {
+    let states: u64 = rows.iter().map(|row| count(row, "states")).sum();
+    let seconds: f64 = rows.iter().map(|row| number(row, "seconds")).sum();
+    format!("{states} states judged on the device in {seconds:.1} s; seed {}", asked.seed)
+}
+
+fn json_row(arguments: &Arguments, row: &Row) -> Value {
     let Row { scheme, case, explored } = row;
     json!({
         "world": "device",

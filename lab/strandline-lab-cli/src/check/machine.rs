@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use strandline_command::say;
 
-use serde_json::json;
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
 use strandline_core::Error;
 use strandline_scheme_check::explore::{Counts, Outcome as Explored, Workload};
 use strandline_scheme_check::machine::{
@@ -12,21 +12,23 @@ use strandline_scheme_check::machine::{
 };
 use strandline_sim::Registry;
 
-use super::Finished;
-use super::rows::Rows;
-use super::schemes::{Arguments, progress_bar, wide};
-use strandline_command::{Failure, Outcome};
+use super::campaign::{
+    Asked, Column, Expected, Table, Unit, count, indented, is_violated, number, parts, text,
+};
+use super::schemes::{self, Arguments, WIDE};
+use strandline_command::Failure;
 
 /// A case, and how much of it.
 #[derive(Clone, Copy)]
 struct Attempt {
     case: Case,
+    seed: u64,
     histories: u64,
     /// Transactions of a thread.
     transactions: u32,
 }
 
-/// One line of the summary.
+/// What was found of a case.
 struct Row {
     case: Case,
     /// What was found, or why the case cannot be.
@@ -34,60 +36,55 @@ struct Row {
 }
 
 impl Row {
-    fn violation(&self) -> Option<&strandline_scheme_check::explore::Violation> {
-        self.explored.as_ref().ok().and_then(|explored| explored.violation.as_ref())
-    }
-
     fn redundant(&self) -> Option<&'static str> {
         self.case.subject.redundant(self.case.omitted?)
     }
-
-    fn without(&self) -> String {
-        without(&self.case)
-    }
 }
 
-fn without(case: &Case) -> String {
-    case.omitted.map_or(String::new(), Omitted::name)
-}
-
-/// Checks schemes of hardware and software on the simulated machine, whose power fails.
+/// What is explored: each case, or each mutant in the cases that may show it.
 ///
 /// # Errors
 /// A flag names what there is not here.
-pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failure> {
-    let lines = lines(arguments, registry)?;
-    // Panics of mutants are caught and reported as what they are.
-    std::panic::set_hook(Box::new(|_| ()));
-    let bar = progress_bar();
-    let mut rows = Vec::new();
-    let cases: Vec<Case> = lines.iter().flatten().map(|attempt| attempt.case).collect();
-    let all = |text: fn(&Case) -> String| cases.iter().map(text).collect::<Vec<_>>();
-    let names = all(|case| case.subject.name());
-    let workloads = all(|case| case.workload.name().to_owned());
-    let without = all(without);
-    let columns = [
-        ("scheme", &names[..]),
-        ("workload", &workloads),
-        ("threads", &[]),
-        ("without", &without),
-        ("histories", &[]),
-        ("crash points", &[]),
-        ("equal", &wide()),
-        ("in recovery", &[]),
-        ("states", &wide()),
-        ("cut short", &[]),
-        ("seconds", &[]),
-        ("states/s", &[]),
-        ("verdict", &["NOT FOUND".into()]),
-        ("what is wrong", &[]),
-    ];
-    let mut table = Rows::new(&columns, arguments.json, &bar);
-    for line in lines {
-        if arguments.session.is_stopped() {
-            break;
+pub fn units<'a>(arguments: &'a Arguments, registry: Registry) -> Result<Vec<Unit<'a>>, Failure> {
+    let mut units = Vec::new();
+    for (row, line) in lines(arguments, registry)?.into_iter().enumerate() {
+        let limit = Duration::from_secs(arguments.seconds);
+        match line[..] {
+            // A case alone is sampled in parts, each of which may take its part of the time.
+            [attempt] if !arguments.mutants && !arguments.exhaustive => {
+                let all = attempt.histories as f64;
+                units.extend(parts(attempt.seed, attempt.histories).into_iter().map(|(seed, histories)| {
+                    let limit = limit.mul_f64(histories as f64 / all);
+                    unit(arguments, row, vec![Attempt { seed, histories, ..attempt }], limit)
+                }));
+            }
+            _ => units.push(unit(arguments, row, line, limit)),
         }
-        let row = one(arguments, &line, |case, counts, seconds| {
+    }
+    Ok(units)
+}
+
+fn unit<'a>(arguments: &'a Arguments, row: usize, line: Vec<Attempt>, limit: Duration) -> Unit<'a> {
+    let attempts = line.iter().map(|attempt| {
+        json!({
+            "scheme": attempt.case.subject.name(),
+            "workload": attempt.case.workload.name(),
+            "threads": attempt.case.threads,
+            "omitted": attempt.case.omitted.map(Omitted::name),
+            "transactions": attempt.transactions,
+            "histories": attempt.histories,
+            "seed": attempt.seed,
+        })
+    });
+    let key = json!({
+        "world": "machine",
+        "attempts": attempts.collect::<Vec<_>>(),
+        "exhaustive": arguments.exhaustive,
+        "set": arguments.set,
+        "seconds": limit.as_secs_f64(),
+    });
+    let explore = move |bar: &ProgressBar| {
+        let row = one(arguments, &line, limit, |case, counts, seconds| {
             let without =
                 case.omitted.map_or(String::new(), |omitted| format!(" without {}", omitted.name()));
             bar.set_message(format!(
@@ -100,38 +97,10 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
                 counts.states as f64 / seconds.max(1e-3)
             ));
             bar.tick();
-        });
-        match row {
-            Ok(Some(row)) => {
-                table.add(&cells(arguments, &row), &told(arguments, &row));
-                rows.push(row);
-            }
-            Ok(None) => {}
-            Err(error) => {
-                let _ = std::panic::take_hook();
-                return Err(error.into());
-            }
-        }
-    }
-    bar.finish_and_clear();
-    let _ = std::panic::take_hook();
-    Ok(finished(arguments, &rows))
-}
-
-/// Sums the rows up: a violation is found where none should be, or a mutant is not.
-fn finished(arguments: &Arguments, rows: &[Row]) -> Finished {
-    let wrong = |row: &Row| match (&row.explored, arguments.mutants) {
-        (Err(_), _) => false,
-        (Ok(explored), false) => explored.violation.is_some(),
-        // It fails without the mutant.
-        (Ok(_), true) if row.case.omitted.is_none() => true,
-        (Ok(explored), true) => explored.violation.is_none() && row.redundant().is_none(),
+        })?;
+        Ok(row.map(|row| json_row(arguments, &row)))
     };
-    let outcome = if rows.iter().any(wrong) { Outcome::Finding } else { Outcome::Success };
-    if !arguments.json {
-        sum_up(arguments, rows);
-    }
-    Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() }
+    Unit { row, key, explore: Some(Box::new(explore)) }
 }
 
 /// Parameters of the hardware schemes, by `--set`.
@@ -195,7 +164,7 @@ fn lines(arguments: &Arguments, registry: Registry) -> Result<Vec<Vec<Attempt>>,
         && arguments.threads.is_empty()
         && arguments.transactions.is_none();
     if shaped {
-        return Ok(of_shapes(&subjects));
+        return Ok(of_shapes(&subjects, arguments.seed));
     }
     let workloads: Vec<Workload> = match (&workloads[..], arguments.mutants) {
         ([], true) => vec![Workload::Sps],
@@ -217,7 +186,7 @@ fn lines(arguments: &Arguments, registry: Registry) -> Result<Vec<Vec<Attempt>>,
         for &workload in &workloads {
             let attempt = |threads, omitted| {
                 let case = Case { subject, workload, threads, omitted };
-                Attempt { case, histories, transactions }
+                Attempt { case, seed: arguments.seed, histories, transactions }
             };
             // Some hardware serves one core alone.
             if arguments.mutants && arguments.threads.is_empty() {
@@ -237,7 +206,7 @@ fn lines(arguments: &Arguments, registry: Registry) -> Result<Vec<Vec<Attempt>>,
 }
 
 /// A line for each step of a software scheme and for each rule of a hardware scheme, whatever software is beside it.
-fn of_shapes(subjects: &[Subject]) -> Vec<Vec<Attempt>> {
+fn of_shapes(subjects: &[Subject], seed: u64) -> Vec<Vec<Attempt>> {
     let is_beside = |one: &Subject, other: &Subject| {
         one.hardware.make.is_some() && one.hardware.name == other.hardware.name
     };
@@ -248,6 +217,7 @@ fn of_shapes(subjects: &[Subject]) -> Vec<Vec<Attempt>> {
             tried
                 .map(|(case, shape)| Attempt {
                     case,
+                    seed,
                     histories: shape.histories,
                     transactions: shape.transactions,
                 })
@@ -265,7 +235,7 @@ fn threads(arguments: &Arguments) -> Vec<usize> {
     }
 }
 
-/// Tries what a line of the summary is to try; `progress` is told of each case what has been counted, and how long it has
+/// Tries what a line of the summary is to try, in so much time; `progress` is told of each case what has been counted, and how long it has
 /// taken.
 ///
 /// # Errors
@@ -273,20 +243,20 @@ fn threads(arguments: &Arguments) -> Vec<usize> {
 fn one(
     arguments: &Arguments,
     line: &[Attempt],
+    all: Duration,
     mut progress: impl FnMut(Case, &Counts, f64),
 ) -> strandline_core::Result<Option<Row>> {
     let started = Instant::now();
     let mut row: Option<Row> = None;
-    for &Attempt { case, histories, transactions } in line {
+    for &Attempt { case, seed, histories, transactions } in line {
         // What is known to be redundant gets a tenth of the time.
         let redundant = case.omitted.is_some_and(|omitted| case.subject.redundant(omitted).is_some());
-        let all =
-            Duration::from_secs(arguments.seconds) / if redundant && arguments.mutants { 10 } else { 1 };
+        let all = all / if redundant && arguments.mutants { 10 } else { 1 };
         let limit = all.saturating_sub(started.elapsed());
         if row.as_ref().is_some_and(|row| row.explored.is_ok()) && limit.is_zero() {
             break;
         }
-        let bounds = Bounds { histories, seed: arguments.seed, transactions, limit };
+        let bounds = Bounds { histories, seed, transactions, limit };
         let tell = |counts: &Counts| progress(case, counts, started.elapsed().as_secs_f64());
         let session = &arguments.session;
         let explored = match arguments.exhaustive {
@@ -340,73 +310,85 @@ fn replay(arguments: &Arguments, row: &Row, explored: &Explored) -> String {
     }
 }
 
-fn verdict(arguments: &Arguments, row: &Row) -> String {
-    match (&row.explored, arguments.mutants, row.violation().is_some(), row.redundant()) {
-        (Err(why), ..) => format!("cannot be: {why}"),
-        (Ok(_), false, true, _) => "VIOLATED".into(),
-        (Ok(_), true, true, _) if row.case.omitted.is_none() => "VIOLATED without a mutant".into(),
-        (Ok(_), false, false, _) => "ok".into(),
-        (Ok(_), true, true, _) => "found".into(),
-        (Ok(_), true, false, Some(why)) => format!("redundant: {why}"),
-        (Ok(_), true, false, None) => "NOT FOUND".into(),
+/// The table of cases and of mutants.
+pub static TABLE: Table = Table {
+    columns: &[
+        Column { header: "scheme", cell: schemes::scheme, expected: Expected::Keys },
+        Column { header: "workload", cell: schemes::workload, expected: Expected::Keys },
+        Column { header: "threads", cell: schemes::threads, expected: Expected::Nothing },
+        Column { header: "without", cell: schemes::without, expected: Expected::Keys },
+        Column { header: "histories", cell: schemes::histories, expected: Expected::Nothing },
+        Column { header: "crash points", cell: schemes::points, expected: Expected::Nothing },
+        Column { header: "equal", cell: schemes::equal_points, expected: Expected::Text(WIDE) },
+        Column { header: "in recovery", cell: schemes::recovery_points, expected: Expected::Nothing },
+        Column { header: "states", cell: schemes::states, expected: Expected::Text(WIDE) },
+        Column { header: "cut short", cell: schemes::cut_short, expected: Expected::Nothing },
+        Column { header: "seconds", cell: schemes::seconds, expected: Expected::Nothing },
+        Column { header: "states/s", cell: schemes::states_per_second, expected: Expected::Nothing },
+        Column { header: "verdict", cell: verdict, expected: Expected::Text("NOT FOUND") },
+        Column { header: "what is wrong", cell: schemes::what, expected: Expected::Nothing },
+    ],
+    below,
+    is_wrong,
+    summary,
+};
+
+/// A violation is found where none should be, or a mutant is not.
+fn is_wrong(row: &Value, asked: &Asked) -> bool {
+    match (row["refused"].is_null(), asked.mutants) {
+        (false, _) => false,
+        (true, false) => is_violated(row),
+        // It fails without the mutant.
+        (true, true) if row["omitted"].is_null() => true,
+        (true, true) => !is_violated(row) && row["redundant"].is_null(),
+    }
+}
+
+fn verdict(row: &Value, asked: &Asked) -> String {
+    if let Some(why) = row["refused"].as_str() {
+        return format!("cannot be: {why}");
+    }
+    match (asked.mutants, is_violated(row), row["redundant"].as_str()) {
+        (false, true, _) => "VIOLATED".into(),
+        (true, true, _) if row["omitted"].is_null() => "VIOLATED without a mutant".into(),
+        (false, false, _) => "ok".into(),
+        (true, true, _) => "found".into(),
+        (true, false, Some(why)) => format!("redundant: {why}"),
+        (true, false, None) => "NOT FOUND".into(),
     }
 }
 
 /// A violation, as it stands below its row. Of a mutant the row says what is wrong.
-fn told(arguments: &Arguments, row: &Row) -> Vec<String> {
-    let is_mutant = arguments.mutants && row.case.omitted.is_some();
-    let (Some(violation), Ok(explored), false) = (row.violation(), &row.explored, is_mutant) else {
+fn below(row: &Value, asked: &Asked) -> Vec<String> {
+    let is_mutant = asked.mutants && !row["omitted"].is_null();
+    if !is_violated(row) || is_mutant {
         return Vec::new();
-    };
-    let indented = |lines: &[String]| lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>();
+    }
     [
-        vec![format!("VIOLATION: {}", violation.what), "\nhistory up to the crash:".into()],
-        indented(&violation.history),
+        vec![format!("VIOLATION: {}", text(&row["violation"], "what")), "\nhistory up to the crash:".into()],
+        indented(row, "history"),
         vec!["\nstored, but lost:".into()],
-        indented(&violation.lost),
-        vec![format!("\nreplay: {}\n", replay(arguments, row, explored))],
+        indented(row, "lost"),
+        vec![format!("\nreplay: {}\n", text(row, "replay"))],
     ]
     .concat()
 }
 
-fn cells(arguments: &Arguments, row: &Row) -> [String; 14] {
-    let counts = row.explored.as_ref().map(|explored| explored.counts).unwrap_or_default();
-    let seconds = row.explored.as_ref().map_or(0.0, |explored| explored.seconds);
-    let speed = row.explored.as_ref().map_or(0.0, Explored::states_per_second);
-    let what = row.violation().map_or("", |violation| violation.what.as_str());
-    [
-        row.case.subject.name(),
-        row.case.workload.name().to_owned(),
-        row.case.threads.to_string(),
-        row.without(),
-        counts.histories.to_string(),
-        counts.points.to_string(),
-        counts.equal_points.to_string(),
-        counts.recovery_points.to_string(),
-        counts.states.to_string(),
-        counts.cut_short.to_string(),
-        format!("{seconds:.2}"),
-        format!("{speed:.0}"),
-        verdict(arguments, row),
-        what.chars().take(90).collect(),
-    ]
-}
-
-fn sum_up(arguments: &Arguments, rows: &[Row]) {
-    let explored = || rows.iter().filter_map(|row| row.explored.as_ref().ok());
-    let states: u64 = explored().map(|explored| explored.counts.states).sum();
-    let seconds: f64 = explored().map(|explored| explored.seconds).sum();
-    say!("\n{states} states judged on the machine in {seconds:.1} s; seed {}", arguments.seed);
-    if arguments.mutants {
-        let found = rows.iter().filter(|row| row.case.omitted.is_some() && row.violation().is_some()).count();
-        let missed =
-            rows.iter().filter(|row| verdict(arguments, row) == "NOT FOUND").map(|row| row.without());
-        let missed: Vec<_> = missed.collect();
-        say!("{found} of {} mutants found; not found: {}", rows.len(), missed.join(", "));
+fn summary(rows: &[Value], asked: &Asked) -> String {
+    let states: u64 = rows.iter().map(|row| count(row, "states")).sum();
+    let seconds: f64 = rows.iter().map(|row| number(row, "seconds")).sum();
+    let mut text = format!("{states} states judged on the machine in {seconds:.1} s; seed {}", asked.seed);
+    if asked.mutants {
+        let is_found = |row: &&Value| !row["omitted"].is_null() && is_violated(row);
+        let missed = rows.iter().filter(|row| verdict(row, asked) == "NOT FOUND");
+        let missed: Vec<_> = missed.map(|row| schemes::without(row, asked)).collect();
+        let found = rows.iter().filter(is_found).count();
+        text += &format!("\n{found} of {} mutants found; not found: {}", rows.len(), missed.join(", "));
     }
+    text
 }
 
-fn json_row(arguments: &Arguments, row: &Row) -> serde_json::Value {
+fn json_row(arguments: &Arguments, row: &Row) -> Value {
     let explored = row.explored.as_ref();
     json!({
         "world": "machine",
@@ -418,8 +400,9 @@ fn json_row(arguments: &Arguments, row: &Row) -> serde_json::Value {
         "refused": explored.err(),
         "counts": explored.map(|explored| explored.counts).unwrap_or_default(),
         "seconds": explored.map_or(0.0, |explored| explored.seconds),
+        "cpu_seconds": explored.map_or(0.0, |explored| explored.cpu_seconds),
         "states_per_s": explored.map_or(0.0, Explored::states_per_second),
-        "violation": row.violation(),
+        "violation": explored.ok().and_then(|explored| explored.violation.as_ref()),
         "replay": explored.ok().filter(|e| e.violation.is_some()).map(|e| replay(arguments, row, e)),
     })
 }

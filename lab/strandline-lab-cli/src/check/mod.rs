@@ -1,21 +1,25 @@
 //! `strandline-lab check`: the crash checker, on schemes.
 
+mod campaign;
 mod device;
 mod machine;
 mod persist_order;
 mod rows;
 mod schemes;
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use serde_json::json;
 use strandline_check::Session;
 use strandline_command::say;
+use strandline_lab::ledger::Shard;
 use strandline_sim::Registry;
 
+use campaign::{Asked, Checked, Kept, Unit};
 use strandline_command::interrupt;
-use strandline_command::output::SCHEMA;
 use strandline_command::{Failure, Outcome};
+
+pub use campaign::{PLAN, merge};
 
 /// Explore the states that a power failure can leave, and judge what recovery makes of them.
 #[derive(clap::Args)]
@@ -24,22 +28,22 @@ use strandline_command::{Failure, Outcome};
     strandline-lab check --mutants\n  \
     strandline-lab check --world device --samples 2000\n  \
     strandline-lab check --world persist-order --mutants\n  \
-    strandline-lab check --world machine --samples 20\n\n\
+    strandline-lab check --world machine --samples 20\n  \
+    strandline-lab check --samples 600 --shard 2/16 --out part-2\n\n\
     Exit code 1 says that a state was found that recovery does not repair (or, with --mutants, that a mutant \
     was not found out).")]
 pub struct Arguments {
     /// How crash states come about
     #[arg(long, value_delimiter = ',', value_enum, default_value = "x86")]
     world: Vec<World>,
+    /// Keep what is found in this folder; the same command goes on with what is not in it yet
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Explore one part of several, such as 2/16, in a folder of its own; `merge` puts the folders together
+    #[arg(long, value_name = "N/OF", requires = "out")]
+    shard: Option<Shard>,
     #[command(flatten)]
     schemes: schemes::Arguments,
-}
-
-impl Arguments {
-    /// From now on the exploration ends when `flag` becomes true, rather than by a signal.
-    pub fn stopped_by(&mut self, flag: &'static AtomicBool) {
-        self.schemes.session = Session::stopped_by(flag);
-    }
 }
 
 /// The worlds, each a module with a `run`.
@@ -55,11 +59,18 @@ enum World {
     Device,
 }
 
-/// A world's exploration, its rows printed as they came unless JSON was asked for.
-struct Finished {
-    outcome: Outcome,
-    /// For JSON.
-    rows: Vec<serde_json::Value>,
+impl Arguments {
+    /// From now on the exploration ends when `flag` becomes true, rather than by a signal.
+    pub fn stopped_by(&mut self, flag: &'static AtomicBool) {
+        self.schemes.session = Session::stopped_by(flag);
+    }
+}
+
+impl World {
+    /// The world of this name.
+    fn of_name(name: &str) -> Option<Self> {
+        clap::ValueEnum::from_str(name, false).ok()
+    }
 }
 
 /// Runs it.
@@ -68,11 +79,14 @@ struct Finished {
 /// The flags ask for something that cannot be.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     interrupt::watch(interrupt::First::Ask)?;
-    let (outcome, object) = find(arguments, registry)?;
+    let checked = find(arguments, registry)?;
     if arguments.schemes.json {
-        say!("{object:#}");
+        say!("{:#}", checked.object);
     }
-    Ok(outcome)
+    if checked.known > 0 {
+        eprintln!("note: {} parts of the check were explored already", checked.known);
+    }
+    Ok(checked.outcome)
 }
 
 /// As [`run`], for a program that is not the command: what `--json` prints.
@@ -80,30 +94,40 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
 /// # Errors
 /// As there.
 pub fn answer(arguments: &Arguments, registry: Registry) -> Result<serde_json::Value, Failure> {
-    find(arguments, registry).map(|(_, object)| object)
+    find(arguments, registry).map(|checked| checked.object)
 }
 
 /// Explores, and prints what it finds unless JSON is asked for.
-fn find(arguments: &Arguments, registry: Registry) -> Result<(Outcome, serde_json::Value), Failure> {
-    if let Some(set) = arguments.schemes.set.first()
+fn find(arguments: &Arguments, registry: Registry) -> Result<Checked, Failure> {
+    let flags = &arguments.schemes;
+    if let Some(set) = flags.set.first()
         && arguments.world.iter().any(|world| !matches!(world, World::Machine))
     {
         return Err(Failure::Usage(format!(
             "--set {set} is about hardware schemes, which --world machine alone has: leave it out"
         )));
     }
-    let (mut rows, mut outcome) = (Vec::new(), Outcome::Success);
-    for world in arguments.world.iter().take_while(|_| !arguments.schemes.session.is_stopped()) {
-        let finished = match world {
-            World::X86 => schemes::run(&arguments.schemes, registry),
-            World::PersistOrder => persist_order::run(&arguments.schemes, registry),
-            World::Machine => machine::run(&arguments.schemes, registry),
-            World::Device => device::run(&arguments.schemes, registry),
+    let asked = Asked {
+        mutants: flags.mutants,
+        seed: flags.seed,
+        one: flags.is_replay(),
+        json: flags.json,
+        session: flags.session.clone(),
+    };
+    let mut units: Vec<Unit<'_>> = Vec::new();
+    for world in &arguments.world {
+        let rows = units.last().map_or(0, |last| last.row + 1);
+        let more = match world {
+            World::X86 => schemes::units(flags, registry),
+            World::PersistOrder => persist_order::units(flags, registry),
+            World::Machine => machine::units(flags, registry),
+            World::Device => device::units(flags, registry),
         }?;
-        rows.extend(finished.rows);
-        if finished.outcome == Outcome::Finding {
-            outcome = Outcome::Finding;
-        }
+        units.extend(more.into_iter().map(|unit| Unit { row: rows + unit.row, ..unit }));
     }
-    Ok((outcome, json!({ "schema": SCHEMA, "rows": rows, "seed": arguments.schemes.seed })))
+    let kept = match &arguments.out {
+        Some(folder) => Some(Kept::open(folder, arguments.shard, &units, &asked)?),
+        None => None,
+    };
+    campaign::explore(&units, &asked, kept)
 }

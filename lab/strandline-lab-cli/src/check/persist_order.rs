@@ -1,17 +1,16 @@
 //! `--world persist-order`: crashes under the persistency models, and the table of necessary barriers.
 
 use std::time::Duration;
-use strandline_command::say;
 
-use serde_json::json;
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
 use strandline_core::scheme::Barrier;
 use strandline_scheme_check::persist_order::{OrderedScheme, Outcome as Explored, Sampling, schemes_of};
 use strandline_sim::Registry;
 
-use super::Finished;
-use super::rows::Rows;
-use super::schemes::{Arguments, progress_bar, wide};
-use strandline_command::{Failure, Outcome};
+use super::campaign::{Asked, Column, Expected, Table, Unit, count, indented, is_violated, parts, text};
+use super::schemes::{self, Arguments, WIDE};
+use strandline_command::Failure;
 
 /// States searched at one crash point before the rest is sampled.
 const STATES: u64 = 2000;
@@ -24,11 +23,6 @@ struct Row {
 }
 
 impl Row {
-    /// Whether it is as it should be: nothing found with all barriers, something found without one.
-    fn is_right(&self) -> bool {
-        self.explored.violation.is_some() == self.without.is_some()
-    }
-
     fn verdict(&self) -> &'static str {
         match (self.without, &self.explored.violation) {
             (None, None) => "sufficient",
@@ -39,11 +33,11 @@ impl Row {
     }
 }
 
-/// Runs it.
+/// What is explored: each scheme, and with `--mutants` each scheme without one of its barriers.
 ///
 /// # Errors
 /// A flag names what there is not.
-pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failure> {
+pub fn units<'a>(arguments: &'a Arguments, registry: Registry) -> Result<Vec<Unit<'a>>, Failure> {
     let unused = [
         ("--workload", !arguments.workloads(registry)?.is_empty()),
         ("--setting", !arguments.setting.is_empty()),
@@ -62,16 +56,60 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failur
         states: STATES,
         limit: Duration::from_secs(arguments.seconds),
     };
-    // Panics of mutants are caught and reported as what they are.
-    std::panic::set_hook(Box::new(|_| ()));
-    let rows = rows(arguments, &schemes, sampling);
-    let _ = std::panic::take_hook();
-    let rows = rows?;
-    if !arguments.json {
-        sum_up(arguments, &rows);
+    let (mut units, mut row) = (Vec::new(), 0);
+    for scheme in schemes {
+        let barriers = scheme.mutants().into_iter().map(Some).filter(|_| arguments.mutants);
+        for without in std::iter::once(None).chain(barriers) {
+            // A mutant may take as many histories as its time allows.
+            let endless = || vec![(sampling.seed, u64::MAX)];
+            let parts = without.map_or_else(|| parts(sampling.seed, sampling.histories), |_| endless());
+            for (seed, histories) in parts {
+                let share =
+                    if without.is_some() { 1.0 } else { histories as f64 / sampling.histories as f64 };
+                let limit = sampling.limit.mul_f64(share);
+                units.push(unit(
+                    arguments,
+                    row,
+                    scheme,
+                    without,
+                    Sampling { histories, seed, limit, ..sampling },
+                ));
+            }
+            row += 1;
+        }
     }
-    let outcome = if rows.iter().all(Row::is_right) { Outcome::Success } else { Outcome::Finding };
-    Ok(Finished { outcome, rows: rows.iter().map(json_row).collect() })
+    Ok(units)
+}
+
+fn unit<'a>(
+    arguments: &'a Arguments,
+    row: usize,
+    scheme: OrderedScheme,
+    without: Option<Barrier>,
+    sampling: Sampling,
+) -> Unit<'a> {
+    let key = json!({
+        "world": "persist-order",
+        "scheme": scheme.name(),
+        "without": without.map(|barrier| barrier.name),
+        "step": without.map(|barrier| format!("{:?}", barrier.step)),
+        "sampled": {
+            "seed": sampling.seed,
+            "histories": sampling.histories,
+            "states": sampling.states,
+            "seconds": sampling.limit.as_secs_f64(),
+        },
+    });
+    let explore = move |bar: &ProgressBar| {
+        let name = without.map_or("all barriers".to_owned(), |barrier| format!("without {}", barrier.name));
+        let step = without.map(|barrier| barrier.step);
+        let explored = scheme.explore(step, sampling, &arguments.session, |counts| {
+            bar.set_message(format!("{} {name}: {} states", scheme.name(), counts.states));
+            bar.tick();
+        })?;
+        Ok(Some(json_row(&Row { scheme, without, explored })))
+    };
+    Unit { row, key, explore: Some(Box::new(explore)) }
 }
 
 fn wanted(names: &[String], registry: Registry) -> Result<Vec<OrderedScheme>, Failure> {
@@ -89,91 +127,63 @@ fn wanted(names: &[String], registry: Registry) -> Result<Vec<OrderedScheme>, Fa
     Ok(all.into_iter().filter(is_wanted).collect())
 }
 
-fn rows(arguments: &Arguments, schemes: &[OrderedScheme], sampling: Sampling) -> Result<Vec<Row>, Failure> {
-    let bar = progress_bar();
-    let mut rows = Vec::new();
-    let names: Vec<_> = schemes.iter().map(|scheme| scheme.name().to_owned()).collect();
-    let steps = schemes.iter().flat_map(OrderedScheme::mutants).filter(|_| arguments.mutants);
-    let steps: Vec<_> = steps.map(|barrier| format!("{:?}", barrier.step)).collect();
-    let columns = [
-        ("scheme", &names[..]),
-        ("without", &[]),
-        ("step", &steps),
-        ("histories", &[]),
-        ("crash points", &[]),
-        ("states", &wide()),
-        ("cut short", &[]),
-        ("seconds", &[]),
-        ("verdict", &["sufficient".into()]),
-        ("what is wrong then", &[]),
-    ];
-    let mut table = Rows::new(&columns, arguments.json, &bar);
-    for &scheme in schemes {
-        let barriers = scheme.mutants().into_iter().map(Some).filter(|_| arguments.mutants);
-        for without in std::iter::once(None).chain(barriers) {
-            let name =
-                without.map_or("all barriers".to_owned(), |barrier| format!("without {}", barrier.name));
-            // A mutant may take as many histories as its time allows.
-            let histories = if without.is_some() { u64::MAX } else { sampling.histories };
-            let explored = scheme.explore(
-                without.map(|barrier| barrier.step),
-                Sampling { histories, ..sampling },
-                &arguments.session,
-                |counts| {
-                    bar.set_message(format!("{} {name}: {} states", scheme.name(), counts.states));
-                    bar.tick();
-                },
-            )?;
-            let row = Row { scheme, without, explored };
-            table.add(&cells(&row), &told(arguments, &row));
-            rows.push(row);
-        }
-    }
-    bar.finish_and_clear();
-    Ok(rows)
+/// The table of schemes and their barriers.
+pub static TABLE: Table = Table {
+    columns: &[
+        Column { header: "scheme", cell: schemes::scheme, expected: Expected::Keys },
+        Column { header: "without", cell: without, expected: Expected::Nothing },
+        Column { header: "step", cell: |row, _| text(row, "step").to_owned(), expected: Expected::Keys },
+        Column { header: "histories", cell: schemes::histories, expected: Expected::Nothing },
+        Column { header: "crash points", cell: schemes::points, expected: Expected::Nothing },
+        Column { header: "states", cell: schemes::states, expected: Expected::Text(WIDE) },
+        Column { header: "cut short", cell: schemes::cut_short, expected: Expected::Nothing },
+        Column { header: "seconds", cell: schemes::seconds, expected: Expected::Nothing },
+        Column {
+            header: "verdict",
+            cell: |row, _| text(row, "verdict").to_owned(),
+            expected: Expected::Text("sufficient"),
+        },
+        Column { header: "what is wrong then", cell: schemes::what, expected: Expected::Nothing },
+    ],
+    below,
+    is_wrong: |row, _| is_wrong(row),
+    summary,
+};
+
+/// Something is found with all barriers, or nothing without one.
+fn is_wrong(row: &Value) -> bool {
+    is_violated(row) == row["without"].is_null()
+}
+
+fn without(row: &Value, _: &Asked) -> String {
+    row["without"].as_str().unwrap_or("–").to_owned()
 }
 
 /// A violation that nobody expects or that somebody asks for, as it stands below its row.
-fn told(arguments: &Arguments, row: &Row) -> Vec<String> {
-    let asked = !row.is_right() || arguments.samples == Some(1);
-    let Some(violation) = row.explored.violation.as_ref().filter(|_| asked) else { return Vec::new() };
-    let indented = |lines: &[String]| lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>();
+fn below(row: &Value, asked: &Asked) -> Vec<String> {
+    if !is_violated(row) || !(is_wrong(row) || asked.one) {
+        return Vec::new();
+    }
+    let violation = &row["violation"];
     [
         vec![
-            format!("{}: {}", row.scheme.name(), violation.what),
-            format!("\nhistory up to the crash (seed {}):", violation.seed),
+            format!("{}: {}", text(row, "scheme"), text(violation, "what")),
+            format!("\nhistory up to the crash (seed {}):", violation["seed"]),
         ],
-        indented(&violation.history),
+        indented(row, "history"),
         vec!["\nstored, but lost:".into()],
-        indented(&violation.lost),
+        indented(row, "lost"),
         vec![String::new()],
     ]
     .concat()
 }
 
-fn cells(row: &Row) -> [String; 10] {
-    let counts = &row.explored.counts;
-    let what = row.explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
-    [
-        row.scheme.name().to_owned(),
-        row.without.map_or("–", |barrier| barrier.name).to_owned(),
-        row.without.map_or(String::new(), |barrier| format!("{:?}", barrier.step)),
-        counts.histories.to_string(),
-        counts.points.to_string(),
-        counts.states.to_string(),
-        counts.cut_short.to_string(),
-        format!("{:.2}", row.explored.seconds),
-        row.verdict().to_owned(),
-        what.chars().take(80).collect(),
-    ]
+fn summary(rows: &[Value], asked: &Asked) -> String {
+    let states: u64 = rows.iter().map(|row| count(row, "states")).sum();
+    format!("{states} crash states judged; seed {}", asked.seed)
 }
 
-fn sum_up(arguments: &Arguments, rows: &[Row]) {
-    let states: u64 = rows.iter().map(|row| row.explored.counts.states).sum();
-    say!("\n{states} crash states judged; seed {}", arguments.seed);
-}
-
-fn json_row(row: &Row) -> serde_json::Value {
+fn json_row(row: &Row) -> Value {
     json!({
         "world": "persist-order",
         "scheme": row.scheme.name(),

@@ -1,64 +1,107 @@
 //! A table whose rows are printed as they come: who watches sees at once what was found.
 
 use indicatif::ProgressBar;
+use serde_json::Value;
 use strandline_command::say;
+
+use super::campaign::{Asked, Column, Expected, Unit};
 
 /// Between two columns.
 const GAP: &str = "  ";
 
 /// A table, of which the header is printed with the first row. Its last column is as wide as it likes.
 pub struct Rows<'a> {
-    /// The headers, and the width of each column.
-    columns: Vec<(&'static str, usize)>,
+    columns: &'static [Column],
+    widths: Vec<usize>,
     has_begun: bool,
-    /// Nothing is printed: the rows are for JSON.
-    is_silent: bool,
+    asked: &'a Asked,
     /// What stands on the terminal meanwhile.
     bar: &'a ProgressBar,
 }
 
 impl<'a> Rows<'a> {
-    /// A table with these headers. A column is as wide as its header, or as the longest of the texts that come with it and are expected
-    /// there; a longer text moves the rest of its row to the right.
-    pub fn new(columns: &[(&'static str, &[String])], is_silent: bool, bar: &'a ProgressBar) -> Self {
-        let width = |(header, expected): &(&'static str, &[String])| {
-            let texts = expected.iter().map(String::as_str).chain([*header]);
-            (*header, texts.map(|text| text.chars().count()).max().unwrap_or(0))
+    /// A table of these units. A column is as wide as its header, or as the longest of the texts that are expected there; a longer text
+    /// moves the rest of its row to the right.
+    pub fn new(
+        columns: &'static [Column],
+        units: &[Unit<'_>],
+        asked: &'a Asked,
+        bar: &'a ProgressBar,
+    ) -> Self {
+        let length = |text: &str| text.chars().count();
+        let width = |column: &Column| {
+            let expected = match column.expected {
+                Expected::Nothing => 0,
+                Expected::Text(text) => length(text),
+                Expected::Keys => {
+                    let keys = units.iter().flat_map(|unit| keys(&unit.key));
+                    keys.map(|key| length(&(column.cell)(key, asked))).max().unwrap_or(0)
+                }
+            };
+            expected.max(length(column.header))
         };
-        Self { columns: columns.iter().map(width).collect(), has_begun: false, is_silent, bar }
+        Self { columns, widths: columns.iter().map(width).collect(), has_begun: false, asked, bar }
     }
 
-    /// Prints a row, and below it what else there is to say, a line each.
-    pub fn add(&mut self, cells: &[String], below: &[String]) {
-        if self.is_silent {
+    /// Prints a row, and below it what else there is to say, a line each. Nothing, if all is printed as JSON.
+    pub fn add(&mut self, row: &Value, below: &[String]) {
+        if self.asked.json {
             return;
         }
-        let headers: Vec<_> = self.columns.iter().map(|(header, _)| (*header).to_owned()).collect();
+        let headers: Vec<_> = self.columns.iter().map(|column| column.header.to_owned()).collect();
         let header = (!self.has_begun).then(|| self.line(&headers));
         self.has_begun = true;
-        let row = self.line(cells);
+        let cells: Vec<_> = self.columns.iter().map(|column| (column.cell)(row, self.asked)).collect();
+        let row = self.line(&cells);
         self.bar.suspend(|| {
             header.iter().chain([&row]).chain(below).for_each(|line| say!("{line}"));
         });
     }
 
+    /// Prints what is behind the rows.
+    pub fn end(&self, summary: &str) {
+        if !self.asked.json {
+            self.bar.suspend(|| say!("\n{summary}"));
+        }
+    }
+
     fn line(&self, cells: &[String]) -> String {
-        let padded = cells.iter().zip(&self.columns).map(|(cell, &(_, width))| format!("{cell:width$}"));
+        let padded = cells.iter().zip(&self.widths).map(|(cell, &width)| format!("{cell:width$}"));
         padded.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
     }
 }
 
+/// The keys of what a unit tries: its own, or one for each attempt.
+fn keys(key: &Value) -> Vec<&Value> {
+    key["attempts"].as_array().map_or_else(|| vec![key], |attempts| attempts.iter().collect())
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::campaign::text;
     use super::*;
 
     #[test]
     fn columns_stand_below_one_another() {
+        static COLUMNS: [Column; 3] = [
+            Column {
+                header: "scheme",
+                cell: |row, _| text(row, "scheme").to_owned(),
+                expected: Expected::Keys,
+            },
+            Column { header: "states", cell: |_, _| String::new(), expected: Expected::Text("1234567") },
+            Column { header: "verdict", cell: |_, _| String::new(), expected: Expected::Nothing },
+        ];
         let bar = ProgressBar::hidden();
-        let rows =
-            Rows::new(&[("scheme", &["a-long-name".into()]), ("states", &[]), ("verdict", &[])], false, &bar);
+        let asked = Asked { mutants: false, seed: 1, one: false, json: false, session: Default::default() };
+        let unit = |key: Value| Unit { row: 0, key, explore: None };
+        let attempts = json!({ "attempts": [{ "scheme": "a-long-name" }, { "scheme": "a" }] });
+        let units = [unit(json!({ "scheme": "bppm" })), unit(attempts)];
+        let rows = Rows::new(&COLUMNS, &units, &asked, &bar);
         let line = |cells: [&str; 3]| rows.line(&cells.map(str::to_owned));
-        assert_eq!(line(["scheme", "states", "verdict"]), "scheme       states  verdict");
+        assert_eq!(line(["scheme", "states", "verdict"]), "scheme       states   verdict");
         assert_eq!(line(["a-long-name", "7", ""]), "a-long-name  7");
         assert_eq!(line(["bppm", "1234567", "ok"]), "bppm         1234567  ok");
     }

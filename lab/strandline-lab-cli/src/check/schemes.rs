@@ -1,20 +1,20 @@
 //! Schemes × workloads × settings, exhaustively or by samples, and mutants.
 
 use std::time::{Duration, Instant};
-use strandline_command::say;
 
 use indicatif::ProgressBar;
-use serde_json::json;
+use serde_json::{Value, json};
 use strandline_check::{Session, Setting};
 use strandline_scheme_check::explore::{
-    Bounds, Case, CheckedScheme, Counts, Outcome as Explored, Sampling, Violation, Workload, exhaust,
-    exhaust_histories, sample, schemes_of,
+    Bounds, Case, CheckedScheme, Counts, Outcome as Explored, Sampling, Workload, exhaust, exhaust_histories,
+    sample, schemes_of,
 };
 use strandline_sim::Registry;
 
-use super::Finished;
-use super::rows::Rows;
-use strandline_command::{Failure, Outcome, interrupt};
+use super::campaign::{
+    Asked, Column, Expected, Table, Unit, count, indented, is_violated, number, parts, text,
+};
+use strandline_command::{Failure, interrupt};
 
 #[derive(clap::Args)]
 #[group(skip)]
@@ -78,7 +78,7 @@ pub struct Arguments {
     pub session: Session,
 }
 
-/// One line of the summary.
+/// What was found of a case.
 struct Row {
     case: Case,
     explored: Explored,
@@ -86,40 +86,20 @@ struct Row {
     bounds: Option<Bounds>,
 }
 
-/// Runs it.
+/// What is explored: each case in each of its ways, or each mutant.
 ///
 /// # Errors
 /// A flag names what there is not.
-pub fn run(arguments: &Arguments, registry: Registry) -> Result<Finished, Failure> {
+pub fn units<'a>(arguments: &'a Arguments, registry: Registry) -> Result<Vec<Unit<'a>>, Failure> {
     let schemes = arguments.schemes(registry)?;
     let workloads = arguments.workloads(registry)?;
-    // Panics of mutants and of recoveries on impossible states are caught and reported as what they are.
-    std::panic::set_hook(Box::new(|_| ()));
-    let rows = match (arguments.mutants, &workloads[..]) {
-        (true, workloads) => {
-            mutants(arguments, &schemes, workloads.first().copied().unwrap_or(Workload::Sps))
-        }
-        (false, []) => all(arguments, &schemes, &Workload::all_of(registry.workloads).collect::<Vec<_>>()),
-        (false, workloads) => all(arguments, &schemes, workloads),
-    };
-    let _ = std::panic::take_hook();
-    let rows = rows?;
-    let wrong = |row: &Row| {
-        if arguments.mutants {
-            row.explored.violation.is_none() && redundant(&row.case).is_none()
-        } else {
-            row.explored.violation.is_some()
-        }
-    };
-    let outcome = if rows.iter().any(wrong) { Outcome::Finding } else { Outcome::Success };
-    if arguments.json {
-        // Printed with those of other worlds.
-    } else if arguments.mutants {
-        sum_up_mutants(arguments, &rows);
-    } else {
-        sum_up(arguments, &rows);
+    if arguments.mutants {
+        return Ok(mutants(arguments, &schemes, workloads.first().copied().unwrap_or(Workload::Sps)));
     }
-    Ok(Finished { outcome, rows: rows.iter().map(|row| json_row(arguments, row)).collect() })
+    match &workloads[..] {
+        [] => all(arguments, &schemes, &Workload::all_of(registry.workloads).collect::<Vec<_>>()),
+        workloads => all(arguments, &schemes, workloads),
+    }
 }
 
 impl Arguments {
@@ -185,6 +165,11 @@ impl Arguments {
         self.samples.unwrap_or(100)
     }
 
+    /// Whether one history is looked at, as the command does that a violation prints.
+    pub(super) fn is_replay(&self) -> bool {
+        self.samples == Some(1)
+    }
+
     /// What is explored for one case: exhaustively within bounds, or by samples.
     fn ways(&self, case: &Case) -> Vec<Option<Bounds>> {
         let limit = Duration::from_secs(self.seconds);
@@ -212,12 +197,13 @@ impl Arguments {
     }
 }
 
-fn explore(
-    arguments: &Arguments,
-    case: Case,
-    bounds: Option<Bounds>,
-    bar: &ProgressBar,
-) -> Result<Explored, Failure> {
+/// How a case is explored.
+enum Way {
+    Within(Bounds),
+    Sampled(Sampling),
+}
+
+fn explore(arguments: &Arguments, case: Case, way: Way, bar: &ProgressBar) -> Result<Explored, Failure> {
     let started = Instant::now();
     let name =
         format!("{} {} {} threads {}", case.scheme.name, case.workload.name(), case.threads, case.setting);
@@ -232,59 +218,85 @@ fn explore(
         bar.tick();
     };
     let session = &arguments.session;
-    Ok(match bounds {
-        Some(bounds) if !arguments.words.is_empty() => {
+    Ok(match way {
+        Way::Within(bounds) if !arguments.words.is_empty() => {
             exhaust_histories(case, &arguments.words, bounds, session, progress)?
         }
-        Some(bounds) => exhaust(case, bounds, session, progress)?,
-        None => sample(case, arguments.sampling(), session, progress)?,
+        Way::Within(bounds) => exhaust(case, bounds, session, progress)?,
+        Way::Sampled(sampling) => sample(case, sampling, session, progress)?,
     })
 }
 
-fn all(
-    arguments: &Arguments,
+fn all<'a>(
+    arguments: &'a Arguments,
     schemes: &[CheckedScheme],
     workloads: &[Workload],
-) -> Result<Vec<Row>, Failure> {
+) -> Result<Vec<Unit<'a>>, Failure> {
     let omitted = arguments.omitted(schemes)?;
-    let (bar, mut rows) = (progress_bar(), Vec::new());
-    let names = names(schemes);
-    let workload_names: Vec<_> = workloads.iter().map(|workload| workload.name().to_owned()).collect();
-    let columns = [
-        ("scheme", &names[..]),
-        ("workload", &workload_names),
-        ("setting", &[Setting::FlushOnFail.to_string()]),
-        ("threads", &[]),
-        ("mode", &["exhaustive".into()]),
-        ("histories", &[]),
-        ("crash points", &[]),
-        ("equal", &wide()),
-        ("in recovery", &[]),
-        ("states", &wide()),
-        ("nested", &wide()),
-        ("cut short", &[]),
-        ("states/s", &[]),
-        ("verdict", &[]),
-    ];
-    let mut table = Rows::new(&columns, arguments.json, &bar);
+    let (mut units, mut row) = (Vec::new(), 0);
     for case in cases(arguments, schemes, workloads, omitted) {
         for bounds in arguments.ways(&case) {
-            if arguments.session.is_stopped() {
-                break;
+            match bounds {
+                Some(bounds) => units.push(exhaustive(arguments, row, case, bounds)),
+                None => units.extend(sampled(arguments, row, case)),
             }
-            let mut explored = explore(arguments, case, bounds, &bar)?;
-            if explored.violation.is_some() && bounds.is_none() {
-                explored = smaller(arguments, case, explored, &bar)?;
-            }
-            let row = Row { case, explored, bounds };
-            let violation = row.explored.violation.as_ref();
-            let below = violation.map(|violation| told(arguments, &row, violation));
-            table.add(&cells(&row), &below.unwrap_or_default());
-            rows.push(row);
+            row += 1;
         }
     }
-    bar.finish_and_clear();
-    Ok(rows)
+    Ok(units)
+}
+
+/// What a unit's key says of its case.
+fn key(case: &Case) -> Value {
+    json!({
+        "world": "x86",
+        "scheme": case.scheme.name,
+        "workload": case.workload.name(),
+        "setting": case.setting.name(),
+        "threads": case.threads,
+        "omitted": case.omitted.map(|step| format!("{step:?}")),
+    })
+}
+
+fn exhaustive<'a>(arguments: &'a Arguments, row: usize, case: Case, bounds: Bounds) -> Unit<'a> {
+    let mut key = key(&case);
+    key["exhaustive"] = json!({
+        "preemptions": bounds.preemptions,
+        "transactions": bounds.transactions,
+        "states": bounds.states,
+        "recovery_crashes": bounds.recovery_crashes,
+        "words": arguments.words,
+        "seconds": bounds.limit.as_secs_f64(),
+    });
+    let explore = move |bar: &ProgressBar| {
+        let explored = explore(arguments, case, Way::Within(bounds), bar)?;
+        Ok(Some(json_row(arguments, &Row { case, explored, bounds: Some(bounds) })))
+    };
+    Unit { row, key, explore: Some(Box::new(explore)) }
+}
+
+/// Samples of a case, in parts, each of which may take its part of the time.
+fn sampled<'a>(arguments: &'a Arguments, row: usize, case: Case) -> impl Iterator<Item = Unit<'a>> {
+    let whole = arguments.sampling();
+    parts(whole.seed, whole.histories).into_iter().map(move |(seed, histories)| {
+        let limit = whole.limit.mul_f64(histories as f64 / whole.histories as f64);
+        let sampling = Sampling { histories, seed, limit, ..whole };
+        let mut key = key(&case);
+        key["sampled"] = json!({
+            "seed": seed,
+            "histories": histories,
+            "transactions": sampling.transactions,
+            "seconds": limit.as_secs_f64(),
+        });
+        let explore = move |bar: &ProgressBar| {
+            let mut explored = explore(arguments, case, Way::Sampled(sampling), bar)?;
+            if explored.violation.is_some() {
+                explored = smaller(arguments, case, explored, bar)?;
+            }
+            Ok(Some(json_row(arguments, &Row { case, explored, bounds: None })))
+        };
+        Unit { row, key, explore: Some(Box::new(explore)) }
+    })
 }
 
 fn cases(
@@ -323,8 +335,7 @@ fn smaller(
     mut found: Explored,
     bar: &ProgressBar,
 ) -> Result<Explored, Failure> {
-    // One history is a replay.
-    if arguments.samples == Some(1) {
+    if arguments.is_replay() {
         return Ok(found);
     }
     let counts = found.counts;
@@ -352,52 +363,35 @@ fn smaller(
 }
 
 /// Each mutant, until it is found out or its time is up; in the setting `word`, then `line`.
-fn mutants(
-    arguments: &Arguments,
-    schemes: &[CheckedScheme],
-    workload: Workload,
-) -> Result<Vec<Row>, Failure> {
-    let (bar, mut rows) = (progress_bar(), Vec::new());
-    let names = names(schemes);
-    let steps = schemes.iter().flat_map(CheckedScheme::steps).map(|step| format!("{step:?}"));
-    let steps: Vec<_> = steps.collect();
-    let columns = [
-        ("scheme", &names[..]),
-        ("without", &steps),
-        ("setting", &[]),
-        ("seconds", &[]),
-        ("states", &wide()),
-        ("verdict", &["NOT FOUND".into()]),
-        ("what is wrong then", &[]),
-    ];
-    let mut table = Rows::new(&columns, arguments.json, &bar);
+fn mutants<'a>(arguments: &'a Arguments, schemes: &[CheckedScheme], workload: Workload) -> Vec<Unit<'a>> {
     let settings = if arguments.setting.is_empty() { &[Setting::Word][..] } else { &arguments.setting };
     let threads = arguments.threads.first().map_or(2, |&threads| threads.into());
+    let mut units = Vec::new();
     for &scheme in schemes {
         for step in scheme.steps() {
             for &setting in settings {
-                if arguments.session.is_stopped() {
-                    break;
-                }
                 let case = Case { scheme, workload, threads, setting, omitted: Some(step) };
-                bar.set_message(format!("{} without {step:?}", scheme.name));
-                bar.tick();
                 // A step that is known to be redundant gets a tenth of the time.
                 let tenth = if redundant(&case).is_some() { 10 } else { 1 };
-                let sampling = Sampling {
-                    histories: u64::MAX,
-                    limit: Duration::from_secs(arguments.seconds) / tenth,
-                    ..arguments.sampling()
+                let limit = Duration::from_secs(arguments.seconds) / tenth;
+                let sampling = Sampling { histories: u64::MAX, limit, ..arguments.sampling() };
+                let mut key = key(&case);
+                key["sampled"] = json!({
+                    "seed": sampling.seed,
+                    "transactions": sampling.transactions,
+                    "seconds": limit.as_secs_f64(),
+                });
+                let explore = move |bar: &ProgressBar| {
+                    bar.set_message(format!("{} without {step:?}", scheme.name));
+                    bar.tick();
+                    let explored = sample(case, sampling, &arguments.session, |_| bar.tick())?;
+                    Ok(Some(json_row(arguments, &Row { case, explored, bounds: None })))
                 };
-                let explored = sample(case, sampling, &arguments.session, |_| bar.tick())?;
-                let row = Row { case, explored, bounds: None };
-                table.add(&mutant_cells(&row), &[]);
-                rows.push(row);
+                units.push(Unit { row: units.len(), key, explore: Some(Box::new(explore)) });
             }
         }
     }
-    bar.finish_and_clear();
-    Ok(rows)
+    units
 }
 
 fn replay(arguments: &Arguments, row: &Row) -> String {
@@ -431,95 +425,163 @@ fn replay(arguments: &Arguments, row: &Row) -> String {
     }
 }
 
+/// The table of cases.
+pub static TABLE: Table = Table {
+    columns: &[
+        Column { header: "scheme", cell: scheme, expected: Expected::Keys },
+        Column { header: "workload", cell: workload, expected: Expected::Keys },
+        Column { header: "setting", cell: setting, expected: Expected::Text("flush-on-fail") },
+        Column { header: "threads", cell: threads, expected: Expected::Nothing },
+        Column { header: "mode", cell: mode, expected: Expected::Text("exhaustive") },
+        Column { header: "histories", cell: histories, expected: Expected::Nothing },
+        Column { header: "crash points", cell: points, expected: Expected::Nothing },
+        Column { header: "equal", cell: equal_points, expected: Expected::Text(WIDE) },
+        Column { header: "in recovery", cell: recovery_points, expected: Expected::Nothing },
+        Column { header: "states", cell: states, expected: Expected::Text(WIDE) },
+        Column { header: "nested", cell: nested, expected: Expected::Text(WIDE) },
+        Column { header: "cut short", cell: cut_short, expected: Expected::Nothing },
+        Column { header: "states/s", cell: states_per_second, expected: Expected::Nothing },
+        Column { header: "verdict", cell: verdict, expected: Expected::Nothing },
+    ],
+    below,
+    is_wrong: |row, _| is_violated(row),
+    summary,
+};
+
+/// The table of mutants.
+pub static MUTANTS: Table = Table {
+    columns: &[
+        Column { header: "scheme", cell: scheme, expected: Expected::Keys },
+        Column { header: "without", cell: without, expected: Expected::Keys },
+        Column { header: "setting", cell: setting, expected: Expected::Nothing },
+        Column { header: "seconds", cell: seconds, expected: Expected::Nothing },
+        Column { header: "states", cell: states, expected: Expected::Text(WIDE) },
+        Column { header: "verdict", cell: mutant_verdict, expected: Expected::Text("NOT FOUND") },
+        Column { header: "what is wrong then", cell: what, expected: Expected::Nothing },
+    ],
+    below: |_, _| Vec::new(),
+    is_wrong: |row, _| !is_violated(row) && row["redundant"].is_null(),
+    summary: sum_up_mutants,
+};
+
+/// As wide as a count that is not unusual.
+pub(super) const WIDE: &str = "00000000";
+
+// Cells that several worlds have.
+
+pub(super) fn scheme(row: &Value, _: &Asked) -> String {
+    text(row, "scheme").to_owned()
+}
+
+pub(super) fn workload(row: &Value, _: &Asked) -> String {
+    text(row, "workload").to_owned()
+}
+
+pub(super) fn without(row: &Value, _: &Asked) -> String {
+    text(row, "omitted").to_owned()
+}
+
+pub(super) fn threads(row: &Value, _: &Asked) -> String {
+    row["threads"].to_string()
+}
+
+pub(super) fn histories(row: &Value, _: &Asked) -> String {
+    count(row, "histories").to_string()
+}
+
+pub(super) fn points(row: &Value, _: &Asked) -> String {
+    count(row, "points").to_string()
+}
+
+pub(super) fn equal_points(row: &Value, _: &Asked) -> String {
+    count(row, "equal_points").to_string()
+}
+
+pub(super) fn recovery_points(row: &Value, _: &Asked) -> String {
+    count(row, "recovery_points").to_string()
+}
+
+pub(super) fn states(row: &Value, _: &Asked) -> String {
+    count(row, "states").to_string()
+}
+
+pub(super) fn cut_short(row: &Value, _: &Asked) -> String {
+    count(row, "cut_short").to_string()
+}
+
+pub(super) fn seconds(row: &Value, _: &Asked) -> String {
+    format!("{:.2}", number(row, "seconds"))
+}
+
+pub(super) fn states_per_second(row: &Value, _: &Asked) -> String {
+    format!("{:.0}", number(row, "states_per_s"))
+}
+
+/// What is wrong, as much of it as a line has room for.
+pub(super) fn what(row: &Value, _: &Asked) -> String {
+    text(&row["violation"], "what").chars().take(90).collect()
+}
+
+fn setting(row: &Value, _: &Asked) -> String {
+    text(row, "setting").to_owned()
+}
+
+fn mode(row: &Value, _: &Asked) -> String {
+    if row["exhaustive"] == true { "exhaustive" } else { "sampled" }.to_owned()
+}
+
+fn nested(row: &Value, _: &Asked) -> String {
+    count(row, "nested").to_string()
+}
+
+fn verdict(row: &Value, _: &Asked) -> String {
+    if is_violated(row) { "VIOLATED" } else { "ok" }.to_owned()
+}
+
+fn mutant_verdict(row: &Value, _: &Asked) -> String {
+    match row["redundant"].as_str() {
+        _ if is_violated(row) => "found".into(),
+        Some(why) => format!("redundant: {why}"),
+        None => "NOT FOUND".into(),
+    }
+}
+
 /// A violation, as it stands below its row.
-fn told(arguments: &Arguments, row: &Row, violation: &Violation) -> Vec<String> {
-    let indented = |lines: &[String]| lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>();
+fn below(row: &Value, _: &Asked) -> Vec<String> {
+    if !is_violated(row) {
+        return Vec::new();
+    }
+    let violation = &row["violation"];
     [
-        vec![format!("VIOLATION: {}", violation.what), "\nhistory up to the crash:".into()],
-        indented(&violation.history),
+        vec![format!("VIOLATION: {}", text(violation, "what")), "\nhistory up to the crash:".into()],
+        indented(row, "history"),
         vec!["\nstored, but lost:".into()],
-        indented(&violation.lost),
-        vec![format!("\nmissing in effect: {}", violation.missing), "\nrecovery:".into()],
-        indented(&violation.recovery),
-        vec![format!("\nreplay: {}\n", replay(arguments, row))],
+        indented(row, "lost"),
+        vec![format!("\nmissing in effect: {}", text(violation, "missing")), "\nrecovery:".into()],
+        indented(row, "recovery"),
+        vec![format!("\nreplay: {}\n", text(row, "replay"))],
     ]
     .concat()
 }
 
-fn names(schemes: &[CheckedScheme]) -> Vec<String> {
-    schemes.iter().map(|scheme| scheme.name.to_owned()).collect()
-}
-
-/// A count that is not unusual.
-pub(super) fn wide() -> [String; 1] {
-    ["00000000".into()]
-}
-
-fn cells(Row { case, explored, bounds }: &Row) -> [String; 14] {
-    let counts = &explored.counts;
-    [
-        case.scheme.name.to_owned(),
-        case.workload.name().to_owned(),
-        case.setting.to_string(),
-        case.threads.to_string(),
-        if bounds.is_some() { "exhaustive" } else { "sampled" }.to_owned(),
-        counts.histories.to_string(),
-        counts.points.to_string(),
-        counts.equal_points.to_string(),
-        counts.recovery_points.to_string(),
-        counts.states.to_string(),
-        counts.nested.to_string(),
-        counts.cut_short.to_string(),
-        format!("{:.0}", explored.states_per_second()),
-        if explored.violation.is_some() { "VIOLATED" } else { "ok" }.to_owned(),
-    ]
-}
-
-fn sum_up(arguments: &Arguments, rows: &[Row]) {
-    let states: u64 = rows.iter().map(|row| row.explored.counts.states).sum();
-    let seconds: f64 = rows.iter().map(|row| row.explored.seconds).sum();
-    let processor: f64 = rows.iter().map(|row| row.explored.cpu_seconds).sum();
-    say!(
-        "\n{states} crash states judged in {seconds:.1} s ({processor:.1} s of processor time): {:.0} states/s; seed {}",
+fn summary(rows: &[Value], asked: &Asked) -> String {
+    let states: u64 = rows.iter().map(|row| count(row, "states")).sum();
+    let [seconds, processor] =
+        ["seconds", "cpu_seconds"].map(|name| rows.iter().map(|row| number(row, name)).sum::<f64>());
+    format!(
+        "{states} crash states judged in {seconds:.1} s ({processor:.1} s of processor time): {:.0} states/s; seed {}",
         states as f64 / processor.max(1e-9),
-        arguments.seed
-    );
+        asked.seed
+    )
 }
 
-fn mutant_verdict(row: &Row) -> String {
-    match (&row.explored.violation, redundant(&row.case)) {
-        (Some(_), _) => "found".into(),
-        (None, Some(why)) => format!("redundant: {why}"),
-        (None, None) => "NOT FOUND".into(),
-    }
+fn sum_up_mutants(rows: &[Value], asked: &Asked) -> String {
+    let found = rows.iter().filter(|row| is_violated(row)).count();
+    let redundant = rows.iter().filter(|row| !is_violated(row) && !row["redundant"].is_null());
+    format!("{found} of {} mutants found, {} redundant; seed {}", rows.len(), redundant.count(), asked.seed)
 }
 
-fn mutant_cells(row: &Row) -> [String; 7] {
-    let what = row.explored.violation.as_ref().map_or("", |violation| violation.what.as_str());
-    [
-        row.case.scheme.name.to_owned(),
-        row.case.omitted.map_or(String::new(), |step| format!("{step:?}")),
-        row.case.setting.to_string(),
-        format!("{:.2}", row.explored.seconds),
-        row.explored.counts.states.to_string(),
-        mutant_verdict(row),
-        what.chars().take(90).collect(),
-    ]
-}
-
-fn sum_up_mutants(arguments: &Arguments, rows: &[Row]) {
-    let found = rows.iter().filter(|row| row.explored.violation.is_some()).count();
-    let redundant =
-        rows.iter().filter(|row| row.explored.violation.is_none() && redundant(&row.case).is_some());
-    say!(
-        "\n{found} of {} mutants found, {} redundant; seed {}",
-        rows.len(),
-        redundant.count(),
-        arguments.seed
-    );
-}
-
-fn json_row(arguments: &Arguments, row: &Row) -> serde_json::Value {
+fn json_row(arguments: &Arguments, row: &Row) -> Value {
     let Row { case, explored, bounds } = row;
     json!({
         "world": "x86",
@@ -531,6 +593,7 @@ fn json_row(arguments: &Arguments, row: &Row) -> serde_json::Value {
         "redundant": redundant(case),
         "counts": explored.counts,
         "seconds": explored.seconds,
+        "cpu_seconds": explored.cpu_seconds,
         "states_per_s": explored.states_per_second(),
         "violation": explored.violation,
         "replay": explored.violation.is_some().then(|| replay(arguments, row)),

@@ -1,5 +1,6 @@
 //! The command as a user runs it: one program, which starts it.
 
+mod campaign;
 mod check;
 mod figures;
 /// The template's tests, beside ours.

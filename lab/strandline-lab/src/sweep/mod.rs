@@ -22,9 +22,10 @@ use strandline_sim::run::{Prepared, Run};
 use strandline_sim::scheme::Entry;
 use strandline_sim::trace;
 
+pub use crate::ledger::Shard;
 pub use combination::{Combination, combinations};
 pub use page::page;
-pub use plan::{Merged, Plan, Shard, merge};
+pub use plan::{Merged, Plan, merge};
 pub use pools::Shelf;
 pub use store::Store;
 pub use table::{cells, csv};

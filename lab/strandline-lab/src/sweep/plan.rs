@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use serde_json::{Value, json};
 use strandline_sim::Registry;
@@ -10,6 +9,7 @@ use strandline_sim::Registry;
 use super::store::{Known, line};
 use super::work::{Work, lacks};
 use super::{Point, Row, Store, Swept};
+use crate::ledger::{common_plan, failed};
 
 /// The form of the file.
 const SCHEMA: u32 = 1;
@@ -17,35 +17,6 @@ const SCHEMA: u32 = 1;
 const FILE: &str = "sweep.json";
 /// The name of the file with what was found.
 const POINTS: &str = "points.jsonl";
-
-/// A part of a sweep: of `of` parts the one of this number, from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
-    number: usize,
-    of: usize,
-}
-
-impl Shard {
-    /// Whether it has the point with this index. Neighbours, which take about as long, are in different ones.
-    pub fn has(&self, index: usize) -> bool {
-        index % self.of == self.number - 1
-    }
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    /// `2/16`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = text.split_once('/').and_then(|(number, of)| {
-            Some(Self { number: number.trim().parse().ok()?, of: of.trim().parse().ok()? })
-        });
-        let is_possible = |shard: &Self| (1..=shard.of).contains(&shard.number);
-        parsed
-            .filter(is_possible)
-            .ok_or_else(|| "expected a shard's number from 1 and how many there are, such as 2/16".into())
-    }
-}
 
 impl Point {
     /// All that [`Point::from_json`] needs. Sizes that `simulate` cannot set are not in it.
@@ -119,43 +90,14 @@ pub struct Merged {
 /// # Errors
 /// A folder has no sweep, or another one; the sweep names what the registry does not have; a file cannot be read or written.
 pub fn merge(out: &Path, folders: &[PathBuf], registry: &Registry) -> Result<Merged, String> {
-    let failed = |what: &str, path: &Path| {
-        let text = format!("cannot {what} {}", path.display());
-        move |error: io::Error| format!("{text}: {error}")
-    };
-    let mut first: Option<(&PathBuf, Value)> = None;
-    for folder in folders {
-        let path = folder.join(FILE);
-        let text = std::fs::read_to_string(&path).map_err(failed("read", &path))?;
-        let plan: Value =
-            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        match &first {
-            None => first = Some((folder, plan)),
-            Some((_, other)) if *other == plan => {}
-            Some((other, of_other)) => {
-                let why = match of_other["program"] == plan["program"] {
-                    true => {
-                        "they are of different sweeps: the same command, apart from --shard and --out, makes shards of one"
-                    }
-                    false => {
-                        "they were run by different builds of the program: run the shards of one sweep by the same"
-                    }
-                };
-                return Err(format!("{} and {}: {why}", other.display(), folder.display()));
-            }
-        }
-    }
-    let (_, plan) = first.ok_or("there is nothing to merge: name the shards' folders")?;
-    if plan["schema"] != SCHEMA {
-        return Err("the sweep was made by another version of Strandline".into());
-    }
+    let plan = common_plan(folders, FILE, SCHEMA)?;
     let program = plan["program"].as_str().unwrap_or_default().to_owned();
     let points = plan["points"].as_array().into_iter().flatten();
     let points = points.map(|point| Point::from_json(point, registry)).collect::<Result<_, _>>()?;
     let plan = Plan { program, points };
     let known = folders.iter().map(|folder| {
         let path = folder.join(POINTS);
-        Known::read(&path, &plan.program).map_err(failed("read", &path))
+        Known::read(&path, &plan.program)
     });
     let known = known.collect::<Result<Vec<_>, _>>()?;
     std::fs::create_dir_all(out).map_err(failed("create", out))?;
@@ -193,20 +135,10 @@ mod tests {
 
     use super::super::tests::{points, workload};
     use super::*;
+    use crate::ledger::Shard;
     use crate::sweep::{Shelf, run, run_one};
 
     static NEVER: AtomicBool = AtomicBool::new(false);
-
-    #[test]
-    fn shards_divide_the_points() {
-        let shard = |text: &str| text.parse::<Shard>();
-        let [first, second] = ["1/2", "2/2"].map(|text| shard(text).unwrap());
-        assert!((0..9).all(|index| first.has(index) != second.has(index)));
-        assert!((0..9).all(|index| shard("1/1").unwrap().has(index)));
-        for text in ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b"] {
-            assert!(shard(text).unwrap_err().contains("2/16"), "{text}");
-        }
-    }
 
     /// What another process is told of a point is the point, with every machine that there is.
     #[test]
@@ -272,7 +204,7 @@ mod tests {
 
         let less = Plan { program: "this".into(), points: plan.points[..1].to_vec() };
         less.write(&folders[0]).unwrap();
-        assert!(merge(&out, &folders, &registry).err().unwrap().contains("different sweeps"));
+        assert!(merge(&out, &folders, &registry).err().unwrap().contains("different: the same command"));
         Plan { program: "another".into(), points: plan.points.clone() }.write(&folders[0]).unwrap();
         assert!(merge(&out, &folders, &registry).err().unwrap().contains("different builds"));
         assert!(merge(&out, &[one], &registry).err().unwrap().contains("sweep.json"));

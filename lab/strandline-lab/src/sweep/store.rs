@@ -1,21 +1,19 @@
-//! What a sweep has found so far: a file of JSON objects, a line each. Lines are only ever added to it, until they are put in order.
+//! What a sweep has found so far, as a [`Ledger`].
 
-use std::fs::{File, TryLockError};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::{Point, Row, Work};
+use crate::ledger::{self, Ledger};
 
 /// The form of its lines.
 const SCHEMA: u32 = 1;
 
 /// The file, and what is in it.
 pub struct Store {
-    path: PathBuf,
-    file: File,
-    lines: Vec<Value>,
+    ledger: Ledger,
     program: String,
 }
 
@@ -25,16 +23,12 @@ impl Store {
     /// # Errors
     /// The file cannot be read or made, or another sweep has it.
     pub fn open(path: &Path, program: &str) -> io::Result<Self> {
-        let file = locked(path)?;
-        let text = std::fs::read_to_string(path)?;
-        let whole = whole(&text);
-        file.set_len(whole.len() as u64)?;
-        Ok(Self { path: path.to_owned(), file, lines: lines(whole), program: program.to_owned() })
+        Ok(Self { ledger: Ledger::open(path)?, program: program.to_owned() })
     }
 
     /// What a point's run found, if it is known.
     pub fn find(&self, point: &Point) -> Option<Row> {
-        row_among(&self.lines, &self.program, point)
+        row_among(self.ledger.lines(), &self.program, point)
     }
 
     /// Adds what a point's run found.
@@ -42,10 +36,7 @@ impl Store {
     /// # Errors
     /// It cannot be written.
     pub fn add(&mut self, point: &Point, row: &Row) -> io::Result<()> {
-        let line = line(&self.program, point, row);
-        self.file.write_all(format!("{line}\n").as_bytes())?;
-        self.lines.push(line);
-        Ok(())
+        self.ledger.add(line(&self.program, point, row))
     }
 
     /// Adds what somebody else has found, by [`Point::line`]; false if it is of another point, or of another build of the program.
@@ -58,53 +49,22 @@ impl Store {
         if !is_of(&line, &self.program, &point.identity(), &machine) {
             return Ok(false);
         }
-        self.file.write_all(format!("{line}\n").as_bytes())?;
-        self.lines.push(line);
+        self.ledger.add(line)?;
         Ok(true)
     }
 
-    /// Puts the lines of these points into their order, each once, and all others behind: so the file does not depend on what was run first, nor by
-    /// whom. It is replaced as a whole.
+    /// Puts the lines of these points into their order, each once, and all others behind ([`Ledger::arrange`]).
     ///
     /// # Errors
     /// It cannot be written.
     pub fn arrange(&mut self, points: &[Point]) -> io::Result<()> {
-        let mut of_points: Vec<Option<usize>> = vec![None; points.len()];
-        let mut is_taken = vec![false; self.lines.len()];
-        for (point, place) in points.iter().zip(&mut of_points) {
-            let machine = serde_json::to_value(&point.machine)?;
-            let identity = point.identity();
-            for (index, line) in self.lines.iter().enumerate() {
-                if is_of(line, &self.program, &identity, &machine) {
-                    if place.is_none() && !is_taken[index] {
-                        *place = Some(index);
-                    }
-                    is_taken[index] = true;
-                }
-            }
-        }
-        let others = (0..self.lines.len()).filter(|&index| !is_taken[index]);
-        let order: Vec<usize> = of_points.into_iter().flatten().chain(others).collect();
-        if order.iter().copied().eq(0..self.lines.len()) {
-            return Ok(());
-        }
-        let lines: Vec<Value> = order.iter().map(|&index| self.lines[index].clone()).collect();
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        let beside = self.path.with_extension("jsonl.new");
-        let mut file = File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&beside, &self.path)?;
-        self.file = locked(&self.path)?;
-        self.lines = lines;
-        Ok(())
-    }
-}
-
-impl Drop for Store {
-    /// A forked child may have the file open still.
-    fn drop(&mut self) {
-        let _ = self.file.unlock();
+        let identities =
+            points.iter().map(|point| Ok((point.identity(), serde_json::to_value(&point.machine)?)));
+        let identities = identities.collect::<io::Result<Vec<_>>>()?;
+        self.ledger.arrange(points.len(), |point, line| {
+            let (identity, machine) = &identities[point];
+            is_of(line, &self.program, identity, machine)
+        })
     }
 }
 
@@ -119,39 +79,14 @@ impl Known {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn read(path: &Path, program: &str) -> io::Result<Self> {
-        let text = match std::fs::read_to_string(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            read => read?,
-        };
-        Ok(Self { lines: lines(whole(&text)), program: program.to_owned() })
+    pub fn read(path: &Path, program: &str) -> Result<Self, String> {
+        Ok(Self { lines: ledger::read(path)?, program: program.to_owned() })
     }
 
     /// What a point's run found, if it is known.
     pub fn find(&self, point: &Point) -> Option<Row> {
         row_among(&self.lines, &self.program, point)
     }
-}
-
-/// Opens the file to add to it, for this process alone.
-fn locked(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).append(true).create(true).open(path)?;
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(io::Error::other(
-            "another sweep is writing to it: wait for that one, or choose another folder (--out); each shard needs one of its own",
-        )),
-        // Some network file systems have no locks.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
-    }
-}
-
-/// Without what a program that was killed has left of a line.
-fn whole(text: &str) -> &str {
-    &text[..text.rfind('\n').map_or(0, |end| end + 1)]
-}
-
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// A line of the file.
@@ -230,8 +165,10 @@ mod tests {
         let ordered = text(&[0, 1, 2]);
         assert_eq!(ordered, text(&[2, 0, 1]));
         assert_eq!(ordered, text(&[2, 0, 2, 1]), "twice");
-        let numbers =
-            lines(&ordered).iter().map(|line| line["result"]["number"].as_u64().unwrap()).collect::<Vec<_>>();
+        let numbers = ordered
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["result"]["number"].as_u64().unwrap())
+            .collect::<Vec<_>>();
         assert_eq!(numbers, [0, 1, 2, 7]);
     }
 

@@ -279,11 +279,6 @@ impl CrashMemory {
         self.lines.borrow().iter().map(|line| line.line).collect()
     }
 
-    /// How many states the crash has, of which recovery may be able to tell fewer apart; `u64::MAX`: that many or more.
-    pub fn possible_states(&self) -> u64 {
-        self.lines.borrow().iter().fold(1, |product, line| product.saturating_mul(line.states()))
-    }
-
     /// Begins a run that decides at random.
     pub fn random(&self, random: &mut Rng) {
         let mood = Mood::random(random);

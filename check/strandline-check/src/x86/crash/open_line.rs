@@ -156,17 +156,6 @@ impl OpenLine {
         Some((oldest, same))
     }
 
-    /// How many states the line may be in; equal ones count once only if they follow one another.
-    pub fn states(&self) -> u64 {
-        match &self.possible {
-            Possible::Lines(lines) => lines.states.len() as u64,
-            Possible::Words(_, starts) => {
-                let counts = starts.windows(2).map(|word| u64::from(word[1] - word[0]));
-                counts.fold(1, |product: u64, count| product.saturating_mul(count))
-            }
-        }
-    }
-
     /// The line's states that the decisions leave, where it is one of whole states.
     pub fn alive(&self) -> Option<Vec<[u64; 8]>> {
         let Possible::Lines(lines) = &self.possible else { return None };
