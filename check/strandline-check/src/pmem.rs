@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::panic::Location;
 
-use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress, Window};
+use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress, WindowView};
 
 use crate::x86::caught::Stopped;
 use crate::x86::site::{self, Site, Source};
@@ -64,7 +64,7 @@ pub(crate) struct Repair {
 pub struct Pmem<'a> {
     memory: &'a Hosted,
     /// Words whose loads nobody has to be told of: none while a repair is tried.
-    settled: Option<&'a Window>,
+    settled: WindowView<'a>,
     thread: usize,
     step: Cell<&'static str>,
     omitted: Option<&'a str>,
@@ -81,7 +81,7 @@ impl<'a> Pmem<'a> {
         runs_alone: bool,
     ) -> Self {
         let patience = Cell::new(if runs_alone { PATIENCE } else { u64::MAX });
-        let settled = memory.window().filter(|_| repairs.is_empty());
+        let settled = memory.window().filter(|_| repairs.is_empty()).unwrap_or_default();
         Self { memory, settled, thread, step: Cell::new(""), omitted, repairs, patience }
     }
 
@@ -182,7 +182,7 @@ impl<'a> Pmem<'a> {
     #[inline]
     pub fn load(&self, at: u64) -> u64 {
         // What a recovery that scans its memory does most: `benches/scans.rs` says what it takes.
-        match self.settled.and_then(|settled| settled.load(at)) {
+        match self.settled.load(at) {
             Some(value) if self.patience.get() > 0 => {
                 self.patience.set(self.patience.get() - 1);
                 value
@@ -312,7 +312,7 @@ impl<'a> Pmem<'a> {
             let (word, within) = (at / 8 * 8, at as usize % 8);
             let here = (8 - within).min(rest.len());
             let (now, later) = rest.split_at_mut(here);
-            let value = self.settled.and_then(|settled| settled.load(word)).unwrap_or_else(|| {
+            let value = self.settled.load(word).unwrap_or_else(|| {
                 self.set_site();
                 let value = self.memory.load(PersistentAddress::new(word));
                 self.repair(word);

@@ -251,13 +251,27 @@ impl Window {
         &self.closed
     }
 
+    /// A copy of its two references, which loops that load many words keep at hand.
+    pub fn view(&self) -> WindowView<'_> {
+        WindowView { words: &self.words, closed: &self.closed }
+    }
+}
+
+/// What [`Window::view`] returns; by default, a view of no words.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WindowView<'a> {
+    words: &'a [Cell<u64>],
+    closed: &'a [Cell<u8>],
+}
+
+impl WindowView<'_> {
     /// The word at `offset`, unless it is to be asked for, or lies elsewhere.
     #[inline]
     pub fn load(&self, offset: u64) -> Option<u64> {
         // What is no multiple of 8 is no index.
         let index = offset.rotate_right(3) as usize;
-        let word = self.words.get(index)?;
-        (self.closed[index / 8].get() >> (index % 8) & 1 == 0).then(|| word.get())
+        let (word, closed) = (self.words.get(index)?, self.closed.get(index / 8)?);
+        (closed.get() >> (index % 8) & 1 == 0).then(|| word.get())
     }
 }
 
@@ -334,9 +348,9 @@ impl Hosted {
         }
     }
 
-    /// Words that may be loaded without asking the world, if it has any.
-    pub fn window(&self) -> Option<&Window> {
-        self.window.as_deref()
+    /// The words that may be loaded without asking the world; `None` if it wants to be asked for all.
+    pub fn window(&self) -> Option<WindowView<'_>> {
+        self.window.as_deref().map(Window::view)
     }
 
     /// Performs something that may store, for the caller's caller.
@@ -426,7 +440,7 @@ impl Memory for Hosted {
 
     fn load<A: Address>(&self, at: A) -> u64 {
         if A::SPACE == Space::Persistent
-            && let Some(value) = self.window.as_ref().and_then(|window| window.load(at.offset()))
+            && let Some(value) = self.window.as_ref().and_then(|window| window.view().load(at.offset()))
         {
             return value;
         }

@@ -36,7 +36,7 @@ pub use data::DataWords;
 pub use device::{AlignedBuffer, Device, DeviceFile};
 pub use flush::{Guarded, Poison};
 #[cfg(feature = "worlds")]
-pub use hosted::{Hosted, Operation, Window, World};
+pub use hosted::{Hosted, Operation, Window, WindowView, World};
 pub use mapping::{Mapping, MappingKind};
 pub(crate) use mapping::{allocate, extend, fill_holes, lacking_space};
 pub use native::Native;

@@ -399,7 +399,9 @@ impl CrashMemory {
             line.narrow(word, value);
             self.narrowed.borrow_mut().push(at);
             // What that settles need not be looked up later.
-            if let Some((state, certain)) = line.certain_words() {
+            if left != 0
+                && let Some((state, certain)) = line.certain_words()
+            {
                 for i in (0..8).filter(|i| left & certain & 1 << i != 0) {
                     self.now()[index - word + i].set(state[i]);
                 }
