@@ -19,9 +19,10 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether it has the piece of work with this index. Neighbours, which take about as long, are in different ones.
+    /// Whether it has the piece of work with this index. Pieces are dealt in rounds, since neighbours take about as long. Each round
+    /// begins with another shard, since lists of work have periods.
     pub fn has(&self, index: usize) -> bool {
-        index % self.of == self.number - 1
+        (index + index / self.of) % self.of == self.number - 1
     }
 }
 
@@ -204,6 +205,9 @@ mod tests {
         let [first, second] = ["1/2", "2/2"].map(|text| shard(text).unwrap());
         assert!((0..9).all(|index| first.has(index) != second.has(index)));
         assert!((0..9).all(|index| shard("1/1").unwrap().has(index)));
+        // Each has as many of the even pieces as of the odd ones.
+        let of_first: Vec<_> = (0..8).filter(|&index| first.has(index)).collect();
+        assert_eq!(of_first, [0, 3, 4, 7]);
         for text in ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b"] {
             assert!(shard(text).unwrap_err().contains("2/16"), "{text}");
         }
