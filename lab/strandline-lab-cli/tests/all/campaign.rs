@@ -43,10 +43,12 @@ const CHECKS: [&[&str]; 5] = [
         "bppm,base",
         "--workload",
         "sps",
+        "--setting",
+        "line",
         "--threads",
         "1,2",
         "--transactions",
-        "4",
+        "2",
         "--samples",
         "210",
     ],
@@ -78,7 +80,7 @@ const CHECKS: [&[&str]; 5] = [
         "--transactions",
         "2",
     ],
-    &["--world", "persist-order", "--scheme", "dct-epoch,dct-strand,sct-strict", "--samples", "2"],
+    &["--world", "persist-order", "--scheme", "sct-strict,sct-epoch,sct-strand", "--samples", "2"],
 ];
 
 /// Three machines find what one does, row by row.
