@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use strandline_check::{Crashed, Pmem, check};
 
 const LONG: Duration = Duration::from_secs(3);
+/// Longer than an exploration takes, under valgrind too.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Lines that a scan loads.
 const LINES: u64 = 1000;
@@ -64,6 +66,7 @@ fn measure(name: &str, program: fn(&Pmem<'_>), scan: fn(&Pmem<'_>) -> u64) {
         let outcome = check(program)
             .bytes(64 * 1024)
             .invariant(move |pmem: &Pmem<'_>, _: &Crashed| is_possible(scan(pmem)))
+            .limit(LIMIT)
             .exhaustive();
         outcome.assert_clean();
         states += outcome.counts.states;
@@ -78,6 +81,6 @@ fn measure(name: &str, program: fn(&Pmem<'_>), scan: fn(&Pmem<'_>) -> u64) {
 fn main() {
     measure("a word of each line", scattered, word_of_each_line);
     measure("a word of each line, the last ones open", late, word_of_each_line);
-    measure("all words", scattered, all_words);
-    measure("all words by lines", scattered, bytes);
+    measure("all words, one by one", scattered, all_words);
+    measure("all words, by lines", scattered, bytes);
 }
