@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use c_programs::{Bug, LIMIT, Library, SOURCES};
-use strandline_check::{Check, FindingKind, Outcome};
+use strandline_check::{Check, FindingKind, Outcome, Verdict};
 
 use FindingKind::{
     CrossFailureRace, FailingRecovery, MissingFence, MissingFlush, NonIdempotentRecovery, SumRedone,
@@ -97,8 +97,8 @@ fn found(outcome: &Outcome) -> String {
     told.extend(outcome.notes.iter().filter(misleads).cloned());
     told.extend(outcome.races.iter().map(|race| format!("data race on {}", race.word)));
     told.extend(outcome.performance.iter().filter(|one| one.is_always()).map(ToString::to_string));
-    if outcome.finding.is_none() && !outcome.is_complete() {
-        told.push("not explored to the end".to_owned());
+    if let verdict @ Verdict::Unfinished { .. } = outcome.verdict() {
+        told.push(verdict.to_string());
     }
     if told.is_empty() { "nothing".to_owned() } else { told.join("; ") }
 }
