@@ -20,7 +20,7 @@ use strandline_command::{Failure, Outcome};
     strandline-lab check --samples 600 --shard 2/2 --out two\n  \
     strandline-lab merge both one two\n\n\
     points.jsonl and points.csv are those of the same sweep in one go, to the byte. The rows of a check are those of the same check in one go, and so is \
-    exit code 1, which says that something was found. Shards may be under way still: what is there is merged, exit code 3 says that something is \
+    exit code 1, which says that something was found. Shards may be under way still: what is there is merged, exit code 4 says that something is \
     missing, and the same command later adds it.")]
 pub struct Arguments {
     /// The folder for the sweep or the check, as their --out
@@ -43,7 +43,7 @@ impl Arguments {
 /// Runs it.
 ///
 /// # Errors
-/// The folders have no shards of one sweep or check; a file cannot be read or written; runs are missing, and nothing was found.
+/// The folders have no shards of one sweep or check; a file cannot be read or written.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     let Arguments { out, shards, json } = arguments;
     if arguments.is_check() {
@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
             say!("{:#}", checked.object);
         }
         return match checked.outcome {
-            Outcome::Success => complete(checked.missing, "parts of the check", arguments),
+            Outcome::Success => Ok(complete(checked.missing, "parts of the check", arguments)),
             finding => Ok(finding),
         };
     }
@@ -62,18 +62,19 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
         true => say!("{:#}", simulate::object(points, swept)),
         false => simulate::show(points, swept, out),
     }
-    complete((points.len() - swept.known, points.len()), "runs", arguments)
+    Ok(complete((points.len() - swept.known, points.len()), "runs", arguments))
 }
 
-/// Fails if some of the work is missing.
-fn complete((missing, all): (usize, usize), what: &str, arguments: &Arguments) -> Result<Outcome, Failure> {
-    match missing {
-        0 => Ok(Outcome::Success),
-        _ => Err(Failure::Other(format!(
-            "{missing} of {all} {what} are missing: run the shards that have ended early again, or the whole without --shard and with --out {}",
-            arguments.out.display()
-        ))),
+/// Whether all of the work is there. Says how much is missing, and how to get it.
+fn complete((missing, all): (usize, usize), what: &str, arguments: &Arguments) -> Outcome {
+    if missing == 0 {
+        return Outcome::Success;
     }
+    eprintln!(
+        "{missing} of {all} {what} are missing: run the shards that have ended early again, or the whole without --shard and with --out {}",
+        arguments.out.display()
+    );
+    Outcome::Unfinished
 }
 
 /// Puts them together; what `--json` prints of a sweep with what is `missing`, or of a check.

@@ -74,7 +74,6 @@ fn main(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
         Some("strandline-check") => strandline_check_cli::run_with(arguments),
         _ => strandline_cli::run_with(arguments),
     });
-    let codes = [0, 1, 2, 3].into_iter();
-    let mut same = codes.filter(|&number| ExitCode::from(number).report() == code);
+    let mut same = (0..=u8::MAX).filter(|&number| ExitCode::from(number).report() == code);
     Ok(same.next().unwrap_or(3))
 }

@@ -102,6 +102,16 @@ def test_check_finds_what_is_left_out():
         strandline.check(scheme="magic")
 
 
+def test_a_check_in_two_shards_is_the_check(tmp_path):
+    asked = {"scheme": "base", "workload": "sps", "samples": 4, "threads": 1}
+    counted = lambda rows: [row["counts"] for row in rows]
+    for shard in (1, 2):
+        strandline.check(**asked, out=tmp_path / str(shard), shard=f"{shard}/2")
+    merged = strandline.merge(tmp_path / "all", tmp_path / "1", tmp_path / "2")
+    assert counted(merged) == counted(strandline.check(**asked))
+    assert isinstance(merged, strandline.Checked)
+
+
 def test_litmus(tmp_path):
     file = tmp_path / "two.litmus"
     file.write_text(LITMUS)

@@ -98,7 +98,7 @@ fn shards_are_merged_into_the_check() {
             assert_eq!((code, &*error), (0, ""), "{number}");
         }
         let (code, _, error) = strandline(folder, &["merge", "all", "1", "2"]);
-        assert!(code == 3 && error.contains("parts of the check are missing"), "{number}: {error}");
+        assert!(code == 4 && error.contains("parts of the check are missing"), "{number}: {error}");
         check(&["--shard", "3/3", "--out", "3"]);
         let (code, merged, error) = strandline(folder, &["merge", "--json", "all", "1", "2", "3"]);
         assert_eq!((code, &*error), (0, ""), "{number}");

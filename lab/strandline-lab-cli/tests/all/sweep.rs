@@ -37,7 +37,7 @@ fn shards_are_merged_into_the_sweep() {
     assert_eq!((code, shown.lines().count()), (0, 1 + 6));
     let (code, _, error) = strandline(folder, &["merge", "all", "first"]);
     assert!(
-        code == 3 && error.contains("9 of 18 runs are missing") && error.contains("--out all"),
+        code == 4 && error.contains("9 of 18 runs are missing") && error.contains("--out all"),
         "{error}"
     );
     assert_eq!(sweep(&["--shard=2/2", "--out", "second"]).0, 0);

@@ -57,11 +57,13 @@ def check(
     omit=None,
     set=None,
     limit_seconds=None,
+    out=None,
+    shard=None,
 ):
     """Explores the states that a power failure can leave, and judges recovery, as ``strandline-lab check`` does.
 
-    Returns :class:`Checked`, a list of the rows that ``--json`` prints; ``violations`` are those with something wrong. Explorations of
-    one process take turns.
+    Returns :class:`Checked`, a list of the rows that ``--json`` prints; ``violations`` are those with something wrong. With a folder
+    ``out`` a call that was ended goes on where it was, and :func:`merge` puts the folders of several shards together.
     """
     return Checked(json.loads(_strandline.explore(flags("check", locals())))["rows"])
 

@@ -12,7 +12,7 @@ import tempfile
 from . import _strandline
 from ._errors import PointError, SweepError, UsageError
 from ._flags import flag, flags, text
-from ._results import Sweep
+from ._results import Checked, Sweep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,5 +248,9 @@ def sweep(points, executor=None, *, out=None, shard=None, attempts=5, progress=N
 
 
 def merge(out, *shards):
-    """Puts what shards of one sweep have found into the folder ``out``, as ``strandline-lab merge``: a :class:`Sweep`, with ``missing`` points."""
-    return Sweep(json.loads(_strandline.answer(["merge", "--", os.fspath(out), *map(os.fspath, shards)])), out)
+    """Puts what shards of one sweep or check have found into the folder ``out``, as ``strandline-lab merge``.
+
+    Returns a :class:`Sweep`, with ``missing`` points, or what :func:`check` returns.
+    """
+    merged = json.loads(_strandline.answer(["merge", "--", os.fspath(out), *map(os.fspath, shards)]))
+    return Sweep(merged, out) if "combinations" in merged else Checked(merged["rows"])
