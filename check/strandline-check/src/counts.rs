@@ -19,6 +19,10 @@ pub struct Counts {
     pub equal_recovery_points: u64,
     /// Crash states judged: recoveries run to their end and judged.
     pub states: u64,
+    /// States left out because they are equal to one of `states` for recovery and for what judges it. Of a program on persistent memory or over
+    /// a database: those that differ only in what neither of them loads, at crash points that were searched to their end. Of a recorded
+    /// program: those whose image is that of an earlier state. `u64::MAX`: that many or more.
+    pub equal_states: u64,
     /// Those of `states` in which power had failed during recovery too.
     pub nested: u64,
     /// Crash points that were tried and have more states than were judged.
@@ -52,6 +56,7 @@ impl std::ops::AddAssign for Counts {
         self.recovery_points += more.recovery_points;
         self.equal_recovery_points += more.equal_recovery_points;
         self.states += more.states;
+        self.equal_states = self.equal_states.saturating_add(more.equal_states);
         self.nested += more.nested;
         self.cut_short += more.cut_short;
         self.unvisited += more.unvisited;

@@ -123,17 +123,22 @@ pub(crate) fn explored(counts: &Counts) -> String {
     if counts.nested > 0 {
         text += &format!(" ({} after a crash in recovery)", counts.nested);
     }
+    if counts.equal_states > 0 {
+        text += &format!(", {} left out as equal", at_least(counts.equal_states));
+    }
     if counts.cut_short > 0 {
-        let possible = counts.possible;
-        match possible {
-            u64::MAX => text += ", of 2^64 or more",
-            _ => text += &format!(", of {possible} at most"),
-        }
+        let at_most = if counts.possible == u64::MAX { "" } else { " at most" };
+        text += &format!(", of {}{at_most}", at_least(counts.possible));
     }
     if counts.not_run > 0 {
         text += &format!("; runs: {} made, {} or more left out", counts.histories, counts.not_run);
     }
     text
+}
+
+/// A count that stops at the greatest number.
+fn at_least(count: u64) -> String {
+    if count == u64::MAX { "2^64 or more".to_owned() } else { count.to_string() }
 }
 
 #[cfg(test)]
@@ -164,6 +169,10 @@ mod tests {
     fn what_is_left_is_told() {
         let counts = Counts { histories: 1, points: 3, states: 10, possible: 64, ..Counts::default() };
         assert_eq!(explored(&counts), "crash points: 3 of 3 visited; states: 10 judged");
+        let equal = Counts { equal_states: 54, ..counts };
+        assert_eq!(explored(&equal), "crash points: 3 of 3 visited; states: 10 judged, 54 left out as equal");
+        let many = Counts { equal_states: u64::MAX, ..counts };
+        assert!(explored(&many).ends_with("states: 10 judged, 2^64 or more left out as equal"));
         let counts = Counts { cut_short: 1, unvisited: 2, ..counts };
         assert_eq!(
             explored(&counts),

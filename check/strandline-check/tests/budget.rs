@@ -69,6 +69,43 @@ fn every_state_counts_once_though_rounds_go_over_them_again() {
     }
 }
 
+/// Of forty lines that may be lost, the invariant reads two: four states are told apart, and a bug in one of the two is found.
+#[test]
+fn states_that_differ_in_lines_that_are_not_read_are_one() {
+    let program = |wrong: u64| {
+        check(|pmem| (0..40).for_each(|line| pmem.store(MANY + 64 * line, 1))).invariant(move |pmem, _| {
+            let read = (pmem.load(MANY), pmem.load(MANY + 64 * 39));
+            if read == (1, wrong) { Err("the first line survives alone".into()) } else { Ok(()) }
+        })
+    };
+    let outcome = program(7).exhaustive();
+    outcome.assert_clean();
+    let counts = outcome.counts;
+    assert_eq!((counts.states, counts.equal_states), (4, (1 << 40) - 4), "{counts:?}");
+    assert_eq!(counts.possible, 1 << 40);
+    assert!(outcome.to_string().contains("states: 4 judged, 1099511627772 left out as equal;"), "{outcome}");
+    let finding = program(0).exhaustive().finding.expect("the line that is read");
+    assert_eq!(finding.lost.len(), 1, "{finding}");
+    // Where the lines are more, the count ends.
+    let many = check(|pmem| (0..80).for_each(|line| pmem.store(64 * line, 1)))
+        .bytes(8192)
+        .invariant(|pmem, _| if pmem.load(0) < 2 { Ok(()) } else { Err("more".into()) });
+    assert_eq!(many.exhaustive().counts.equal_states, u64::MAX);
+}
+
+/// Of points that are gone over again in rounds, equal states are those that the search to the end leaves out.
+#[test]
+fn equal_states_of_points_with_many_states_are_counted_once() {
+    for read in [9, 12] {
+        let program = check(|pmem| (0..20).for_each(|line| pmem.store(MANY + 64 * line, 1)))
+            .invariant(|pmem, _| if sum(pmem, read) <= read { Ok(()) } else { Err("more".into()) });
+        let outcome = program.exhaustive();
+        outcome.assert_clean();
+        let counts = outcome.counts;
+        assert_eq!((counts.states, counts.equal_states), (1 << read, (1 << 20) - (1 << read)), "{counts:?}");
+    }
+}
+
 #[test]
 fn crashes_in_recovery_with_many_states_are_searched_to_their_end() {
     for lines in [5, 11, 12] {

@@ -32,6 +32,8 @@ pub(crate) struct Agenda<K> {
 struct Left<K> {
     run: K,
     time: u32,
+    /// States that it may have; `u64::MAX`: that many or more.
+    possible: u64,
     /// Where its search goes on; `None`: at the beginning.
     search: Option<Vec<Decision>>,
     /// The number of the next trial.
@@ -66,8 +68,16 @@ impl<K: Clone + PartialEq> Agenda<K> {
             return Ok(());
         }
         let Some(possible) = explorer.arrive(life, time, depth) else { return Ok(()) };
-        let mut left =
-            Left { run: run.clone(), time, search: None, trial: 0, tried: 0, searched: 0, judged: 0 };
+        let mut left = Left {
+            run: run.clone(),
+            time,
+            possible,
+            search: None,
+            trial: 0,
+            tried: 0,
+            searched: 0,
+            judged: 0,
+        };
         let first = if possible <= FEW { FEW } else { explorer.judge.tries().visit };
         if first > 0 && left.go_on(explorer, life, depth, first)? {
             return Ok(());
@@ -141,6 +151,11 @@ impl<K> Left<K> {
         match left {
             None => {
                 explorer.counts.states -= self.tried;
+                let equal = match self.possible {
+                    u64::MAX => u64::MAX,
+                    possible => possible.saturating_sub(self.searched),
+                };
+                explorer.counts.equal_states = explorer.counts.equal_states.saturating_add(equal);
                 Ok(true)
             }
             Some(search) => {
