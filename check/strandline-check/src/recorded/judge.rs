@@ -51,6 +51,11 @@ pub(super) struct Processes<'p> {
     verdicts: RefCell<HashMap<(u64, u64), Result<(), String>>>,
     /// Processes run.
     pub runs: Cell<u64>,
+    /// Of each state at hand, whether a process ran to recover from it: one that a crash in recovery left comes after the one before that crash.
+    at_hand: RefCell<Vec<bool>>,
+    /// States that were accepted, and for which a process ran, since [`Processes::begin`] and before the first that was refused.
+    accepted: Cell<u64>,
+    was_refused: Cell<bool>,
     /// Why no process can be run any more.
     pub failure: RefCell<Option<String>>,
     /// Words that recoveries have changed without being seen to store there.
@@ -83,6 +88,9 @@ impl<'p> Processes<'p> {
             recoveries: RefCell::default(),
             verdicts: RefCell::default(),
             runs: Cell::new(0),
+            at_hand: RefCell::default(),
+            accepted: Cell::new(0),
+            was_refused: Cell::new(false),
             failure: RefCell::default(),
             unseen: Cell::new(0),
             limit: Cell::new(place.limit),
@@ -94,6 +102,28 @@ impl<'p> Processes<'p> {
     /// Words of the pool, whole lines.
     pub fn words(&self) -> usize {
         self.bytes.div_ceil(64) * 8
+    }
+
+    /// Begins to count states.
+    pub fn begin(&self) {
+        self.at_hand.take();
+        self.accepted.set(0);
+        self.was_refused.set(false);
+    }
+
+    /// Of `states` that were accepted since [`Processes::begin`], those for which no process ran: their images were known.
+    pub fn equal(&self, states: u64) -> u64 {
+        states.saturating_sub(self.accepted.get())
+    }
+
+    /// Counts the state at hand, for which a process ran or not since recovery.
+    fn count(&self, is_accepted: bool, has_run: bool) {
+        let has_run = self.at_hand.borrow_mut().pop() == Some(true) || has_run;
+        // After a refusal, states are tried to make the finding smaller.
+        self.was_refused.set(self.was_refused.get() || !is_accepted);
+        if has_run && !self.was_refused.get() {
+            self.accepted.set(self.accepted.get() + 1);
+        }
     }
 
     /// Notes that nothing can be run any more.
@@ -315,11 +345,16 @@ impl Judge for ProcessJudge<'_, '_> {
 
     fn recover(&self, world: &Rc<dyn World>) -> Result<(), String> {
         let Some(command) = &self.0.recover else { return Ok(()) };
+        let before = self.0.runs.get();
         let recovery = self.0.with_image(&**world, |image| self.0.recovery(command, image));
         let recovery = recovery.map_err(|why| self.0.fails(why))?;
+        self.0.at_hand.borrow_mut().push(self.0.runs.get() > before);
         for &(operation, site) in &recovery.operations {
             site.into_iter().for_each(site::set);
             world.perform(0, operation);
+        }
+        if recovery.end.is_err() {
+            self.0.count(false, false);
         }
         recovery.end.clone()
     }
@@ -330,8 +365,13 @@ impl Judge for ProcessJudge<'_, '_> {
         _: &Run,
         crashed: &Crashed,
     ) -> Result<(), String> {
-        let Some(command) = &self.0.check else { return Ok(()) };
-        self.0.with_image(&**world, |image| self.0.check(command, image, crashed))
+        let before = self.0.runs.get();
+        let verdict = match &self.0.check {
+            Some(command) => self.0.with_image(&**world, |image| self.0.check(command, image, crashed)),
+            None => Ok(()),
+        };
+        self.0.count(verdict.is_ok(), self.0.runs.get() > before);
+        verdict
     }
 
     fn describe(&self, word: u32) -> String {

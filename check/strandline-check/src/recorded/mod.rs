@@ -361,7 +361,8 @@ impl Program {
             let line = Replay { setting, threads, delays: None, schedule: Vec::new(), time, crashes };
             // As far as before, and a little further.
             let time = (2 * began.elapsed()).max(REPAIRED_TIME).min(self.limit);
-            let most = counts.states.saturating_mul(2).saturating_add(REPAIRED);
+            let judged = counts.states + counts.equal_states;
+            let most = judged.saturating_mul(2).saturating_add(REPAIRED);
             let again = || Bound { until: deadline(Instant::now(), time), most };
             let by_line = || {
                 let by_line = Processes::new(&place, commands, Setting::Line, recorded.bytes, &name);
@@ -422,11 +423,16 @@ impl Program {
             return alone;
         }
         let (again, broken) = self.states_to(processes, run, self.crashes_in_recovery, bound);
+        // The states with one power failure were judged before: the second time each of them is equal to itself.
+        let repeated = alone.0.states + alone.0.equal_states;
+        let equal = again.equal_states.saturating_sub(repeated).min(again.nested);
+        let nested = again.nested - equal;
         let counts = Counts {
             recovery_points: again.recovery_points,
             equal_recovery_points: again.equal_recovery_points,
-            states: alone.0.states + again.nested,
-            nested: again.nested,
+            states: alone.0.states + nested,
+            equal_states: alone.0.equal_states + equal,
+            nested,
             cut_short: alone.0.cut_short.max(again.cut_short + again.unvisited),
             ..alone.0
         };
@@ -444,16 +450,21 @@ impl Program {
         let depth = Depth { states: self.states, recovery_crashes, until: bound.until };
         let mut explorer = Explorer::new(ProcessJudge(processes));
         (explorer.session, explorer.most) = (self.session.clone(), bound.most);
+        processes.begin();
         explorer.begin_run();
         let mut agenda = Agenda::new();
-        for &point in &run.trace.points {
-            if let Err(broken) = agenda.visit(&mut explorer, (&(), run), point, depth) {
-                return (explorer.counts, Some(broken));
-            }
+        let visited = run.trace.points.iter().try_for_each(|&point| {
+            let visited = agenda.visit(&mut explorer, (&(), run), point, depth);
             self.session.progress(&explorer.counts);
-        }
-        let finished = agenda.finish(&mut explorer, |()| Some(run), depth);
-        (explorer.counts, finished.err().map(|((), broken)| broken))
+            visited
+        });
+        let finish = |()| agenda.finish(&mut explorer, |()| Some(run), depth).map_err(|((), broken)| broken);
+        let broken = visited.and_then(finish).err();
+        let equal = processes.equal(explorer.counts.states);
+        let mut counts = explorer.counts;
+        counts.states -= equal;
+        counts.equal_states += equal;
+        (counts, broken)
     }
 
     /// The crash that `replay` tells of `run`.
