@@ -411,6 +411,12 @@ impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         self.engine.view.memory.prefetch(at, words);
     }
+    fn read_ahead(&self, places: &mut [PersistentAddress], words: usize, further: u64) {
+        self.engine.view.memory.read_ahead(places, words, further);
+    }
+    fn pages_waited_for(&self) -> u64 {
+        self.engine.view.memory.pages_waited_for()
+    }
     fn read_at_once(&mut self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
         self.engine.read_at_once(at, words, into)
     }

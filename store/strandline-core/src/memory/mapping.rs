@@ -106,6 +106,9 @@ impl Mapping {
             }
             _ => no_address_space(bytes, "the pool", e),
         })?;
+        // What the system reads around a page that is touched is mostly not what is touched next; scans read ahead themselves.
+        // SAFETY: the range is the new mapping.
+        unsafe { system::read_single_pages(base, reserved) };
         let mut mapping = Self {
             base: base.cast(),
             reserved,
@@ -198,6 +201,17 @@ impl Mapping {
         let first = offset.next_multiple_of(self.page_bytes);
         let end = (offset + bytes) & !(self.page_bytes - 1);
         (first, end.max(first))
+    }
+
+    /// Begins to read the system's pages with the `bytes` bytes at `offset`, as far as the file has them, and does not wait.
+    pub fn read_ahead(&self, offset: u64, bytes: u64) {
+        let first = offset & !(self.page_bytes - 1);
+        let end = offset.saturating_add(bytes).min(self.extent());
+        if first < end && self.file.is_some() {
+            let base = self.base.wrapping_byte_add(first as usize);
+            // SAFETY: it begins with a whole page of this mapping, and ends inside of it.
+            unsafe { system::read_ahead(base.cast(), (end - first) as usize) };
+        }
     }
 
     /// Maps the pages of the first `bytes` bytes now, as far as the system can.

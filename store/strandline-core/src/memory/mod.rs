@@ -256,6 +256,13 @@ pub trait Memory {
     fn fence(&self, step: Step);
     /// A hint that `words` words from `at` on will soon be loaded.
     fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
+    /// A hint that `words` words from each of `places` on will soon be loaded, and may have to be read from a file; and that `further` bytes
+    /// behind them will, where they lie one after another.
+    fn read_ahead(&self, _places: &mut [PersistentAddress], _words: usize, _further: u64) {}
+    /// How many times this thread has waited for a file's pages.
+    fn pages_waited_for(&self) -> u64 {
+        0
+    }
     /// A hint that the line of `at` will soon be stored to.
     fn prefetch_for_write(&self, at: PersistentAddress);
     /// Writes back the whole cache (x86's privileged `wbinvd`). `false`: this memory cannot, and the
@@ -566,6 +573,12 @@ impl<M: Memory> Memory for &M {
     }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         (**self).prefetch(at, words);
+    }
+    fn read_ahead(&self, places: &mut [PersistentAddress], words: usize, further: u64) {
+        (**self).read_ahead(places, words, further);
+    }
+    fn pages_waited_for(&self) -> u64 {
+        (**self).pages_waited_for()
     }
     fn prefetch_for_write(&self, at: PersistentAddress) {
         (**self).prefetch_for_write(at);

@@ -555,6 +555,29 @@ impl Memory for Native {
         }
     }
 
+    fn read_ahead(&self, places: &mut [PersistentAddress], words: usize, further: u64) {
+        places.sort_unstable();
+        let bytes = words as u64 * 8;
+        let (mut run, mut runs) = (0..0, 0);
+        let read = |run: &Range<u64>| self.persistent.mapping.read_ahead(run.start, run.end - run.start);
+        for place in places {
+            let end = place.offset() + bytes;
+            if place.offset() > run.end + super::PAGE_BYTES {
+                read(&run);
+                (run, runs) = (place.offset()..end, runs + 1);
+            }
+            run.end = run.end.max(end);
+        }
+        if runs == 1 {
+            run.end += further;
+        }
+        read(&run);
+    }
+
+    fn pages_waited_for(&self) -> u64 {
+        super::system::pages_waited_for()
+    }
+
     #[inline]
     fn prefetch_for_write(&self, at: PersistentAddress) {
         write_back::prefetch_for_write(self.persistent.base.wrapping_byte_add(at.offset() as usize));

@@ -157,6 +157,12 @@ impl<T: Read + ?Sized> Read for &mut T {
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         T::prefetch(self, at, words);
     }
+    fn read_ahead(&self, places: &mut [PersistentAddress], words: usize, further: u64) {
+        T::read_ahead(self, places, words, further);
+    }
+    fn pages_waited_for(&self) -> u64 {
+        T::pages_waited_for(self)
+    }
     fn root(&self, index: u64) -> PersistentAddress {
         T::root(self, index)
     }

@@ -122,6 +122,15 @@ pub trait Read {
     /// A hint that `words` words from `at` on will soon be read: whoever says so of several places waits for all of them together.
     fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
 
+    /// A hint that `words` words from each of `places` on will soon be read, and may have to come from the pool's file: all of them are
+    /// asked for at once, in an order that suits the disk, and `further` bytes behind them where they lie one after another.
+    fn read_ahead(&self, _places: &mut [PersistentAddress], _words: usize, _further: u64) {}
+
+    /// How many times this thread has waited for pages of a file. Where it does not change, [`read_ahead`](Self::read_ahead) gains nothing.
+    fn pages_waited_for(&self) -> u64 {
+        0
+    }
+
     /// Reads `words` words from each of several places, if that takes no more than loading them: at a snapshot, where nothing has
     /// changed since. `false`: it does not, and `into` has anything. They need not be in use, so that somebody who does not know how
     /// many there are can read as many as there may be.

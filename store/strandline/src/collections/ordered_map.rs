@@ -20,7 +20,7 @@ use super::layers::{
     self, EntryBlock, HEADER_WORDS, LAYER, MAX_KEY_BYTES, SHAPE, Slot, Tree, first_layer, layer,
     layer_to_write, survey, tag, word_of,
 };
-use super::range::{Batch, Range};
+use super::range::{Ahead, Batch, Range};
 use crate::value::check::{Checker, Look};
 use crate::value::key::{Key, KeyBytes, KeyRef, Prefix};
 use crate::value::persist::{Persist, Readable, Stored, replaced};
@@ -567,7 +567,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         to: Bound<Vec<u8>>,
     ) -> Range<'v, 'p, K, V, C> {
         let (front, back) = (Batch::default(), Batch::default());
-        Range { tx, map: self, from, to, front, back, batch: 4, walk: Walk::default(), is_over: false }
+        let (walk, ahead) = (Walk::default(), Ahead::default());
+        Range { tx, map: self, from, to, front, back, batch: 4, walk, ahead, is_over: false }
     }
 
     /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.

@@ -7,7 +7,7 @@
 //! without a pair says that nothing is left between the bounds, however long the entries are. What is read of an entry outside the
 //! bounds takes no room in the batch.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range as Between};
 
 use super::layers::{
     BATCH, EntryBlock, LAYER, MAX_KEY_BYTES, NEAR, Slot, Tree, is_at, key_word, layer, lengths, word_of,
@@ -50,6 +50,7 @@ pub struct Range<'v, 'p, K, V, C: Control = Stm> {
     /// Pairs to fetch next time.
     pub(crate) batch: usize,
     pub(crate) walk: Walk,
+    pub(crate) ahead: Ahead,
     /// Nothing is left between the bounds, or fetching it has failed.
     pub(crate) is_over: bool,
 }
@@ -127,6 +128,34 @@ fn prefetch(tx: &impl Read, slots: &[(u64, u64)], words: usize) {
     }
 }
 
+/// Batches that are read ahead after one that had to wait for the disk.
+const BATCHES_AHEAD: u32 = 16;
+/// Bytes to read behind a batch, at first and at most.
+const FURTHER: Between<u64> = 1 << 16..1 << 20;
+
+/// Whether what a range fetches has to come from the disk: then the entries of a whole batch are asked for at once.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    /// How often the thread had waited for the disk when it was last asked.
+    waited: Option<u64>,
+    /// Batches that are still to be read ahead.
+    batches: u32,
+    /// Bytes to read behind them: more, the longer it lasts.
+    further: u64,
+}
+
+impl Ahead {
+    /// How many bytes to read behind the next batch, if it is to be read ahead, since one of the last had to wait. `now`: how often the
+    /// thread has waited for the disk.
+    fn further(&mut self, now: u64) -> Option<u64> {
+        let has_waited = self.waited.replace(now).is_some_and(|before| now != before);
+        self.batches = if has_waited { BATCHES_AHEAD } else { self.batches.saturating_sub(1) };
+        self.further =
+            if self.batches > 0 { (2 * self.further).clamp(FURTHER.start, FURTHER.end) } else { 0 };
+        (self.batches > 0).then_some(self.further)
+    }
+}
+
 /// What a batch is fetched from.
 struct Fetch<'b> {
     from: &'b Bound<Vec<u8>>,
@@ -136,6 +165,8 @@ struct Fetch<'b> {
     /// The words that led to the layer that is being fetched from.
     path: Vec<u64>,
     walk: &'b mut Walk,
+    /// Entries are asked for before they are read, and so many bytes behind them.
+    ahead: Option<u64>,
     found: &'b mut Batch,
 }
 
@@ -227,6 +258,10 @@ impl Fetch<'_> {
         depth: usize,
         bounds: (Option<u64>, Option<u64>),
     ) -> Result<(), Abort> {
+        if let Some(further) = self.ahead {
+            let mut places: Vec<_> = slots.iter().map(|&(_, slot)| Slot::at(slot)).collect();
+            tx.read_ahead(&mut places, self.found.expected.max(LEAST_AHEAD), further);
+        }
         let mut chunks = slots.chunks(NEAR).peekable();
         prefetch(tx, &slots[..slots.len().min(NEAR)], self.found.ahead());
         while let Some(near) = chunks.next() {
@@ -377,11 +412,12 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         found.clear();
         let (from, to, limit) = (&self.from, &self.to, self.batch);
         self.tx.begin_step(&mut self.walk);
-        let walk = &mut self.walk;
+        let (walk, ahead) = (&mut self.walk, &mut self.ahead);
         self.tx.words(|tx| {
             let tree = map.first_layer(tx)?;
             let path = Vec::new();
-            Fetch { from, to, ascending, limit, path, walk, found: &mut *found }.layer(
+            let ahead = if limit < NEAR { None } else { ahead.further(tx.pages_waited_for()) };
+            Fetch { from, to, ascending, limit, path, walk, ahead, found: &mut *found }.layer(
                 tx,
                 tree,
                 0,
@@ -520,3 +556,21 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> DoubleEndedIterator for Range<'_, '
 }
 
 debug_as_name! { Range<'_, '_; K, V> }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_the_disk_is_read_ahead_for_some_batches() {
+        let mut ahead = Ahead::default();
+        // What the thread waited for before the range began does not count.
+        assert_eq!([7, 7].map(|now| ahead.further(now)), [None; 2]);
+        assert_eq!([8, 8, 8].map(|now| ahead.further(now)), [1 << 16, 1 << 17, 1 << 18].map(Some));
+        let rest = (3..BATCHES_AHEAD).filter(|_| ahead.further(8).is_some()).count();
+        assert_eq!((rest as u32 + 3, ahead.further(8)), (BATCHES_AHEAD, None));
+        // It begins small again, and has a bound.
+        assert_eq!(ahead.further(9), Some(FURTHER.start));
+        assert_eq!((10..40).map(|now| ahead.further(now)).last(), Some(Some(FURTHER.end)));
+    }
+}

@@ -26,6 +26,33 @@ pub unsafe fn prefer_large_pages(base: *mut c_void, bytes: usize) {
     let _ = unsafe { libc::madvise(base, bytes, libc::MADV_HUGEPAGE) };
 }
 
+/// Has the pages of a mapping of a file be read one by one as they are touched, without those around them.
+///
+/// # Safety
+/// The range is a mapping of the caller's.
+pub unsafe fn read_single_pages(base: *mut c_void, bytes: usize) {
+    // SAFETY: the advice changes nothing that a program can observe; the range is the caller's promise.
+    let _ = unsafe { libc::madvise(base, bytes, libc::MADV_RANDOM) };
+}
+
+/// Begins to read pages of a mapping of a file, and does not wait for them.
+///
+/// # Safety
+/// The range is whole pages of a mapping of the caller's.
+pub unsafe fn read_ahead(base: *mut c_void, bytes: usize) {
+    // SAFETY: as above.
+    let _ = unsafe { libc::madvise(base, bytes, libc::MADV_WILLNEED) };
+}
+
+/// How many times this thread has touched a page and waited until it was read from a file.
+pub fn pages_waited_for() -> u64 {
+    // SAFETY: a structure of numbers, for which zeros are values.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure can be written for the whole call.
+    let asked = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    if asked == 0 { usage.ru_majflt as u64 } else { 0 }
+}
+
 /// Maps all pages of a mapping, to be written or to be read. That is a matter of time alone, so that it does not matter whether the
 /// system can.
 ///
