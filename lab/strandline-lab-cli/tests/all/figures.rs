@@ -132,7 +132,47 @@ fn with_rows(readme: &str, rows: &[(&str, Vec<u64>)]) -> String {
     format!("{before}<!-- scoreboard -->\n{written}<!-- end of scoreboard -->{after}")
 }
 
+/// Compares the blocks of a paper's page with what the commands print now, or writes them there; returns the paper's score.
+///
+/// # Panics
+/// A block differs, or a command fails.
+fn blocks_of_paper(paper: &str, folder: &Path, writes: bool) -> Vec<u64> {
+    let path = root().join("docs/papers").join(format!("{paper}.md"));
+    let old = std::fs::read_to_string(&path).unwrap();
+    let mut page = old.clone();
+    let out = folder.join(paper);
+    let quick = ["reproduce", paper, "--quick"];
+    let with_readings = [&quick[..], &["--readings"]].concat();
+    let run = printed(if writes { &with_readings } else { &quick }, &out);
+    let mut found = None;
+    // From the last: what is before stays where it is.
+    for (command, range) in blocks(&old).into_iter().rev() {
+        if command == with_readings {
+            found = Some(score(if writes { &run } else { &old[range.clone()] }));
+            if writes {
+                page.replace_range(range, &run);
+            } else {
+                let differ = differences(&old[range], &run);
+                assert!(differ.is_empty(), "{}: .ci/figures writes it: {differ:#?}", path.display());
+            }
+            continue;
+        }
+        assert!(command.starts_with(&quick) && command.contains(&"--series"), "{command:?}");
+        let series = series_of(&command, &out.join("results.json"));
+        if writes {
+            page.replace_range(range, &series);
+        } else {
+            assert_eq!(old[range], series, "{}: .ci/figures writes it", path.display());
+        }
+    }
+    if writes {
+        std::fs::write(&path, page).unwrap();
+    }
+    found.expect("each page has the quick run of its paper")
+}
+
 /// The comparison leaves the readings of the text out: with them the commands take ten processor minutes, without them two.
+/// The papers run side by side, since most of a run is one thread's.
 #[test]
 fn pages_and_the_readme_have_what_the_commands_print() {
     if !cfg!(feature = "sqlite") {
@@ -142,39 +182,15 @@ fn pages_and_the_readme_have_what_the_commands_print() {
     let written = std::env::var("STRANDLINE_FIGURES").unwrap_or_default();
     let (writes, writes_all) = (["write", "all"].contains(&&*written), written == "all");
     let folder = tempfile::tempdir().unwrap();
-    let mut scores = Vec::new();
-    for paper in PAPERS {
-        let path = root().join("docs/papers").join(format!("{paper}.md"));
-        let mut page = std::fs::read_to_string(&path).unwrap();
-        let out = folder.path().join(paper);
-        let old = page.clone();
-        let quick = ["reproduce", paper, "--quick"];
-        let with_readings = [&quick[..], &["--readings"]].concat();
-        let run = printed(if writes { &with_readings } else { &quick }, &out);
-        // From the last: what is before stays where it is.
-        for (command, range) in blocks(&old).into_iter().rev() {
-            if command == with_readings {
-                scores.push((paper, score(if writes { &run } else { &old[range.clone()] })));
-                if writes {
-                    page.replace_range(range, &run);
-                } else {
-                    let differ = differences(&old[range], &run);
-                    assert!(differ.is_empty(), "{}: .ci/figures writes it: {differ:#?}", path.display());
-                }
-                continue;
-            }
-            assert!(command.starts_with(&quick) && command.contains(&"--series"), "{command:?}");
-            let series = series_of(&command, &out.join("results.json"));
-            if writes {
-                page.replace_range(range, &series);
-            } else {
-                assert_eq!(old[range], series, "{}: .ci/figures writes it", path.display());
-            }
-        }
-        if writes {
-            std::fs::write(&path, page).unwrap();
-        }
-    }
+    let mut scores: Vec<_> = std::thread::scope(|scope| {
+        let folder = folder.path();
+        let run = |paper| (paper, scope.spawn(move || blocks_of_paper(paper, folder, writes)));
+        let runs = PAPERS.map(run);
+        let joined = |thread: std::thread::ScopedJoinHandle<Vec<u64>>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        runs.into_iter().map(|(paper, thread)| (paper, joined(thread))).collect()
+    });
     for (page, command) in OTHERS {
         let path = root().join("docs/papers").join(format!("{page}.md"));
         let old = std::fs::read_to_string(&path).unwrap();
@@ -187,7 +203,6 @@ fn pages_and_the_readme_have_what_the_commands_print() {
         }
         scores.push((page, score(&block)));
     }
-    assert_eq!(scores.len(), PAPERS.len() + OTHERS.len(), "each page has the quick run of its paper");
     let readme = root().join("README.md");
     let old = std::fs::read_to_string(&readme).unwrap();
     let new = with_rows(&old, &scores);
