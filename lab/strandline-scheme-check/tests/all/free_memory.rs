@@ -3,6 +3,7 @@
 //! find the last free chunks held; the world reports threads that wait for each other.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -328,14 +329,12 @@ where
     Ok(())
 }
 
-/// Returns the first of `histories` histories that is wrong. `STRANDLINE_CASES` sets another number.
-fn first_wrong<C>(control: C, omitted: Option<Step>, histories: u64) -> Option<(u64, String)>
+/// Returns the first of these histories that is wrong.
+fn first_wrong<C>(control: C, omitted: Option<Step>, mut histories: Range<u64>) -> Option<(u64, String)>
 where
     C: for<'m> Control<&'m Hosted>,
 {
-    let asked = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok());
-    let histories = if omitted.is_none() { asked.unwrap_or(histories) } else { histories };
-    (0..histories).find_map(|seed| history(control, omitted, seed).err().map(|why| (seed, why)))
+    histories.find_map(|seed| history(control, omitted, seed).err().map(|why| (seed, why)))
 }
 
 /// A transaction that keeps the serial token while it looks for chunks that a compaction holds, which waits for the token.
@@ -349,10 +348,13 @@ fn a_transaction_and_a_compaction_that_wait_for_each_other_are_found() {
     assert!(found.flatten().is_some_and(|what| what.contains("wait for each other")), "{found:?}");
 }
 
+/// `STRANDLINE_CASES` sets how many histories of each control.
 #[test]
 fn free_memory_is_overwritten_unseen() {
-    assert_eq!(first_wrong(Stm, None, 150), None);
-    assert_eq!(first_wrong(SingleWriter, None, 150), None);
+    let asked = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok());
+    let histories = 0..asked.unwrap_or(150);
+    assert_eq!(first_wrong(Stm, None, histories.clone()), None);
+    assert_eq!(first_wrong(SingleWriter, None, histories), None);
 }
 
 #[test]
@@ -365,13 +367,16 @@ fn each_rule_of_free_memory_that_is_left_out_is_found() {
         Step::FreeJournalVersions,
     ];
     for step in rules {
-        let found = first_wrong(Stm, Some(step), 40_000);
+        // Thousands of histories show nothing of this one. The search begins shortly before the first history that does; if another comes to
+        // be the first, the search only takes longer.
+        let first = if step == Step::FreeDurable { 4800 } else { 0 };
+        let found = first_wrong(Stm, Some(step), first..40_000);
         println!("{step:?}: {found:?}");
         assert!(found.is_some(), "{step:?} is not found");
     }
     // With a single writer each commit raises the sequence.
     for step in rules.into_iter().filter(|&step| step != Step::FreeVersions) {
-        let found = first_wrong(SingleWriter, Some(step), 40_000);
+        let found = first_wrong(SingleWriter, Some(step), 0..40_000);
         println!("{step:?}, single writer: {found:?}");
         assert!(found.is_some(), "{step:?} is not found with a single writer");
     }
