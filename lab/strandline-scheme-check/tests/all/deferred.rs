@@ -5,7 +5,8 @@ use strandline_check::{Session, Setting};
 use strandline_core::memory::Step;
 use strandline_scheme_check::explore::{Bounds, Case, CheckedScheme, Workload, exhaust};
 
-fn schemes() -> Vec<CheckedScheme> {
+/// SCT and DCT under eager sync.
+pub fn schemes() -> Vec<CheckedScheme> {
     campaigns::schemes(|name| name.ends_with("-eager-sync"))
 }
 

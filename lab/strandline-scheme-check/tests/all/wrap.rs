@@ -5,7 +5,8 @@ use strandline_check::Setting;
 use strandline_core::memory::Step;
 use strandline_scheme_check::explore::CheckedScheme;
 
-fn schemes() -> Vec<CheckedScheme> {
+/// WrAP in software, and the undo logs.
+pub fn schemes() -> Vec<CheckedScheme> {
     campaigns::schemes(|name| name.starts_with("wrap") || name.starts_with("undo-log"))
 }
 
