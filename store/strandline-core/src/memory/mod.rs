@@ -43,6 +43,8 @@ pub use native::Native;
 pub(crate) use process::Process;
 pub(crate) use running::Outside;
 pub use step::{Event, Step};
+#[cfg(feature = "worlds")]
+pub use write_back::StoreInstructions;
 pub use write_back::WriteBackInstruction;
 
 use self::deadlock::Awaited;

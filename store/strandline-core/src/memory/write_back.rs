@@ -108,6 +108,12 @@ mod imp {
         unsafe { std::arch::asm!("sfence", options(nostack, preserves_flags)) }
     }
 
+    #[cfg(feature = "worlds")]
+    pub fn full_fence() {
+        // SAFETY: mfence orders loads and stores and has no other effect; SSE2 is part of x86-64.
+        unsafe { std::arch::asm!("mfence", options(nostack, preserves_flags)) }
+    }
+
     pub fn store_non_temporal(word: &AtomicU64, value: u64) {
         // SAFETY: the reference is live and aligned, and an aligned 8-byte movnti is a single store.
         unsafe {
@@ -165,6 +171,10 @@ mod imp {
     pub fn fence() {
         atomic_fence(Ordering::SeqCst);
     }
+    #[cfg(feature = "worlds")]
+    pub fn full_fence() {
+        atomic_fence(Ordering::SeqCst);
+    }
     pub fn store_non_temporal(word: &AtomicU64, value: u64) {
         word.store(value, Ordering::Release);
     }
@@ -178,6 +188,47 @@ mod imp {
     }
     pub fn ticks_in(_: u64) -> u64 {
         0
+    }
+}
+
+/// The instructions of this processor that order stores and write them back, for programs that observe what they do.
+#[cfg(feature = "worlds")]
+#[derive(Clone, Copy, Debug)]
+pub struct StoreInstructions {
+    write_back: WriteBackInstruction,
+}
+
+#[cfg(feature = "worlds")]
+impl StoreInstructions {
+    /// Returns the instructions; `None` on a processor that is not an x86-64 one.
+    pub fn of_this_processor() -> Option<Self> {
+        let write_back = WriteBackInstruction::best()?;
+        WriteBackInstruction::Clflush.is_supported().then_some(Self { write_back })
+    }
+
+    /// Executes `movnti`.
+    pub fn movnti(&self, word: &AtomicU64, value: u64) {
+        imp::store_non_temporal(word, value);
+    }
+
+    /// Executes `sfence`.
+    pub fn sfence(&self) {
+        imp::fence();
+    }
+
+    /// Executes `mfence`.
+    pub fn mfence(&self) {
+        imp::full_fence();
+    }
+
+    /// Executes `clflush` for the word's line.
+    pub fn clflush(&self, word: &AtomicU64) {
+        imp::write_back(WriteBackInstruction::Clflush, word);
+    }
+
+    /// Executes `clwb` for the word's line, or the best instruction instead of it that the processor has.
+    pub fn clwb(&self, word: &AtomicU64) {
+        imp::write_back(self.write_back, word);
     }
 }
 
