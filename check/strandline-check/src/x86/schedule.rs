@@ -26,7 +26,8 @@ pub enum Policy {
         stalls: bool,
     },
     /// At the listed choice points these threads go on; at all others the running one does, or, where it
-    /// pauses or has ended, the next one in the circle. Choice points are counted from 0, the beginning.
+    /// pauses or has ended, the next one in the circle. Choice points are counted from 0, the beginning. At a non-temporal store the
+    /// number of threads in the place of a thread says that the store is late; otherwise it is visible at once.
     Guided(Vec<(u32, usize)>),
 }
 
@@ -39,7 +40,7 @@ pub struct ChoicePoint {
     pub time: u32,
     /// A number for the state there (`state.rs`).
     pub state: u64,
-    /// Who went on.
+    /// Who went on; at a non-temporal store, the number of threads and one for a store that is visible at once.
     pub chosen: usize,
     /// Who else could have.
     pub others: Vec<usize>,
@@ -148,6 +149,36 @@ impl Scheduler {
                 self.target.is_some()
             }
         }
+    }
+
+    /// Whether a non-temporal store, which the running thread is about to make, is late; `state` tells time and a number for the state and the
+    /// store. A late store counts as a preemption.
+    pub fn is_late(&mut self, state: impl FnOnce() -> (u32, u64)) -> bool {
+        if self.running.len() < 2 {
+            return false;
+        }
+        let late = self.priorities.len();
+        let is_late = match &self.policy {
+            Policy::Guided(list) => {
+                let is_past = self.next_listed == list.len();
+                let listed = self.listed();
+                if is_past {
+                    let (time, state) = state();
+                    let (number, chosen, others) = (self.choices, late + 1, vec![late]);
+                    self.points.push(ChoicePoint { number, time, state, chosen, others, preempts: true });
+                }
+                listed == Some(late)
+            }
+            _ => {
+                let is_late = self.random.bool();
+                if is_late {
+                    self.taken.push((self.choices, late));
+                }
+                is_late
+            }
+        };
+        self.choices += 1;
+        is_late
     }
 
     /// The thread that the list names for this choice point.

@@ -1,7 +1,9 @@
 //! Memory under the persistency rules of x86 (`PX86.md`). Execution is sequentially consistent, every load
-//! reads the latest store, unless stores are delayed as total store order has it. The world keeps what each thread
+//! reads the latest store, unless stores are delayed as total store order has it, or a non-temporal store is late (`late.rs`). The world keeps what each thread
 //! knows of the order of stores (its views), so that a write-back covers what it must cover and no more, and
 //! leaves a [`Trace`].
+
+mod late;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -12,6 +14,7 @@ use fastrand::Rng;
 use strandline_core::memory::coroutines::{self, Thread};
 use strandline_core::memory::{Event, Operation, Space, Step, World};
 
+use self::late::LateStores;
 use super::caught::Stopped;
 use super::mix;
 use super::races::{HappensBefore, Race};
@@ -93,6 +96,9 @@ pub struct X86World {
     state: RefCell<Option<State>>,
     /// Stores that are delayed, if they are.
     delayed: RefCell<Option<Delayed>>,
+    late: RefCell<LateStores>,
+    /// Whether non-temporal stores may be late.
+    has_late_stores: Cell<bool>,
     /// Kept where races are looked for.
     order: RefCell<Option<HappensBefore>>,
     switch: Cell<bool>,
@@ -142,6 +148,8 @@ impl X86World {
             scheduler: RefCell::new(Scheduler::new(Policy::Random { every: 1 }, 0, 0)),
             state: RefCell::default(),
             delayed: RefCell::default(),
+            late: RefCell::new(LateStores::new(threads)),
+            has_late_stores: Cell::new(false),
             order: RefCell::default(),
             switch: Cell::new(false),
             patience: Cell::new(PATIENCE),
@@ -149,10 +157,11 @@ impl X86World {
         }
     }
 
-    /// What runs is a program of one's own: threads may switch at every access to either memory, and a program that
-    /// hangs is stopped soon.
+    /// What runs is a program of one's own: threads may switch at every access to either memory, non-temporal stores may be late, and a
+    /// program that hangs is stopped soon.
     pub(crate) fn run_own(&self) {
         self.is_own.set(true);
+        self.has_late_stores.set(true);
         self.patience.set(OWN_PATIENCE);
     }
 
@@ -229,10 +238,12 @@ impl X86World {
         *self.scheduler.borrow_mut() = Scheduler::new(policy, threads.len(), seed);
         let world: Rc<dyn World> = self.clone();
         coroutines::run(&world, threads, |running| {
+            self.show_late_of_ended(running);
             self.scheduler.borrow_mut().choose(running, || self.present())
         });
         let threads = self.views.borrow().len();
         (0..threads).for_each(|thread| self.drain(thread));
+        self.show_late_of_ended(&[]);
         *self.delayed.borrow_mut() = None;
         std::mem::take(&mut self.scheduler.borrow_mut().points)
     }
@@ -320,6 +331,9 @@ impl X86World {
                     number = number.wrapping_add(mix(mix(mix(line.into(), 10), pending), thread as u64));
                 }
             }
+        }
+        if !self.late.borrow().is_empty() {
+            number = number.wrapping_add(self.late.borrow().number());
         }
         if !state.shared.is_empty() {
             number = number.wrapping_add(self.order(&trace, &views, state));
@@ -591,9 +605,10 @@ impl X86World {
         trace.mark_site(thread as u32, operation, site, waste);
     }
 
-    /// Loads, from the thread's store buffer if there is one and it has the word.
+    /// Loads, from the thread's store buffer or late stores if they have the word.
     fn load_or_forward(&self, thread: usize, space: Space, at: u64, site: Option<Site>, delays: bool) -> u64 {
-        let forwarded = if delays { self.forwarded(thread, space, at) } else { None };
+        let delayed = if delays { self.forwarded(thread, space, at) } else { None };
+        let forwarded = delayed.or_else(|| self.forwarded_late(thread, space, at));
         if let (None, Space::Persistent, Some(site)) = (forwarded, space, site) {
             self.note_load(thread, at, site);
         }
@@ -615,15 +630,6 @@ impl X86World {
             }
         }
         old
-    }
-
-    fn store_non_temporal(&self, thread: usize, at: u64, value: u64, site: Option<Site>) {
-        self.store(thread, IssuedStore::now(Space::Persistent, at, value, site));
-        self.write_back(thread, at);
-        if site.is_some() {
-            self.note(thread, Operation::StoreNonTemporal(at, value), site);
-        }
-        self.views.borrow_mut()[thread].unfenced_non_temporal = true;
     }
 
     /// Whether another thread may run behind `operation`.
@@ -694,6 +700,7 @@ impl World for X86World {
                 self.drain(thread);
             }
         }
+        self.show_late_before(thread, operation);
         let value = self.carry_out(thread, operation, site, delays);
         if let Some(order) = &mut *self.order.borrow_mut() {
             order.performed(thread, operation, value, (site, is_atomic));
@@ -714,8 +721,9 @@ impl World for X86World {
         self.setting == Setting::FlushOnFail
     }
 
-    fn peek(&self, _: usize, space: Space, offset: u64) -> u64 {
-        self.cell(space, offset).0.get()
+    fn peek(&self, thread: usize, space: Space, offset: u64) -> u64 {
+        let late = self.forwarded_late(thread, space, offset);
+        late.unwrap_or_else(|| self.cell(space, offset).0.get())
     }
 
     fn switches(&self, _: usize) -> bool {
