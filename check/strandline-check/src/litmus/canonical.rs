@@ -11,14 +11,16 @@
 //!   is recorded only for the lines that some thread, which may still read the store and gain by it, asks
 //!   about.
 //!
+//! - *Late stores* are recorded as they are: what they do depends on no view.
+//!
 //! `vrn` and `coh` are recorded as the oldest store that each load left to run may return. Nothing more of them
 //! matters: reading that very store changes no view, since vrn ≤ vpr and vrn ≤ `cohmax` always, and reading a
 //! later one raises both views to it. `coh` matters to a write-back of its line only joined with `vpr`. Whatever
 //! can only become part of `vpc` is recorded as at least `vpc`.
 
-use super::Test;
 use super::future::{Future, members};
-use super::view::{Stamp, State};
+use super::view::{Stamp, State, Thread};
+use super::{Operation, Test};
 
 /// A canonical configuration.
 pub(super) type Key = Box<[u8]>;
@@ -27,22 +29,30 @@ pub(super) type Key = Box<[u8]>;
 pub(super) struct Canonical<'t> {
     test: &'t Test,
     futures: Vec<Vec<Future>>,
+    /// Whether stores may be late.
+    has_late: bool,
 }
 
 impl<'t> Canonical<'t> {
-    pub fn new(test: &'t Test) -> Self {
-        Self { test, futures: Future::of(test) }
+    /// With `keeps_registers` configurations whose registers differ are different even if no operation reads them.
+    pub fn new(test: &'t Test, keeps_registers: bool) -> Self {
+        let has_late = test.threads.iter().flatten().any(Operation::is_non_temporal);
+        Self { test, futures: Future::of(test, keeps_registers), has_late }
     }
 
     /// What each thread may still do in `state`.
-    pub fn futures(&self, state: &State) -> impl Iterator<Item = &Future> {
-        state.threads.iter().zip(&self.futures).map(|(thread, futures)| &futures[thread.next])
+    pub fn futures(&self, state: &State) -> impl Iterator<Item = Future> {
+        let future = move |(thread, futures): (&Thread, &Vec<Future>)| {
+            let late = thread.late.iter().map(|late| late.message.location);
+            late.fold(futures[thread.next], |future, location| future.with_store(self.test, location))
+        };
+        state.threads.iter().zip(&self.futures).map(future)
     }
 
     /// The key of `state`. Each part's length follows from the parts before it, so that no two configurations
     /// that differ in a part have the same bytes.
     pub fn key(&self, state: &State) -> Key {
-        let futures: Vec<&Future> = self.futures(state).collect();
+        let futures: Vec<Future> = self.futures(state).collect();
         let line = |location: usize| self.test.locations[location].line;
         let locations = self.test.locations.len();
 
@@ -94,6 +104,14 @@ impl<'t> Canonical<'t> {
             if future.fence {
                 let asked = std::iter::zip(&thread.vpa, &state.vpc).enumerate();
                 key.extend(asked.map(|(line, (&asked, &complete))| covered(line, asked.max(complete))));
+            }
+        }
+        for thread in state.threads.iter().filter(|_| self.has_late) {
+            key.push(thread.late.len() as u8);
+            for late in &thread.late {
+                key.push(late.message.location as u8);
+                push(&mut key, late.message.value);
+                key.push(u8::from(late.non_temporal) << 1 | u8::from(late.write_back));
             }
         }
         for on in 0..self.test.lines.len() {

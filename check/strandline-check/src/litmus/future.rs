@@ -19,7 +19,7 @@ pub(super) struct Future {
     pub reads: Set,
     /// The lines of those locations.
     read_lines: Set,
-    /// Lines that a `clflushopt`, `clwb` or non-temporal store writes back, and so `vpr` matters to.
+    /// Lines that a `clflushopt` or `clwb` writes back, and so `vpr` matters to.
     pub write_backs: Set,
     /// Lines that `cohmax` matters to: by a `clflush`, or by a fence before a load or a write-back.
     pub cohmax: Set,
@@ -33,12 +33,18 @@ pub(super) struct Future {
 
 impl Future {
     /// By thread and operation, the end included.
-    pub fn of(test: &Test) -> Vec<Vec<Self>> {
-        test.threads.iter().map(|operations| Self::of_thread(test, operations)).collect()
+    /// With `keeps_registers` all registers matter at the end.
+    pub fn of(test: &Test, keeps_registers: bool) -> Vec<Vec<Self>> {
+        let of_thread = |thread: usize| {
+            let registers = if keeps_registers { test.register_count(thread) } else { 0 };
+            let registers = (0..registers).fold(0, |set, register| set | 1 << register);
+            Self::of_thread(test, &test.threads[thread], Self { registers, ..Self::default() })
+        };
+        (0..test.threads.len()).map(of_thread).collect()
     }
 
-    fn of_thread(test: &Test, operations: &[Operation]) -> Vec<Self> {
-        let mut futures = vec![Self::default(); operations.len() + 1];
+    fn of_thread(test: &Test, operations: &[Operation], end: Self) -> Vec<Self> {
+        let mut futures = vec![end; operations.len() + 1];
         for (index, operation) in operations.iter().enumerate().rev() {
             let mut future = futures[index + 1];
             if let Operation::If { operations, .. } = operation {
@@ -49,6 +55,12 @@ impl Future {
             futures[index] = future;
         }
         futures
+    }
+
+    /// This future, and a store to `location`.
+    pub fn with_store(self, test: &Test, location: usize) -> Self {
+        let line = 1 << test.locations[location].line;
+        Self { stores: self.stores | 1 << location, touches: self.touches | line, ..self }
     }
 
     /// The registers that matter before `operation`, from those that matter after it.
@@ -66,13 +78,8 @@ impl Future {
         self.registers_before(operation);
         let line = |location: usize| 1 << test.locations[location].line;
         match *operation {
-            Operation::Store { location, non_temporal, .. } => {
-                self.stores |= 1 << location;
-                self.touches |= line(location);
-                if non_temporal {
-                    self.write_backs |= line(location);
-                }
-            }
+            // A non-temporal store writes back itself and what precedes it on its line, whatever the views are.
+            Operation::Store { location, .. } => *self = self.with_store(test, location),
             Operation::If { .. } => {}
             Operation::Load { location, .. } => {
                 self.reads |= 1 << location;

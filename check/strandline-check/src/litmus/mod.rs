@@ -29,12 +29,17 @@
 //! | `name: TEXT` | the test's name; once |
 //! | `line LINE: LOCATION...` | a cache line and the 8-byte locations on it; a location is declared before its use and starts 0 |
 //! | `thread:` | begins a thread: the operations that follow; any number of threads |
-//! | `ask: LOCATION=NUMBER...` | is there a crash state in which all of these hold? One or more |
+//! | `ask: LOCATION=NUMBER...` | is there a crash state in which all of these hold? |
+//! | `final: THREAD:REGISTER=NUMBER... LOCATION=NUMBER...` | does some run without a crash end like this? Threads are numbered from 0 |
+//! | `source: TEXT` | the publication that the test is from; at most once |
+//! | `answer: allowed`, `answer: forbidden` | the answer that the source gives to the question before it, of an `ask` under the setting `line` |
+//!
+//! There is at least one `ask` or `final`.
 //!
 //! | operation | effect |
 //! |---|---|
 //! | `store LOCATION VALUE` | a store |
-//! | `store-nt LOCATION VALUE` | a non-temporal store: durable after the next fence |
+//! | `store-nt LOCATION VALUE` | a non-temporal store: visible and durable by the next fence |
 //! | `load REGISTER LOCATION` | a load |
 //! | `cas REGISTER LOCATION EXPECTED NEW` | compare-and-swap; the register gets the old value |
 //! | `add REGISTER LOCATION VALUE` | fetch-and-add (wrapping); the register gets the old value |
@@ -53,7 +58,8 @@
 //! in which they become globally visible; a store's timestamp is its place in the list, 0 is the initial
 //! state. Threads hold *views*, timestamps that say how much of the list they must have seen; a load may
 //! return an older store as long as no view forbids it, which is how the store buffers of total store order
-//! appear in a model that has none. The rules are in `view.rs`, one match arm for each row of the table.
+//! appear in a model that has none. Stores of a thread with non-temporal stores may join the list late and in another order. The rules are in
+//! `view.rs`, one match arm for each row of the table.
 //!
 //! A crash may come before, between and after all operations. What is on the medium is, for each line, a *cut*
 //! of the list that is not earlier than what is known to be written back: evictions by the cache are the
@@ -62,34 +68,39 @@
 //! # Exhaustive, and how it stays small
 //!
 //! All interleavings, all choices of loads and all crash points are explored, without sampling. `line` and `word` in
-//! one search, `flush-on-fail` in another, where write-backs are left out. Four things keep this small, and none of them
+//! one search, `flush-on-fail` in another, where write-backs are left out, and the ends of runs in a third. Four things keep this small, and none of them
 //! loses a crash state (`tests/` compares with an explorer that does without them):
 //!
 //! - *Canonical configurations* (`canonical.rs`): configurations with the same future are visited once.
 //!   Timestamps are replaced by positions in the line's own list, and everything that no operation left to run
 //!   can see is dropped.
-//! - *Silent steps*: an `if`, a write-back and a fence that completes nothing change only their own thread and
-//!   no crash state, so that no other thread need be interleaved with them.
+//! - *Silent steps*: an `if`, a write-back, a fence that completes nothing and a non-temporal store that is not yet visible change only their
+//!   own thread and no crash state, so that no other thread need be interleaved with them.
 //! - *What may go first*: a load of a location that no other thread will store to has the same choices now as later. A
 //!   store to a line that no other thread will name persists or not as it likes until its own thread fences; early in
-//!   the order of stores it raises no view to the stores of others, and lower views permit no less. Under
-//!   `flush-on-fail`, whose crash states are the order itself, it has to wait.
+//!   the order of stores it raises no view to the stores of others, and lower views permit no less; a late store becomes visible at
+//!   once for the same reason. Under `flush-on-fail`, whose crash states are the order itself, it has to wait.
 //! - *Crash states once*: only a store adds crash states, and only those in which it persisted.
 //!
-//! Configurations are compared by 128-bit fingerprints. A test that exceeds [`Limits`] all the same ends in [`TooLarge`], never in a partial answer.
+//! Configurations are compared by 128-bit fingerprints. [`Test::run`] runs a test on the processor.
+//! A test that exceeds [`Limits`] all the same ends in [`TooLarge`], never in a partial answer.
 
 mod canonical;
 mod future;
+mod native;
 mod parse;
 mod program;
 mod report;
 mod search;
+mod shipped;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
+pub use native::{Histogram, Runs, Unrunnable};
 pub use parse::Malformed;
-pub use program::{Ask, Location, Operand, Operation, Test};
-pub use report::{Answer, Row, Verdict};
+pub use program::{Ask, End, Final, Location, Operand, Operation, Test, Verdict};
+pub use report::{Answer, Row};
 pub use search::{CrashStates, Limits, TooLarge};
+pub use shipped::shipped;

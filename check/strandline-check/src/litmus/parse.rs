@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::str::SplitWhitespace;
 
-use super::{Ask, Location, Operand, Operation, Test};
+use super::{Ask, Final, Location, Operand, Operation, Test, Verdict};
 
 /// A file that is not a litmus test: where, what was expected and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,8 @@ impl std::error::Error for Malformed {}
 
 type Result<T> = std::result::Result<T, Malformed>;
 
-const STATEMENTS: &str = "`name:`, `line NAME:`, `thread:`, `ask:` or an operation";
+const STATEMENTS: &str =
+    "`name:`, `source:`, `line NAME:`, `thread:`, `ask:`, `final:`, `answer:` or an operation";
 const OPERATIONS: &str =
     "one of the operations store, store-nt, load, cas, add, clflush, clflushopt, clwb, sfence, mfence, if";
 
@@ -50,12 +51,16 @@ impl Test {
 #[derive(Default)]
 struct Parser {
     name: Option<String>,
+    source: Option<String>,
     lines: Vec<String>,
     locations: Vec<Location>,
     threads: Vec<Vec<Operation>>,
     asks: Vec<Ask>,
-    /// The registers of the current thread.
-    registers: Vec<String>,
+    finals: Vec<Final>,
+    /// Whether the last question was a `final`, if there was one.
+    last_is_final: Option<bool>,
+    /// The registers of each thread.
+    registers: Vec<Vec<String>>,
     /// Whether operations may follow.
     in_thread: bool,
     /// Where the current thread's `if`s stand: line, index, operations guarded.
@@ -76,20 +81,24 @@ impl Parser {
         }
         match (keyword, named, rest) {
             ("name", None, Some(name)) => self.name(at, name),
+            ("source", None, Some(source)) => self.source(at, source),
             ("line", Some(line), Some(locations)) => self.line(at, line, locations),
             ("thread", None, Some("")) => {
                 self.end_thread()?;
                 self.threads.push(Vec::new());
+                self.registers.push(Vec::new());
                 self.in_thread = true;
                 Ok(())
             }
             ("ask", None, Some(question)) => self.ask(at, question),
+            ("final", None, Some(question)) => self.final_question(at, question),
+            ("answer", None, Some(answer)) => self.answer(at, answer),
             ("line", None, Some(_)) => Err(malformed(at, "a name for the line, as in `line A:`", ":")),
             ("thread", None, Some(more)) => Err(malformed(at, "nothing after `thread:`", more)),
-            ("name" | "thread" | "ask", Some(more), Some(_)) => {
+            ("name" | "source" | "thread" | "ask" | "final" | "answer", Some(more), Some(_)) => {
                 Err(malformed(at, format_args!("`{keyword}:`"), format_args!("{keyword} {more}")))
             }
-            ("name" | "line" | "thread" | "ask", ..) => {
+            ("name" | "source" | "line" | "thread" | "ask" | "final" | "answer", ..) => {
                 Err(malformed(at, format_args!("`:` in the statement `{keyword}`"), code))
             }
             (_, _, Some(_)) => Err(malformed(at, STATEMENTS, code)),
@@ -130,27 +139,89 @@ impl Parser {
         Ok(())
     }
 
+    fn source(&mut self, at: usize, source: &str) -> Result<()> {
+        self.end_thread()?;
+        if source.is_empty() {
+            return Err(malformed(at, "a publication after `source:`", ""));
+        }
+        if let Some(first) = &self.source {
+            return Err(malformed(at, format_args!("one `source:` (there is `{first}`)"), source));
+        }
+        self.source = Some(source.into());
+        Ok(())
+    }
+
     fn ask(&mut self, at: usize, question: &str) -> Result<()> {
         self.end_thread()?;
+        let Question { text, values, .. } = self.question(at, question, false)?;
+        self.asks.push(Ask { text, values, published: None });
+        self.last_is_final = Some(false);
+        Ok(())
+    }
+
+    fn final_question(&mut self, at: usize, question: &str) -> Result<()> {
+        self.end_thread()?;
+        let Question { text, registers, values } = self.question(at, question, true)?;
+        self.finals.push(Final { text, registers, values, published: None });
+        self.last_is_final = Some(true);
+        Ok(())
+    }
+
+    /// The values that a question names: of locations and, in a `final`, of registers.
+    fn question(&self, at: usize, question: &str, is_final: bool) -> Result<Question> {
+        let statement = if is_final { "final" } else { "ask" };
         let spaced = question.replace('=', " = ");
         let mut words = Words { at, words: spaced.split_whitespace() };
-        let mut values: Vec<(usize, u64)> = Vec::new();
-        let mut text = Vec::new();
+        let mut asked = Question { text: String::new(), registers: Vec::new(), values: Vec::new() };
         loop {
-            let location = words.location(&self.locations)?;
+            let register = if is_final { words.named_register(&self.registers)? } else { None };
+            let location = if register.is_none() { words.location(&self.locations)? } else { 0 };
             words.exactly("=")?;
             let value = words.number("a value")?;
-            let name = &self.locations[location].name;
-            if values.iter().any(|&(other, _)| other == location) {
-                return Err(malformed(at, "each location at most once in an `ask:`", name));
+            let (name, is_known) = match register {
+                Some((thread, register)) => {
+                    let known = asked.registers.iter().any(|&(t, r, _)| (t, r) == (thread, register));
+                    asked.registers.push((thread, register, value));
+                    (format!("{thread}:{}", self.registers[thread][register]), known)
+                }
+                None => {
+                    let known = asked.values.iter().any(|&(other, _)| other == location);
+                    asked.values.push((location, value));
+                    (self.locations[location].name.clone(), known)
+                }
+            };
+            if is_known {
+                let what = if register.is_some() { "register" } else { "location" };
+                let article = if is_final { "a" } else { "an" };
+                let expected = format_args!("each {what} at most once in {article} `{statement}:`");
+                return Err(malformed(at, expected, name));
             }
-            text.push(format!("{name}={value}"));
-            values.push((location, value));
+            let space = if asked.text.is_empty() { "" } else { " " };
+            asked.text.push_str(&format!("{space}{name}={value}"));
             if words.words.clone().next().is_none() {
-                break;
+                return Ok(asked);
             }
         }
-        self.asks.push(Ask { text: text.join(" "), values });
+    }
+
+    /// The answer to the last question that the test's source gives.
+    fn answer(&mut self, at: usize, answer: &str) -> Result<()> {
+        self.end_thread()?;
+        let verdict = match answer {
+            "allowed" => Verdict::Allowed,
+            "forbidden" => Verdict::Forbidden,
+            other => return Err(malformed(at, "`allowed` or `forbidden` after `answer:`", other)),
+        };
+        let question = match self.last_is_final {
+            Some(true) => self.finals.last_mut().map(|question| &mut question.published),
+            Some(false) => self.asks.last_mut().map(|question| &mut question.published),
+            None => None,
+        };
+        match question {
+            Some(published @ None) => *published = Some(verdict),
+            Some(Some(_)) => return Err(malformed(at, "one `answer:` for each question", answer)),
+            None => return Err(malformed(at, "an `ask:` or a `final:` before `answer:`", answer)),
+        }
         Ok(())
     }
 
@@ -174,7 +245,9 @@ impl Parser {
     /// The operation `name`, whose operands are the next `words`.
     fn named_operation(&mut self, name: &str, words: &mut Words<'_>) -> Result<Operation> {
         let locations = &self.locations;
-        let registers = &mut self.registers;
+        let Some(registers) = self.registers.last_mut() else {
+            return Err(malformed(words.at, "`thread:` before an operation", name));
+        };
         let line = |location: usize| locations[location].line;
         Ok(match name {
             "store" | "store-nt" => Operation::Store {
@@ -215,7 +288,6 @@ impl Parser {
     /// Ends the current thread, if any.
     fn end_thread(&mut self) -> Result<()> {
         self.in_thread = false;
-        self.registers.clear();
         let length = self.threads.last().map_or(0, Vec::len);
         for (at, index, operations) in self.ifs.drain(..) {
             let left = length - index - 1;
@@ -237,17 +309,27 @@ impl Parser {
         if self.threads.is_empty() {
             return Err(missing("at least one `thread:`"));
         }
-        if self.asks.is_empty() {
-            return Err(missing("at least one `ask:`"));
+        if self.asks.is_empty() && self.finals.is_empty() {
+            return Err(missing("at least one `ask:` or `final:`"));
         }
         Ok(Test {
             name,
+            source: self.source,
             lines: self.lines,
             locations: self.locations,
             threads: self.threads,
+            registers: self.registers,
             asks: self.asks,
+            finals: self.finals,
         })
     }
+}
+
+/// What a question names.
+struct Question {
+    text: String,
+    registers: Vec<(usize, usize, u64)>,
+    values: Vec<(usize, u64)>,
 }
 
 /// The words of a statement, one after another.
@@ -271,6 +353,21 @@ impl<'s> Words<'s> {
         let name = self.next(expected)?;
         let known = locations.iter().position(|location| location.name == name);
         known.ok_or_else(|| malformed(self.at, expected, name))
+    }
+
+    /// Reads a register of a thread, as in `0:r1`, if the next word is one: the thread, from 0, and the register.
+    fn named_register(&mut self, registers: &[Vec<String>]) -> Result<Option<(usize, usize)>> {
+        let mut words = self.words.clone();
+        let Some(word) = words.next() else { return Ok(None) };
+        let Some((thread, register)) = word.split_once(':') else { return Ok(None) };
+        self.words = words;
+        let known = parse_number(thread).and_then(|thread| {
+            let thread = usize::try_from(thread).ok()?;
+            let index = registers.get(thread)?.iter().position(|name| name == register)?;
+            Some((thread, index))
+        });
+        let expected = "a register that the thread names, as in 0:r1 for r1 of the first thread";
+        known.map(Some).ok_or_else(|| malformed(self.at, expected, word))
     }
 
     fn number(&mut self, what: &str) -> Result<u64> {

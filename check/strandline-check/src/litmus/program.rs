@@ -3,19 +3,27 @@
 //! Locations, lines and registers are indices: of [`Test::locations`], of [`Test::lines`] and, within a thread,
 //! of its registers in the order in which the file names them.
 
+use std::fmt;
+
 /// A litmus test: a small program, and questions about what a crash may leave of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
     /// The name that the file gives it.
     pub name: String,
+    /// The publication that the test and its answers are from, if the file names one.
+    pub source: Option<String>,
     /// The cache lines' names.
     pub lines: Vec<String>,
     /// The 8-byte locations, all 0 at the start.
     pub locations: Vec<Location>,
     /// What each thread does.
     pub threads: Vec<Vec<Operation>>,
+    /// The names of each thread's registers.
+    pub registers: Vec<Vec<String>>,
     /// What is asked about the values that a crash may leave.
     pub asks: Vec<Ask>,
+    /// What is asked about the end of a run without a crash.
+    pub finals: Vec<Final>,
 }
 
 /// An 8-byte location.
@@ -45,7 +53,7 @@ pub enum Operation {
         location: usize,
         /// What.
         value: Operand,
-        /// `store-nt`: written back without being asked, durable after the next fence.
+        /// `store-nt`: ordered by fences alone, in visibility as in persistence; written back without being asked.
         non_temporal: bool,
     },
     /// `load`.
@@ -101,6 +109,32 @@ pub enum Operation {
     },
 }
 
+/// The answer to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum Verdict {
+    /// Some crash, or some run, leaves what is asked about.
+    Allowed,
+    /// None does.
+    Forbidden,
+}
+
+impl Verdict {
+    /// [`Allowed`](Self::Allowed) if `is_allowed`.
+    pub(super) fn of(is_allowed: bool) -> Self {
+        if is_allowed { Self::Allowed } else { Self::Forbidden }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allowed => "allowed",
+            Self::Forbidden => "forbidden",
+        })
+    }
+}
+
 /// A question: is there a crash state in which all of these locations hold these values?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
@@ -108,6 +142,8 @@ pub struct Ask {
     pub text: String,
     /// Locations and values.
     pub values: Vec<(usize, u64)>,
+    /// The answer that the test's source gives for x86, which is the setting `line`.
+    pub published: Option<Verdict>,
 }
 
 impl Ask {
@@ -115,6 +151,36 @@ impl Ask {
     pub fn holds(&self, state: &[u64]) -> bool {
         self.values.iter().all(|&(location, value)| state[location] == value)
     }
+}
+
+/// A question: does some run without a crash end with these values in these registers and locations?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Final {
+    /// As the file has it, white space normalised: `0:r1=0 x=1`.
+    pub text: String,
+    /// Threads, their registers and values.
+    pub registers: Vec<(usize, usize, u64)>,
+    /// Locations and values.
+    pub values: Vec<(usize, u64)>,
+    /// The answer that the test's source gives.
+    pub published: Option<Verdict>,
+}
+
+impl Final {
+    /// Whether the question is about this end.
+    pub fn holds(&self, end: &End) -> bool {
+        self.registers.iter().all(|&(thread, register, value)| end.registers[thread][register] == value)
+            && self.values.iter().all(|&(location, value)| end.values[location] == value)
+    }
+}
+
+/// What a run without a crash leaves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct End {
+    /// By thread, the values of its registers.
+    pub registers: Vec<Vec<u64>>,
+    /// The values of all locations.
+    pub values: Vec<u64>,
 }
 
 impl Operation {
@@ -143,6 +209,11 @@ impl Operation {
         }
     }
 
+    /// Whether it is a non-temporal store.
+    pub(super) fn is_non_temporal(&self) -> bool {
+        matches!(self, Self::Store { non_temporal: true, .. })
+    }
+
     /// Whether it may append a store.
     pub(super) fn stores(&self) -> bool {
         matches!(self, Self::Store { .. } | Self::CompareExchange { .. } | Self::FetchAdd { .. })
@@ -150,19 +221,17 @@ impl Operation {
 }
 
 impl Test {
-    /// The test without all that matters to what is durable alone: for caches that survive.
+    /// The test without the operations that matter to what is durable alone, for caches that survive. Threads with non-temporal stores
+    /// keep those that order them.
     pub(super) fn without_write_backs(&self) -> Self {
         let thread = |operations: &Vec<Operation>| {
-            let stays = |operation: &&Operation| {
-                !matches!(
-                    operation,
-                    Operation::Clflush { .. } | Operation::WriteBack { .. } | Operation::Sfence
-                )
+            let has_late = operations.iter().any(Operation::is_non_temporal);
+            let stays = |operation: &&Operation| match operation {
+                Operation::WriteBack { .. } => false,
+                Operation::Clflush { .. } | Operation::Sfence => has_late,
+                _ => true,
             };
             let of = |(index, operation): (usize, &Operation)| match *operation {
-                Operation::Store { location, value, .. } => {
-                    Operation::Store { location, value, non_temporal: false }
-                }
                 Operation::If { register, equals, operations: guarded } => {
                     let left = operations[index + 1..][..guarded].iter().filter(stays).count();
                     Operation::If { register, equals, operations: left }
@@ -175,7 +244,7 @@ impl Test {
     }
 
     /// How many registers a thread names.
-    pub(super) fn registers(&self, thread: usize) -> usize {
+    pub(super) fn register_count(&self, thread: usize) -> usize {
         let named =
             |operation: &Operation| operation.reads_registers().chain(operation.writes_register()).max();
         self.threads[thread].iter().filter_map(named).max().map_or(0, |highest| highest + 1)

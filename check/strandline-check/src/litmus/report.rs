@@ -1,28 +1,7 @@
 //! Verdicts, and the rows of a report.
 
-use std::fmt;
-
-use super::{CrashStates, Test};
+use super::{CrashStates, Test, Verdict};
 use crate::Setting;
-
-/// The answer to an `ask` line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
-pub enum Verdict {
-    /// Some crash leaves such a state.
-    Allowed,
-    /// No crash does.
-    Forbidden,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Allowed => "allowed",
-            Self::Forbidden => "forbidden",
-        })
-    }
-}
 
 /// What a test gives under one setting; serialises to the row that `strandline-check litmus --json` prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,30 +15,50 @@ pub struct Row {
     pub states: usize,
     /// The answers, in the order of the `ask` lines.
     pub asks: Vec<Answer>,
+    /// The answers, in the order of the `final` lines, which are the same under every setting.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub finals: Vec<Answer>,
 }
 
-/// An `ask` line and its verdict.
+/// An `ask` or a `final` line and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Answer {
     /// The question, as the file has it.
     pub ask: String,
-    /// Whether a crash can leave what is asked about.
+    /// Whether a crash, or a run without one, can leave what is asked about.
     pub verdict: Verdict,
+    /// The answer that the test's source gives, if it gives one under this setting.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub published: Option<Verdict>,
+}
+
+impl Answer {
+    /// Whether the source gives another answer.
+    pub fn contradicts(&self) -> bool {
+        self.published.is_some_and(|published| published != self.verdict)
+    }
 }
 
 impl CrashStates {
     /// The row of `test`, whose crash states these are, under `setting`.
     pub fn row(&self, test: &Test, setting: Setting) -> Row {
-        let answer = |ask: &super::Ask| Answer {
+        let ask = |ask: &super::Ask| Answer {
             ask: ask.text.clone(),
-            verdict: if self.allows(setting, ask) { Verdict::Allowed } else { Verdict::Forbidden },
+            verdict: Verdict::of(self.allows(setting, ask)),
+            published: ask.published.filter(|_| setting == Setting::Line),
+        };
+        let final_answer = |question: &super::Final| Answer {
+            ask: question.text.clone(),
+            verdict: Verdict::of(self.ends_with(question)),
+            published: question.published,
         };
         Row {
             name: test.name.clone(),
             setting,
             states: self.count(setting),
-            asks: test.asks.iter().map(answer).collect(),
+            asks: test.asks.iter().map(ask).collect(),
+            finals: test.finals.iter().map(final_answer).collect(),
         }
     }
 }

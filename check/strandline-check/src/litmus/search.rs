@@ -5,8 +5,9 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::canonical::Canonical;
+use super::future::Future;
 use super::view::{Stamp, State};
-use super::{Ask, Operation, Test};
+use super::{Ask, End, Final, Operation, Test};
 use crate::Setting;
 
 /// How far a search may go.
@@ -55,6 +56,7 @@ pub struct CrashStates {
     line: HashSet<CrashState>,
     word: HashSet<CrashState>,
     flush_on_fail: HashSet<CrashState>,
+    ends: BTreeSet<End>,
     configurations: usize,
 }
 
@@ -82,6 +84,11 @@ impl CrashStates {
         self.of(setting).iter().any(|state| ask.holds(state))
     }
 
+    /// Whether some run without a crash ends as the question says.
+    pub fn ends_with(&self, question: &Final) -> bool {
+        self.ends.iter().any(|end| question.holds(end))
+    }
+
     /// How many configurations were visited.
     pub fn configurations(&self) -> usize {
         self.configurations
@@ -95,10 +102,20 @@ impl Test {
     /// [`TooLarge`] where that exceeds `limits`.
     pub fn explore(&self, limits: Limits) -> Result<CrashStates, TooLarge> {
         self.check_size()?;
-        let lost = Search::run(self, limits, false)?;
-        let kept = Search::run(&self.without_write_backs(), limits, true)?;
+        let lost = Search::run(self, limits, Kind::Lost)?;
+        let kept = Search::run(&self.without_write_backs(), limits, Kind::Kept)?;
+        let ends = if self.finals.is_empty() { BTreeSet::new() } else { self.ends(limits)? };
         let configurations = lost.configurations + kept.configurations;
-        Ok(CrashStates { flush_on_fail: kept.flush_on_fail, configurations, ..lost })
+        Ok(CrashStates { flush_on_fail: kept.flush_on_fail, ends, configurations, ..lost })
+    }
+
+    /// Explores all interleavings and all choices of loads, and returns what runs without a crash may leave.
+    ///
+    /// # Errors
+    /// Returns [`TooLarge`] if that exceeds `limits`.
+    pub fn ends(&self, limits: Limits) -> Result<BTreeSet<End>, TooLarge> {
+        self.check_size()?;
+        Ok(Search::run(&self.without_write_backs(), limits, Kind::Ends)?.ends)
     }
 
     /// What the representation of configurations can hold.
@@ -113,18 +130,28 @@ impl Test {
         check("stores", self.threads.iter().map(stores).sum(), 200)?;
         for (thread, operations) in self.threads.iter().enumerate() {
             check("operations in a thread", operations.len(), 200)?;
-            check("registers in a thread", self.registers(thread), 64)?;
+            check("registers in a thread", self.register_count(thread), 64)?;
         }
         Ok(())
     }
 }
 
-/// A search under `line` and `word`, or under `flush-on-fail`, whose reductions differ.
+/// What a search looks for. The reductions differ.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Crash states under `line` and `word`.
+    Lost,
+    /// Crash states under `flush-on-fail`, under which every visible store survives.
+    Kept,
+    /// The ends of runs without a crash.
+    Ends,
+}
+
+/// A search.
 struct Search<'t> {
     test: &'t Test,
     limits: Limits,
-    /// Whether every visible store survives.
-    caches_survive: bool,
+    kind: Kind,
     canonical: Canonical<'t>,
     /// Fingerprints of canonical configurations.
     visited: HashSet<u128>,
@@ -135,12 +162,12 @@ struct Search<'t> {
 }
 
 impl Search<'_> {
-    fn run(test: &Test, limits: Limits, caches_survive: bool) -> Result<CrashStates, TooLarge> {
+    fn run(test: &Test, limits: Limits, kind: Kind) -> Result<CrashStates, TooLarge> {
         let mut search = Search {
             test,
             limits,
-            caches_survive,
-            canonical: Canonical::new(test),
+            kind,
+            canonical: Canonical::new(test, kind == Kind::Ends),
             visited: HashSet::new(),
             stack: Vec::new(),
             images: HashSet::new(),
@@ -148,31 +175,68 @@ impl Search<'_> {
         };
         search.visit(State::initial(test), false)?;
         while let Some(state) = search.stack.pop() {
-            let threads = match (0..state.threads.len()).find(|&thread| search.may_go_first(&state, thread)) {
-                Some(thread) => thread..thread + 1,
-                None => 0..state.threads.len(),
-            };
-            for thread in threads {
-                for next in state.steps(test, thread) {
-                    let stored = next.memory.len() > state.memory.len();
-                    search.visit(next, stored)?;
-                }
-            }
+            search.go_on(&state)?;
         }
         search.found.configurations = search.visited.len();
         Ok(search.found)
+    }
+
+    /// Visits the configurations that `state` leads to, or as many of them as are enough.
+    fn go_on(&mut self, state: &State) -> Result<(), TooLarge> {
+        let before = state.memory.len();
+        let threads = 0..state.threads.len();
+        if let Some(next) = threads.clone().find_map(|thread| self.first_visible(state, thread)) {
+            return self.visit(next, true);
+        }
+        let first = threads.clone().find(|&thread| self.may_go_first(state, thread));
+        let mut is_end = true;
+        for thread in first.map_or(threads, |thread| thread..thread + 1) {
+            let late = state.late_steps(self.test, thread).filter(|_| first.is_none());
+            for next in state.operation_steps(self.test, thread).into_iter().chain(late) {
+                is_end = false;
+                let stored = next.memory.len() > before;
+                self.visit(next, stored)?;
+            }
+        }
+        if is_end && self.kind == Kind::Ends {
+            let values = (0..self.test.locations.len()).map(|l| state.value(state.last_store(l, Stamp::MAX)));
+            let registers = state.threads.iter().map(|thread| thread.registers.clone()).collect();
+            self.found.ends.insert(End { registers, values: values.collect() });
+        }
+        Ok(())
+    }
+
+    /// The configuration after a late store of the thread, if it may become visible before all that other threads have still to do: for
+    /// the reason that a store may go first.
+    fn first_visible(&self, state: &State, thread: usize) -> Option<State> {
+        let late = &state.threads[thread].late;
+        if late.is_empty() || self.kind != Kind::Lost {
+            return None;
+        }
+        let is_own = |index: &usize| {
+            let line = self.test.locations[late[*index].message.location].line;
+            self.others(state, thread).all(|future| future.touches >> line & 1 == 0)
+        };
+        (0..late.len()).filter(is_own).find_map(|index| state.with_visible(self.test, thread, index))
+    }
+
+    /// What the other threads may still do.
+    fn others(&self, state: &State, thread: usize) -> impl Iterator<Item = Future> {
+        let futures = self.canonical.futures(state).enumerate();
+        futures.filter(move |&(other, _)| other != thread).map(|(_, future)| future)
     }
 
     /// Whether no crash state is lost if the thread's next operation comes before all that other threads have still to
     /// do: see "Exhaustive, and how it stays small" in `mod.rs`.
     fn may_go_first(&self, state: &State, thread: usize) -> bool {
         let next = self.test.threads[thread].get(state.threads[thread].next);
-        let mut others =
-            self.canonical.futures(state).enumerate().filter(|&(other, _)| other != thread).map(|(_, f)| f);
+        let mut others = self.others(state, thread);
         match next {
             Some(&Operation::Store { location, .. }) => {
                 let line = self.test.locations[location].line;
-                !self.caches_survive && others.all(|future| future.touches >> line & 1 == 0)
+                self.kind == Kind::Lost
+                    && !state.waits(self.test, thread)
+                    && others.all(|future| future.touches >> line & 1 == 0)
             }
             Some(&Operation::Load { location, .. }) => {
                 others.all(|future| future.stores >> location & 1 == 0)
@@ -185,7 +249,7 @@ impl Search<'_> {
     fn visit(&mut self, mut state: State, stored: bool) -> Result<(), TooLarge> {
         // Before the silent steps only to say so: they change no crash state.
         let initial = state.memory.is_empty();
-        if self.caches_survive {
+        if self.kind != Kind::Lost {
             state.vpc.fill(state.memory.len() as Stamp);
         }
         state.run_silent_steps(self.test);
@@ -195,7 +259,7 @@ impl Search<'_> {
         if self.visited.len() > self.limits.configurations {
             return Err(TooLarge { what: "configurations", limit: self.limits.configurations });
         }
-        if stored || initial {
+        if (stored || initial) && self.kind != Kind::Ends {
             self.crash(&state)?;
         }
         self.stack.push(state);
@@ -210,7 +274,7 @@ impl Search<'_> {
         let now = Stamp::MAX;
         let at = |location: usize, cut: Stamp| state.value(state.last_store(location, cut));
 
-        if self.caches_survive {
+        if self.kind == Kind::Kept {
             self.found.flush_on_fail.insert((0..test.locations.len()).map(|l| at(l, now)).collect());
             return self.limit(self.found.flush_on_fail.len());
         }

@@ -10,8 +10,12 @@
 //! | sfence | `vpr ⊔= cohmax`; on all lines `vpc ⊔= vpa` |
 //! | clflush L | `vpa[L], vpc[L] ⊔= cohmax` |
 //! | clflushopt L, clwb L | `vpa[L] ⊔= max(coh of the locations in L) ⊔ vpr` |
-//! | non-temporal store l | as a store followed by clwb of its line |
+//! | non-temporal store l | joins the thread's *late* stores, which its own loads of l read (v = 0) and other threads do not; so does a store that a later non-temporal store of the thread may overtake |
+//! | a late store becomes visible | at any time, after the earlier late stores to its line, and if it is not non-temporal after all earlier ones that are not: as a store, followed by clwb of its line if it is non-temporal or if a clwb of its line came after it |
 //! | crash | for each line a cut ≥ the maximum over threads of `vpc[line]`; each location of the line holds its latest store at or before the cut |
+//!
+//! An sfence, an mfence and a successful read-modify-write wait until the thread has no late store. A store and a clflush wait until none is
+//! left to their line, and none that is not non-temporal.
 
 use super::{Operand, Operation, Test};
 
@@ -24,6 +28,16 @@ pub(super) type Stamp = u8;
 pub(super) struct Message {
     pub location: usize,
     pub value: u64,
+}
+
+/// A store that other threads do not see yet.
+#[derive(Clone, Copy)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct Late {
+    pub message: Message,
+    pub non_temporal: bool,
+    /// Whether its line is written back as soon as it is visible.
+    pub write_back: bool,
 }
 
 /// A thread's place in its program, and its views.
@@ -41,6 +55,8 @@ pub(super) struct Thread {
     pub vpr: Stamp,
     /// By line: a write-back of everything up to here is asked for.
     pub vpa: Vec<Stamp>,
+    /// The stores that other threads do not see yet, in program order.
+    pub late: Vec<Late>,
 }
 
 impl Thread {
@@ -53,6 +69,12 @@ impl Thread {
             Operand::Number(number) => number,
             Operand::Register(register) => self.registers[register],
         }
+    }
+
+    /// The value of the thread's last late store to `location`.
+    fn forwarded(&self, location: usize) -> Option<u64> {
+        let mut messages = self.late.iter().rev().map(|late| late.message);
+        messages.find(|message| message.location == location).map(|message| message.value)
     }
 }
 
@@ -73,11 +95,12 @@ impl State {
     pub fn initial(test: &Test) -> Self {
         let thread = |thread| Thread {
             next: 0,
-            registers: vec![0; test.registers(thread)],
+            registers: vec![0; test.register_count(thread)],
             coh: vec![0; test.locations.len()],
             vrn: 0,
             vpr: 0,
             vpa: vec![0; test.lines.len()],
+            late: Vec::new(),
         };
         Self {
             memory: Vec::new(),
@@ -180,36 +203,95 @@ impl State {
         self.complete_write_backs(thread);
     }
 
-    /// All configurations that the thread's next operation may lead to; none if it has ended.
+    /// All configurations that the thread leads to: by its next operation, or because a late store becomes visible.
+    #[cfg(test)]
     pub fn steps(&self, test: &Test, thread: usize) -> Vec<Self> {
+        let mut steps = self.operation_steps(test, thread);
+        steps.extend(self.late_steps(test, thread));
+        steps
+    }
+
+    /// All configurations in which one of the thread's late stores has become visible.
+    pub fn late_steps<'s>(&'s self, test: &'s Test, thread: usize) -> impl Iterator<Item = Self> + 's {
+        (0..self.threads[thread].late.len()).filter_map(move |index| self.with_visible(test, thread, index))
+    }
+
+    /// This configuration after the thread's late store of this number has become visible; `None` if an earlier one to its line has
+    /// to come first.
+    pub fn with_visible(&self, test: &Test, thread: usize, index: usize) -> Option<Self> {
+        let line = |late: &Late| test.locations[late.message.location].line;
+        let late = &self.threads[thread].late;
+        let Late { message, write_back, .. } = late[index];
+        let comes_before = |earlier: &Late| {
+            line(earlier) == line(&late[index]) || !(earlier.non_temporal || late[index].non_temporal)
+        };
+        if late[..index].iter().any(comes_before) {
+            return None;
+        }
+        let mut next = self.clone();
+        next.threads[thread].late.remove(index);
+        next.append(thread, message.location, message.value);
+        if write_back {
+            next.ask_write_back(test, thread, test.locations[message.location].line);
+        }
+        Some(next)
+    }
+
+    /// Whether a store, the thread's next operation, is late: it is non-temporal, or a later non-temporal one may overtake it.
+    fn is_late(&self, test: &Test, thread: usize) -> bool {
+        test.threads[thread][self.threads[thread].next..].iter().any(Operation::is_non_temporal)
+    }
+
+    /// Whether the thread's next operation has to wait for a late store. A compare-and-swap waits only to succeed.
+    pub fn waits(&self, test: &Test, thread: usize) -> bool {
+        let late = &self.threads[thread].late;
+        let Some(operation) = test.threads[thread].get(self.threads[thread].next) else { return false };
+        let orders = |line: usize| {
+            late.iter().any(|late| !late.non_temporal || test.locations[late.message.location].line == line)
+        };
+        match *operation {
+            _ if late.is_empty() => false,
+            Operation::Store { location, .. } => {
+                !self.is_late(test, thread) && orders(test.locations[location].line)
+            }
+            Operation::Clflush { line } => orders(line),
+            Operation::FetchAdd { .. } | Operation::Sfence | Operation::Mfence => true,
+            Operation::Load { .. }
+            | Operation::CompareExchange { .. }
+            | Operation::WriteBack { .. }
+            | Operation::If { .. } => false,
+        }
+    }
+
+    /// The configurations after the thread's next operation; none if the thread has ended, or has to wait for a late store.
+    pub fn operation_steps(&self, test: &Test, thread: usize) -> Vec<Self> {
         let Some(&operation) = test.threads[thread].get(self.threads[thread].next) else { return Vec::new() };
+        if self.waits(test, thread) {
+            return Vec::new();
+        }
         let mut next = self.clone();
         next.threads[thread].next += 1;
         let value = |operand| self.threads[thread].value(operand);
         match operation {
             Operation::Store { location, value: operand, non_temporal } => {
-                next.append(thread, location, value(operand));
-                if non_temporal {
-                    next.ask_write_back(test, thread, test.locations[location].line);
+                let value = value(operand);
+                if self.is_late(test, thread) {
+                    let message = Message { location, value };
+                    next.threads[thread].late.push(Late { message, non_temporal, write_back: non_temporal });
+                } else {
+                    next.append(thread, location, value);
                 }
             }
             Operation::Load { register, location } => {
-                let choices = self.readable(thread, location);
-                return choices
-                    .into_iter()
-                    .map(|stamp| next.reading(thread, location, register, stamp))
-                    .collect();
+                return next.loads(self, thread, (register, location), |_| true);
             }
             Operation::CompareExchange { register, location, expected, new } => {
-                let choices = self.readable(thread, location).into_iter();
-                let failures = choices.filter(|&stamp| self.value(stamp) != value(expected));
-                let mut outcomes: Vec<Self> =
-                    failures.map(|stamp| next.reading(thread, location, register, stamp)).collect();
-                if self.value(self.last_store(location, Stamp::MAX)) == value(expected) {
-                    next.modify(thread, location, register, value(new));
-                    outcomes.push(next);
-                }
-                return outcomes;
+                return self.compare_exchange(
+                    next,
+                    thread,
+                    (register, location),
+                    (value(expected), value(new)),
+                );
             }
             Operation::FetchAdd { register, location, amount } => {
                 let old = self.value(self.last_store(location, Stamp::MAX));
@@ -218,7 +300,13 @@ impl State {
             Operation::Clflush { line } => {
                 next.flush(thread, line);
             }
-            Operation::WriteBack { line } => next.ask_write_back(test, thread, line),
+            Operation::WriteBack { line } => {
+                let mut late = next.threads[thread].late.iter_mut().rev();
+                match late.find(|late| test.locations[late.message.location].line == line) {
+                    Some(last) => last.write_back = true,
+                    None => next.ask_write_back(test, thread, line),
+                }
+            }
             Operation::Sfence | Operation::Mfence => {
                 next.fence(thread, operation == Operation::Mfence);
             }
@@ -230,6 +318,43 @@ impl State {
             }
         }
         vec![next]
+    }
+
+    /// This configuration, which follows `before`, after each load of `location` whose value satisfies `wanted`.
+    fn loads(
+        &self,
+        before: &Self,
+        thread: usize,
+        (register, location): (usize, usize),
+        wanted: impl Fn(u64) -> bool,
+    ) -> Vec<Self> {
+        if let Some(value) = before.threads[thread].forwarded(location) {
+            let mut next = self.clone();
+            next.threads[thread].registers[register] = value;
+            return if wanted(value) { vec![next] } else { Vec::new() };
+        }
+        let choices =
+            before.readable(thread, location).into_iter().filter(|&stamp| wanted(before.value(stamp)));
+        choices.map(|stamp| self.reading(thread, location, register, stamp)).collect()
+    }
+
+    /// The configurations after a compare-and-swap, from `next`, in which the thread has gone on and nothing else has changed: it fails as
+    /// a load does, or replaces the latest store once no store of the thread is late.
+    fn compare_exchange(
+        &self,
+        mut next: Self,
+        thread: usize,
+        (register, location): (usize, usize),
+        (expected, new): (u64, u64),
+    ) -> Vec<Self> {
+        let mut outcomes = next.loads(self, thread, (register, location), |value| value != expected);
+        if self.threads[thread].late.is_empty()
+            && self.value(self.last_store(location, Stamp::MAX)) == expected
+        {
+            next.modify(thread, location, register, new);
+            outcomes.push(next);
+        }
+        outcomes
     }
 
     /// Runs every step that changes neither another thread's choices nor what a crash may leave, in either
@@ -248,9 +373,10 @@ impl State {
 
     fn silent_step(&self, test: &Test, thread: usize) -> Option<Self> {
         match test.threads[thread].get(self.threads[thread].next)? {
-            Operation::If { .. } | Operation::WriteBack { .. } => self.steps(test, thread).pop(),
+            Operation::If { .. } | Operation::WriteBack { .. } => self.operation_steps(test, thread).pop(),
+            Operation::Store { .. } if self.is_late(test, thread) => self.operation_steps(test, thread).pop(),
             Operation::Clflush { .. } | Operation::Sfence | Operation::Mfence => {
-                let next = self.steps(test, thread).pop()?;
+                let next = self.operation_steps(test, thread).pop()?;
                 // Silent if nothing that a crash could have lost is written back.
                 let completed = self.stores().any(|(stamp, message)| {
                     let line = test.locations[message.location].line;

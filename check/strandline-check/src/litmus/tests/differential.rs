@@ -42,8 +42,17 @@ fn compare(programs: &[(Shape, u64)], other: impl Fn(&Test) -> Vec<States>) {
     }
 }
 
+/// The crash states by the operational machine. The ends of its runs are those of the view model.
 fn operational_machine(test: &Test) -> Vec<States> {
-    Setting::ALL.map(|setting| operational::explore(test, setting)).into()
+    let found = Setting::ALL.map(|setting| operational::explore(test, setting));
+    let ends = test.ends(Limits::default()).unwrap();
+    assert!(
+        found[0].1 == ends,
+        "only there {:?}, only here {:?}\n{test:#?}",
+        found[0].1.difference(&ends).collect::<Vec<_>>(),
+        ends.difference(&found[0].1).collect::<Vec<_>>(),
+    );
+    found.map(|(states, _)| states).into()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The format: what it takes, and what each kind of mistake is told.
 
-use super::{Setting, outcome, parse};
-use crate::litmus::{Operand, Operation, Test};
+use super::{Limits, Setting, outcome, parse};
+use crate::litmus::{Operand, Operation, Test, Verdict};
 
 /// A test around `body`, which begins at line 4.
 fn around(body: &str) -> String {
@@ -45,6 +45,19 @@ fn the_example_of_the_issue() {
     assert_eq!(test.asks[0].text, "commit=1 data=0");
     assert_eq!(test.asks[0].values, [(1, 1), (0, 0)]);
     assert_eq!(outcome(&test, Setting::Line).1, "A");
+}
+
+#[test]
+fn a_final_question_is_about_registers_and_locations() {
+    let test = parse(&around(
+        "thread:\nstore x 1\nload r7 z\nthread:\nload r1 x\nfinal: 0:r7 = 0 1:r1=1 x=1\nanswer: allowed\nask: x=1\n",
+    ));
+    let question = &test.finals[0];
+    assert_eq!(question.text, "0:r7=0 1:r1=1 x=1");
+    assert_eq!((&question.registers[..], &question.values[..]), (&[(0, 0, 0), (1, 0, 1)][..], &[(0, 1)][..]));
+    assert_eq!((question.published, test.asks[0].published), (Some(Verdict::Allowed), None));
+    assert_eq!(test.registers, [["r7"], ["r1"]]);
+    assert!(test.explore(Limits::default()).unwrap().ends_with(question));
 }
 
 #[test]
@@ -98,7 +111,10 @@ fn mistakes_in_operations() {
     for (operation, expected) in [
         ("stroe x 1", "one of the operations store, store-nt, load,"),
         ("Store x 1", "one of the operations"),
-        ("clwb: x", "`name:`, `line NAME:`, `thread:`, `ask:` or an operation"),
+        (
+            "clwb: x",
+            "`name:`, `source:`, `line NAME:`, `thread:`, `ask:`, `final:`, `answer:` or an operation",
+        ),
         ("store w 1", location),
         ("store-nt w 1", location),
         ("load r1 w", location),
@@ -154,6 +170,22 @@ fn mistakes_in_threads_and_asks() {
         ("thread:\nask: x==1\n", 5, "a value"),
         ("thread:\nask: x=1, y=0\n", 5, "a value from 0 to 2^64 - 1; found `1,`"),
         ("thread:\nask: x=1 x=0\n", 5, "each location at most once"),
+        ("thread:\nload r1 x\nask: 0:r1=1\n", 6, "a location declared above by `line`; found `0:r1`"),
+        ("thread:\nload r1 x\nfinal: 1:r1=1\n", 6, "a register that the thread names"),
+        ("thread:\nload r1 x\nfinal: 0:r2=1\n", 6, "a register that the thread names"),
+        (
+            "thread:\nload r1 x\nfinal: 0:r1=1 0:r1=0\n",
+            6,
+            "each register at most once in a `final:`; found `0:r1`",
+        ),
+        ("thread:\nload r1 x\nfinal: 0:r1=1 x=1 x=0\n", 6, "each location at most once"),
+        ("thread:\nanswer: allowed\n", 5, "an `ask:` or a `final:` before `answer:`"),
+        (
+            "thread:\nask: x=1\nanswer: perhaps\n",
+            6,
+            "`allowed` or `forbidden` after `answer:`; found `perhaps`",
+        ),
+        ("thread:\nask: x=1\nanswer: allowed\nanswer: allowed\n", 7, "one `answer:` for each question"),
     ] {
         mistake(&around(body), line, expected);
     }
@@ -162,7 +194,9 @@ fn mistakes_in_threads_and_asks() {
 #[test]
 fn mistakes_in_names_and_lines() {
     for (text, line, expected) in [
-        ("nmae: t\n", 1, "`name:`, `line NAME:`"),
+        ("nmae: t\n", 1, "`name:`, `source:`, `line NAME:`"),
+        ("name: t\nsource:\n", 2, "a publication after `source:`; found nothing"),
+        ("name: t\nsource: a\nsource: b\n", 3, "one `source:` (there is `a`)"),
         ("name t\n", 1, "`:` in the statement `name`"),
         ("name: t\nthread\n", 2, "`:` in the statement `thread`"),
         ("name: t\nline A x\n", 2, "`:` in the statement `line`"),
@@ -182,7 +216,7 @@ fn mistakes_in_names_and_lines() {
         ("line A: x\nthread:\nstore x 1\nask: x=1\n", 4, "`name:`"),
         ("name: t\n", 1, "at least one `line NAME:`"),
         ("name: t\nline A: x\n", 2, "at least one `thread:`"),
-        ("name: t\nline A: x\nthread:\nstore x 1\n\n# no question\n", 6, "at least one `ask:`"),
+        ("name: t\nline A: x\nthread:\nstore x 1\n\n# no question\n", 6, "at least one `ask:` or `final:`"),
     ] {
         mistake(text, line, expected);
     }

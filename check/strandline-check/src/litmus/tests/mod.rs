@@ -4,6 +4,7 @@ mod differential;
 mod format;
 mod limits;
 mod naive;
+mod native;
 mod operational;
 mod planted;
 mod programs;

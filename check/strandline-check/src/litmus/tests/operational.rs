@@ -5,6 +5,8 @@
 //! - An entry leaves the buffer when the entries that it may not overtake have left: a store is ordered with
 //!   stores, `clflush` and `sfence`; a `clflushopt` or `clwb` with `sfence`, and with stores and flushes of its
 //!   own line only.
+//! - A non-temporal store is ordered with no store to another line, and may be overtaken by flushes of other lines behind it. It leaves a
+//!   marker in the queues of its line.
 //! - A store that leaves the buffer becomes visible and enters the *persistence queue* of its line (under
 //!   `word`, of its location); whatever reaches the front of a queue may persist at any time.
 //! - A `clflush` leaves only when the queues of its line are empty. A `clflushopt` leaves a marker in them. A
@@ -16,11 +18,11 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Setting, Test};
-use crate::litmus::{Operand, Operation};
+use crate::litmus::{End, Operand, Operation};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Entry {
-    Store { location: usize, value: u64 },
+    Store { location: usize, value: u64, non_temporal: bool },
     Flush { line: usize },
     FlushOptimized { line: usize },
     Fence,
@@ -90,8 +92,8 @@ struct World<'t> {
     setting: Setting,
 }
 
-/// All crash states under a setting: the persistent memories of all machines that can be reached.
-pub fn explore(test: &Test, setting: Setting) -> BTreeSet<Vec<u64>> {
+/// All crash states under a setting: the persistent memories of all machines that can be reached. And the ends of all runs.
+pub fn explore(test: &Test, setting: Setting) -> (BTreeSet<Vec<u64>>, BTreeSet<End>) {
     let world = World { test, setting };
     let memory = vec![0; test.locations.len()];
     let start = Machine {
@@ -100,7 +102,7 @@ pub fn explore(test: &Test, setting: Setting) -> BTreeSet<Vec<u64>> {
         queues: vec![Vec::new(); memory.len().max(test.lines.len())],
         persistent: memory,
     };
-    let mut found = BTreeSet::new();
+    let (mut found, mut ends) = (BTreeSet::new(), BTreeSet::new());
     let mut visited = HashSet::from([start.clone()]);
     let mut crashes = HashSet::new();
     let mut stack = vec![start];
@@ -108,13 +110,20 @@ pub fn explore(test: &Test, setting: Setting) -> BTreeSet<Vec<u64>> {
         if crashes.insert((machine.queues.clone(), machine.persistent.clone())) {
             crash(&machine.queues, &mut machine.persistent.clone(), &mut found);
         }
-        for next in world.steps(&machine) {
+        let steps = world.steps(&machine);
+        if steps.is_empty() {
+            let registers =
+                |(index, thread): (usize, &Thread)| thread.registers[..test.register_count(index)].to_vec();
+            let registers = machine.threads.iter().enumerate().map(registers).collect();
+            ends.insert(End { registers, values: machine.visible.clone() });
+        }
+        for next in steps {
             if visited.insert(next.clone()) {
                 stack.push(next);
             }
         }
     }
-    found
+    (found, ends)
 }
 
 impl World<'_> {
@@ -173,7 +182,7 @@ impl World<'_> {
         };
         let loaded = |location| {
             let own = this.buffer.iter().rev().find_map(|entry| match entry {
-                Entry::Store { location: at, value } if *at == location => Some(*value),
+                Entry::Store { location: at, value, .. } if *at == location => Some(*value),
                 _ => None,
             });
             own.unwrap_or(machine.visible[location])
@@ -184,10 +193,7 @@ impl World<'_> {
         let me = &mut next.threads[thread];
         match operation {
             Operation::Store { location, value: operand, non_temporal } => {
-                me.buffer.push(Entry::Store { location, value: value(operand) });
-                if non_temporal {
-                    me.buffer.push(Entry::FlushOptimized { line: self.line(location) });
-                }
+                me.buffer.push(Entry::Store { location, value: value(operand), non_temporal });
             }
             Operation::Load { register, location } => me.registers[register] = loaded(location),
             Operation::CompareExchange { register, location, expected, new } => {
@@ -237,6 +243,14 @@ impl World<'_> {
         let (earlier, entry) = (&buffer[..at], buffer[at]);
         let overtakes = |other: &Entry| match (entry, *other) {
             (_, Entry::Fence) | (Entry::Fence, _) => false,
+            (Entry::Store { location, non_temporal: true, .. }, Entry::Store { location: other, .. }) => {
+                self.line(location) != self.line(other)
+            }
+            (entry, Entry::Store { location, non_temporal: true, .. }) => match entry {
+                Entry::Store { location: own, .. } => self.line(own) != self.line(location),
+                Entry::Flush { line } | Entry::FlushOptimized { line } => line != self.line(location),
+                Entry::Fence => false,
+            },
             (Entry::FlushOptimized { line }, Entry::Store { location, .. }) => self.line(location) != line,
             (Entry::FlushOptimized { line }, Entry::Flush { line: other }) => other != line,
             (Entry::FlushOptimized { .. }, Entry::FlushOptimized { .. }) => true,
@@ -250,20 +264,28 @@ impl World<'_> {
         let mut next = machine.clone();
         next.threads[thread].buffer.remove(at);
         match entry {
-            Entry::Store { location, value } => self.make_visible(&mut next, location, value),
+            Entry::Store { location, value, non_temporal } => {
+                self.make_visible(&mut next, location, value);
+                if non_temporal {
+                    self.mark(&mut next, thread, self.line(location));
+                }
+            }
             Entry::Flush { line } => {
                 for queue in self.queues(line) {
                     next.persist(queue, next.queues[queue].len());
                 }
             }
-            Entry::FlushOptimized { line } => {
-                for queue in self.queues(line).collect::<BTreeSet<_>>() {
-                    next.queues[queue].push(Pending::Marker { thread });
-                }
-            }
+            Entry::FlushOptimized { line } => self.mark(&mut next, thread, line),
             Entry::Fence => next.wait_for_markers(thread),
         }
         steps.push(next);
+    }
+
+    /// A marker of the thread enters the queues of the line.
+    fn mark(&self, machine: &mut Machine, thread: usize, line: usize) {
+        for queue in self.queues(line).collect::<BTreeSet<_>>() {
+            machine.queues[queue].push(Pending::Marker { thread });
+        }
     }
 
     fn make_visible(&self, machine: &mut Machine, location: usize, value: u64) {

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use super::differential::{PROGRAMS, crash_states};
 use super::programs::random;
 use super::{Setting, Test, naive};
-use crate::litmus::view::{Stamp, State};
+use crate::litmus::view::{Late, Stamp, State};
 use crate::litmus::{Operand, Operation};
 
 /// An error in the rules.
@@ -39,9 +39,19 @@ enum Error {
     WriteBackCompletes,
     NonTemporalStoreIsAStore,
     NonTemporalStoreIsDurable,
+    NonTemporalStoreIsVisible,
+    LoadIgnoresLateStore,
+    LateStoresOvertakeOnOneLine,
+    SfenceLeavesLateStores,
+    MfenceLeavesLateStores,
+    ModifyLeavesLateStores,
+    ClflushLeavesLateStores,
+    StoreOvertakesLateStoreToItsLine,
+    NonTemporalStoreStaysBehindStores,
+    WriteBackIgnoresLateStore,
 }
 
-const ERRORS: [Error; 27] = [
+const ERRORS: [Error; 37] = [
     Error::StoreNotInCoherence,
     Error::LoadIgnoresCoherence,
     Error::LoadIgnoresReadView,
@@ -69,6 +79,16 @@ const ERRORS: [Error; 27] = [
     Error::WriteBackCompletes,
     Error::NonTemporalStoreIsAStore,
     Error::NonTemporalStoreIsDurable,
+    Error::NonTemporalStoreIsVisible,
+    Error::LoadIgnoresLateStore,
+    Error::LateStoresOvertakeOnOneLine,
+    Error::SfenceLeavesLateStores,
+    Error::MfenceLeavesLateStores,
+    Error::ModifyLeavesLateStores,
+    Error::ClflushLeavesLateStores,
+    Error::StoreOvertakesLateStoreToItsLine,
+    Error::NonTemporalStoreStaysBehindStores,
+    Error::WriteBackIgnoresLateStore,
 ];
 
 fn raise(view: &mut Stamp, to: Stamp) {
@@ -77,6 +97,47 @@ fn raise(view: &mut Stamp, to: Stamp) {
 
 /// The steps of a thread, one rule broken: made from those of the right model.
 fn broken_steps(error: Error, test: &Test, state: &State, thread: usize) -> Vec<State> {
+    let mut steps = broken_operation(error, test, state, thread);
+    steps.extend(broken_late_steps(error, test, state, thread));
+    if error == Error::NonTemporalStoreIsVisible {
+        for next in &mut steps {
+            while !next.threads[thread].late.is_empty() {
+                let visible = next.late_steps(test, thread).next();
+                *next = visible.unwrap();
+            }
+        }
+    }
+    steps
+}
+
+/// The steps by which a late store of the thread becomes visible.
+fn broken_late_steps(error: Error, test: &Test, state: &State, thread: usize) -> Vec<State> {
+    let mut state = state.clone();
+    let late = &mut state.threads[thread].late;
+    match error {
+        Error::LateStoresOvertakeOnOneLine => late.reverse(),
+        Error::NonTemporalStoreIsAStore => late.iter_mut().for_each(|late| late.write_back = false),
+        Error::NonTemporalStoreStaysBehindStores => {
+            late.iter_mut().for_each(|late| late.non_temporal = false)
+        }
+        _ => {}
+    }
+    let mut steps: Vec<State> = state.late_steps(test, thread).collect();
+    for next in &mut steps {
+        match (error, next.memory.last().map(|message| test.locations[message.location].line)) {
+            (Error::LateStoresOvertakeOnOneLine, _) => next.threads[thread].late.reverse(),
+            (Error::NonTemporalStoreIsDurable, Some(line)) => {
+                let newest = next.memory.len() as Stamp;
+                raise(&mut next.vpc[line], newest);
+            }
+            _ => {}
+        }
+    }
+    steps
+}
+
+/// The steps of a thread's next operation.
+fn broken_operation(error: Error, test: &Test, state: &State, thread: usize) -> Vec<State> {
     let Some(&operation) = test.threads[thread].get(state.threads[thread].next) else { return Vec::new() };
     let before = &state.threads[thread];
     // What the rules look at, and then what they have done.
@@ -89,7 +150,31 @@ fn broken_steps(error: Error, test: &Test, state: &State, thread: usize) -> Vec<
         (Error::WriteBackIgnoresPersistView, Operation::WriteBack { .. }) => from.threads[thread].vpr = 0,
         _ => {}
     }
-    let mut steps = from.steps(test, thread);
+    // The late stores that the rules do not look at.
+    let on_line = |late: &Late, line: usize| test.locations[late.message.location].line == line;
+    let mut ignored = Vec::new();
+    match (error, operation) {
+        (Error::LoadIgnoresLateStore, Operation::Load { .. })
+        | (Error::SfenceLeavesLateStores, Operation::Sfence)
+        | (Error::MfenceLeavesLateStores, Operation::Mfence)
+        | (Error::ModifyLeavesLateStores, Operation::FetchAdd { .. })
+        | (Error::WriteBackIgnoresLateStore, Operation::WriteBack { .. }) => {
+            ignored = std::mem::take(&mut from.threads[thread].late);
+        }
+        (Error::ClflushLeavesLateStores, Operation::Clflush { line }) => {
+            let late = &mut from.threads[thread].late;
+            ignored = late.extract_if(.., |late| on_line(late, line)).collect();
+        }
+        (Error::StoreOvertakesLateStoreToItsLine, Operation::Store { location, .. }) => {
+            let (late, line) = (&mut from.threads[thread].late, test.locations[location].line);
+            ignored = late.extract_if(.., |late| on_line(late, line)).collect();
+        }
+        _ => {}
+    }
+    let mut steps = from.operation_steps(test, thread);
+    for next in &mut steps {
+        next.threads[thread].late.extend(ignored.iter().copied());
+    }
     if let (Error::FailedCompareExchangeReadsLatest, Operation::CompareExchange { location, .. }) =
         (error, operation)
     {
@@ -98,7 +183,6 @@ fn broken_steps(error: Error, test: &Test, state: &State, thread: usize) -> Vec<
     }
     for next in &mut steps {
         let modified = stored(state, next);
-        let newest = next.memory.len() as Stamp;
         let me = &mut next.threads[thread];
         match (error, operation) {
             (Error::StoreNotInCoherence, Operation::Store { location, non_temporal: false, .. }) => {
@@ -164,12 +248,6 @@ fn broken_steps(error: Error, test: &Test, state: &State, thread: usize) -> Vec<
             (Error::WriteBackCompletes, Operation::WriteBack { line }) => {
                 let asked = me.vpa[line];
                 raise(&mut next.vpc[line], asked);
-            }
-            (Error::NonTemporalStoreIsAStore, Operation::Store { non_temporal: true, .. }) => {
-                me.vpa.clone_from(&before.vpa);
-            }
-            (Error::NonTemporalStoreIsDurable, Operation::Store { location, non_temporal: true, .. }) => {
-                raise(&mut next.vpc[test.locations[location].line], newest);
             }
             _ => {}
         }

@@ -35,10 +35,13 @@ pub fn random(rng: &mut Rng, shape: Shape) -> Test {
     let location = |(index, &line)| Location { name: format!("l{index}"), line };
     Test {
         name: "random".into(),
+        source: None,
         lines: (0..shape.lines + shape.threads).map(|line| format!("L{line}")).collect(),
         locations: lines.iter().enumerate().map(location).collect(),
+        registers: vec![Vec::new(); threads.len()],
         threads,
-        asks: vec![Ask { text: "l0=1".into(), values: vec![(0, 1)] }],
+        asks: vec![Ask { text: "l0=1".into(), values: vec![(0, 1)], published: None }],
+        finals: Vec::new(),
     }
 }
 
@@ -77,7 +80,7 @@ impl Program<'_> {
         while self.operations.len() < length {
             // The same two in all threads, so that they meet.
             let (x, y) = if self.rng.bool() { (0, 1) } else { (1, 0) };
-            let run = match self.rng.u8(..13) {
+            let run = match self.rng.u8(..16) {
                 0 | 1 => vec![self.store(x), self.fence(), self.load(y)],
                 2 => vec![self.load(x), self.load(y)],
                 3 => vec![self.store(x), self.store(y)],
@@ -86,6 +89,9 @@ impl Program<'_> {
                 6 => vec![self.store(x), self.write_back(y), self.fence()],
                 7 => vec![self.store(x), self.write_back(x), self.fence()],
                 8 => vec![self.store(x), self.load(x), self.load(y)],
+                13 => vec![self.store_non_temporal(x), self.store(y)],
+                15 => vec![self.store(y), self.store_non_temporal(x)],
+                14 => vec![self.store_non_temporal(x), self.fence(), self.store(y)],
                 _ => vec![self.any()],
             };
             self.operations.extend(run);
@@ -115,6 +121,10 @@ impl Program<'_> {
     fn store(&mut self, location: usize) -> Operation {
         let non_temporal = self.rng.u8(..8) == 0;
         Operation::Store { location, value: self.value(), non_temporal }
+    }
+
+    fn store_non_temporal(&mut self, location: usize) -> Operation {
+        Operation::Store { location, value: self.value(), non_temporal: true }
     }
 
     /// A load, now and then by a compare-and-swap that fails.
