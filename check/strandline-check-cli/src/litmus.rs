@@ -1,19 +1,24 @@
-//! `strandline-check litmus`: litmus tests in files.
+//! `strandline-check litmus`: litmus tests in files, and those that are shipped.
+
+mod run;
 
 use std::path::{Path, PathBuf};
 use strandline_command::say;
 
+use clap::Subcommand;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use strandline_check::Setting;
-use strandline_check::litmus::{Limits, Row, Test};
+use strandline_check::litmus::{Answer, Limits, Row, Test, shipped};
 
 use strandline_command::output::Numbered;
 use strandline_command::{Failure, Outcome};
 
-/// Run litmus tests: the states that a crash at any point may leave, and whether those asked about are among them.
+/// Explore litmus tests: the states that a crash at any point may leave, and whether those asked about are among them; or run them.
 #[derive(clap::Args)]
 #[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
     after_help = "Example: strandline-check litmus check/strandline-check/litmus/*.litmus --setting line,word\n\n\
     A file:\n  \
       name: commit1\n  \
@@ -32,36 +37,92 @@ use strandline_command::{Failure, Outcome};
         store-nt commit 1\n    \
         cas r2 data 1 2       # expects 1, writes 2; r2 gets the old value\n    \
         add r3 data 1         # r3 gets the old value\n  \
-      ask: commit=1 data=0    # is there such a crash state? Any number of these\n\n\
+      ask: commit=1 data=0    # is there such a crash state? Any number of these\n  \
+      answer: forbidden       # the answer of the publication that a line `source: …` names\n  \
+      final: 1:r1=1 data=1    # does some run without a crash end like this? Threads from 0\n\n\
     Operations: store store-nt load cas add clflush clflushopt clwb sfence mfence if. Locations and registers start\n\
     as 0; a value may be a register.\n\
-    Exit code 2 says that a file is malformed (its line is printed) or too large to be explored exhaustively."
+    Exit code 1 says that an answer differs from the published one, and 2 that a file is malformed (its line is printed) or too large to \
+    be explored exhaustively."
 )]
 pub struct Arguments {
-    /// The tests
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    tests: Tests,
     /// What a power failure may tear apart: `line`: stores to one line persist in order, as x86 guarantees; `word`:
     /// each 8-byte location by itself; `flush-on-fail`: caches survive
     #[arg(long, value_delimiter = ',', default_value = "line,word,flush-on-fail")]
     setting: Vec<Setting>,
+    /// Print the questions that have a published answer, with both answers and the source
+    #[arg(long, conflicts_with = "setting")]
+    sources: bool,
     /// Print one JSON array
     #[arg(long)]
     json: bool,
 }
 
-/// Checks the litmus tests and prints what they allow.
+#[derive(Subcommand)]
+enum What {
+    Run(run::Arguments),
+}
+
+/// The tests that a command is about.
+#[derive(clap::Args)]
+pub struct Tests {
+    /// Files, or names of shipped tests such as nt_mp
+    #[arg(required_unless_present = "shipped", value_name = "FILE|NAME")]
+    tests: Vec<PathBuf>,
+    /// All tests that are shipped with the command
+    #[arg(long, conflicts_with = "tests")]
+    shipped: bool,
+}
+
+impl Tests {
+    /// Reads all tests, so that a malformed one is reported before the first is explored: what each is called in messages, and the test.
+    fn read(&self) -> Result<Vec<(String, Test)>, Failure> {
+        let parse = |name: String, text: &str| match Test::parse(text) {
+            Ok(test) => Ok((name, test)),
+            Err(malformed) => Err(Failure::Usage(format!("{name}: {malformed}"))),
+        };
+        if self.shipped {
+            return shipped().map(|(name, text)| parse(name.to_owned(), text)).collect();
+        }
+        let read = |file: &PathBuf| {
+            let name = file.display().to_string();
+            match std::fs::read_to_string(file) {
+                Ok(text) => parse(name, &text),
+                Err(error) => match shipped().find(|&(shipped, _)| Path::new(shipped) == file) {
+                    Some((_, text)) => parse(name, text),
+                    None => {
+                        let what = format!("cannot read {name}: {error}, and no shipped test has this name");
+                        Err(Failure::Usage(what))
+                    }
+                },
+            }
+        };
+        self.tests.iter().map(read).collect()
+    }
+}
+
+/// Checks the litmus tests and prints what they allow; or runs them.
 ///
 /// # Errors
-/// A file cannot be read, is malformed or too large.
+/// A file cannot be read, is malformed or too large; or the tests cannot be run.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    if let Some(What::Run(arguments)) = &arguments.what {
+        return run::run(arguments);
+    }
     let rows = rows(arguments)?;
     if arguments.json {
         say!("{:#}", object(&rows));
+    } else if arguments.sources {
+        say!("{}", sources(&arguments.tests.read()?, &rows));
     } else {
         say!("{}", table(&rows));
     }
-    Ok(Outcome::Success)
+    let is_wrong = rows.iter().flat_map(|row| row.asks.iter().chain(&row.finals)).any(Answer::contradicts);
+    Ok(if is_wrong { Outcome::Finding } else { Outcome::Success })
 }
 
 /// As [`run`], for a program that is not the command: what `--json` prints.
@@ -69,31 +130,47 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 /// # Errors
 /// As there.
 pub fn answer(arguments: &Arguments) -> Result<serde_json::Value, Failure> {
-    rows(arguments).map(|rows| object(&rows))
+    match &arguments.what {
+        Some(What::Run(arguments)) => run::answer(arguments),
+        None => rows(arguments).map(|rows| object(&rows)),
+    }
 }
 
 fn object(rows: &[Row]) -> serde_json::Value {
     json!(rows.iter().map(Numbered::new).collect::<Vec<_>>())
 }
 
-/// By file and setting. All files are read before the first is explored, so that a malformed one shows at once.
+/// By test and setting.
 fn rows(arguments: &Arguments) -> Result<Vec<Row>, Failure> {
-    let tests = arguments.files.iter().map(|file| Ok((file, read(file)?)));
-    let tests: Vec<(&PathBuf, Test)> = tests.collect::<Result<_, Failure>>()?;
     let mut rows = Vec::new();
-    for (file, test) in &tests {
+    for (name, test) in &arguments.tests.read()? {
         let found = test.explore(Limits::default());
-        let found = found.map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+        let found = found.map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
         rows.extend(arguments.setting.iter().map(|&setting| found.row(test, setting)));
     }
     Ok(rows)
 }
 
-fn read(file: &Path) -> Result<Test, Failure> {
-    let name = file.display();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Usage(format!("cannot read {name}: {error}")))?;
-    Test::parse(&text).map_err(|malformed| Failure::Usage(format!("{name}: {malformed}")))
+/// The questions with a published answer, which concerns the setting `line`.
+fn sources(tests: &[(String, Test)], rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
+        "test",
+        "question",
+        "published",
+        "checker",
+        "source",
+    ]);
+    for ((_, test), row) in tests.iter().zip(rows.iter().filter(|row| row.setting == Setting::Line)) {
+        for answer in row.asks.iter().chain(&row.finals) {
+            if let Some(published) = answer.published {
+                let source = test.source.clone().unwrap_or_default();
+                let (published, verdict) = (published.to_string(), answer.verdict.to_string());
+                table.add_row([row.name.clone(), answer.ask.clone(), published, verdict, source]);
+            }
+        }
+    }
+    table
 }
 
 fn table(rows: &[Row]) -> Table {
@@ -109,7 +186,9 @@ fn table(rows: &[Row]) -> Table {
         // Said once for each test and setting: the eye finds its group.
         let mut name = if row.name == last { "" } else { &row.name };
         let (mut setting, mut states) = (row.setting.name(), row.states.to_string());
-        for answer in &row.asks {
+        // Said once for each test: the end of a run does not depend on the setting.
+        let finals = row.finals.iter().filter(|_| row.name != last);
+        for answer in row.asks.iter().chain(finals) {
             table.add_row([name, setting, &states, &answer.ask, &answer.verdict.to_string()]);
             (name, setting) = ("", "");
             states.clear();
@@ -126,6 +205,11 @@ mod tests {
     const TEST: &str =
         "name: t\nline A: x\nline B: y\nthread:\nstore x 1\nstore y 1\nask: y=1 x=0\nask: x=1\n";
 
+    fn with_files(tests: Vec<PathBuf>) -> Arguments {
+        let tests = Tests { tests, shipped: false };
+        Arguments { what: None, tests, setting: Setting::ALL.to_vec(), sources: false, json: true }
+    }
+
     fn arguments(texts: &[&str]) -> (tempfile::TempDir, Arguments) {
         let folder = tempfile::tempdir().unwrap();
         let write = |(index, text): (usize, &&str)| {
@@ -134,7 +218,7 @@ mod tests {
             file
         };
         let files = texts.iter().enumerate().map(write).collect();
-        (folder, Arguments { files, setting: Setting::ALL.to_vec(), json: true })
+        (folder, with_files(files))
     }
 
     #[test]
@@ -176,12 +260,12 @@ mod tests {
     #[test]
     fn so_are_missing_and_too_large_files() {
         let (folder, mut arguments) = arguments(&[]);
-        arguments.files = vec![folder.path().join("none")];
+        arguments.tests.tests = vec![folder.path().join("none")];
         assert_eq!(rows(&arguments).unwrap_err().exit_code(), 2);
         let file = folder.path().join("large");
         let stores = "store x 1\n".repeat(201);
         std::fs::write(&file, format!("name: t\nline A: x\nthread:\n{stores}ask: x=1\n")).unwrap();
-        arguments.files = vec![file];
+        arguments.tests.tests = vec![file];
         let failure = rows(&arguments).unwrap_err();
         assert_eq!(failure.exit_code(), 2);
         assert!(failure.to_string().contains("large: the test is too large"), "{failure}");

@@ -90,6 +90,48 @@ fn malformed_and_missing_files_are_wrong_usage() {
 }
 
 #[test]
+fn shipped_tests_have_names_and_published_answers() {
+    let (out, _) = ends(&["litmus", "nt_mp", "amd5", "--sources"], 0);
+    assert!(out.contains("Intel SDM") && out.contains("TPHOLs"), "{out}");
+    assert_eq!((out.matches("allowed").count(), out.matches("forbidden").count()), (2, 2), "{out}");
+    let folder = tempfile::tempdir().unwrap();
+    let text = "name: wrong\nsource: nobody\nline A: x\nthread:\nstore x 1\nfinal: x=0\nanswer: allowed\n";
+    let file = write(folder.path(), "wrong.litmus", text);
+    let (out, _) = ends(&["litmus", &file, "--json"], 1);
+    let rows: Value = serde_json::from_str(&out).unwrap();
+    let answer = json!([{"ask": "x=0", "verdict": "forbidden", "published": "allowed"}]);
+    assert_eq!(rows[0]["finals"], answer);
+    let (_, err) = ends(&["litmus", "no_such_test"], 2);
+    assert!(err.contains("no shipped test has this name"), "{err}");
+    ends(&["litmus", "--shipped", "nt_mp"], 2);
+}
+
+/// mfence orders store buffering on every x86-64 processor, however short the run.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_run_shows_nothing_that_is_forbidden() {
+    let arguments =
+        ["litmus", "run", "amd5", &shipped("commit1"), "--repetitions", "2000", "--seconds", "20"];
+    let (out, err) = ends(&arguments, 0);
+    assert_eq!(err, "");
+    assert!(out.contains("0:r1=0 1:r1=0: forbidden, seen 0 times"), "{out}");
+    assert!(out.contains("note: its questions about crashes are not judged"), "{out}");
+    let (out, _) = ends(&["litmus", "run", "amd5", "--repetitions", "2000", "--json"], 0);
+    let ran: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&ran[0]["name"], ran[0]["ends"].as_array().unwrap().len()), (&json!("amd5"), 3));
+    assert!(ran[0]["ends"][0]["values"]["0:r1"].is_u64());
+    ends(&["litmus", "run"], 2);
+    ends(&["litmus", "run", "no_such_test"], 2);
+}
+
+#[test]
+#[cfg(not(target_arch = "x86_64"))]
+fn another_processor_cannot_run_litmus_tests() {
+    let (_, err) = ends(&["litmus", "run", "amd5"], 3);
+    assert!(err.contains("on an x86-64 processor only"), "{err}");
+}
+
+#[test]
 fn a_program_that_cannot_be_recorded_is_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
     let recorder = write(folder.path(), "recorder.so", "");
