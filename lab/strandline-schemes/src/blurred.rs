@@ -12,8 +12,8 @@ use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
 
 use crate::mnemosyne::Streaming;
 use crate::write_ahead::{
-    COMMIT_FENCE, Copying, CopyingToTail, EachTransaction, EachTransactionUnmarked, PHASE_EARLY,
-    RESTART_FENCE, SORT, TRUNCATION_FENCE, WATERMARK_LOW,
+    COMMIT_FENCE, Copying, EachTransaction, EachTransactionUnmarked, PHASE_EARLY, RESTART_FENCE, SORT,
+    TRUNCATION_FENCE, WATERMARK_LOW,
 };
 
 /// BP(XIL): execution in the log alone.
@@ -101,6 +101,8 @@ pub static XIL_UNMARKED: SchemeDescriptor = SchemeDescriptor {
             Step::BulkWait,
             Step::WatermarkWriteBack,
             Step::WatermarkFence,
+            Step::WatermarkHigh,
+            Step::WatermarkFenceLate,
         ],
         REDO_STEPS,
     ],
@@ -189,7 +191,7 @@ pub static VCBP_TAIL: SchemeDescriptor = SchemeDescriptor {
         REDO_STEPS,
     ],
     commit_cost: Some(|_, data_lines, _| (data_lines + 1 + 1, 3, 0)),
-    ..native(&Of::<Redo<CopyingToTail, BulkPersistence>>::NEW)
+    ..native(&Of::<Redo<Copying<true>, BulkPersistence>>::NEW)
 };
 
 /// BP(VCBP) with MNE's log, a variant that the paper does not have: its BP(VCBP) gains more over BASE than lines that are flushed

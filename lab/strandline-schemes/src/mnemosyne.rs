@@ -31,7 +31,7 @@ use crate::native;
 use crate::write_ahead::EachTransaction;
 use crate::write_ahead::{PHASE_EARLY, RESTART_FENCE, SORT, TRUNCATION_FENCE, WATERMARK_LOW};
 use strandline_core::Result;
-use strandline_core::layout::{Layout, SharedLayout, View, pack, unpack};
+use strandline_core::layout::{SharedLayout, View, pack, unpack};
 use strandline_core::log::{LogFull, RECORD_BLOCKS, Record, ThreadLog};
 use strandline_core::memory::latch::load_in_order;
 use strandline_core::memory::{Memory, PersistentAddress, Step};
@@ -39,7 +39,7 @@ use strandline_core::scheme::Reading;
 use strandline_core::scheme::{Checkpoint, Logging, Redo};
 use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
 use strandline_core::scheme::{REDO_STEPS, RESTART_FENCE_RETRY};
-use strandline_core::scheme::{wait_for_commits, wake_helper};
+use strandline_core::scheme::{raise_watermark, wait_for_commits, wake_helper};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
 /// MNE with synchronous truncation.
@@ -120,6 +120,7 @@ pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
             Step::HomeFence,
             Step::WatermarkWriteBack,
             Step::WatermarkFence,
+            Step::WatermarkHigh,
         ],
         REDO_STEPS,
     ],
@@ -162,7 +163,7 @@ pub static MNE_SYNC_FENCED: SchemeDescriptor = SchemeDescriptor {
         REDO_STEPS,
     ],
     commit_cost: Some(|home, data_lines, _| (data_lines + 1 + home + 1, 4, 64 * (data_lines + 1))),
-    ..native(&Of::<Redo<StreamingFenced, EachTransaction>>::NEW)
+    ..native(&Of::<Redo<Streaming<true>, EachTransaction>>::NEW)
 };
 
 /// MNE with asynchronous truncation and the log of [`MNE_SYNC_FENCED`].
@@ -196,11 +197,12 @@ pub static MNE_ASYNC_FENCED: SchemeDescriptor = SchemeDescriptor {
             Step::HomeFence,
             Step::WatermarkWriteBack,
             Step::WatermarkFence,
+            Step::WatermarkHigh,
         ],
         REDO_STEPS,
     ],
     commit_cost: Some(|_, data_lines, _| (data_lines + 1, 2, 64 * (data_lines + 1))),
-    ..native(&Of::<Redo<StreamingFenced, Helper>>::NEW)
+    ..native(&Of::<Redo<Streaming<true>, Helper>>::NEW)
 };
 
 const MNEMOSYNE: &str = "Lu, Shu, Sun: Blurred Persistence (from Mnemosyne)";
@@ -213,12 +215,13 @@ const WATERMARK_FENCE_EACH: (Step, &str) = (
 pub const HELPER_WAIT: (Step, &str) =
     (Step::HelperWait, "commits are one after another; the helper reads which one has stored home last");
 
-/// Streaming from an execution area: a value's place is its index in the area.
+/// Streaming from an execution area: a value's place is its index in the area. `FENCED`: with a fence before the commit record instead of
+/// torn bits.
 #[derive(Default)]
-pub struct Streaming(ExecutionArea);
+pub struct Streaming<const FENCED: bool = false>(ExecutionArea);
 
-impl Logging for Streaming {
-    const READING: Reading = Reading::TornBits;
+impl<const FENCED: bool> Logging for Streaming<FENCED> {
+    const READING: Reading = if FENCED { Reading::Fenced } else { Reading::TornBits };
     const PAST_CACHE: bool = true;
 
     fn begin(&mut self) {
@@ -240,38 +243,12 @@ impl Logging for Streaming {
     }
 
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
-        log.commit_streamed(memory, self.0.words(memory), transaction)
-    }
-}
-
-/// As [`Streaming`], with a fence before the commit record instead of torn bits.
-#[derive(Default)]
-pub struct StreamingFenced(ExecutionArea);
-
-impl Logging for StreamingFenced {
-    const READING: Reading = Reading::Fenced;
-    const PAST_CACHE: bool = true;
-
-    fn begin(&mut self) {
-        self.0.clear();
-    }
-
-    fn write<M: Memory>(
-        &mut self,
-        memory: &M,
-        log: &mut ThreadLog,
-        word: (PersistentAddress, u64),
-        previous: Option<u32>,
-    ) -> Result<u32, LogFull> {
-        self.0.write_for(memory, log, word, previous)
-    }
-
-    fn value<M: Memory>(&self, memory: &M, _: &ThreadLog, place: u32) -> u64 {
-        self.0.value(memory, place)
-    }
-
-    fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
-        log.commit_streamed_fenced(memory, self.0.words(memory), transaction)
+        let words = self.0.words(memory);
+        if FENCED {
+            log.commit_streamed_fenced(memory, words, transaction)
+        } else {
+            log.commit_streamed(memory, words, transaction)
+        }
     }
 }
 
@@ -378,10 +355,7 @@ fn truncate<M: Memory>(view: &View<M>, last: u64) -> bool {
             memory.write_back(line, Step::HomeWriteBack);
         }
         memory.fence(Step::HomeFence);
-        memory.store(Layout::WATERMARK, transaction);
-        memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
-        memory.fence(Step::WatermarkFence);
-        memory.store(SharedLayout::PUBLISHED_WATERMARK, transaction);
+        raise_watermark(memory, transaction);
     }
     // TxIDs between the last of these and `last` were taken by commits that failed: no log names them.
     memory.store(SharedLayout::PUBLISHED_WATERMARK, last);

@@ -40,7 +40,7 @@ use strandline_core::layout::{SharedLayout, View};
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
 use strandline_core::scheme::Reading;
-use strandline_core::scheme::{Checkpoint, Logging, Redo, raise_watermark};
+use strandline_core::scheme::{Checkpoint, Logging, Redo, raise_watermark, unless_covered, wait_for_commits};
 use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
 use strandline_core::scheme::{PAPER, REDO_STEPS};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
@@ -131,7 +131,7 @@ pub static BASE_TAIL: SchemeDescriptor = SchemeDescriptor {
     ],
     commit_cost: Some(|home, data_lines, _| (data_lines + 1 + 1 + home + 1, 5, 0)),
     source: PAPER,
-    ..native(&Of::<Redo<CopyingToTail, EachTransaction>>::NEW)
+    ..native(&Of::<Redo<Copying<true>, EachTransaction>>::NEW)
 };
 
 /// Why [`Step::CommitFence`] is redundant where a tail pointer follows.
@@ -169,12 +169,14 @@ pub const PHASE_EARLY: (Step, &str) = (
      truncated; no other record is trusted by its bits",
 );
 
-/// Copying from an execution area, two fences: a value's place is its index in the area.
+/// Copying from an execution area, two fences: a value's place is its index in the area. `TAIL`: with a tail pointer.
 #[derive(Default)]
-pub struct Copying(ExecutionArea);
+pub struct Copying<const TAIL: bool = false>(ExecutionArea);
 
-impl Logging for Copying {
-    const READING: Reading = Reading::Fenced;
+impl<const TAIL: bool> Logging for Copying<TAIL> {
+    const READING: Reading = if TAIL { Reading::FencedToTail } else { Reading::Fenced };
+    /// The line of the tail pointer, and of the truncation mark where there is one.
+    const RESERVED: u32 = if TAIL { EachTransaction::RESERVED } else { 0 };
 
     fn begin(&mut self) {
         self.0.clear();
@@ -200,51 +202,21 @@ impl Logging for Copying {
     }
 
     fn commit<M: Memory>(&mut self, memory: &M, log: &mut ThreadLog, _: &WriteSet, transaction: u64) -> u64 {
-        log.commit_copied(memory, self.0.entries(memory), transaction)
+        let records = log.commit_copied(memory, self.0.entries(memory), transaction);
+        if TAIL {
+            let tail = log.reserved().word(1);
+            memory.store(tail, log.position().into());
+            memory.write_back(tail, Step::LogTailWriteBack);
+            memory.fence(Step::LogTailFence);
+        }
+        records
     }
 }
 
-/// As [`Copying`], with a tail pointer.
-#[derive(Default)]
-pub struct CopyingToTail(Copying);
-
-impl Logging for CopyingToTail {
-    const READING: Reading = Reading::FencedToTail;
-    /// The line of the tail pointer, and of the truncation mark where there is one.
-    const RESERVED: u32 = EachTransaction::RESERVED;
-
-    fn begin(&mut self) {
-        self.0.begin();
-    }
-
-    fn write<M: Memory>(
-        &mut self,
-        memory: &M,
-        log: &mut ThreadLog,
-        word: (PersistentAddress, u64),
-        previous: Option<u32>,
-    ) -> Result<u32, LogFull> {
-        self.0.write(memory, log, word, previous)
-    }
-
-    fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
-        self.0.value(memory, log, place)
-    }
-
-    fn commit<M: Memory>(
-        &mut self,
-        memory: &M,
-        log: &mut ThreadLog,
-        writes: &WriteSet,
-        transaction: u64,
-    ) -> u64 {
-        let records = self.0.commit(memory, log, writes, transaction);
-        let tail = log.reserved().word(1);
-        memory.store(tail, log.position().into());
-        memory.write_back(tail, Step::LogTailWriteBack);
-        memory.fence(Step::LogTailFence);
-        records
-    }
+/// Makes what is stored home durable.
+fn persist_home<M: Memory>(memory: &M, writes: &WriteSet) {
+    writes.for_each_line(|line| memory.write_back(line, Step::HomeWriteBack));
+    memory.fence(Step::HomeFence);
 }
 
 /// Checkpoint and truncation after each transaction, before its locks are released.
@@ -256,8 +228,7 @@ impl Checkpoint for EachTransaction {
 
     fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, writes: &WriteSet, _: Concurrency) {
         let memory = &view.memory;
-        writes.for_each_line(|line| memory.write_back(line, Step::HomeWriteBack));
-        memory.fence(Step::HomeFence);
+        persist_home(memory, writes);
         let mark = log.reserved();
         memory.store(mark, log.last_transaction());
         memory.write_back(mark, Step::TruncationWriteBack);
@@ -271,6 +242,16 @@ impl Checkpoint for EachTransaction {
     fn drain<M: Memory>(_: &View<M>) {}
 }
 
+/// Raises the watermark over every transaction so far, each of which makes its home lines durable itself; waits for those that still do.
+fn raise_over_all<M: Memory>(view: &View<M>) -> Result<()> {
+    let watermark = view.memory.load(SharedLayout::CLOCK);
+    if watermark > view.memory.load(SharedLayout::PUBLISHED_WATERMARK) {
+        wait_for_commits(view, watermark, Step::BulkWait)?;
+        raise_watermark(&view.memory, watermark);
+    }
+    Ok(())
+}
+
 /// Checkpoint after each transaction, before its locks are released, and no truncation mark: a log that begins again raises the
 /// watermark first.
 pub struct EachTransactionUnmarked;
@@ -280,9 +261,7 @@ impl Checkpoint for EachTransactionUnmarked {
     const AWAITS: bool = true;
 
     fn stored_home<M: Memory>(view: &View<M>, _: &ThreadLog, writes: &WriteSet, _: Concurrency) {
-        let memory = &view.memory;
-        writes.for_each_line(|line| memory.write_back(line, Step::HomeWriteBack));
-        memory.fence(Step::HomeFence);
+        persist_home(&view.memory, writes);
     }
 
     fn release_log<M: Memory>(
@@ -291,21 +270,13 @@ impl Checkpoint for EachTransactionUnmarked {
         _: Concurrency,
         _: &mut Statistics,
     ) -> Result<()> {
-        let memory = &view.memory;
-        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
-        if covered() {
-            return Ok(());
-        }
-        memory.lock_unless_deadlocked(SharedLayout::BULK)?;
-        let raised = if covered() { Ok(()) } else { raise_watermark(view) };
-        memory.unlock(SharedLayout::BULK);
-        raised
+        unless_covered(view, log, || raise_over_all(view))
     }
 
     fn drain<M: Memory>(view: &View<M>) {
         view.memory.lock(SharedLayout::BULK);
         // Where no transaction runs there is nothing to wait for.
-        let _ = raise_watermark(view);
+        let _ = raise_over_all(view);
         view.memory.unlock(SharedLayout::BULK);
     }
 }

@@ -152,26 +152,37 @@ impl Checkpoint for BulkPersistence {
         _: Concurrency,
         statistics: &mut Statistics,
     ) -> Result<()> {
-        let memory = &view.memory;
-        let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
-        if covered() {
-            return Ok(());
-        }
-        memory.lock_unless_deadlocked(SharedLayout::BULK)?;
-        // Whoever held it may have persisted this log's transactions too.
-        let mut persisted = Ok(());
-        if !covered() {
-            persisted = persist_in_bulk(view);
+        unless_covered(view, log, || {
             statistics.bulk_persists += 1;
-        }
-        memory.unlock(SharedLayout::BULK);
-        persisted
+            persist_in_bulk(view)
+        })
     }
 
     fn drain<M: Memory>(view: &View<M>) {
         // Where no transaction runs there is nothing to wait for.
         let _ = persist_everything(view);
     }
+}
+
+/// Runs `advance`, which raises the watermark, holding [`SharedLayout::BULK`], unless the watermark covers all transactions of `log`.
+///
+/// # Errors
+/// As [`wait_for_commits`], and what `advance` returns.
+pub fn unless_covered<M: Memory>(
+    view: &View<M>,
+    log: &ThreadLog,
+    advance: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let memory = &view.memory;
+    let covered = || log.last_transaction() <= memory.load(SharedLayout::PUBLISHED_WATERMARK);
+    if covered() {
+        return Ok(());
+    }
+    memory.lock_unless_deadlocked(SharedLayout::BULK)?;
+    // Another worker may have raised it while this one waited.
+    let advanced = if covered() { Ok(()) } else { advance() };
+    memory.unlock(SharedLayout::BULK);
+    advanced
 }
 
 /// Waits until every commit with a TxID at or below `last` has stored home.
@@ -267,10 +278,19 @@ fn move_watermark<M: Memory>(view: &View<M>, watermark: u64) {
     if !late {
         memory.fence(Step::BulkDataFence);
     }
-    memory.store(Layout::WATERMARK, watermark + u64::from(memory.omitted(Step::WatermarkHigh)));
+    store_watermark(memory, watermark);
     if late {
         memory.fence(Step::BulkDataFence);
     }
+    publish_watermark(memory, watermark);
+}
+
+fn store_watermark<M: Memory>(memory: &M, watermark: u64) {
+    memory.store(Layout::WATERMARK, watermark + u64::from(memory.omitted(Step::WatermarkHigh)));
+}
+
+/// Makes the stored `watermark` durable, and publishes it.
+fn publish_watermark<M: Memory>(memory: &M, watermark: u64) {
     memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
     if memory.omitted(Step::WatermarkFenceLate) {
         memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
@@ -279,22 +299,11 @@ fn move_watermark<M: Memory>(view: &View<M>, watermark: u64) {
     memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
 }
 
-/// Raises the watermark over every transaction so far, where each makes its home lines durable itself; waits for those that still do. The
-/// caller holds [`SharedLayout::BULK`].
-///
-/// # Errors
-/// As [`wait_for_commits`].
-pub fn raise_watermark<M: Memory>(view: &View<M>) -> Result<()> {
-    let memory = &view.memory;
-    let watermark = memory.load(SharedLayout::CLOCK);
-    if watermark > memory.load(SharedLayout::PUBLISHED_WATERMARK) {
-        wait_for_commits(view, watermark, Step::BulkWait)?;
-        memory.store(Layout::WATERMARK, watermark);
-        memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
-        memory.fence(Step::WatermarkFence);
-        memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
-    }
-    Ok(())
+/// Raises the watermark to `watermark` and publishes it, where the home lines of the transactions up to it are durable; the caller holds
+/// [`SharedLayout::BULK`].
+pub fn raise_watermark<M: Memory>(memory: &M, watermark: u64) {
+    store_watermark(memory, watermark);
+    publish_watermark(memory, watermark);
 }
 
 /// Collects the home lines of the transactions in log `index` above `old` and up to `watermark`. Returns which

@@ -15,7 +15,7 @@ mod redo;
 pub(crate) use blurred::persist_in_bulk;
 pub use blurred::{
     BPPM, BULK_LOG, BULK_STEPS, Blurred, BulkPersistence, Executing, PAPER, persist_everything,
-    persist_up_to, raise_watermark, wait_for_commits,
+    persist_up_to, raise_watermark, unless_covered, wait_for_commits,
 };
 pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
 pub use current::{check_transaction, logs, recover, zero_logs};
