@@ -19,7 +19,9 @@ pub enum WayHome {
 pub trait MemoryPort {
     /// A line is about to be read from memory at `now`: the scheme's own copy, and when it is there, if home is not
     /// the newest.
-    fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: Cycle) -> Option<(Cycle, Line)>;
+    fn read(&mut self, _memory: &mut MemorySide, _line: LineNumber, _now: Cycle) -> Option<(Cycle, Line)> {
+        None
+    }
 
     /// A line was read from memory for `core`, with the permission to write if `exclusive`; its words leave their controller
     /// at `at`.

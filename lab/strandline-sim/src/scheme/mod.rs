@@ -20,9 +20,6 @@
 //! }
 //!
 //! impl MemoryPort for Idle {
-//!     fn read(&mut self, _: &mut MemorySide, _: LineNumber, _: Cycle) -> Option<(Cycle, Line)> {
-//!         None // Some: from a victim cache, or a log
-//!     }
 //!     fn way_home(&mut self, _: &mut MemorySide, _: LineNumber, _: &Line, now: Cycle) -> WayHome {
 //!         WayHome::Home(now) // WayHome::Taken: into a log, or a victim cache
 //!     }
@@ -39,11 +36,6 @@
 //!     fn store(&mut self, _: &mut Hierarchy, _: CoreId, _: StoredWord, _: usize, now: Cycle) -> Reply {
 //!         Reply::Go(now)
 //!     }
-//!     fn next_event(&self) -> Cycle {
-//!         Cycle::NEVER
-//!     }
-//!     fn act(&mut self, _: &mut Hierarchy, _: Cycle) {}
-//!     fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: Cycle) {}
 //!     fn statistics(&self) -> Vec<(String, u64)> {
 //!         vec![("commits".into(), self.commits)]
 //!     }
@@ -184,15 +176,17 @@ pub trait HardwareScheme: MemoryPort {
     /// `core` is about to load from a line or, if `stores`, to store to it, with all permission that this needs.
     fn accessed(&mut self, _core: CoreId, _line: LineNumber, _stores: bool) {}
 
-    /// When its engine has something to do next; [`Cycle::NEVER`] for nothing.
-    fn next_event(&self) -> Cycle;
+    /// When its engine has something to do next; [`Cycle::NEVER`] for nothing, as of a scheme without an engine.
+    fn next_event(&self) -> Cycle {
+        Cycle::NEVER
+    }
 
     /// Does what its engine has to do at `now`, the time that [`HardwareScheme::next_event`] named.
-    fn act(&mut self, caches: &mut Hierarchy, now: Cycle);
+    fn act(&mut self, _caches: &mut Hierarchy, _now: Cycle) {}
 
     /// Power fails at `now`: writes into `image`, the words of the pool and the reserved ones that survive so far,
-    /// what the scheme's own hardware saves. The run may go on after it.
-    fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: Cycle);
+    /// what the scheme's own hardware saves: nothing, if all that it has is volatile. The run may go on after it.
+    fn power_fails(&mut self, _caches: &mut Hierarchy, _image: &mut [u64], _now: Cycle) {}
 
     /// At `now`, up to which TxID transactions are acknowledged as durable, if it is the hardware that tells.
     /// `None`: a transaction is acknowledged when its commit boundary has let the core go on.

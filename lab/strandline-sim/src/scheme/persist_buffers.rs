@@ -449,8 +449,6 @@ impl HardwareScheme for PersistBuffers {
         self.send(&mut caches.memory);
     }
 
-    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: Cycle) {}
-
     fn statistics(&self) -> Vec<(String, u64)> {
         let names = ["persists", "stores joined to one", "modified lines dropped", "conflicts"];
         names.into_iter().map(str::to_owned).zip(self.counts).collect()

@@ -154,10 +154,6 @@ impl UndoLog {
 }
 
 impl MemoryPort for UndoLog {
-    fn read(&mut self, _: &mut MemorySide, _: LineNumber, _: Cycle) -> Option<(Cycle, Line)> {
-        None
-    }
-
     fn way_home(&mut self, memory: &mut MemorySide, line: LineNumber, _: &Line, now: Cycle) -> WayHome {
         if memory.region(line) != Region::Data || self.outside.remove(&line) {
             return WayHome::Home(now);
@@ -242,14 +238,6 @@ impl HardwareScheme for UndoLog {
         log.stage = Stage::Free;
         Reply::Go(now)
     }
-
-    fn next_event(&self) -> Cycle {
-        Cycle::NEVER
-    }
-
-    fn act(&mut self, _: &mut Hierarchy, _: Cycle) {}
-
-    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: Cycle) {}
 
     fn statistics(&self) -> Vec<(String, u64)> {
         named([("log entries", self.counts[0]), ("stores written through", self.counts[1])])

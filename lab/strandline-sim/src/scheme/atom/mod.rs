@@ -442,10 +442,6 @@ impl Atom {
 }
 
 impl MemoryPort for Atom {
-    fn read(&mut self, _: &mut MemorySide, _: LineNumber, _: Cycle) -> Option<(Cycle, Line)> {
-        None
-    }
-
     fn fetched(
         &mut self,
         memory: &mut MemorySide,
@@ -520,12 +516,6 @@ impl HardwareScheme for Atom {
         }
         self.initiate(caches, core, stored.line, entry, now)
     }
-
-    fn next_event(&self) -> Cycle {
-        Cycle::NEVER
-    }
-
-    fn act(&mut self, _: &mut Hierarchy, _: Cycle) {}
 
     fn power_fails(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: Cycle) {
         if self.omits(ADR_REGISTERS) {

@@ -578,8 +578,6 @@ impl HardwareScheme for Redo {
         self.wake = again.min(ready).max(now + 1);
     }
 
-    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: Cycle) {}
-
     fn statistics(&self) -> Vec<(String, u64)> {
         let counts = self.counts;
         named([

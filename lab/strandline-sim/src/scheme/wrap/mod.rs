@@ -606,10 +606,6 @@ impl HardwareScheme for Wrap {
         }
     }
 
-    fn power_fails(&mut self, _: &mut Hierarchy, _: &mut [u64], _: Cycle) {
-        // Log buffer and victim cache are volatile.
-    }
-
     fn copy(&self, line: LineNumber) -> Option<Line> {
         self.victims.get(line).or_else(|| self.victims.lost(line))
     }
