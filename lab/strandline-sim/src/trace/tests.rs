@@ -1,0 +1,318 @@
+use super::*;
+
+fn trace(text: &str) -> Result<Finished, TraceError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    std::fs::write(&path, text).unwrap();
+    run_on(&path, "loc", "none")
+}
+
+fn run_on(path: &Path, machine: &str, hardware: &str) -> Result<Finished, TraceError> {
+    let hardware = crate::scheme::find(hardware).unwrap();
+    run(path, &crate::file::load(machine, &[""; 0]).unwrap(), hardware)
+}
+
+#[test]
+fn hits_and_misses_of_a_trace_by_hand() {
+    let text =
+        "==1== Lackey\nI  0401,3\n L 1ffefff000,8\n S 1ffefff008,8\nI  0404,2\n M 1ffefff03c,8\n L 20,4\n";
+    let finished = trace(text).unwrap();
+    let outcome = finished.outcome;
+    // The modification crosses a line: two words loaded, two stored.
+    let core = outcome.statistics.cores[0];
+    assert_eq!((core.loads, core.stores), (4, 3));
+    assert_eq!(finished.accesses, 7);
+    assert_eq!(core.instructions, 2, "those that lackey counts, whatever they access");
+    // 1ffefff000's line, the next, and 20's.
+    assert_eq!(outcome.statistics.levels[0].total.misses, 3);
+    assert_eq!(outcome.statistics.levels[0].total.hits, 4);
+    assert_eq!((outcome.records, outcome.pages), (6, 2));
+}
+
+/// Two transactions on two lines of the pool; a word beside it is not in the memory behind it.
+const MARKED: &str = "**1** strandline persistent 0x10000,4096\n S 10000,8\n**1** strandline begin\n S 10008,8\n \
+                      S 20000,8\n S 10040,4\n**1** strandline commit\n**1** strandline begin\n S 10008,8\n\
+                      **1** strandline abort\n**1** strandline begin\n L 10000,8\n**1** strandline commit\n";
+
+#[test]
+fn hardware_sees_the_transactions_of_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    std::fs::write(&path, MARKED).unwrap();
+    let lines = |machine, hardware| {
+        let outcome = run_on(&path, machine, hardware).unwrap().outcome;
+        assert_eq!((outcome.transactions, outcome.pages, outcome.hardware), (2, 2, hardware));
+        let traffic = outcome.statistics.traffic;
+        (traffic.scheme.total(), traffic.forced_write_back.total())
+    };
+    assert_eq!(lines("wrap", "none"), (0, 0));
+    // A record for each of the three stores to the pool in transactions, and what closes a wrap.
+    let (records, flushes) = lines("wrap", "wrap");
+    assert!(records > 3 && flushes == 0, "{records}");
+    // ATOM's programs write back what they stored: two lines, and again the one that was taken back.
+    assert_eq!(lines("atom", "atom").1, 3);
+    assert_eq!(lines("atom", "none"), (0, 0));
+}
+
+#[test]
+fn what_comes_before_the_start_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let started =
+        MARKED.replacen("**1** strandline begin\n", "**1** strandline start\n**1** strandline begin\n", 1);
+    let before = format!("I  10,3\n S 90000,8\n{started}");
+    let run = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        run_on(&path, "wrap", "wrap").unwrap().outcome
+    };
+    let (all, rest) = (run(MARKED), run(&before));
+    assert_eq!((rest.transactions, rest.pages, rest.records), (2, 2, all.records - 2));
+    assert_eq!(rest.statistics.cores[0].stores, all.statistics.cores[0].stores - 1);
+    assert_eq!(rest.statistics.cores[0].instructions, 0);
+}
+
+#[test]
+fn a_trace_of_lackey_becomes_a_binary_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("trace"), folder.path().join("copy"));
+    let text = MARKED.replace(" S 20000,8\n", " S 20000,8\nI  1,1\nI  2,1\nI  3,1\n");
+    std::fs::write(&path, text).unwrap();
+    let mut machine = crate::file::load("wrap", &[""; 0]).unwrap();
+    let hardware = crate::scheme::find("wrap").unwrap();
+    let writer = Rc::new(RefCell::new(None));
+    let first = run_with(&path, &machine, hardware, |machine, header| {
+        *writer.borrow_mut() = Some(Writer::new(File::create(&copy).unwrap(), header).unwrap());
+        let tape = writer.clone();
+        machine.record(Box::new(move |thread, taped| {
+            tape.borrow_mut().as_mut().unwrap().add(thread, taped);
+        }));
+    });
+    writer.take().unwrap().finish().unwrap();
+    let (_, steps) = binary::read(&std::fs::read(&copy).unwrap()).unwrap();
+    let work: Vec<_> = steps[0].iter().filter(|step| matches!(step, binary::Step::Work(_))).collect();
+    // The third one makes the access behind it.
+    assert_eq!(work, [&binary::Step::Work(2)], "instructions one after the other are one record");
+    // A binary trace names its instructions as the machine is told to charge them.
+    machine.cores.instructions_per_access = Some(0.0);
+    let again = super::run(&copy, &machine, hardware).unwrap().outcome;
+    let first = first.unwrap().outcome;
+    assert_eq!(again.statistics.cycles, first.statistics.cycles);
+    assert_eq!(again.transactions, first.transactions);
+}
+
+#[test]
+fn what_hardware_cannot_run_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let refused = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        run_on(&path, "wrap", "wrap").err().unwrap().to_string()
+    };
+    assert!(refused(" L 10,8\n").contains("no transaction begins"));
+    assert!(refused("**1** strandline begin\n**1** strandline begin\n").contains("trace:2: "));
+    assert!(refused(" L 10,8\n**1** strandline commit\n").contains("trace:2: "));
+}
+
+#[test]
+fn ranges_of_the_pool_are_joined() {
+    let pool = Pool { ranges: vec![30..40, 0..10, 10..20, 5..8] }.sorted();
+    assert_eq!(pool.ranges, [0..20, 30..40]);
+    assert_eq!(
+        [0, 19, 20, 29, 30, 39, 40].map(|at| pool.holds(at)),
+        [true, true, false, false, true, true, false]
+    );
+}
+
+#[test]
+fn a_walk_misses_once_a_line_and_is_the_same_each_time() {
+    let text: String = (0..4096).map(|i| format!(" L {:x},8\n", 0x10_0000 + 8 * i)).collect();
+    let (first, second) = (trace(&text).unwrap().outcome, trace(&text).unwrap().outcome);
+    assert_eq!(first.statistics, second.statistics);
+    assert_eq!(first.statistics.levels[0].total.misses, 512);
+    // A load at 1 GHz: lookups of 1, 8 and 21 cycles and 168 of the memory at least.
+    assert!(first.statistics.cycles >= 512 * (1 + 8 + 21 + 168));
+}
+
+#[test]
+fn a_recorded_run_takes_the_same_cycles_again() {
+    use crate::run::{PoolSizes, Prepared, Run};
+    use strandline_workloads::{HASH, Sizes};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recorded");
+    let sizes = PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 };
+    let prepared = Prepared::new(&HASH, &Sizes::small(), sizes, 1).unwrap();
+    let run_of = |scheme: &str| Run {
+        scheme: scheme.parse().unwrap(),
+        threads: 1,
+        transactions: 200,
+        warm_up: 10,
+        idle_percent: 0,
+        seed: 3,
+    };
+    for (name, scheme) in [("loc", "bppm"), ("atom", "bppm"), ("opteron", "base")] {
+        let mut machine = crate::file::load(name, &[""; 0]).unwrap();
+        // A trace does not say what was counted of its program.
+        machine.cores.instructions_per_access = Some(40.0);
+        let file = std::io::BufWriter::new(File::create(&path).unwrap());
+        let writer = Rc::new(RefCell::new(Some(Writer::new(file, &prepared.header(1)).unwrap())));
+        let (tape, kept) = (writer.clone(), RefCell::new(None));
+        let none = crate::scheme::find("none").unwrap();
+        let finished = prepared.run_with(&machine, none, &run_of(scheme), Vec::new(), |machine| {
+            *kept.borrow_mut() = Some(machine.clone());
+            machine.record(Box::new(move |thread, taped| {
+                tape.borrow_mut().as_mut().unwrap().add(thread, taped);
+            }));
+        });
+        writer.take().unwrap().finish().unwrap();
+        let again = super::run(&path, &machine, none).unwrap();
+        assert_eq!(again.accesses, finished.unwrap().accesses, "{name}");
+        let clock = kept.take().unwrap().clock(0);
+        assert_eq!(again.outcome.statistics.cycles, clock.number(), "{name}");
+    }
+}
+
+#[test]
+fn mistakes_in_a_binary_trace_are_told_with_their_place() {
+    let refused = |records: &[u8]| {
+        let header = Header {
+            threads: 2,
+            persistent_bytes: 4096,
+            volatile_bytes: 64,
+            logs: 0..0,
+            pool_pages: Vec::new(),
+            volatile_pages: Vec::new(),
+        };
+        let mut bytes = Vec::new();
+        Writer::new(&mut bytes, &header).unwrap().finish().unwrap();
+        bytes.extend_from_slice(records);
+        binary::read(&bytes).unwrap_err()
+    };
+    assert_eq!(refused(&[7, 99]).0, 49);
+    assert!(refused(&[99]).1.contains("no kind 99"));
+    assert!(refused(&[18, 0]).1.contains("own memory"));
+    assert!(refused(&[17, 0, 0]).1.contains("not in a space"));
+    assert!(refused(&[0, 2]).1.contains("thread 2"));
+    assert!(refused(&[1]).1.contains("cut off"));
+    assert!(refused(&[1, 0x80]).1.contains("cut off"));
+    // Word 512 of a space of 512 words; word -1.
+    assert!(refused(&[3, 0x80, 0x08]).1.contains("not in a space"));
+    assert!(refused(&[3, 1]).1.contains("not in a space"));
+    assert!(refused(&[0x81, 16]).1.contains("not in a space"));
+    assert!(refused(&[0x86, 0]).1.contains("no volatile address"));
+    assert!(refused(&[2, 0, 0]).1.contains("not in a space"));
+    assert!(refused(&[12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).1.contains("64 bits"));
+    assert!(binary::read(b"STRLTRC1abc").unwrap_err().1.contains("header"));
+    assert!(binary::read(b"STRLTRC2abc").unwrap_err().1.contains("header"));
+}
+
+#[test]
+fn a_binary_trace_says_where_its_pages_were() {
+    let header = Header {
+        threads: 1,
+        persistent_bytes: 3 * PAGE_BYTES,
+        volatile_bytes: PAGE_BYTES + 64,
+        logs: 0..0,
+        pool_pages: vec![0x1f_fe00, 3, (1 << 52) - 1],
+        volatile_pages: vec![4, 0],
+    };
+    let mut bytes = Vec::new();
+    Writer::new(&mut bytes, &header).unwrap().finish().unwrap();
+    assert_eq!(binary::read(&bytes).unwrap().0, header);
+    assert!(binary::read(&bytes[..bytes.len() - 1]).unwrap_err().1.contains("cut off"));
+    let beyond = Header { pool_pages: vec![0, 0, 1 << 52], ..header };
+    bytes.clear();
+    Writer::new(&mut bytes, &beyond).unwrap().finish().unwrap();
+    assert!(binary::read(&bytes).unwrap_err().1.contains("0x10000000000000"));
+}
+
+/// A machine whose only cache has two ways of four pages each, over rows of two pages.
+fn small_cache() -> Description {
+    let mut machine = crate::file::load("pcm", &["controllers.pages=\"in-order\""]).unwrap();
+    machine.caches.truncate(1);
+    (machine.caches[0].bytes, machine.caches[0].ways, machine.caches[0].banks) = (8 * PAGE_BYTES, 2, 1);
+    machine.nvm.row_buffer_bytes = 2 * PAGE_BYTES;
+    machine
+}
+
+/// Loads of these addresses, so often in turn.
+fn rounds(addresses: &[u64], times: usize) -> String {
+    let round: String = addresses.iter().map(|at| format!(" L {at:x},8\n")).collect();
+    round.repeat(times)
+}
+
+fn misses_of(outcome: &Outcome) -> u64 {
+    outcome.statistics.levels[0].total.misses
+}
+
+/// Pages that are multiples of four apart meet in the same sets, wherever they are kept.
+#[test]
+fn pages_conflict_by_their_own_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("trace"), folder.path().join("copy"));
+    let (machine, none) = (small_cache(), crate::scheme::find("none").unwrap());
+    let run_text = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        run(&path, &machine, none).unwrap().outcome
+    };
+    // The least recently used of three lines in two ways is always the next: each of 30 loads misses.
+    let conflicting = [0x1ff_e000_1040, 0x1ff_e000_5040, 0x1ff_e001_1040];
+    assert_eq!(misses_of(&run_text(&rounds(&conflicting, 10))), 30);
+    // Kept side by side, they would miss once each, as pages do that follow one another.
+    assert_eq!(misses_of(&run_text(&rounds(&[0x1ff_e000_1040, 0x1ff_e000_2040, 0x1ff_e000_3040], 10))), 3);
+    // Two of them in the pool and one beside it: spaces are kept apart, and meet in one set.
+    let in_pool =
+        "**1** strandline persistent 0x1ffe0001000,8192\n**1** strandline persistent 0x1ffe0011000,4096\n";
+    assert_eq!(misses_of(&run_text(&format!("{in_pool}{}", rounds(&conflicting, 10)))), 30);
+    // A page that lies in the pool in part is kept twice. Its halves do not meet; lines a cache's way apart do.
+    let halves = "**1** strandline persistent 0x1000,2048\n";
+    assert_eq!(
+        misses_of(&run_text(&format!("{halves}{}", rounds(&[0x1000, 0x1800, 0x5000, 0x5800], 10)))),
+        4
+    );
+    assert_eq!(misses_of(&run_text(&format!("{halves}{}", rounds(&[0x1800, 0x5800, 0x9800], 10)))), 30);
+
+    // So it is with the binary trace that is made of the text.
+    std::fs::write(&path, format!("{in_pool}{}", rounds(&conflicting, 10))).unwrap();
+    let writer = Rc::new(RefCell::new(None));
+    let first = run_with(&path, &machine, none, |machine, header| {
+        *writer.borrow_mut() = Some(Writer::new(File::create(&copy).unwrap(), header).unwrap());
+        let tape = writer.clone();
+        machine.record(Box::new(move |thread, taped| {
+            tape.borrow_mut().as_mut().unwrap().add(thread, taped);
+        }));
+    });
+    writer.take().unwrap().finish().unwrap();
+    let again = run(&copy, &machine, none).unwrap().outcome;
+    assert_eq!((misses_of(&again), again.pages), (30, 4));
+    assert_eq!(again.statistics.channels, first.unwrap().outcome.statistics.channels);
+}
+
+/// Two pages share a row if their numbers differ in the lowest bit alone.
+#[test]
+fn rows_follow_the_addresses_of_pages() {
+    let (machine, none) = (small_cache(), crate::scheme::find("none").unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let row_hits = |addresses: &[u64]| {
+        std::fs::write(&path, rounds(addresses, 1)).unwrap();
+        let outcome = run(&path, &machine, none).unwrap().outcome;
+        let banks = outcome.statistics.channels.iter().flat_map(|channel| &channel.banks);
+        banks.map(|bank| bank.row_hits).sum::<u64>()
+    };
+    assert_eq!(row_hits(&[0x7f00_0000_4000, 0x7f00_0000_5000]), 1);
+    assert_eq!(row_hits(&[0x7f00_0000_5000, 0x7f00_0000_6000]), 0);
+    // Scattered pages are a permutation of the address space, however sparse.
+    let mut scattered = machine.clone();
+    scattered.controllers.pages = crate::description::Pages::Scattered;
+    run(&path, &scattered, none).unwrap();
+}
+
+#[test]
+fn mistakes_are_told_with_their_line() {
+    let refused = |text: &str| trace(text).err().unwrap().to_string();
+    let message = refused(" L 10,8\n L 10\n");
+    assert!(message.contains("trace:2: ") && message.contains("ADDRESS,SIZE"), "{message}");
+    assert!(refused("I  10,3\n").contains("no load and no store"));
+    assert!(refused("").contains("no load and no store"));
+    assert!(refused(" L ffffffffffffffff,8\n").contains(":1: "));
+}
