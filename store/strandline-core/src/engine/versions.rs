@@ -327,17 +327,7 @@ pub(super) fn keep<M: Memory>(
     if memory.load(SharedLayout::SNAPSHOTS) & GIVING_BACK != 0 {
         return;
     }
-    // The newest S below T; one above it sees the change. "Everything" takes an entry whatever there is.
-    let mut newest = None;
-    let mut takes_everything = false;
-    for (time, _) in registered(view) {
-        match time {
-            NONE | ENDED => {}
-            EVERYTHING => takes_everything = true,
-            time if time - FIRST_TIME < transaction => newest = newest.max(Some(time - FIRST_TIME)),
-            _ => {}
-        }
-    }
+    let (newest, takes_everything) = snapshots_before(view, transaction);
     if newest.is_none() && !takes_everything {
         return;
     }
@@ -354,28 +344,49 @@ pub(super) fn keep<M: Memory>(
         // No room although every snapshot was ended: then nobody needs the rest.
         let Some(number) = take(view) else { break };
         pushed += 1;
-        let entry = versions.entry(number);
-        let mut words = [0; LINE_WORDS as usize];
-        let first = memory.omitted(Step::SnapshotRefill);
-        memory.store(entry.transaction(), if first { transaction } else { 0 });
-        memory.store(entry.line(), line.offset());
-        memory.load_range(line, &mut words);
-        memory.store_range(entry.words(), &words);
-        let head = versions.head_of(line);
-        let mut next = memory.load(head);
-        loop {
-            memory.store(entry.next(), next);
-            memory.store(entry.transaction(), transaction);
-            match memory.compare_exchange(head, next, number) {
-                Ok(_) => break,
-                Err(now) => next = now,
-            }
-            memory.store(entry.transaction(), 0);
-        }
+        push(view, number, line, transaction);
     }
     if pushed > 0 && !memory.omitted(Step::SnapshotNewest) {
         memory.fetch_add(versions.pushed(), pushed);
         raise(memory, versions.newest(), transaction);
+    }
+}
+
+/// The newest snapshot that does not see what transaction `transaction` does, and whether there is one that takes an entry whatever there is,
+/// as it may have read the clock already.
+fn snapshots_before<M: Memory>(view: &View<M>, transaction: u64) -> (Option<u64>, bool) {
+    let (mut newest, mut takes_everything) = (None, false);
+    for (time, _) in registered(view) {
+        match time {
+            NONE | ENDED => {}
+            EVERYTHING => takes_everything = true,
+            time if time - FIRST_TIME < transaction => newest = newest.max(Some(time - FIRST_TIME)),
+            _ => {}
+        }
+    }
+    (newest, takes_everything)
+}
+
+/// Fills entry `number` with what `line` holds before transaction `transaction`, and puts it at the head of its chain.
+fn push<M: Memory>(view: &View<M>, number: u64, line: PersistentAddress, transaction: u64) {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    let entry = versions.entry(number);
+    let mut words = [0; LINE_WORDS as usize];
+    let first = memory.omitted(Step::SnapshotRefill);
+    memory.store(entry.transaction(), if first { transaction } else { 0 });
+    memory.store(entry.line(), line.offset());
+    memory.load_range(line, &mut words);
+    memory.store_range(entry.words(), &words);
+    let head = versions.head_of(line);
+    let mut next = memory.load(head);
+    loop {
+        memory.store(entry.next(), next);
+        memory.store(entry.transaction(), transaction);
+        match memory.compare_exchange(head, next, number) {
+            Ok(_) => break,
+            Err(now) => next = now,
+        }
+        memory.store(entry.transaction(), 0);
     }
 }
 
