@@ -1,7 +1,7 @@
 //! What a running transaction has written: each word once, with its newest value, in the order of the first writes. A commit copies
 //! it to the log and stores it home from here.
 //!
-//! Most reads are of words that the transaction has not written, so a look-up has to end quickly: in a filter of 64 bits; then, up to 16
+//! Most reads are of words that the transaction has not written, so a look-up has to end quickly: in a filter of 512 bits; then, up to 16
 //! words, by comparing each; beyond that in an index by address. Words are what is kept, not lines: a commit goes through all of them
 //! twice, and of most lines a transaction writes one word or two.
 //!
@@ -10,7 +10,7 @@
 
 use std::collections::HashSet;
 
-use crate::memory::{LINE_WORDS, PersistentAddress, WORD_BYTES};
+use crate::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress, WORD_BYTES};
 
 /// So many words are found by looking at each.
 const SCANNED: usize = 16;
@@ -21,6 +21,8 @@ const FIRST_SLOTS: usize = 64;
 /// Places of the index for each word that there is room for: so most words are where they are looked for first.
 const SPARSE: usize = 4;
 const _: () = assert!(FIRST_SLOTS.is_power_of_two() && SPARSE.is_power_of_two());
+/// Bytes of the filter.
+const FILTER_LINES: usize = 64;
 /// From one generation of the index to the next.
 const GENERATION: u64 = 1 << 32;
 
@@ -45,8 +47,8 @@ pub struct WriteSet {
     /// Where the scheme keeps each of them, if it is told of each write: a log record, a slot of an execution area. Behind them is what
     /// earlier transactions left.
     places: Vec<u32>,
-    /// A bit for each word that may be written, by its number modulo 64: others need no look-up.
-    filter: u64,
+    /// A byte for each line, by its number modulo their number, and in it a bit for each word that may be written: others need no look-up.
+    filter: [u8; FILTER_LINES],
     /// Open addressing, for when there are more than [`SCANNED`] words: generation in the high half, number of the word in the low one.
     index: Vec<u64>,
     /// The generation of the entries that count, in the high half: a new one when a transaction's first words are indexed.
@@ -70,7 +72,7 @@ impl WriteSet {
             slots: vec![(PersistentAddress::NULL, 0); FIRST_SLOTS],
             length: 0,
             places: Vec::new(),
-            filter: 0,
+            filter: [0; FILTER_LINES],
             index: vec![0; SPARSE * FIRST_SLOTS],
             generation: GENERATION,
             indexed: 0,
@@ -80,7 +82,7 @@ impl WriteSet {
     /// Forgets all words.
     #[inline]
     pub fn clear(&mut self) {
-        (self.length, self.filter, self.indexed) = (0, 0, 0);
+        (self.length, self.filter, self.indexed) = (0, [0; FILTER_LINES], 0);
     }
 
     /// Addresses and newest values: what a commit stores home.
@@ -116,17 +118,21 @@ impl WriteSet {
         }
     }
 
-    /// The bits of the filter for `words` words from `at` on, which are fewer than it has.
+    /// The byte of the filter for the line of `at`, and the bits for `words` words from `at` on, which are of that line.
     #[inline]
-    fn bits(at: PersistentAddress, words: usize) -> u64 {
-        // Behind the last bit comes the first.
-        ((1 << words) - 1_u64).rotate_left((at.offset() / WORD_BYTES) as u32)
+    fn bits(at: PersistentAddress, words: usize) -> (usize, u8) {
+        let bits = ((1 << words) - 1_u64) << (at.offset() / WORD_BYTES % LINE_WORDS);
+        ((at.offset() / LINE_BYTES) as usize % FILTER_LINES, bits as u8)
     }
 
-    /// Whether one of `words` words from `at` on may be written. It never says no wrongly.
+    /// Whether one of `words` words from `at` on may be written. No false negatives.
     #[inline]
     pub fn may_have(&self, at: PersistentAddress, words: usize) -> bool {
-        self.filter & if words <= LINE_WORDS as usize { Self::bits(at, words) } else { u64::MAX } != 0
+        if words > at.words_left_in_line() {
+            return !self.is_empty();
+        }
+        let (line, bits) = Self::bits(at, words);
+        self.filter[line] & bits != 0
     }
 
     /// The number of the word at `at`, if it is written.
@@ -141,14 +147,15 @@ impl WriteSet {
         self.slots[number].1
     }
 
-    /// Records the newest values of words from `at` on, as many as a line has or fewer; `false`: there is no room for all of them.
+    /// Records the newest values of words of one line, from `at` on; `false`: there is no room for all of them.
     #[inline(always)]
     #[must_use]
     pub fn put(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
         if self.may_have(at, values.len()) || values.len() > self.slots.len() - self.length {
             return self.put_each(at, values);
         }
-        self.filter |= Self::bits(at, values.len());
+        let (line, bits) = Self::bits(at, values.len());
+        self.filter[line] |= bits;
         for ((slot, &value), word) in self.slots[self.length..].iter_mut().zip(values).zip(0..) {
             *slot = (at.word_inside(word), value);
         }
@@ -159,15 +166,21 @@ impl WriteSet {
     /// The same where some of them may be written already, or more room is needed.
     #[inline(never)]
     fn put_each(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
+        // Words of one line are mostly written again in the order in which they were first.
+        let mut next = usize::MAX;
         (0..).zip(values).all(|(word, &value)| {
             let at = at.word_inside(word);
-            match self.find(at) {
+            let is_next = self.words().get(next).is_some_and(|&(other, _)| other == at);
+            let number = if is_next { Some(next) } else { self.find(at) };
+            next = number.map_or(usize::MAX, |number| number + 1);
+            match number {
                 Some(number) => self.slots[number].1 = value,
                 None if self.length == self.slots.len() && !self.lengthen() => return false,
                 None => {
                     self.slots[self.length] = (at, value);
                     self.length += 1;
-                    self.filter |= Self::bits(at, 1);
+                    let (line, bits) = Self::bits(at, 1);
+                    self.filter[line] |= bits;
                 }
             }
             true
@@ -262,7 +275,7 @@ mod tests {
     fn what_an_earlier_generation_left_is_not_found() {
         let mut set = WriteSet::default();
         // All of them share a bit of the filter, so that the index is asked.
-        let word = |number: u64| PersistentAddress::new(number * 64 * WORD_BYTES);
+        let word = |number: u64| PersistentAddress::new(number * FILTER_LINES as u64 * LINE_BYTES);
         for (transaction, words) in [0..40, 100..120, 200..220, 300..320].into_iter().enumerate() {
             set.clear();
             for number in words.clone() {
@@ -301,6 +314,7 @@ mod tests {
                 for (far, near, words, value) in writes {
                     let place = [0, 1 << 20, (1 << 20) + 4096, 3 << 20][far as usize];
                     let at = PersistentAddress::new(place + near * WORD_BYTES);
+                    let words = words.min(at.words_left_in_line() as u64);
                     let range = at.offset()..at.word_inside(words).offset();
                     let has_any = model.iter().any(|(word, _)| range.contains(&word.offset()));
                     proptest::prop_assert!(set.may_have(at, words as usize) || !has_any);
