@@ -195,6 +195,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     }
 
     /// A node's links and its key, which lie on one line.
+    #[inline]
     fn look(tx: &mut impl Read, node: PersistentAddress) -> Result<([u64; 2], K), Abort> {
         let [left, right, key] = tx.read_array(node)?;
         Ok(([left, right], K::from_word(key)))
