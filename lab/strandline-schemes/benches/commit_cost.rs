@@ -87,7 +87,7 @@ fn time_bare(memory: &Native, lines: f64) -> f64 {
 type Works = [(&'static str, Work); 2];
 
 /// A pool with what the transactions work on.
-fn filled<C: Control<Native>>(setup: Setup<C>, path: &Path) -> Result<(Pool<C>, Works)> {
+fn filled<C: Control<Memory = Native>>(setup: Setup<C>, path: &Path) -> Result<(Pool<C>, Works)> {
     let options = Options { domain: Domain::Flush, assume_persistent: true, ..Options::default() };
     let pool = setup.create(path, &options)?;
     let mut filler = strandline_schemes::PlainWorker::in_pool(&pool, 0)?;
@@ -100,7 +100,7 @@ fn filled<C: Control<Native>>(setup: Setup<C>, path: &Path) -> Result<(Pool<C>, 
 }
 
 /// NP on the laboratory's path, and BPPM on the product's.
-fn compare<C: Control<Native>>(product: Setup<C>, bare: &Native, folder: &Path) -> Result<()> {
+fn compare<C: Control<Memory = Native>>(product: Setup<C>, bare: &Native, folder: &Path) -> Result<()> {
     let mode = format!("{:?}", product.control.concurrency());
     let laboratory = strandline_schemes::laboratory(product.control.concurrency());
     let (laboratory, _) = filled(laboratory, &folder.join(format!("{mode}-np")))?;

@@ -145,7 +145,7 @@ impl PlainWorker<Native> {
     ///
     /// # Errors
     /// As [`Pool::unprotected_view`].
-    pub fn in_pool<C: Control<Native>>(pool: &Pool<C>, index: u64) -> Result<Self> {
+    pub fn in_pool<C: Control<Memory = Native>>(pool: &Pool<C>, index: u64) -> Result<Self> {
         Ok(Self::new(pool.unprotected_view()?, index, Program::VOLATILE))
     }
 }

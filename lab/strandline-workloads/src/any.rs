@@ -145,7 +145,7 @@ impl<W: Workload + Send + Sync> InlinedWorkload for W {
 fn inlined<W, C>(workload: &W, pool: &Pool<C>, seed: u64) -> Result<Box<dyn Client>>
 where
     W: Workload,
-    C: Control<Native>,
+    C: Control<Memory = Native> + 'static,
 {
     // Opening takes no part in what is measured, and is not compiled again.
     let thread = Workload::thread(workload, &mut AnyRunner::new(pool.worker()?), seed)?;
@@ -153,7 +153,7 @@ where
 }
 
 /// The product's path by words.
-pub(crate) struct Words<'w, C: Control<Native>> {
+pub(crate) struct Words<'w, C: Control<Memory = Native>> {
     pool: Pool<C>,
     workload: &'w dyn InlinedWorkload,
     client: InlinedClientOf<C>,
@@ -162,7 +162,7 @@ pub(crate) struct Words<'w, C: Control<Native>> {
 /// Which of [`InlinedWorkload`]'s clients.
 pub(crate) type InlinedClientOf<C> = fn(&dyn InlinedWorkload, &Pool<C>, u64) -> Result<Box<dyn Client>>;
 
-impl<'w, C: Control<Native>> Words<'w, C> {
+impl<'w, C: Control<Memory = Native>> Words<'w, C> {
     /// Creates a pool as an application does, fills it, and opens it to be measured.
     pub fn create(
         workload: &'w dyn InlinedWorkload,
@@ -176,7 +176,7 @@ impl<'w, C: Control<Native>> Words<'w, C> {
     }
 }
 
-impl<C: Control<Native>> Product for Words<'_, C> {
+impl<C: Control<Memory = Native>> Product for Words<'_, C> {
     fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>> {
         (self.client)(self.workload, &self.pool, seed)
     }

@@ -120,7 +120,7 @@ impl Selection {
     }
 
     /// A new pool on the product's path, with a control and its clients.
-    pub(crate) fn create_inlined<C: Control<Native> + 'static>(
+    pub(crate) fn create_inlined<C: Control<Memory = Native> + 'static>(
         &self,
         control: (Setup<C>, InlinedClientOf<C>),
         new: &NewPool,

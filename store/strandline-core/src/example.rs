@@ -10,7 +10,6 @@ use tempfile::TempDir;
 
 pub use test_pool::{SMALL, TestPool};
 
-use crate::engine::Stm;
 pub use crate::engine::Worker;
 pub use crate::layout::{Geometry, Layout, SharedLayout, View};
 pub use crate::memory::recorder::Recorder;
@@ -59,14 +58,14 @@ pub fn pool() -> Pool {
 }
 
 /// A new pool and one of its workers.
-pub fn pool_and_worker() -> (Pool, Worker<Native, Stm>) {
+pub fn pool_and_worker() -> (Pool, Worker) {
     let pool = pool();
     let worker = pool.worker().expect("its logs are free");
     (pool, worker)
 }
 
 /// A worker of a new pool, and the address of its first root.
-pub fn worker_and_root() -> (Worker<Native, Stm>, PersistentAddress) {
+pub fn worker_and_root() -> (Worker, PersistentAddress) {
     let (pool, worker) = pool_and_worker();
     (worker, pool.layout().root(0))
 }

@@ -348,10 +348,9 @@ pub(crate) fn pieces(offset: u64, length: usize) -> impl Iterator<Item = Piece> 
 #[cfg(test)]
 pub(crate) mod tests {
     use strandline_core::Domain;
-    use strandline_core::engine::{Stm, Worker};
+    use strandline_core::engine::Worker;
     use strandline_core::file::{Options, Pool};
     use strandline_core::layout::Geometry;
-    use strandline_core::memory::Native;
 
     use super::*;
 
@@ -363,6 +362,6 @@ pub(crate) mod tests {
         let pool = Pool::create(folder.path().join("pool"), &options).unwrap();
         let mut worker = pool.worker().unwrap();
         let root = worker.view(|tx| Ok(tx.root(0))).unwrap();
-        body(&mut Files::<Worker<Native, Stm>, Worker<Native, Stm>>::new(worker, root, 64).unwrap());
+        body(&mut Files::<Worker, Worker>::new(worker, root, 64).unwrap());
     }
 }

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use strandline_core::Result;
-use strandline_core::engine::{Stm, Worker};
+use strandline_core::engine::Worker;
 use strandline_core::error::Error;
 use strandline_core::file::{Options, Pool};
-use strandline_core::memory::Native;
 use strandline_core::transaction::{Read, Runner};
 
 use crate::cache::Cache;
@@ -164,6 +163,6 @@ fn open_at(path: &Path, how: How) -> Result<(Box<dyn Storage + Send>, Opened)> {
     };
     let mut worker = pool.worker()?;
     let root = worker.view(|tx| Ok(tx.root(0)))?;
-    let files = Files::<Worker<Native, Stm>, Worker<Native, Stm>>::new(worker, root, BUCKETS)?;
+    let files = Files::<Worker, Worker>::new(worker, root, BUCKETS)?;
     Ok((Box::new(Cache::new(files)), Opened { read_only, _pool: pool }))
 }

@@ -11,7 +11,6 @@ use std::time::Instant;
 
 use strandline::{HashMap, Persist, Ptr, Session, Store};
 use strandline_core::engine::Worker;
-use strandline_core::memory::Native;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::KeyValueStore;
 use strandline_core::{Domain, Options, Pool, Read, Result, Runner, Transaction};
@@ -30,7 +29,7 @@ struct Root<'p> {
 
 /// The same by words: the root words 0 and 1.
 struct Words {
-    worker: Worker<Native>,
+    worker: Worker,
     map: KeyValueStore,
     counter: PersistentAddress,
 }

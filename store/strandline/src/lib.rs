@@ -177,7 +177,6 @@ pub mod hosted {
     #[cfg(feature = "observed")]
     pub use crate::store::observed::{Observed, Observer};
     pub use crate::store::root::{initialise, with_root};
-    pub use crate::value::transaction::Over;
 }
 
 /// The examples of the guide, compiled and run.

@@ -8,12 +8,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use strandline_core::engine::{Control, SingleWriter, Snapshot, Stm};
+use strandline_core::engine::{Control, Over, SingleWriter, Snapshot, Stm};
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::hosted::Operation;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Device, DeviceFile, Guarded};
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Space, Step, World};
+use strandline_core::scheme::Product;
 use strandline_core::sync::{
     Checksummed, LogIdentity, SharedLog, SyncParameters, SyncRecoveryReport, Verifier, create,
     create_checksums,
@@ -396,9 +397,9 @@ impl Pool {
         }
     }
 
-    fn look<'m, C: Control<&'m Hosted>>(&self, memory: &'m Hosted, control: C, rng: &mut Rng) -> Result<()> {
+    fn look<C: Control<Scheme = Product>>(&self, memory: &Hosted, control: C, rng: &mut Rng) -> Result<()> {
         let layout = &self.layout;
-        let mut snapshot = Snapshot::begin(self.view(memory), control, Some(self.log))?;
+        let mut snapshot = Snapshot::begin(self.view(memory), Over::new(control), Some(self.log))?;
         let chunks = memory.load(layout.reached());
         let mut seen: Vec<(PersistentAddress, u64)> = Vec::new();
         for _ in 0..rng.u8(2..6) {

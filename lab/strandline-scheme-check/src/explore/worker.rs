@@ -3,10 +3,11 @@
 //! The word workloads need a [`Transaction`] alone. Typed code is compiled for the engine's own transaction, so there the
 //! few operations of the typed workload are what is called through the object.
 
-use strandline::hosted::{Over, initialise, with_root};
-use strandline_core::engine::{Control, Setup, SingleWriter, Stm, Tx, Worker};
+use strandline::hosted::{initialise, with_root};
+use strandline_core::engine::{Control, Over, Setup, SingleWriter, Stm, Tx, Worker};
 use strandline_core::layout::View;
 use strandline_core::memory::{Hosted, Memory};
+use strandline_core::scheme::Product;
 use strandline_core::sync::SharedLog;
 use strandline_core::transaction::Statistics;
 use strandline_core::{Abort, Concurrency, Error, Read, Result, Runner, Transaction};
@@ -22,13 +23,13 @@ pub(crate) trait CheckedTx: Transaction {
     fn contents(&mut self) -> Result<Contents, Abort>;
 }
 
-impl<M: Memory, C: Control<M> + Default> CheckedTx for Tx<M, C> {
+impl<C: Control> CheckedTx for Tx<C> {
     fn apply(&mut self, operation: &Operation) -> Result<Outcome, Abort> {
-        with_root::<Everything, _, Over<C, M>>(self, |tx, root| Everything::apply(tx, root, operation))
+        with_root::<Everything, _, C>(self, |tx, root| Everything::apply(tx, root, operation))
     }
 
     fn contents(&mut self) -> Result<Contents, Abort> {
-        with_root::<Everything, _, Over<C, M>>(self, |tx, root| Everything::contents(tx, root))
+        with_root::<Everything, _, C>(self, |tx, root| Everything::contents(tx, root))
     }
 }
 
@@ -92,13 +93,13 @@ impl<M: Memory> Checked for (PlainWorker<M>, u64) {
     }
 }
 
-impl<M: Memory, C: Control<M> + Default> Checked for Worker<M, C> {
+impl<C: Control> Checked for Worker<C> {
     fn execute(&mut self, reads_only: bool, body: &mut Body) -> Result<()> {
         if reads_only { self.view(|tx| body(tx)) } else { self.run(|tx| body(tx)) }
     }
 
     fn make_everything(&mut self) -> Result<()> {
-        initialise::<Everything, Over<C, M>>(self, |tx| Everything::new(tx))
+        initialise::<Everything, C>(self, |tx| Everything::new(tx))
     }
 
     fn drain(&mut self) -> Result<()> {
@@ -123,7 +124,7 @@ impl<M: Memory, C: Control<M> + Default> Checked for Worker<M, C> {
 }
 
 /// A worker on the product's path.
-fn product<'m, C: Control<&'m Hosted> + Default>(
+fn product<'m, C: Control<Scheme = Product> + 'm>(
     view: View<&'m Hosted>,
     control: C,
     shared_log: Option<SharedLog>,
@@ -144,7 +145,7 @@ pub(crate) struct AnyWorker<'m>(Box<dyn Checked + 'm>);
 
 impl<'m> AnyWorker<'m> {
     /// One on the laboratory's path.
-    pub fn laboratory(worker: Worker<&'m Hosted, Concurrency>) -> Self {
+    pub fn laboratory(worker: Worker<Over<Concurrency, &'m Hosted>>) -> Self {
         Self(Box::new(worker))
     }
 

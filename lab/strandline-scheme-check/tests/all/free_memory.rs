@@ -10,13 +10,13 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline_check::Setting;
 use strandline_check::x86::{CrashMemory, Policy, Trace, X86World};
-use strandline_core::engine::{Control, Setup, SingleWriter, Snapshot, Stm, Worker};
+use strandline_core::engine::{Control, Over, Setup, SingleWriter, Snapshot, Stm, Worker};
 use strandline_core::heap;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-use strandline_core::scheme::{SchemeMemory, Schemes, recover};
+use strandline_core::scheme::{Product, SchemeMemory, Schemes, recover};
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
 
 /// Two threads that write, one that reads, one that compacts.
@@ -42,7 +42,10 @@ fn places(bytes: u64) -> impl Iterator<Item = u64> {
 /// Sizes of objects: blocks of a chunk with several words of bitmap, others, and whole chunks.
 const SIZES: [u64; 4] = [16, 512, CHUNK, 2 * CHUNK];
 
-fn lease<'m, C: Control<&'m Hosted>>(view: View<&'m Hosted>, control: C) -> Worker<&'m Hosted, C> {
+fn lease<'m, C: Control<Scheme = Product>>(
+    view: View<&'m Hosted>,
+    control: C,
+) -> Worker<Over<C, &'m Hosted>> {
     Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
 }
 
@@ -123,7 +126,7 @@ fn look(tx: &mut impl Read, which: u64, pause: &mut dyn FnMut()) -> Result<Resul
 /// Runs the threads of one history. Returns its trace, or the first wrong value that a reader found.
 fn live<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<Trace, String>
 where
-    C: for<'m> Control<&'m Hosted>,
+    C: Control<Scheme = Product>,
 {
     let mut random = Rng::with_seed(seed);
     let (layout, shared) = layouts();
@@ -195,8 +198,8 @@ where
 }
 
 /// Compacts when no transaction wants chunks any more, and checks that this reaches each vacant chunk.
-fn compact_all<'m, C: Control<&'m Hosted>>(
-    worker: &mut Worker<&'m Hosted, C>,
+fn compact_all<'m, C: Control<Scheme = Product>>(
+    worker: &mut Worker<Over<C, &'m Hosted>>,
     view: &View<&'m Hosted>,
 ) -> Result<(), String> {
     let (mut bytes, mut next) = (0, Some(0));
@@ -228,13 +231,13 @@ fn write(worker: &mut impl Runner, thread: u64, random: &mut Rng) {
 }
 
 /// Reads one object at a snapshot several times: it must not change.
-fn read_at_snapshot<'m, C: Control<&'m Hosted>>(
+fn read_at_snapshot<'m, C: Control<Scheme = Product>>(
     view: View<&'m Hosted>,
     control: C,
     memory: &Hosted,
     random: &mut Rng,
 ) -> Result<(), String> {
-    let mut snapshot = Snapshot::begin(view, control, None).unwrap();
+    let mut snapshot = Snapshot::begin(view, Over::new(control), None).unwrap();
     let which = random.u64(..OBJECTS);
     let mut before = None;
     for _ in 0..6 {
@@ -308,7 +311,7 @@ fn acknowledged(trace: &Trace, time: u32, at: PersistentAddress, value: u64) -> 
 /// Runs a history and judges some power failures in it.
 fn history<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<(), String>
 where
-    C: for<'m> Control<&'m Hosted>,
+    C: Control<Scheme = Product>,
 {
     let mut random = Rng::with_seed(!seed);
     let trace = live(control, omitted, seed)?;
@@ -332,7 +335,7 @@ where
 /// Returns the first of these histories that is wrong.
 fn first_wrong<C>(control: C, omitted: Option<Step>, mut histories: Range<u64>) -> Option<(u64, String)>
 where
-    C: for<'m> Control<&'m Hosted>,
+    C: Control<Scheme = Product>,
 {
     histories.find_map(|seed| history(control, omitted, seed).err().map(|why| (seed, why)))
 }

@@ -6,13 +6,13 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline_check::Setting;
 use strandline_check::x86::{CrashMemory, Policy, Trace, X86World};
-use strandline_core::engine::{Control, Setup, SingleWriter, Stm, Worker};
+use strandline_core::engine::{Control, Over, Setup, SingleWriter, Stm, Worker};
 use strandline_core::heap;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-use strandline_core::scheme::{SchemeMemory, Schemes, recover};
+use strandline_core::scheme::{Product, SchemeMemory, Schemes, recover};
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
 
 const GEOMETRY: Geometry = Geometry { size: 32 << 12, logs: 3, log_bytes: 4096, chunk_bytes: 4096 };
@@ -34,7 +34,10 @@ fn filling(cells: u64, number: u64) -> PersistentAddress {
     PersistentAddress::new(cells + number % 3 * 4096 + 3072 + number / 3 * 8)
 }
 
-fn lease<'m, C: Control<&'m Hosted>>(view: View<&'m Hosted>, control: C) -> Worker<&'m Hosted, C> {
+fn lease<'m, C: Control<Scheme = Product>>(
+    view: View<&'m Hosted>,
+    control: C,
+) -> Worker<Over<C, &'m Hosted>> {
     Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
 }
 
@@ -90,7 +93,7 @@ fn large(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {
 /// Threads run; what happened.
 fn live<C>(control: C, omitted: Option<Step>, seed: u64) -> Trace
 where
-    C: for<'m> Control<&'m Hosted>,
+    C: Control<Scheme = Product>,
 {
     let mut random = Rng::with_seed(seed);
     let (layout, shared) = layouts();
@@ -174,7 +177,7 @@ fn judge<M: SchemeMemory>(memory: M, trace: &Trace, time: u32) -> Result<(), Str
 /// What is wrong after one of some power failures in a history, and in the recovery from one.
 fn crash<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<u64, String>
 where
-    C: for<'m> Control<&'m Hosted>,
+    C: Control<Scheme = Product>,
 {
     let mut random = Rng::with_seed(!seed);
     let trace = live(control, omitted, seed);

@@ -8,11 +8,11 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline_check::Setting;
 use strandline_check::x86::{Policy, X86World};
-use strandline_core::engine::{Control, Setup, SingleWriter, Snapshot, Stm, Worker};
+use strandline_core::engine::{Control, Over, Setup, SingleWriter, Snapshot, Stm, Worker};
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, PersistentAddress, Step};
-use strandline_core::scheme::Schemes;
+use strandline_core::scheme::{Product, Schemes};
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
 
 const GEOMETRY: Geometry = Geometry { size: 16 << 12, logs: 4, log_bytes: 4096, chunk_bytes: 4096 };
@@ -40,14 +40,17 @@ fn version_bytes(entries: u64) -> u64 {
     8 * (11 * 8 + entries * 13 + 2)
 }
 
-fn lease<'m, C: Control<&'m Hosted>>(view: View<&'m Hosted>, control: C) -> Worker<&'m Hosted, C> {
+fn lease<'m, C: Control<Scheme = Product>>(
+    view: View<&'m Hosted>,
+    control: C,
+) -> Worker<Over<C, &'m Hosted>> {
     Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
 }
 
 /// One history; what is wrong with it.
 fn history<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<(), String>
 where
-    C: for<'m> Control<&'m Hosted>,
+    C: Control<Scheme = Product>,
 {
     let mut random = Rng::with_seed(seed);
     let layout = Layout::new(GEOMETRY).unwrap();
@@ -99,7 +102,8 @@ where
                     seen_by_all.borrow_mut().push(Seen { time: u64::MAX, committed, values });
                     continue;
                 }
-                let mut snapshot = Snapshot::begin(View { memory, layout, shared }, control, None).unwrap();
+                let mut snapshot =
+                    Snapshot::begin(View { memory, layout, shared }, Over::new(control), None).unwrap();
                 let mut found = Seen { time: snapshot.time(), committed, values: Vec::new() };
                 for _ in 0..random.usize(1..=6) {
                     let which = random.usize(..4);
@@ -171,7 +175,7 @@ where
 /// The number of the first of these histories in which something is wrong.
 fn first_wrong<C>(control: C, omitted: Option<Step>, mut histories: Range<u64>) -> Option<(u64, String)>
 where
-    C: for<'m> Control<&'m Hosted>,
+    C: Control<Scheme = Product>,
 {
     histories.find_map(|seed| history(control, omitted, seed).err().map(|why| (seed, why)))
 }
@@ -200,7 +204,7 @@ const RULES: [Step; 12] = [
 
 fn assert_found<C>(control: C, step: Step, histories: Range<u64>)
 where
-    C: for<'m> Control<&'m Hosted>,
+    C: Control<Scheme = Product>,
 {
     let found = first_wrong(control, Some(step), histories);
     println!("{step:?}: {found:?}");

@@ -204,7 +204,7 @@ fn empty_and_read_only_transactions_flush_and_fence_nothing() {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
         let mut worker = pool.worker(mode).unwrap();
         assert_eq!(cost(&mut worker, |w| w.run(|_| Ok(())).unwrap()), (0, 0, 0));
-        let read = |w: &mut Worker<_, _>| {
+        let read = |w: &mut Worker<_>| {
             w.run(|tx| tx.read(tx.root(0))).unwrap();
             w.view(|tx| tx.read(tx.root(0))).unwrap();
         };
@@ -220,7 +220,7 @@ fn a_commit_writes_back_abort_records_not_yet_durable() {
     for mode in MODES {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
         let mut worker = pool.worker(mode).unwrap();
-        let aborted = |w: &mut Worker<_, _>| {
+        let aborted = |w: &mut Worker<_>| {
             let result = w.run(|tx| {
                 let at = tx.root(0);
                 (0..100).try_for_each(|i| tx.write(at.word(i), 7))?;
@@ -244,7 +244,7 @@ fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
     fn after_an_abort(kind: SchemeKind, mode: Concurrency) -> (u64, u64, u64) {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
         let mut worker = pool.worker_of(kind, mode).unwrap();
-        let gives_up = |w: &mut Worker<_, _>| {
+        let gives_up = |w: &mut Worker<_>| {
             let given_up: strandline_core::Result<()> = w.run(|tx| {
                 let at = tx.root(0);
                 (0..100).try_for_each(|i| tx.write(at.word(i), 7))?;

@@ -1,6 +1,6 @@
 //! SCT and DCT: golden counts of what they write back and fence, lock sets, and the quiescent point.
 
-use strandline_core::engine::{Tx, Worker};
+use strandline_core::engine::{Over, Tx, Worker};
 use strandline_core::example::TestPool;
 use strandline_core::layout::Geometry;
 use strandline_core::memory::recorder::Recorded;
@@ -15,7 +15,7 @@ fn pool() -> TestPool {
     TestPool::new(GEOMETRY, None, 0, 1, None)
 }
 
-fn worker(pool: &TestPool, kind: SchemeKind) -> Worker<Hosted, Concurrency> {
+fn worker(pool: &TestPool, kind: SchemeKind) -> Worker<Over<Concurrency, Hosted>> {
     pool.worker_of(kind, laboratory(Concurrency::Locks)).unwrap()
 }
 
@@ -212,7 +212,7 @@ fn a_pool_filled_without_locks_has_its_regions() {
 }
 
 /// How many locks a transaction holds that writes so many words from the first root on.
-fn locks(worker: &mut Worker<Hosted, Concurrency>, words: u64) -> u64 {
+fn locks(worker: &mut Worker<Over<Concurrency, Hosted>>, words: u64) -> u64 {
     let from = worker.view(|tx| Ok(tx.root(0))).unwrap();
     let granules: std::collections::BTreeSet<_> = (0..words).map(|i| from.word(i).offset() / 256).collect();
     granules.len() as u64
@@ -226,7 +226,7 @@ fn a_transaction_larger_than_its_log_entry_changes_nothing() {
         }
         let pool = pool();
         let mut worker = worker(&pool, kind);
-        let fill = |worker: &mut Worker<_, Concurrency>, words: u64| {
+        let fill = |worker: &mut Worker<_>, words: u64| {
             worker.run(|tx| {
                 let at = tx.root(0);
                 (0..words).try_for_each(|i| tx.write(at.word(i), words))
@@ -289,7 +289,7 @@ fn transactions_of_several_threads_are_isolated() {
                     for _ in 0..25 {
                         let (from, to) = (random.u64(..3), random.u64(..3));
                         let shift = |tx: &mut _, alloc: bool| {
-                            let tx: &mut Tx<_, Concurrency> = tx;
+                            let tx: &mut Tx<_> = tx;
                             let (from, to) = (word(tx, from), word(tx, to));
                             let left = tx.read(from)?;
                             tx.write(from, left.wrapping_sub(1))?;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{Contents, Invariant, Numbers, Operation, Structure};
-use strandline_core::engine::Worker;
+use strandline_core::engine::{Over, Worker};
 use strandline_core::error::{Error, Result};
 use strandline_core::heap::usage;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
@@ -49,7 +49,7 @@ impl Pool {
         View { memory: Hosted::new(self.world.clone(), 0), layout: self.layout, shared: self.shared }
     }
 
-    fn worker(&self, mode: Concurrency) -> Worker<Hosted, Concurrency> {
+    fn worker(&self, mode: Concurrency) -> Worker<Over<Concurrency, Hosted>> {
         Worker::lease(self.view(), mode, None).unwrap()
     }
 
@@ -421,7 +421,7 @@ fn a_sorted_tree_shifts() {
     let root = pool.root(0);
     let tree = worker.run(|tx| SortedTree::<u64>::create(tx, root, SortedShape::LOOSE_ORDERING)).unwrap();
     assert_eq!(tree.shape().bytes, 4096);
-    let written = |worker: &mut Worker<Hosted, Concurrency>, key| {
+    let written = |worker: &mut Worker<Over<Concurrency, Hosted>>, key| {
         let before = worker.statistics().log_bytes;
         worker.run(|tx| tree.insert(tx, key, 7)).unwrap();
         worker.statistics().log_bytes - before

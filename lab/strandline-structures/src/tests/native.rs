@@ -6,7 +6,7 @@ use strandline_core::engine::{Control, Setup, SingleWriter, Stm};
 use strandline_core::example::path_and_options;
 use strandline_core::memory::Native;
 
-fn pool<C: Control<Native>>(setup: Setup<C>) -> strandline_core::Pool<C> {
+fn pool<C: Control<Memory = Native>>(setup: Setup<C>) -> strandline_core::Pool<C> {
     let (path, options) = path_and_options();
     let geometry =
         Geometry { size: 32 << 20, logs: 2, log_bytes: 128 * KILOBYTE, chunk_bytes: 16 * KILOBYTE };
@@ -15,7 +15,7 @@ fn pool<C: Control<Native>>(setup: Setup<C>) -> strandline_core::Pool<C> {
 
 /// Runs a script there.
 pub fn natively(structure: &dyn Structure, script: &Script) {
-    fn under<C: Control<Native>>(setup: Setup<C>, structure: &dyn Structure, script: &Script) {
+    fn under<C: Control<Memory = Native>>(setup: Setup<C>, structure: &dyn Structure, script: &Script) {
         let pool = pool(setup);
         let mut runner = AnyRunner::new(pool.worker().unwrap());
         let root = pool.layout().root(1);
@@ -44,7 +44,7 @@ fn a_red_black_tree_may_be_deeper_than_most() {
 }
 
 /// One thread moves keys to and fro, another looks for them: each is in one of two places, with its value.
-fn is_never_lost(setup: Setup<impl Control<Native>>, buckets: u64) {
+fn is_never_lost(setup: Setup<impl Control<Memory = Native>>, buckets: u64) {
     const KEYS: u64 = 24;
     const MOVES: u64 = 20_000;
     let pool = pool(setup);

@@ -431,7 +431,7 @@ mod tests {
         let register = workload.register(&mut worker).unwrap();
         let row = |worker: &mut _, id| {
             let mut row = [0; subscriber::WORDS];
-            Runner::view(worker, |tx: &mut strandline_core::engine::Tx<_, _>| {
+            Runner::view(worker, |tx: &mut strandline_core::engine::Tx<_>| {
                 let at = register.subscriber.row(tx, id)?;
                 tx.read_range(at, &mut row)
             })

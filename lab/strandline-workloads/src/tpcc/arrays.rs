@@ -325,10 +325,8 @@ mod tests {
             let stock = |worker: &mut _| {
                 let mut row = [0; stock::WORDS];
                 let at = tables.stock_row(2, input.lines()[0].item);
-                Runner::view(worker, |tx: &mut strandline_core::engine::Tx<_, _>| {
-                    tx.read_range(at, &mut row)
-                })
-                .unwrap();
+                Runner::view(worker, |tx: &mut strandline_core::engine::Tx<_>| tx.read_range(at, &mut row))
+                    .unwrap();
                 [stock::S_YTD, stock::S_ORDER_CNT].map(|column| column.number(&row))
             };
             let [taken, orders] = stock(&mut worker);
@@ -341,7 +339,7 @@ mod tests {
         let block = tables.blocks[tables.district(2, 3) as usize];
         let last = scale.customers + 3 * KEPT;
         let flip = |worker: &mut _, at: PersistentAddress| {
-            let flip = |tx: &mut strandline_core::engine::Tx<_, _>| {
+            let flip = |tx: &mut strandline_core::engine::Tx<_>| {
                 let word = tx.read(at)?;
                 tx.write(at, word ^ 1)
             };

@@ -9,7 +9,7 @@ use crate::transaction::{Abort, Concurrency, Plain};
 
 use super::{Control, Engine, State, versions};
 
-impl<M: Memory, C: Control<M>> Engine<M, C> {
+impl<C: Control> Engine<C> {
     /// Whether `words` words at `at` may be read and written, as far as this worker knows; otherwise [`Engine::look`].
     #[inline(always)]
     pub(super) fn may_have(&self, at: PersistentAddress, words: u64) -> bool {
@@ -218,7 +218,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Access for Engine<M, C> {
+impl<C: Control> Access for Engine<C> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.read_array(at).map(|[word]| word)

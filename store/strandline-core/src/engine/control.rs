@@ -3,25 +3,28 @@
 //! The control also decides between the two paths through the engine, of which [`Control`] says more: the product's, which is inlined, and the
 //! laboratory's, which the compiler sees once for all schemes, workloads and worlds.
 
-use crate::layout::View;
-use crate::memory::Memory;
-use crate::scheme::{BPPM, Erased, Product, Scheme, SchemeMemory, SchemeObject, Schemes};
+use std::marker::PhantomData;
+
+use crate::memory::{Memory, Native};
+use crate::scheme::{Erased, Product, SchemeObject, Schemes};
 use crate::transaction::Concurrency;
 
-/// A concurrency control, and the path that its transactions take over memory `M`.
+/// A concurrency control, the memory that its transactions run on, and the path that they take through the engine. It is a part of the types of
+/// workers, stores and transactions, so that each is compiled for itself; a program that uses the default need not name it.
 ///
 /// The product's path is [`Product`] under [`Stm`] or [`SingleWriter`], compiled for each and inlined down to the store
 /// instruction. The laboratory's is [`Concurrency`], a control that is known while the program runs, with an [`Erased`]
-/// scheme: it is compiled once for all schemes and controls, BPPM too. There is no third.
+/// scheme: it is compiled once for all schemes and controls, BPPM too. There is no third. Each of the three runs on a pool's mapped file, and
+/// [`Over`] another memory.
 ///
 /// ```
 /// # use strandline_core::example::*;
 /// # let (path, options) = path_and_options();
 /// use strandline_core::Abort;
 /// use strandline_core::engine::{Control, Setup, SingleWriter, Tx};
-/// use strandline_core::memory::Native;
 ///
-/// fn next<C: Control<Native>>(tx: &mut Tx<Native, C>) -> Result<u64, Abort> {
+/// // A part of a transaction of any pool.
+/// fn next<C: Control>(tx: &mut Tx<C>) -> Result<u64, Abort> {
 ///     let next = tx.read(tx.root(0))? + 1;
 ///     tx.write(tx.root(0), next)?;
 ///     Ok(next)
@@ -31,10 +34,12 @@ use crate::transaction::Concurrency;
 /// assert_eq!(pool.worker()?.run(next)?, 1);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub trait Control<M: Memory>: Copy + Send + Sync + sealed::Sealed + 'static {
+pub trait Control: Copy + Default + Send + Sync + sealed::Sealed {
+    /// The memory that its transactions run on.
+    type Memory: Memory;
     /// The scheme of its transactions, as the engine calls it.
-    type Scheme: SchemeObject<M> + Send;
-    /// Whether reads and writes are compiled into whoever does them, or called.
+    type Scheme: SchemeObject<Self::Memory> + Send;
+    /// Whether reads and writes are compiled into their callers, or called.
     #[doc(hidden)]
     const INLINED: bool = true;
     /// Whether a transaction that does not fit a log runs again as a large one.
@@ -43,11 +48,6 @@ pub trait Control<M: Memory>: Copy + Send + Sync + sealed::Sealed + 'static {
 
     /// The control as a value.
     fn concurrency(self) -> Concurrency;
-    /// BPPM, for the worker that leases log `index`.
-    fn lease(view: &View<M>, index: u64) -> Self::Scheme;
-    /// BPPM, for somebody who only reads, at a snapshot. `None`: the pool may be another scheme's, which stores home what is not
-    /// committed.
-    fn reader() -> Option<Self::Scheme>;
 }
 
 mod sealed {
@@ -55,6 +55,7 @@ mod sealed {
     impl Sealed for super::Stm {}
     impl Sealed for super::SingleWriter {}
     impl Sealed for super::Concurrency {}
+    impl<C, M> Sealed for super::Over<C, M> {}
 }
 
 /// The control [`Concurrency::Stm`], compiled for itself.
@@ -65,42 +66,50 @@ pub struct Stm;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SingleWriter;
 
-impl<M: Memory> Control<M> for Stm {
+/// The control `C` over memory `M`, in which there is no file to open.
+pub struct Over<C, M>(C, PhantomData<fn() -> M>);
+
+impl<C, M> Over<C, M> {
+    /// `control` over memory `M`.
+    pub fn new(control: C) -> Self {
+        Self(control, PhantomData)
+    }
+}
+
+impl<C: Copy, M> Copy for Over<C, M> {}
+
+impl<C: Copy, M> Clone for Over<C, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C: Default, M> Default for Over<C, M> {
+    fn default() -> Self {
+        Self::new(C::default())
+    }
+}
+
+impl Control for Stm {
+    type Memory = Native;
     type Scheme = Product;
 
     fn concurrency(self) -> Concurrency {
         Concurrency::Stm
     }
-
-    fn lease(view: &View<M>, index: u64) -> Product {
-        Scheme::lease(view, index)
-    }
-
-    fn reader() -> Option<Product> {
-        Scheme::reader()
-    }
 }
 
-impl<M: Memory> Control<M> for SingleWriter {
+impl Control for SingleWriter {
+    type Memory = Native;
     type Scheme = Product;
 
     fn concurrency(self) -> Concurrency {
         Concurrency::SingleWriter
     }
-
-    fn lease(view: &View<M>, index: u64) -> Product {
-        Scheme::lease(view, index)
-    }
-
-    fn reader() -> Option<Product> {
-        Scheme::reader()
-    }
 }
 
-impl<M: SchemeMemory> Control<M> for Concurrency
-where
-    Erased: SchemeObject<M>,
-{
+impl Control for Concurrency {
+    type Memory = Native;
     type Scheme = Erased;
     const INLINED: bool = false;
     const ANY_SIZE: bool = false;
@@ -108,13 +117,16 @@ where
     fn concurrency(self) -> Concurrency {
         self
     }
+}
 
-    fn lease(view: &View<M>, index: u64) -> Erased {
-        M::lease(&BPPM, view, index)
-    }
+impl<M: Memory, C: Control<Scheme: SchemeObject<M>>> Control for Over<C, M> {
+    type Memory = M;
+    type Scheme = C::Scheme;
+    const INLINED: bool = C::INLINED;
+    const ANY_SIZE: bool = C::ANY_SIZE;
 
-    fn reader() -> Option<Erased> {
-        None
+    fn concurrency(self) -> Concurrency {
+        self.0.concurrency()
     }
 }
 
@@ -135,6 +147,13 @@ pub struct Setup<C = Stm> {
     pub control: C,
     /// The schemes that the pool may be of. Whoever leases a worker of another need not name it here.
     pub schemes: Schemes,
+}
+
+impl<C> Setup<C> {
+    /// The same for a pool in memory `M`.
+    pub(super) fn over<M>(self) -> Setup<Over<C, M>> {
+        Setup { control: Over::new(self.control), schemes: self.schemes }
+    }
 }
 
 macro_rules! setup_from {

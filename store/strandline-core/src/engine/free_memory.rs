@@ -65,7 +65,7 @@ pub struct Compacted {
     pub next: Option<u64>,
 }
 
-impl<M: Memory, C: Control<M>> Worker<M, C> {
+impl<C: Control> Worker<C> {
     /// Releases the disk space of free chunks from number `from` on, of some at a time; transactions go on meanwhile. One thread compacts at a
     /// time, in no transaction.
     ///
@@ -139,7 +139,7 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Engine<M, C> {
+impl<C: Control> Engine<C> {
     fn count_holding(&self) {
         self.view.memory.fetch_add(SharedLayout::HOLDING, 1);
         self.view.memory.wake(SharedLayout::HOLDING);

@@ -78,7 +78,7 @@ impl Large {
     }
 }
 
-impl<M: Memory, C: Control<M>> Engine<M, C> {
+impl<C: Control> Engine<C> {
     /// Lets the transaction run again as a large one, if there are such here.
     #[cold]
     pub(super) fn grow_large(&mut self, error: Error) -> Result<()> {

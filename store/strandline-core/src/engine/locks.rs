@@ -8,7 +8,7 @@ use crate::scheme::SchemeObject;
 use crate::transaction::locks::lock_of;
 use crate::transaction::{Abort, Concurrency, Lock};
 
-impl<M: Memory, C: Control<M>> Engine<M, C> {
+impl<C: Control> Engine<C> {
     /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
     pub(super) fn declare(&mut self, locks: Option<&[Lock]>) {
         renew(&mut self.locks.region, locks.and_then(Lock::first_region));
@@ -39,7 +39,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     fn need_lock(
         &mut self,
         at: PersistentAddress,
-        lock_of: impl Fn(&View<M>, PersistentAddress) -> u32,
+        lock_of: impl Fn(&View<C::Memory>, PersistentAddress) -> u32,
     ) -> Result<(), Abort> {
         loop {
             // Again after it was taken: the heap may have given the word another lock meanwhile.

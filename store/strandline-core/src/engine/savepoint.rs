@@ -8,7 +8,7 @@
 use super::{Control, Engine, State, Tx};
 use crate::error::Error;
 use crate::heap::{self, Access};
-use crate::memory::{Memory, PersistentAddress};
+use crate::memory::PersistentAddress;
 use crate::transaction::Abort;
 
 /// What goes back to the savepoints of a running transaction.
@@ -39,7 +39,7 @@ struct Point {
     blocks: usize,
 }
 
-impl<M: Memory, C: Control<M>> Engine<M, C> {
+impl<C: Control> Engine<C> {
     /// Forgets all savepoints.
     pub(super) fn forget_savepoints(&mut self) {
         self.undo = None;
@@ -143,7 +143,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Tx<M, C> {
+impl<C: Control> Tx<C> {
     /// Sets a savepoint, and returns its number: [`Tx::roll_back_to`] makes the transaction what it is now. From now on what is
     /// overwritten is kept in memory, until the savepoint is released or the transaction ends.
     ///

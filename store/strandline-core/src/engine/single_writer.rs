@@ -13,7 +13,7 @@ use crate::scheme::SchemeObject;
 use super::{Control, Engine, READER_LOCKS_AFTER, State};
 use crate::transaction::Abort;
 
-impl<M: Memory, C: Control<M>> Engine<M, C> {
+impl<C: Control> Engine<C> {
     /// Begins, if this worker is the writer's lock's favourite, or only reads while nobody stores home.
     #[inline(always)]
     pub(super) fn begin_single_writer_at_once(&mut self) -> bool {

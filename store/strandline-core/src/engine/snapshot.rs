@@ -7,7 +7,7 @@ use crate::sync::SharedLog;
 use crate::transaction::{Abort, Concurrency, Read};
 
 use super::versions::{self, Registration};
-use super::{Control, Engine, SERIAL_AFTER, State, Tx};
+use super::{Control, Engine, SERIAL_AFTER, State, Stm, Tx};
 use crate::heap::Access;
 use crate::scheme::SchemeObject;
 
@@ -19,7 +19,7 @@ const fn out_of_reach(concurrency: Concurrency) -> u64 {
     }
 }
 
-impl<M: Memory, C: Control<M>> Engine<M, C> {
+impl<C: Control> Engine<C> {
     /// Whether transactions can read at a snapshot.
     pub(super) fn can_look_back(&self) -> bool {
         self.view.shared.versions().any()
@@ -115,21 +115,21 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
 /// assert_eq!(worker.view(|tx| tx.read(tx.root(0)))?, 6);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct Snapshot<M: Memory, C: Control<M>> {
-    tx: Tx<M, C>,
+pub struct Snapshot<C: Control = Stm> {
+    tx: Tx<C>,
 }
 
-impl<M: Memory, C: Control<M>> Snapshot<M, C> {
+impl<C: Control> Snapshot<C> {
     /// A snapshot of the present. In the `Sync` domain it waits until that is durable.
     ///
     /// # Errors
     /// [`Error::TooManySnapshots`]; [`Error::Parameter`]: there is no room for versions; [`Error::Unsupported`]: the pool may be of
     /// any of the laboratory's schemes; [`Error::Poisoned`], [`Error::Forked`].
-    pub fn begin(view: View<M>, control: C, shared_log: Option<SharedLog>) -> Result<Self> {
+    pub fn begin(view: View<C::Memory>, control: C, shared_log: Option<SharedLog>) -> Result<Self> {
         if view.memory.is_forked() {
             return Err(Error::Forked);
         }
-        let scheme = C::reader()
+        let scheme = C::Scheme::reader()
             .ok_or_else(|| Error::Unsupported("a snapshot of a pool of the laboratory's".into()))?;
         view.memory.admit_thread();
         let registration = versions::register(&view)?;
@@ -151,7 +151,7 @@ impl<M: Memory, C: Control<M>> Snapshot<M, C> {
     }
 
     /// What reads. Whoever gets an [`Abort`] of it asks [`Snapshot::error`].
-    pub fn tx(&mut self) -> &mut Tx<M, C> {
+    pub fn tx(&mut self) -> &mut Tx<C> {
         self.tx.engine.view.memory.admit_thread();
         &mut self.tx
     }
@@ -166,12 +166,12 @@ impl<M: Memory, C: Control<M>> Snapshot<M, C> {
     ///
     /// # Errors
     /// What `body` failed with: [`Error::SnapshotEnded`], damage, [`Error::ReadOnly`] where it writes.
-    pub fn read<R>(&mut self, body: impl FnOnce(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
+    pub fn read<R>(&mut self, body: impl FnOnce(&mut Tx<C>) -> Result<R, Abort>) -> Result<R> {
         body(self.tx()).map_err(|why| self.error(why))
     }
 }
 
-impl<M: Memory, C: Control<M>> Engine<M, C> {
+impl<C: Control> Engine<C> {
     /// The error of an attempt that goes on.
     fn forgive(&mut self, why: Abort) -> Error {
         self.doomed = None;
@@ -184,7 +184,7 @@ impl<M: Memory, C: Control<M>> Engine<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Tx<M, C> {
+impl<C: Control> Tx<C> {
     /// The error behind an abort, where this is a [`Snapshot`]'s, which can be read on.
     #[cold]
     pub fn snapshot_error(&mut self, why: Abort) -> Option<Error> {
@@ -192,7 +192,7 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Drop for Snapshot<M, C> {
+impl<C: Control> Drop for Snapshot<C> {
     fn drop(&mut self) {
         let engine = &mut self.tx.engine;
         // In a forked child the words are its own copy or gone.
@@ -203,7 +203,7 @@ impl<M: Memory, C: Control<M>> Drop for Snapshot<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Read for Snapshot<M, C> {
+impl<C: Control> Read for Snapshot<C> {
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.tx().read(at)
     }

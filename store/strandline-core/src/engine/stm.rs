@@ -74,7 +74,7 @@ fn owner(lock: u64) -> u64 {
     (lock & 0xffff_ffff) >> 1
 }
 
-impl<M: Memory, C: Control<M>> Engine<M, C> {
+impl<C: Control> Engine<C> {
     /// Begins, if no transaction has the serial token, or this one only reads.
     #[inline(always)]
     pub(super) fn begin_stm_at_once(&mut self) -> bool {

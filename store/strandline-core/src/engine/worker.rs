@@ -9,7 +9,7 @@ use crate::memory::{Memory, PersistentAddress};
 use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::SharedLog;
 
-use super::{Control, Engine, RETRIES_AT_ONCE, SERIAL_AFTER, Setup, Stm, renew};
+use super::{Control, Engine, Over, RETRIES_AT_ONCE, SERIAL_AFTER, Setup, Stm, renew};
 use crate::transaction::{Abort, Concurrency, Lock, Plain, Read, Runner, Statistics, Transaction, has_room};
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
@@ -28,8 +28,8 @@ use crate::transaction::{Abort, Concurrency, Lock, Plain, Read, Runner, Statisti
 /// assert_eq!(pool.worker()?.log_index(), index);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct Worker<M: Memory, C: Control<M> = Stm> {
-    pub(super) tx: Tx<M, C>,
+pub struct Worker<C: Control = Stm> {
+    pub(super) tx: Tx<C>,
     read_only: bool,
 }
 
@@ -39,11 +39,10 @@ pub struct Worker<M: Memory, C: Control<M> = Stm> {
 /// # use strandline_core::example::*;
 /// # let pool = pool();
 /// use strandline_core::Abort;
-/// use strandline_core::memory::Native;
 /// use strandline_core::engine::Tx;
 ///
 /// /// The next number of a sequence, for the workers of a program that uses one kind of them.
-/// fn next(tx: &mut Tx<Native>) -> Result<u64, Abort> {
+/// fn next(tx: &mut Tx) -> Result<u64, Abort> {
 ///     let next = tx.read(tx.root(0))? + 1;
 ///     tx.write(tx.root(0), next)?;
 ///     Ok(next)
@@ -53,27 +52,27 @@ pub struct Worker<M: Memory, C: Control<M> = Stm> {
 /// assert_eq!([worker.run(next)?, worker.run(next)?], [1, 2]);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct Tx<M: Memory, C: Control<M> = Stm> {
-    pub(super) engine: Engine<M, C>,
+pub struct Tx<C: Control = Stm> {
+    pub(super) engine: Engine<C>,
     arenas: Arenas,
 }
 
-impl<M: SchemeMemory, C: Control<M>> Worker<M, C> {
-    /// Leases a free log of the pool, whose logs become BPPM's if they are not yet. All workers of a pool have one control.
+impl<M: SchemeMemory, C: Control<Scheme: SchemeObject<M>>> Worker<Over<C, M>> {
+    /// Leases a free log of the pool behind `view`, whose logs become BPPM's if they are not yet. All workers of a pool have one control.
     ///
     /// # Errors
     /// [`Error::NoFreeLog`]: as many workers exist as the pool has logs. [`Error::Unsupported`]: a worker under
     /// another scheme exists. [`Error::Parameter`]: the scheme does not run under this control. [`Error::Forked`].
     pub fn lease(view: View<M>, setup: impl Into<Setup<C>>, shared_log: Option<SharedLog>) -> Result<Self> {
-        Self::lease_log(view, &BPPM, setup.into(), shared_log, C::lease)
+        Self::lease_log(view, &BPPM, setup.into().over(), shared_log, SchemeObject::lease)
     }
 }
 
-impl<M: SchemeMemory> Worker<M, Concurrency>
+impl<M: SchemeMemory> Worker<Over<Concurrency, M>>
 where
-    Concurrency: Control<M, Scheme = Erased>,
+    Erased: SchemeObject<M>,
 {
-    /// Leases a free log of the pool, whose logs become scheme `kind`'s if they are not yet, for the laboratory.
+    /// Leases a free log of the pool behind `view`, whose logs become scheme `kind`'s if they are not yet, for the laboratory.
     ///
     /// # Errors
     /// As [`Worker::lease`].
@@ -83,9 +82,12 @@ where
         setup: impl Into<Setup<Concurrency>>,
         shared_log: Option<SharedLog>,
     ) -> Result<Self> {
-        Self::lease_log(view, kind, setup.into(), shared_log, |view, index| M::lease(kind, view, index))
+        let lease = |view: &View<M>, index| M::lease(kind, view, index);
+        Self::lease_log(view, kind, setup.into().over(), shared_log, lease)
     }
+}
 
+impl<C: Control<Scheme = Erased>> Worker<C> {
     /// From now on a transaction that meets a conflict runs again at once, without waiting for what was in its way, and the worker gives up its
     /// core to no other: TinySTM's contention manager `CM_SUICIDE`. After very many conflicts of one transaction it waits after all, so that every
     /// transaction ends. Under STM only.
@@ -94,16 +96,18 @@ where
     }
 }
 
-impl<M: Memory, C: Control<M>> Worker<M, C> {
-    fn lease_log(
-        view: View<M>,
+impl<C: Control> Worker<C> {
+    /// Leases a free log of the pool behind `view`, whose logs become scheme `kind`'s if they are not yet; `lease` makes the scheme's part of the
+    /// worker. Errors are those of [`Worker::lease`].
+    pub(crate) fn lease_log(
+        view: View<C::Memory>,
         kind: SchemeKind,
         Setup { control, schemes }: Setup<C>,
         shared_log: Option<SharedLog>,
-        lease: impl FnOnce(&View<M>, u64) -> C::Scheme,
+        lease: impl FnOnce(&View<C::Memory>, u64) -> C::Scheme,
     ) -> Result<Self>
     where
-        M: SchemeMemory,
+        C::Memory: SchemeMemory,
     {
         let logs = view.layout.geometry.logs;
         if view.memory.is_forked() {
@@ -165,7 +169,7 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
     }
 
     /// The worker's view of the pool.
-    pub fn memory(&self) -> &M {
+    pub fn memory(&self) -> &C::Memory {
         self.tx.engine.view.memory.admit_thread();
         &self.tx.engine.view.memory
     }
@@ -175,7 +179,7 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
     ///
     /// # Errors
     /// As [`Runner::run`].
-    pub fn run_later<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<(R, u64)> {
+    pub fn run_later<R>(&mut self, body: impl FnMut(&mut Tx<C>) -> Result<R, Abort>) -> Result<(R, u64)> {
         self.tx.engine.durable_at = 0;
         self.tx.engine.durable_later = true;
         let result = self.attempt(false, None, body)?;
@@ -187,7 +191,7 @@ impl<M: Memory, C: Control<M>> Worker<M, C> {
         &mut self,
         read_only: bool,
         locks: Option<&[Lock]>,
-        body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>,
+        body: impl FnMut(&mut Tx<C>) -> Result<R, Abort>,
     ) -> Result<R> {
         let memory = &self.tx.engine.view.memory;
         memory.admit_thread();
@@ -213,9 +217,9 @@ fn take_space_for_log<M: Memory>(view: &View<M>, index: u64) -> Result<()> {
 }
 
 /// The thread's transaction; dropped only by a panic.
-struct Running<'w, M: Memory, C: Control<M>>(&'w mut Tx<M, C>);
+struct Running<'w, C: Control>(&'w mut Tx<C>);
 
-impl<M: Memory, C: Control<M>> Drop for Running<'_, M, C> {
+impl<C: Control> Drop for Running<'_, C> {
     #[cold]
     fn drop(&mut self) {
         self.0.engine.stop_wanting();
@@ -226,9 +230,9 @@ impl<M: Memory, C: Control<M>> Drop for Running<'_, M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Tx<M, C> {
+impl<C: Control> Tx<C> {
     /// The transactions of an engine that allocates from arena `arena`.
-    pub(super) fn over(engine: Engine<M, C>, arena: u64) -> Self {
+    pub(super) fn over(engine: Engine<C>, arena: u64) -> Self {
         Self { engine, arenas: Arenas::new(arena) }
     }
 
@@ -336,11 +340,11 @@ impl<M: Memory, C: Control<M>> Tx<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
-    type Tx<'t> = Tx<M, C>;
+impl<C: Control> Runner for Worker<C> {
+    type Tx<'t> = Tx<C>;
 
     #[inline(always)]
-    fn run<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
+    fn run<R>(&mut self, body: impl FnMut(&mut Tx<C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
         self.attempt(false, None, body)
     }
@@ -348,7 +352,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
     fn run_locked<R>(
         &mut self,
         locks: &[Lock],
-        body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>,
+        body: impl FnMut(&mut Tx<C>) -> Result<R, Abort>,
     ) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
         self.attempt(false, Some(locks), body)
@@ -368,7 +372,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
         Ok(())
     }
 
-    fn view<R>(&mut self, body: impl FnMut(&mut Tx<M, C>) -> Result<R, Abort>) -> Result<R> {
+    fn view<R>(&mut self, body: impl FnMut(&mut Tx<C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
         self.attempt(true, None, body)
     }
@@ -378,7 +382,7 @@ impl<M: Memory, C: Control<M>> Runner for Worker<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Drop for Worker<M, C> {
+impl<C: Control> Drop for Worker<C> {
     fn drop(&mut self) {
         let engine = &mut self.tx.engine;
         let memory = &engine.view.memory;
@@ -393,7 +397,7 @@ impl<M: Memory, C: Control<M>> Drop for Worker<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
+impl<C: Control> Read for Tx<C> {
     #[inline(always)]
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.engine.read(at)
@@ -449,7 +453,7 @@ impl<M: Memory, C: Control<M>> Read for Tx<M, C> {
     }
 }
 
-impl<M: Memory, C: Control<M>> Transaction for Tx<M, C> {
+impl<C: Control> Transaction for Tx<C> {
     #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.engine.write(at, value)

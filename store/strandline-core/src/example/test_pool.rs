@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use crate::engine::{Control, Setup, Worker};
+use crate::engine::{Control, Over, Setup, Worker};
 use crate::layout::{Geometry, Layout, SharedLayout, View};
 use crate::memory::recorder::Recorder;
 use crate::memory::{Hosted, Step, World};
-use crate::scheme::SchemeKind;
+use crate::scheme::{SchemeKind, SchemeObject};
 use crate::{Concurrency, Result};
 
 /// A pool in a recorder.
@@ -54,7 +54,10 @@ impl TestPool {
     }
 
     /// A worker under BPPM outside any coroutine, on the path of its control.
-    pub fn worker<C: Control<Hosted>>(&self, setup: impl Into<Setup<C>>) -> Result<Worker<Hosted, C>> {
+    pub fn worker<C: Control<Scheme: SchemeObject<Hosted>>>(
+        &self,
+        setup: impl Into<Setup<C>>,
+    ) -> Result<Worker<Over<C, Hosted>>> {
         Worker::lease(self.view(), setup, None)
     }
 
@@ -63,7 +66,7 @@ impl TestPool {
         &self,
         kind: SchemeKind,
         setup: impl Into<Setup<Concurrency>>,
-    ) -> Result<Worker<Hosted, Concurrency>> {
+    ) -> Result<Worker<Over<Concurrency, Hosted>>> {
         Worker::lease_of(self.view(), kind, setup, None)
     }
 }

@@ -66,7 +66,7 @@ pub struct CompactReport {
     pub disk_bytes: u64,
 }
 
-impl<C: Control<Native>> Pool<C> {
+impl<C: Control<Memory = Native>> Pool<C> {
     /// What the pool takes of disk and memory. It may be called inside a transaction.
     ///
     /// # Errors

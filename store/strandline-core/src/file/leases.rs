@@ -13,19 +13,19 @@ use crate::layout::SharedLayout;
 use crate::memory::{Memory, Native, latch};
 
 /// A worker that goes from hand to hand, large as it is.
-pub type BoxedWorker<C = Stm> = Box<Worker<Native, C>>;
+pub type BoxedWorker<C = Stm> = Box<Worker<C>>;
 
 /// Workers that nobody uses and that keep their logs for whoever asks next.
 ///
 /// A thread gets the worker back that it had, as long as there are enough: what that one remembers is near this processor, and
 /// threads that read do not write what others read.
-pub(super) struct IdleWorkers<C: Control<Native>>(Box<[Place<C>]>);
+pub(super) struct IdleWorkers<C: Control<Memory = Native>>(Box<[Place<C>]>);
 
 /// A place for one, which shares no line with others.
 #[repr(align(128))]
-struct Place<C: Control<Native>>(Mutex<Option<BoxedWorker<C>>>);
+struct Place<C: Control<Memory = Native>>(Mutex<Option<BoxedWorker<C>>>);
 
-impl<C: Control<Native>> Place<C> {
+impl<C: Control<Memory = Native>> Place<C> {
     fn lock(&self) -> MutexGuard<'_, Option<BoxedWorker<C>>> {
         // What is in there is whole whoever panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -42,7 +42,7 @@ fn number() -> usize {
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
-impl<C: Control<Native>> IdleWorkers<C> {
+impl<C: Control<Memory = Native>> IdleWorkers<C> {
     /// Places for so many workers as there are logs: a power of two.
     pub fn new(logs: u64) -> Self {
         Self((0..logs.next_power_of_two()).map(|_| Place(Mutex::default())).collect())
@@ -84,7 +84,7 @@ impl<C: Control<Native>> IdleWorkers<C> {
     }
 }
 
-impl<C: Control<Native>> Pool<C> {
+impl<C: Control<Memory = Native>> Pool<C> {
     /// As [`Pool::worker`]; waits while there are as many workers as the pool has logs.
     ///
     /// ```
@@ -107,7 +107,7 @@ impl<C: Control<Native>> Pool<C> {
     /// # Errors
     /// Returns [`Error::Nested`] inside a transaction of this pool, and [`Error::Unsupported`] if a worker under another scheme exists;
     /// [`Error::Forked`].
-    pub fn wait_for_worker(&self) -> Result<Worker<Native, C>> {
+    pub fn wait_for_worker(&self) -> Result<Worker<C>> {
         self.check_outside()?;
         self.wait_for_return(|| self.worker())
     }

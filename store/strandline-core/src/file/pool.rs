@@ -22,7 +22,7 @@ use crate::layout::Header;
 use crate::layout::{Layout, SharedLayout, View};
 use crate::memory::deadlock::{Awaited, Wait};
 use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Outside};
-use crate::scheme::{self, BPPM, SchemeKind};
+use crate::scheme::{self, BPPM, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::DeviceCounters;
 use crate::sync::{FileDevice, SharedLog};
 use crate::transaction::{Concurrency, Runner};
@@ -57,7 +57,7 @@ pub(super) enum Use {
 /// assert_eq!(pool.worker()?.view(|tx| tx.read(tx.root(0)))?, 5);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
-pub struct Pool<C: Control<Native> = Stm> {
+pub struct Pool<C: Control<Memory = Native> = Stm> {
     path: PathBuf,
     pub(super) file: File,
     header: Header,
@@ -91,7 +91,7 @@ struct SyncPool {
     flusher: Mutex<Option<Flusher>>,
 }
 
-impl<C: Control<Native>> Setup<C> {
+impl<C: Control<Memory = Native>> Setup<C> {
     /// As [`Pool::create`], to be used so.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl Pool {
     }
 }
 
-impl<C: Control<Native>> Pool<C> {
+impl<C: Control<Memory = Native>> Pool<C> {
     /// Ends the creation of a pool that has no name yet. All that it holds is durable on return.
     ///
     /// # Errors
@@ -320,19 +320,15 @@ impl<C: Control<Native>> Pool<C> {
     /// # Errors
     /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs; [`Pool::wait_for_worker`] waits then.
     /// Returns [`Error::Nested`] inside a transaction of this pool. [`Error::Forked`].
-    pub fn worker(&self) -> Result<Worker<Native, C>> {
-        self.lease(&BPPM, Worker::lease).map_err(|error| error.in_pool(&self.path))
+    pub fn worker(&self) -> Result<Worker<C>> {
+        self.lease(&BPPM, SchemeObject::lease).map_err(|error| error.in_pool(&self.path))
     }
 
-    fn lease(
-        &self,
-        kind: SchemeKind,
-        lease: impl Fn(View<Native>, Setup<C>, Option<SharedLog>) -> Result<Worker<Native, C>>,
-    ) -> Result<Worker<Native, C>> {
+    fn lease(&self, kind: SchemeKind, lease: impl Fn(&View<Native>, u64) -> C::Scheme) -> Result<Worker<C>> {
         self.check_outside()?;
         let shared_log = self.sync.as_ref().map(|sync| sync.log);
         let mut worker = loop {
-            match lease(self.native_view()?, self.setup, shared_log) {
+            match Worker::lease_log(self.native_view()?, kind, self.setup, shared_log, &lease) {
                 // An idle worker gives its log up.
                 Err(Error::NoFreeLog(_)) if self.idle.take().is_some() => {}
                 leased => break leased?,
@@ -360,7 +356,7 @@ impl<C: Control<Native>> Pool<C> {
     /// [`Error::TooManySnapshots`]; [`Error::Parameter`]: the pool was opened without memory for snapshots;
     /// [`Error::Unsupported`]: it is the laboratory's; [`Error::Poisoned`]: the device failed; [`Error::Nested`]: it is called inside a
     /// transaction of the pool (a snapshot that exists may be read there); [`Error::Forked`].
-    pub fn snapshot(&self) -> Result<Snapshot<Native, C>> {
+    pub fn snapshot(&self) -> Result<Snapshot<C>> {
         self.check_outside()?;
         let shared_log = self.sync.as_ref().filter(|_| !self.read_only).map(|sync| sync.log);
         Snapshot::begin(self.native_view()?, self.setup.control, shared_log)
@@ -541,7 +537,7 @@ impl Pool<Concurrency> {
     /// # Errors
     /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone, or workers under another
     /// scheme exist.
-    pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Native, Concurrency>> {
+    pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Concurrency>> {
         if self.options.domain == Domain::Sync && !kind.in_sync {
             return Err(Error::Unsupported(format!(
                 "scheme {} instead of bppm",
@@ -555,6 +551,6 @@ impl Pool<Concurrency> {
                 kind.modes[0].name
             )));
         }
-        self.lease(kind, |view, setup, shared_log| Worker::lease_of(view, kind, setup, shared_log))
+        self.lease(kind, |view, index| SchemeMemory::lease(kind, view, index))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
+use super::{BPPM, Full, RecoveryReport, RecoveryStep, Scheme, SchemeKind};
 use crate::error::{Error, Result};
 use crate::layout::View;
 #[cfg(feature = "worlds")]
@@ -19,6 +19,16 @@ macro_rules! scheme_object {
         /// A worker's [`Scheme`] over one kind of memory, as the engine calls it. Every scheme is one; what the methods do
         /// stands there.
         pub trait SchemeObject<M: Memory> {
+            /// BPPM, for the worker that leases log `index`.
+            #[doc(hidden)]
+            fn lease(view: &View<M>, index: u64) -> Self
+            where
+                Self: Sized;
+            /// BPPM, for reading at a snapshot. `None`: the pool may be another scheme's, which stores home what is not committed.
+            #[doc(hidden)]
+            fn reader() -> Option<Self>
+            where
+                Self: Sized;
             #[doc(hidden)]
             fn in_place(&self) -> bool;
             $(#[doc(hidden)]
@@ -38,6 +48,12 @@ macro_rules! scheme_object {
         }
 
         impl<M: Memory, S: Scheme> SchemeObject<M> for S {
+            fn lease(view: &View<M>, index: u64) -> Self {
+                Scheme::lease(view, index)
+            }
+            fn reader() -> Option<Self> {
+                Scheme::reader()
+            }
             fn in_place(&self) -> bool {
                 S::IN_PLACE
             }
@@ -68,6 +84,12 @@ macro_rules! scheme_object {
     };
     (@erased $memory:ty, $view:ident => $lent:expr, [$(fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*]) => {
         impl SchemeObject<$memory> for Erased {
+            fn lease(view: &View<$memory>, index: u64) -> Self {
+                SchemeMemory::lease(&BPPM, view, index)
+            }
+            fn reader() -> Option<Self> {
+                None
+            }
             fn in_place(&self) -> bool {
                 self.in_place
             }
@@ -213,7 +235,7 @@ impl<S> Of<S> {
 
 impl<M: Memory, S: Scheme + Send + 'static> OperationsOn<M> for Of<S> {
     fn lease(&self, view: &View<M>, index: u64) -> Erased {
-        Erased::new(S::lease(view, index))
+        Erased::new(<S as Scheme>::lease(view, index))
     }
     fn recover(&self, view: &View<M>, begins: &mut dyn FnMut(RecoveryStep)) -> Result<RecoveryReport> {
         S::recover(view, begins)

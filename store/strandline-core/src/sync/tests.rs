@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::engine::{Tx, Worker};
+use crate::engine::{Over, Tx, Worker};
 use crate::layout::{Geometry, Layout, SharedLayout, View};
 use crate::memory::{Device, DeviceFile, Mapping, MappingKind, Memory, Native, VolatileAddress, WORD_BYTES};
 use crate::scheme::BPPM;
@@ -119,7 +119,7 @@ impl Files {
         view: &View<Native>,
         threads: u64,
         concurrency: Concurrency,
-        body: impl Fn(u64, &mut Worker<Native, Concurrency>) + Sync,
+        body: impl Fn(u64, &mut Worker<Over<Concurrency, Native>>) + Sync,
     ) -> u64 {
         let stop = AtomicBool::new(false);
         let fork = || View { memory: view.memory.fork(), layout: self.layout, shared: self.shared };
@@ -323,7 +323,7 @@ fn memory_over_the_bound_is_given_back() {
             let count_up = || {
                 files.run(&view, 1, Concurrency::Stm, |_, worker| {
                     for first in (0..1000).step_by(100) {
-                        let count = |tx: &mut Tx<_, _>, page| {
+                        let count = |tx: &mut Tx<_>, page| {
                             let value = tx.read(words(page))?;
                             tx.write(words(page), if value == 0 { page } else { value } + 1)
                         };
@@ -375,7 +375,7 @@ fn nothing_is_lost_where_the_system_has_larger_pages() {
             let mut random = fastrand::Rng::with_seed(number);
             for _ in 0..2000 {
                 let page = random.u64(..PAGES);
-                let count = |tx: &mut Tx<_, _>| {
+                let count = |tx: &mut Tx<_>| {
                     let value = tx.read(word(page))?;
                     tx.write(word(page), value + 1)
                 };
@@ -503,8 +503,7 @@ fn a_checkpoint_that_panics_poisons_and_leaves_no_latch() {
         .for_each(|at| memory.store(at, view.memory.load(at)));
     let view = View { memory, layout: files.layout, shared: files.shared };
     let fork = || View { memory: view.memory.fork(), layout: files.layout, shared: files.shared };
-    let mut worker =
-        Worker::<_, Concurrency>::lease_of(fork(), &BPPM, Concurrency::Stm, Some(files.log)).unwrap();
+    let mut worker = Worker::lease_of(fork(), &BPPM, Concurrency::Stm, Some(files.log)).unwrap();
     worker.run(|tx| tx.write(tx.root(0), 5)).unwrap();
     let checkpoint = || files.log.checkpoint(&view);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(checkpoint)).is_err());

@@ -14,7 +14,7 @@ fn options(domain: Domain) -> Options {
 }
 
 /// Blocks of many sizes, each with its own address in its first and last word.
-fn fill<C: Control<Native>>(pool: &Pool<C>, bytes: u64) -> Vec<(PersistentAddress, u64)> {
+fn fill<C: Control<Memory = Native>>(pool: &Pool<C>, bytes: u64) -> Vec<(PersistentAddress, u64)> {
     let mut worker = pool.worker().unwrap();
     let (mut blocks, mut filled, mut number) = (Vec::new(), 0, 0);
     while filled < bytes {
@@ -37,7 +37,7 @@ fn fill<C: Control<Native>>(pool: &Pool<C>, bytes: u64) -> Vec<(PersistentAddres
     blocks
 }
 
-fn are_whole<C: Control<Native>>(pool: &Pool<C>, blocks: &[(PersistentAddress, u64)]) {
+fn are_whole<C: Control<Memory = Native>>(pool: &Pool<C>, blocks: &[(PersistentAddress, u64)]) {
     let mut worker = pool.worker().unwrap();
     for &(at, size) in blocks {
         let words = worker.view(|tx| Ok((tx.read(at)?, tx.read(at.byte(size - 8))?))).unwrap();
@@ -45,7 +45,7 @@ fn are_whole<C: Control<Native>>(pool: &Pool<C>, blocks: &[(PersistentAddress, u
     }
 }
 
-fn empties<C: Control<Native>>(setup: impl Into<Setup<C>> + Copy, domain: Domain) {
+fn empties<C: Control<Memory = Native>>(setup: impl Into<Setup<C>> + Copy, domain: Domain) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("pool");
     let pool = setup.into().create(&path, &options(domain)).unwrap();

@@ -15,6 +15,7 @@ use strandline_core::example::{durable_path_and_options, path_and_options, recor
 use strandline_core::layout::View;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Event, Hosted, Operation, Space, Step, World};
+use strandline_core::scheme::Product;
 use strandline_core::{Pool, Read, Runner, Transaction};
 
 struct PanicsWhenWoken;
@@ -144,7 +145,7 @@ impl World for Panicking {
 
 #[test]
 fn a_panic_in_a_commit_leaves_no_lock() {
-    fn check<C: Control<Hosted>>(control: C)
+    fn check<C: Control<Scheme = Product>>(control: C)
     where
         Setup<C>: From<C>,
     {

@@ -6,7 +6,7 @@ use strandline_core::memory::{Native, PersistentAddress};
 use strandline_core::{Error, Pool, Read, Runner, Transaction};
 
 /// Whether a transaction has them before it writes, afterwards, and one that only reads.
-fn has(pool: &Pool<impl Control<Native>>) -> [bool; 3] {
+fn has(pool: &Pool<impl Control<Memory = Native>>) -> [bool; 3] {
     let mut worker = pool.worker().unwrap();
     let [before, after] = worker
         .run(|tx| {
@@ -120,7 +120,7 @@ fn access() -> impl proptest::strategy::Strategy<Value = Access> {
 }
 
 /// Runs transactions of such accesses, and compares all that they read, and what is there in the end, with an array.
-fn agrees_with_an_array(setup: Setup<impl Control<Native>>, transactions: &[Vec<Access>]) {
+fn agrees_with_an_array(setup: Setup<impl Control<Memory = Native>>, transactions: &[Vec<Access>]) {
     let (path, options) = path_and_options();
     let pool = setup.create(&path, &options).unwrap();
     let mut worker = pool.worker().unwrap();

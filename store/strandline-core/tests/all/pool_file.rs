@@ -210,7 +210,7 @@ fn a_full_pool_is_an_error_and_changes_nothing() {
     fill(Setup::from(SingleWriter));
 }
 
-fn fill<C: Control<Native>>(setup: Setup<C>) {
+fn fill<C: Control<Memory = Native>>(setup: Setup<C>) {
     let folder = TempDir::new().unwrap();
     let pool = setup.create(folder.path().join("pool"), &options()).unwrap();
     let mut worker = pool.worker().unwrap();
@@ -375,7 +375,7 @@ fn a_sync_pool_checkpoints_while_threads_work() {
     checkpoint_while_threads_work(Setup::from(SingleWriter));
 }
 
-fn checkpoint_while_threads_work<C: Control<Native>>(setup: Setup<C>) {
+fn checkpoint_while_threads_work<C: Control<Memory = Native>>(setup: Setup<C>) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("pool");
     let pool = setup.create(&path, &sync_options()).unwrap();
@@ -415,13 +415,13 @@ fn transfers_keep_the_sum() {
     transfer(Setup::from(SingleWriter));
 }
 
-fn transfer<C: Control<Native>>(setup: Setup<C>) {
+fn transfer<C: Control<Memory = Native>>(setup: Setup<C>) {
     const ACCOUNTS: u64 = 24;
     let folder = TempDir::new().unwrap();
     let pool = setup.create(folder.path().join("pool"), &options()).unwrap();
     let base = pool.layout().root(0).byte(256);
     let copy = |round: u32| folder.path().join(format!("copy-{round}"));
-    let sum = |worker: &mut Worker<Native, C>| -> u64 {
+    let sum = |worker: &mut Worker<C>| -> u64 {
         worker.view(|tx| (0..ACCOUNTS).try_fold(0, |sum, i| Ok(sum + tx.read(base.word(i))?))).unwrap()
     };
     let start = |tx: &mut _| (0..ACCOUNTS).try_for_each(|i| Transaction::write(tx, base.word(i), 1000));

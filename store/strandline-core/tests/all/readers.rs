@@ -39,7 +39,7 @@ fn kind() -> impl Strategy<Value = Kind> {
 }
 
 /// Runs such transactions, of which each has to do as if it were the first.
-fn do_not_matter_to_the_next(setup: Setup<impl Control<Native>>, kinds: &[Kind]) {
+fn do_not_matter_to_the_next(setup: Setup<impl Control<Memory = Native>>, kinds: &[Kind]) {
     let (path, options) = path_and_options();
     let pool = setup.create(&path, &options).unwrap();
     let mut worker = pool.worker().unwrap();
@@ -131,7 +131,7 @@ proptest! {
 }
 
 /// One thread makes words of several lines the same number again and again, another reads them.
-fn see_one_time(setup: Setup<impl Control<Native>>) {
+fn see_one_time(setup: Setup<impl Control<Memory = Native>>) {
     const WORDS: usize = 29;
     const TIMES: u64 = 20_000;
     let (path, options) = path_and_options();

@@ -2,7 +2,7 @@
 
 use strandline_core::engine::Tx;
 use strandline_core::layout::Geometry;
-use strandline_core::memory::{Native, PersistentAddress};
+use strandline_core::memory::PersistentAddress;
 use strandline_core::{Abort, Domain, Error, Options, Pool, Read, Runner, Transaction};
 use tempfile::TempDir;
 
@@ -13,7 +13,7 @@ fn options() -> Options {
     Options { domain: Domain::Process, geometry, ..Options::default() }
 }
 
-fn fill(tx: &mut Tx<Native>, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+fn fill(tx: &mut Tx, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
     let words: Vec<u64> = (0..bytes / 8).map(|word| at.word(word).offset()).collect();
     tx.write_range(at, &words)
 }
@@ -64,7 +64,7 @@ fn what_took_the_place_of_something_leaves_it_as_it_was() {
 }
 
 /// Changes so much that the journal of a large transaction takes chunk after chunk.
-fn churn(tx: &mut Tx<Native>, big: PersistentAddress) -> Result<(), Abort> {
+fn churn(tx: &mut Tx, big: PersistentAddress) -> Result<(), Abort> {
     (0..BIG / 512).try_for_each(|granule| tx.write(big.byte(512 * granule), granule))
 }
 

@@ -56,7 +56,7 @@ fn transfer(runner: &mut impl Runner, first: PersistentAddress, seed: u64, stop:
 }
 
 /// Snapshots of a pool whose accounts always have the same sum, beside transfers.
-fn snapshots_are_consistent<C: Control<Native>>(pool: &Pool<C>)
+fn snapshots_are_consistent<C: Control<Memory = Native>>(pool: &Pool<C>)
 where
     Pool<C>: Sync,
 {
@@ -96,7 +96,7 @@ fn snapshots_are_consistent_beside_transactions() {
 }
 
 /// A view beside writers that change all that it reads, again and again.
-fn views_run_twice_at_most<C: Control<Native>>(pool: &Pool<C>) {
+fn views_run_twice_at_most<C: Control<Memory = Native>>(pool: &Pool<C>) {
     let first = accounts(&mut pool.worker().unwrap());
     let (mut reader, mut writer) = (pool.worker().unwrap(), pool.worker().unwrap());
     let mut runs = 0;

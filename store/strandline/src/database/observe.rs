@@ -12,6 +12,6 @@ pub fn observe<C: Control<Memory = Native>>(database: &mut Database<C>, observer
 }
 
 /// The pool of `database`.
-pub fn pool<C: Control<Memory = Native>>(database: &Database<C>) -> &Pool<C::Engine> {
+pub fn pool<C: Control<Memory = Native>>(database: &Database<C>) -> &Pool<C> {
     database.store().pool()
 }

@@ -14,13 +14,13 @@ use std::path::Path;
 use crate::value::check::{Checker, LostMemory};
 use crate::value::persist::Root;
 use crate::value::pointer::Ptr;
-use crate::value::transaction::{Control, Tx, View, WorkerOf};
+use crate::value::transaction::{Control, Tx, View};
 #[cfg(feature = "observed")]
 use observed::Observer;
 use root::Migrations;
 use snapshot::Snapshot;
 use strandline_core::Domain;
-use strandline_core::engine::{Setup, SnapshotUsage, Stm};
+use strandline_core::engine::{Setup, SnapshotUsage, Stm, Worker};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{
     BackupReport, BoxedWorker, CompactReport, Options, Pool, Recovery, SpaceUsage, Ticket,
@@ -64,7 +64,7 @@ use strandline_core::transaction::{Runner, Statistics};
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct Store<R, C: Control<Memory = Native> = Stm> {
-    pool: Pool<C::Engine>,
+    pool: Pool<C>,
     /// The root's value.
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
@@ -90,7 +90,7 @@ pub struct Store<R, C: Control<Memory = Native> = Stm> {
 pub struct Session<'s, R, C: Control<Memory = Native> = Stm> {
     store: &'s Store<R, C>,
     /// Taken when dropped.
-    worker: Option<BoxedWorker<C::Engine>>,
+    worker: Option<BoxedWorker<C>>,
 }
 
 /// Transactions that return before they are durable: [`Store::later`].
@@ -100,10 +100,7 @@ pub struct Later<S>(pub(crate) S);
 
 impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// A store in `pool`, whose root `root` finds.
-    fn over(
-        pool: Pool<C::Engine>,
-        root: impl FnOnce(&mut WorkerOf<C>) -> Result<PersistentAddress>,
-    ) -> Result<Self> {
+    fn over(pool: Pool<C>, root: impl FnOnce(&mut Worker<C>) -> Result<PersistentAddress>) -> Result<Self> {
         let mut worker = pool.worker()?;
         let root = root(&mut worker)?;
         pool.return_worker(Box::new(worker));
@@ -126,7 +123,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         options: &Options,
         init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
-        let made = |pool: &Pool<C::Engine>| root::create::<R, C>(&mut pool.worker()?, init, true);
+        let made = |pool: &Pool<C>| root::create::<R, C>(&mut pool.worker()?, init, true);
         let (pool, ()) = Setup::default().create_with(path, options, made)?;
         Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
     }
@@ -144,7 +141,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let options = Options { domain: Domain::Process, protect: false, ..options.clone() };
-        let made = |pool: &Pool<C::Engine>| root::create::<R, C>(&mut pool.worker()?, init, true);
+        let made = |pool: &Pool<C>| root::create::<R, C>(&mut pool.worker()?, init, true);
         let (pool, ()) = Setup::default().create_unnamed(folder, &options, made)?;
         Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
     }
@@ -564,7 +561,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
 
     /// The pool, for who works on its words.
     #[doc(hidden)]
-    pub fn pool(&self) -> &Pool<C::Engine> {
+    pub fn pool(&self) -> &Pool<C> {
         &self.pool
     }
 
@@ -578,7 +575,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
 }
 
 impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
-    fn worker(&mut self) -> &mut WorkerOf<C> {
+    fn worker(&mut self) -> &mut Worker<C> {
         self.worker.as_deref_mut().expect("only the drop takes it")
     }
 

@@ -8,8 +8,8 @@ use crate::value::check::Checker;
 use crate::value::persist::{Fixed, Persist, Root};
 use crate::value::pointer::{Ptr, check_block};
 use crate::value::schema::{Schema, differences};
-use crate::value::transaction::{Control, EngineTx, Tx, View, WorkerOf};
-use strandline_core::engine::Stm;
+use crate::value::transaction::{Control, Tx, View};
+use strandline_core::engine::{self, Stm, Worker};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::Survey;
@@ -223,7 +223,7 @@ fn make_root<'p, T: Fixed<'p>, C: Control>(tx: &Tx<'p, C>, value: &T, describing
 /// # Errors
 /// What `init` returns; as [`Runner::run`](strandline_core::Runner::run).
 pub fn initialise<R: Root, C: Control>(
-    worker: &mut WorkerOf<C>,
+    worker: &mut Worker<C>,
     init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
 ) -> Result<()> {
     // Logs may be small there, and nobody reads the description.
@@ -232,7 +232,7 @@ pub fn initialise<R: Root, C: Control>(
 
 /// Makes the root of a pool that has none; `describing` its types.
 pub(crate) fn create<R: Root, C: Control>(
-    worker: &mut WorkerOf<C>,
+    worker: &mut Worker<C>,
     mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     describing: bool,
 ) -> Result<()> {
@@ -268,7 +268,7 @@ pub(crate) fn create<R: Root, C: Control>(
 /// The abort that the transaction has to end with: what it met, or the error that `body` returned, which its runner then
 /// returns. [`Error::WrongStructure`]: the root is no `R`; [`Error::Missing`]: there is none.
 pub fn with_root<R: Root, T, C: Control>(
-    tx: &mut EngineTx<C>,
+    tx: &mut engine::Tx<C>,
     body: impl for<'p> FnOnce(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
 ) -> Result<T, Abort> {
     let done = run::within::<C, _>(&mut *tx, |tx| {
@@ -291,7 +291,7 @@ pub fn with_root<R: Root, T, C: Control>(
 /// Checks that the root is an `R`, and makes it one where there is a migration. Returns the address of its value, which
 /// stays where it is while the pool is open.
 pub(crate) fn check<R: Root, C: Control>(
-    worker: &mut WorkerOf<C>,
+    worker: &mut Worker<C>,
     migrations: &Migrations<R, C>,
 ) -> Result<PersistentAddress> {
     let missing = || Error::Missing { what: "store's root", root: 0 };

@@ -1,12 +1,13 @@
 //! Runs closures as typed transactions of a worker.
 
-use crate::value::transaction::{Control, EngineTx, Tx, View, WorkerOf};
+use crate::value::transaction::{Control, Tx, View};
+use strandline_core::engine::{self, Worker};
 use strandline_core::error::{Error, Result};
 use strandline_core::transaction::{Abort, Runner};
 
 #[inline(always)]
 fn attempt<'p, C: Control, T, E>(
-    tx: &'p mut EngineTx<C>,
+    tx: &'p mut engine::Tx<C>,
     body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
     given_up: &mut Option<E>,
 ) -> Result<T, Abort> {
@@ -22,7 +23,7 @@ fn attempt<'p, C: Control, T, E>(
 
 /// Runs `body` inside a transaction that is under way.
 pub(crate) fn within<C: Control, T>(
-    tx: &mut EngineTx<C>,
+    tx: &mut engine::Tx<C>,
     body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
 ) -> Result<T> {
     body(&Tx::new(tx))
@@ -34,7 +35,7 @@ pub(crate) fn within<C: Control, T>(
 /// The error that `body` returns, and nothing has happened; or what made the transaction fail.
 #[inline]
 pub(crate) fn update<C: Control, T, E: From<Error>>(
-    worker: &mut WorkerOf<C>,
+    worker: &mut Worker<C>,
     mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut given_up = None;
@@ -44,7 +45,7 @@ pub(crate) fn update<C: Control, T, E: From<Error>>(
 
 /// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
 pub(crate) fn update_later<C: Control, T, E: From<Error>>(
-    worker: &mut WorkerOf<C>,
+    worker: &mut Worker<C>,
     mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
 ) -> Result<(T, u64), E> {
     let mut given_up = None;
@@ -58,7 +59,7 @@ pub(crate) fn update_later<C: Control, T, E: From<Error>>(
 /// As [`update`].
 #[inline]
 pub(crate) fn view<C: Control, T, E: From<Error>>(
-    worker: &mut WorkerOf<C>,
+    worker: &mut Worker<C>,
     mut body: impl FnMut(&View<'_, C>) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut given_up = None;

@@ -45,14 +45,14 @@ use strandline_core::memory::{Native, PersistentAddress};
 /// for all snapshots together. Past that the oldest one ends, and reading it is
 /// [`Error::SnapshotEnded`](crate::Error::SnapshotEnded).
 pub struct Snapshot<'s, R, C: Control<Memory = Native> = Stm> {
-    inner: engine::Snapshot<Native, C::Engine>,
+    inner: engine::Snapshot<C>,
     root: PersistentAddress,
     /// The pool stays open and locked.
     store: PhantomData<&'s Store<R, C>>,
 }
 
 impl<'s, R: Root, C: Control<Memory = Native>> Snapshot<'s, R, C> {
-    pub(crate) fn new(inner: engine::Snapshot<Native, C::Engine>, root: PersistentAddress) -> Self {
+    pub(crate) fn new(inner: engine::Snapshot<C>, root: PersistentAddress) -> Self {
         Self { inner, root, store: PhantomData }
     }
 

@@ -1,64 +1,13 @@
 //! Typed transactions, through which values are read and written: what a closure is lent.
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::marker::PhantomData;
 use std::ops::Deref;
 
-use strandline_core::engine::{self, SingleWriter, Stm, Worker};
+pub use strandline_core::engine::Control;
+use strandline_core::engine::{self, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::structures::Walk;
 use strandline_core::transaction::Abort;
-
-use strandline_core::memory::{Memory, Native};
-
-/// How the transactions of a [`Store`](crate::Store) are isolated: [`Stm`] or [`SingleWriter`]. It is a part of the types of stores
-/// and transactions, so that each is compiled for itself; nobody needs to name it who takes the default.
-///
-/// ```
-/// # use strandline::*;
-/// # let (path, options) = example::path_and_options();
-/// use strandline::{Control, Ptr, SingleWriter, Tx};
-///
-/// // A part of a transaction in any store.
-/// fn double<'p>(tx: &Tx<'p, impl Control>, number: Ptr<'p, u64>) -> strandline::Result<()> {
-///     number.update(tx, |number| *number *= 2)
-/// }
-///
-/// // Readers beside one writer at a time, which never has to begin anew.
-/// let store = Store::<u64, SingleWriter>::create(&path, &options, |_| Ok(5))?;
-/// store.update(|tx, root| double(tx, root))?;
-/// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
-/// # Ok::<(), strandline::Error>(())
-/// ```
-pub trait Control {
-    #[doc(hidden)]
-    type Memory: Memory;
-    #[doc(hidden)]
-    type Engine: engine::Control<Self::Memory> + Default;
-}
-
-impl Control for Stm {
-    type Memory = Native;
-    type Engine = Self;
-}
-
-impl Control for SingleWriter {
-    type Memory = Native;
-    type Engine = Self;
-}
-
-/// The control `C` over the memory `M`, in which there is no file to open.
-pub struct Over<C, M>(PhantomData<(C, M)>);
-
-impl<M: Memory, C: engine::Control<M> + Default> Control for Over<C, M> {
-    type Memory = M;
-    type Engine = C;
-}
-
-/// The worker that runs transactions of control `C`.
-pub(crate) type WorkerOf<C> = Worker<<C as Control>::Memory, <C as Control>::Engine>;
-/// The engine's transaction behind one of control `C`.
-pub(crate) type EngineTx<C> = engine::Tx<<C as Control>::Memory, <C as Control>::Engine>;
 
 /// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
 /// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
@@ -82,7 +31,7 @@ pub(crate) type EngineTx<C> = engine::Tx<<C as Control>::Memory, <C as Control>:
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct View<'p, C: Control = Stm> {
-    inner: RefCell<&'p mut EngineTx<C>>,
+    inner: RefCell<&'p mut engine::Tx<C>>,
     operations: Cell<u64>,
     /// The number of the database whose transaction it is; 0 if it is a store's.
     database: Cell<u64>,
@@ -141,14 +90,14 @@ debug_as_name! { View<'_;> Tx<'_;> }
 
 impl<'p, C: Control> Tx<'p, C> {
     #[inline]
-    pub(crate) fn new(inner: &'p mut EngineTx<C>) -> Self {
+    pub(crate) fn new(inner: &'p mut engine::Tx<C>) -> Self {
         Self { view: View::new(inner, true) }
     }
 }
 
 impl<'p, C: Control> View<'p, C> {
     /// `writes`: whether the transaction may write.
-    pub(crate) fn new(inner: &'p mut EngineTx<C>, writes: bool) -> Self {
+    pub(crate) fn new(inner: &'p mut engine::Tx<C>, writes: bool) -> Self {
         Self {
             inner: RefCell::new(inner),
             operations: Cell::new(0),
@@ -191,7 +140,7 @@ impl<'p, C: Control> View<'p, C> {
 
     /// Begins one operation, which ends when what this returns is dropped; `None`: one is under way, which called what a user wrote.
     #[inline]
-    pub(crate) fn operation(&self) -> Option<RefMut<'_, &'p mut EngineTx<C>>> {
+    pub(crate) fn operation(&self) -> Option<RefMut<'_, &'p mut engine::Tx<C>>> {
         self.operations.set(self.operations.get() + 1);
         self.inner.try_borrow_mut().ok()
     }
@@ -205,7 +154,7 @@ impl<'p, C: Control> View<'p, C> {
 
     /// Runs one operation.
     #[inline]
-    pub(crate) fn words<R>(&self, body: impl FnOnce(&mut EngineTx<C>) -> Result<R, Abort>) -> Result<R> {
+    pub(crate) fn words<R>(&self, body: impl FnOnce(&mut engine::Tx<C>) -> Result<R, Abort>) -> Result<R> {
         let Some(mut tx) = self.operation() else { return in_use() };
         match body(&mut tx) {
             Ok(value) => Ok(value),
@@ -217,10 +166,7 @@ impl<'p, C: Control> View<'p, C> {
 /// The result of an operation that failed. Why its transaction's runner says in the end, and a snapshot at once.
 #[cold]
 #[inline(never)]
-pub(crate) fn interrupted<M: Memory, C: engine::Control<M>, R>(
-    tx: &mut engine::Tx<M, C>,
-    why: Abort,
-) -> Result<R> {
+pub(crate) fn interrupted<C: Control, R>(tx: &mut engine::Tx<C>, why: Abort) -> Result<R> {
     Err(tx.snapshot_error(why).unwrap_or(Error::Interrupted))
 }
 

@@ -128,7 +128,7 @@ fn snapshots_outlive_large_transactions() {
 
 /// In a read-only transaction that has read the first word of a block, which is then freed, `meanwhile` runs, and the rest is read:
 /// the words that it returns must be of one time. What it returned, if not.
-fn reads_beside<C: engine::Control<Native>>(
+fn reads_beside<C: engine::Control<Memory = Native>>(
     control: C,
     domain: Domain,
     meanwhile: impl Fn(&Pool<C>) + Sync,
@@ -183,11 +183,11 @@ fn reads_beside<C: engine::Control<Native>>(
     })
 }
 
-fn compact<C: engine::Control<Native>>(pool: &Pool<C>) {
+fn compact<C: engine::Control<Memory = Native>>(pool: &Pool<C>) {
     assert!(pool.compact().unwrap().punched_bytes > 0);
 }
 
-fn run_large<C: engine::Control<Native>>(pool: &Pool<C>) {
+fn run_large<C: engine::Control<Memory = Native>>(pool: &Pool<C>) {
     let large = pool.worker().unwrap().run(|tx| {
         let block = tx.alloc(LARGE as u64)?;
         (0..LARGE as u64 / 8).try_for_each(|word| tx.write(block.word(word), 5))

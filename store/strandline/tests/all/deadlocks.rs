@@ -424,7 +424,7 @@ fn random_nestings_of_three_single_writer_pools_end() {
 /// While a writer sleeps in its closure, a large transaction waits to begin; a reader must end before either.
 fn reader_beside_a_large_one_that_waits<C>(domain: Domain, control: C)
 where
-    C: strandline_core::engine::Control<Native> + Into<Setup<C>> + Send + Sync + 'static,
+    C: strandline_core::engine::Control<Memory = Native> + Into<Setup<C>> + Send + Sync + 'static,
 {
     returning(move || {
         let folder = tempfile::tempdir().unwrap();

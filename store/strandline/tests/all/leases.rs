@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use strandline::{Control, SingleWriter, Stm, Store};
-use strandline_core::engine::{Setup, Worker};
+use strandline_core::engine::{Over, Setup, Worker};
 use strandline_core::example::{SMALL, TestPool};
 use strandline_core::layout::{Geometry, SharedLayout};
 use strandline_core::memory::{Hosted, Memory, Native, coroutines};
@@ -91,8 +91,7 @@ fn two_workers_of_a_thread_do_not_nest() {
         for options in variants(4) {
             returning(move || {
                 let folder = tempfile::tempdir().unwrap();
-                let pool =
-                    Setup::<C::Engine>::default().create(folder.path().join("pool"), &options).unwrap();
+                let pool = Setup::<C>::default().create(folder.path().join("pool"), &options).unwrap();
                 let (mut outer, mut inner) = (pool.worker().unwrap(), pool.worker().unwrap());
                 let nested = outer.run(|tx| {
                     tx.write(tx.root(0), 1)?;
@@ -224,7 +223,7 @@ fn after_a_panic_the_thread_may_begin_again() {
     under_both!(body);
 }
 
-fn lease<'m>(pool: &TestPool, memory: &'m Hosted) -> Worker<&'m Hosted> {
+fn lease<'m>(pool: &TestPool, memory: &'m Hosted) -> Worker<Over<Stm, &'m Hosted>> {
     Worker::lease(pool.over(memory), Stm, None).unwrap()
 }
 
@@ -266,7 +265,7 @@ fn coroutines_have_an_identity_too() {
 }
 
 /// Waits until so many threads wait for a lease on the pool of `worker`.
-fn until_waiting(worker: &Worker<strandline_core::memory::Native>, threads: u64) {
+fn until_waiting(worker: &Worker, threads: u64) {
     while worker.memory().load(SharedLayout::RETURNS.word(1)) != threads {
         std::thread::yield_now();
     }

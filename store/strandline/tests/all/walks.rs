@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use strandline::hosted::{Over, initialise, with_root};
+use strandline::hosted::{initialise, with_root};
 use strandline::{Domain, Error, HashMap, OrderedMap, Persist, Queue, Result, Root, Stm, Tx, Vector};
-use strandline_core::engine::Worker;
+use strandline_core::engine::{Over, Worker};
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::recorder::{Observer, Recorded, Recorder};
 use strandline_core::memory::{Hosted, Operation, PersistentAddress, Space};
@@ -37,7 +37,7 @@ struct World {
     shared: SharedLayout,
 }
 
-type Session = Worker<Hosted, Stm>;
+type Session = Worker<Over<Stm, Hosted>>;
 
 impl World {
     /// A pool of these sizes that has this heap, zeros behind it, and `bytes` bytes behind its tables.

@@ -52,7 +52,7 @@ fn options(domain: Domain) -> Options {
 }
 
 /// One thread of a pool.
-struct Thread<'p, C: Control<Native>> {
+struct Thread<'p, C: Control<Memory = Native>> {
     pool: &'p Pool<C>,
     number: u64,
     random: fastrand::Rng,
@@ -83,7 +83,7 @@ fn free(tx: &mut impl Transaction, slot: PersistentAddress) -> Result<bool, Abor
     Ok(is_right)
 }
 
-impl<C: Control<Native>> Thread<'_, C> {
+impl<C: Control<Memory = Native>> Thread<'_, C> {
     /// A new block of some size in a slot, in the place of the old one.
     fn replace(&mut self) -> Result<(), Error> {
         let (slot, number) = (self.random.u64(..SLOTS), self.number);
@@ -161,7 +161,7 @@ impl<C: Control<Native>> Thread<'_, C> {
 }
 
 /// Uses one pool with all threads, and says how often each has done something while they do.
-fn fill<C: Control<Native>>(control: C, domain: Domain, folder: &Path, time: Duration) {
+fn fill<C: Control<Memory = Native>>(control: C, domain: Domain, folder: &Path, time: Duration) {
     let path = folder.join("full");
     let setup = Setup { control, schemes: Schemes::default() };
     let pool = setup.create(&path, &options(domain)).unwrap();

@@ -234,7 +234,7 @@ fn the_memory_of_old_versions_goes_back_when_the_last_snapshot_ends() {
                 let most = anonymous_bytes();
                 assert!(most > before + (16 << 20), "{domain:?}: {before}, {most}");
                 let [one, other] = &mut snapshots;
-                let sum = |snapshot: &mut strandline_core::engine::Snapshot<_, _>| {
+                let sum = |snapshot: &mut strandline_core::engine::Snapshot<_>| {
                     snapshot.read(|tx| {
                         (0..LINES).try_fold(0, |sum, line| Ok(sum + tx.read(block.byte(64 * line))? - line))
                     })

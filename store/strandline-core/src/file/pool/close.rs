@@ -11,7 +11,7 @@ use crate::layout::{Layout, PoolState};
 use crate::memory::{MappingKind, Memory, Native, Space, Step};
 use crate::scheme;
 
-impl<C: Control<Native>> Pool<C> {
+impl<C: Control<Memory = Native>> Pool<C> {
     pub(super) fn close_once(&mut self) -> Result<()> {
         self.check_outside()?;
         self.idle.clear();
@@ -80,7 +80,7 @@ impl<C: Control<Native>> Pool<C> {
     }
 }
 
-impl<C: Control<Native>> Pool<C> {
+impl<C: Control<Memory = Native>> Pool<C> {
     /// Inside a transaction of this pool, by a worker that outlives it: its threads may wait for the transaction, so that this does not wait for
     /// them. The pool stays locked until they have ended too.
     fn abandon(&mut self) {
@@ -105,7 +105,7 @@ impl<C: Control<Native>> Pool<C> {
     }
 }
 
-impl<C: Control<Native>> Drop for Pool<C> {
+impl<C: Control<Memory = Native>> Drop for Pool<C> {
     fn drop(&mut self) {
         if self.check_process().is_err() {
             return self.forget_threads();

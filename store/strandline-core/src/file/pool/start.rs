@@ -92,7 +92,7 @@ fn shared_layout(layout: &Layout, options: &Options, sync: Option<SyncParameters
     SharedLayout::new(layout, options.lock_bits, sync_bytes).with_versions(snapshot_bytes)
 }
 
-impl<C: Control<Native>> Pool<C> {
+impl<C: Control<Memory = Native>> Pool<C> {
     /// Opens the pool in these files, which are locked.
     pub(in crate::file) fn open_files(
         files: OpenFiles,
