@@ -36,6 +36,8 @@ pub enum Kind {
     BTree = 11,
     /// A tree whose nodes are sorted arrays.
     SortedTree = 12,
+    /// A tree whose pairs of byte strings are in its leaves.
+    PageTree = 14,
 }
 
 impl Kind {
@@ -51,10 +53,11 @@ impl Kind {
             Kind::Queue => "queue",
             Kind::BTree => "B-tree",
             Kind::SortedTree => "tree of sorted arrays",
+            Kind::PageTree => "tree of pages",
         }
     }
 
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Array,
         Self::HashTable,
         Self::RedBlackTree,
@@ -64,6 +67,7 @@ impl Kind {
         Self::Queue,
         Self::BTree,
         Self::SortedTree,
+        Self::PageTree,
     ];
 
     /// The tag of a structure of this kind with parameter 0.

@@ -8,6 +8,7 @@ mod flush_failures;
 mod flushes;
 mod growth;
 mod heap;
+mod page_tree;
 mod panics;
 mod plain;
 mod pool_file;

@@ -1,0 +1,294 @@
+//! Cells: a key with its value, or with a child.
+
+use std::cmp::Ordering;
+
+use arrayvec::ArrayVec;
+
+use super::KIND;
+use super::page::most_cell_words;
+use crate::memory::PersistentAddress;
+use crate::structures::bytes::{check_length, put_bytes, read_bytes, with_words, write_bytes};
+use crate::transaction::{Abort, Read, Transaction};
+
+/// The value is in a block of its own.
+const VALUE_OUTSIDE: u64 = 1 << 62;
+/// The key is.
+const KEY_OUTSIDE: u64 = 1 << 63;
+
+/// A cell: where it is, and what its first word says.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    /// The page that it is in.
+    pub page: PersistentAddress,
+    /// The word of the page at which it begins.
+    pub(super) offset: u64,
+    pub(super) head: u64,
+}
+
+/// Bytes of the key.
+pub(super) fn key_bytes(head: u64) -> u64 {
+    head >> 32 & 0xffff
+}
+
+fn value_bytes(head: u64) -> u64 {
+    head & 0xffff_ffff
+}
+
+fn key_words(head: u64) -> u64 {
+    if head & KEY_OUTSIDE != 0 { 1 } else { key_bytes(head).div_ceil(8).max(1) }
+}
+
+/// Words of a cell with this first word.
+pub(super) fn words(head: u64) -> u64 {
+    let value = if head & VALUE_OUTSIDE != 0 { 1 } else { value_bytes(head).div_ceil(8) };
+    1 + key_words(head) + value
+}
+
+/// Word `depth` of a key, its first byte the most significant one, so that words compare as the bytes do.
+#[inline]
+pub(super) fn word_of(key: &[u8], depth: usize) -> u64 {
+    let rest = key.get(8 * depth..).unwrap_or_default();
+    if let Some(&whole) = rest.first_chunk() {
+        return u64::from_be_bytes(whole);
+    }
+    let mut word = [0; 8];
+    word[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(word)
+}
+
+/// The same of a word as it is stored.
+#[inline]
+fn stored_word(stored: u64) -> u64 {
+    u64::from_be_bytes(stored.to_le_bytes())
+}
+
+/// The words of a cell that is to be put into a page.
+pub(super) type CellWords = ArrayVec<u64, { most_cell_words(512) as usize }>;
+
+/// Compares the key of the cell `offset` words into `page` with `key`; the cell, too.
+#[inline]
+pub(super) fn compare(
+    tx: &mut impl Read,
+    page: PersistentAddress,
+    offset: u64,
+    key: &[u8],
+) -> Result<(Ordering, Cell), Abort> {
+    let [head, first] = tx.read_array(page.word(offset))?;
+    let cell = Cell { page, offset, head };
+    if head & KEY_OUTSIDE != 0 {
+        let mut own = Vec::new();
+        cell.read_key(tx, &mut own)?;
+        return Ok((own.as_slice().cmp(key), cell));
+    }
+    let mut order = stored_word(first).cmp(&word_of(key, 0));
+    let both = (key_bytes(head) as usize).min(key.len());
+    let mut depth = 1;
+    while order.is_eq() && 8 * depth < both {
+        let word = tx.read(page.word(offset + 1 + depth as u64))?;
+        order = stored_word(word).cmp(&word_of(key, depth));
+        depth += 1;
+    }
+    Ok((order.then_with(|| key_bytes(head).cmp(&(key.len() as u64))), cell))
+}
+
+/// Where a cell's key and value are among the words of its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The word at which the key begins.
+    pub key: usize,
+    /// Bytes of the key.
+    pub key_bytes: usize,
+    /// The word at which the value begins.
+    pub value: usize,
+    /// Bytes of the value.
+    pub value_bytes: u64,
+}
+
+/// Where key and value are of the cell that begins at word `offset` of a page with these words, if both are inside.
+pub(super) fn inside(page: &[u64], offset: usize) -> Option<Inside> {
+    let head = *page.get(offset)?;
+    let is_inside = head & (KEY_OUTSIDE | VALUE_OUTSIDE) == 0 && offset + words(head) as usize <= page.len();
+    is_inside.then(|| Inside {
+        key: offset + 1,
+        key_bytes: key_bytes(head) as usize,
+        value: offset + 1 + key_words(head) as usize,
+        value_bytes: value_bytes(head),
+    })
+}
+
+impl Cell {
+    /// Bytes of its value.
+    pub fn value_bytes(&self) -> u64 {
+        value_bytes(self.head)
+    }
+
+    /// Bytes of its key.
+    pub fn key_bytes(&self) -> u64 {
+        key_bytes(self.head)
+    }
+
+    /// Words that it takes of its page.
+    pub(super) fn words(&self) -> u64 {
+        words(self.head)
+    }
+
+    /// Where it is.
+    pub fn at(&self) -> PersistentAddress {
+        self.page.word(self.offset)
+    }
+
+    /// The block that has the key, and the word at which it begins there.
+    fn key_place(&self, tx: &mut impl Read) -> Result<(PersistentAddress, u64), Abort> {
+        if self.head & KEY_OUTSIDE == 0 {
+            return Ok((self.page, self.offset + 1));
+        }
+        Ok((PersistentAddress::new(tx.read(self.at().word(1))?), 0))
+    }
+
+    /// The block that has the value, and the word at which it begins there.
+    pub(super) fn value_place(&self, tx: &mut impl Read) -> Result<(PersistentAddress, u64), Abort> {
+        let at = self.offset + 1 + key_words(self.head);
+        if self.head & VALUE_OUTSIDE == 0 {
+            return Ok((self.page, at));
+        }
+        Ok((PersistentAddress::new(tx.read(self.page.word(at))?), 0))
+    }
+
+    /// Calls `body` with the words of the value, and its bytes.
+    ///
+    /// # Errors
+    /// A conflict, damage.
+    pub fn with_value<R>(&self, tx: &mut impl Read, body: impl FnOnce(&[u64], u64) -> R) -> Result<R, Abort> {
+        let (block, offset) = self.value_place(tx)?;
+        with_words(tx, block, offset, self.value_bytes(), body)
+    }
+
+    /// Reads the key into `key`.
+    ///
+    /// # Errors
+    /// A conflict, damage.
+    pub fn read_key(&self, tx: &mut impl Read, key: &mut Vec<u8>) -> Result<(), Abort> {
+        let (block, offset) = self.key_place(tx)?;
+        check_length(tx, block, offset + self.key_bytes().div_ceil(8))?;
+        read_bytes(tx, block.word(offset), self.key_bytes(), key)
+    }
+
+    /// The child that a cell of an inner page leads to.
+    pub(super) fn child(&self, tx: &mut impl Read) -> Result<PersistentAddress, Abort> {
+        if self.value_bytes() != 8 || self.head & VALUE_OUTSIDE != 0 {
+            return Err(KIND.damaged(tx, self.page, "a cell without a child"));
+        }
+        Ok(PersistentAddress::new(tx.read(self.child_at())?))
+    }
+
+    /// Where an inner page's cell has its child.
+    pub(super) fn child_at(&self) -> PersistentAddress {
+        self.page.word(self.offset + 1 + key_words(self.head))
+    }
+
+    /// The words of the cell.
+    pub(super) fn load(&self, tx: &mut impl Read) -> Result<CellWords, Abort> {
+        let mut words = CellWords::new();
+        if self.words() as usize > words.capacity() {
+            return Err(KIND.damaged(tx, self.page, "a cell that is too large"));
+        }
+        for _ in 0..self.words() {
+            words.push(0);
+        }
+        tx.read_range(self.at(), &mut words)?;
+        Ok(words)
+    }
+
+    /// Frees the blocks of what lies outside.
+    pub(super) fn free_outside(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        if self.head & KEY_OUTSIDE != 0 {
+            let (block, _) = self.key_place(tx)?;
+            tx.free(block)?;
+        }
+        if self.head & VALUE_OUTSIDE != 0 {
+            let (block, _) = self.value_place(tx)?;
+            tx.free(block)?;
+        }
+        Ok(())
+    }
+
+    /// Frees the block of the key, where `words` are those of the cell.
+    pub(super) fn free_key(&self, tx: &mut impl Transaction, words: &[u64]) -> Result<(), Abort> {
+        if self.head & KEY_OUTSIDE == 0 { Ok(()) } else { tx.free(PersistentAddress::new(words[1])) }
+    }
+
+    /// Whether the value has a block of its own.
+    pub fn is_outside(&self) -> bool {
+        self.head & VALUE_OUTSIDE != 0
+    }
+
+    /// The block of the key, if it has one, and the block of the value, if it has one.
+    pub(super) fn outside(
+        &self,
+        tx: &mut impl Read,
+    ) -> Result<(Option<PersistentAddress>, Option<PersistentAddress>), Abort> {
+        let key = if self.head & KEY_OUTSIDE != 0 { Some(self.key_place(tx)?.0) } else { None };
+        let value = if self.is_outside() { Some(self.value_place(tx)?.0) } else { None };
+        Ok((key, value))
+    }
+
+    /// Writes the first word anew, for a value of so many bytes with as many words.
+    pub(super) fn set_value_bytes(&self, tx: &mut impl Transaction, bytes: u64) -> Result<(), Abort> {
+        let head = self.head & !0xffff_ffff | bytes;
+        if head == self.head { Ok(()) } else { tx.write(self.at(), head) }
+    }
+}
+
+/// The words of a new cell for pages of up to `page_words` words. What is too large for it gets a block.
+pub(super) fn new_cell(
+    tx: &mut impl Transaction,
+    page_words: u64,
+    key: &[u8],
+    value: &[u64],
+    bytes: u64,
+) -> Result<CellWords, Abort> {
+    let most = most_cell_words(page_words);
+    let mut cell = CellWords::new();
+    let mut head = (key.len() as u64) << 32 | bytes;
+    if key.len().div_ceil(8) as u64 > most / 4 {
+        head |= KEY_OUTSIDE;
+    }
+    if words(head) > most {
+        head |= VALUE_OUTSIDE;
+    }
+    cell.push(head);
+    if head & KEY_OUTSIDE != 0 {
+        let block = tx.alloc(8 * key.len().div_ceil(8) as u64)?;
+        write_bytes(tx, block, key)?;
+        cell.push(block.offset());
+    } else {
+        push_bytes(&mut cell, key);
+    }
+    if head & VALUE_OUTSIDE != 0 {
+        let block = tx.alloc(8 * value.len() as u64)?;
+        tx.write_range(block, value)?;
+        cell.push(block.offset());
+    } else {
+        cell.extend(value.iter().copied());
+    }
+    Ok(cell)
+}
+
+/// Adds a key in whole words, one at least.
+fn push_bytes(cell: &mut CellWords, key: &[u8]) {
+    let begin = cell.len();
+    for _ in 0..key.len().div_ceil(8).max(1) {
+        cell.push(0);
+    }
+    put_bytes(&mut cell[begin..], key);
+}
+
+/// The words of a cell that leads to `child`, with a key that is inside.
+pub(super) fn child_cell(
+    tx: &mut impl Transaction,
+    page_words: u64,
+    key: &[u8],
+    child: PersistentAddress,
+) -> Result<CellWords, Abort> {
+    new_cell(tx, page_words, key, &[child.offset()], 8)
+}

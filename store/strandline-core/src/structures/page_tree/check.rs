@@ -1,0 +1,170 @@
+//! Looking the whole tree over.
+
+use std::collections::VecDeque;
+
+use super::cell::Cell;
+use super::page::Page;
+use super::{KIND, PAGE, PageTree};
+use crate::error;
+use crate::memory::PersistentAddress;
+use crate::structures::survey::Survey;
+use crate::structures::walk::Walk;
+use crate::transaction::{Abort, Read};
+
+/// A page that is to be looked at.
+struct Waiting {
+    at: PersistentAddress,
+    level: Option<u64>,
+    /// Its keys are not less than this one, and less than the other.
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+}
+
+/// What was found in a page.
+struct Seen {
+    page: Page,
+    /// Its cells with their keys.
+    cells: Vec<(Cell, Vec<u8>)>,
+    /// Its children.
+    below: VecDeque<Waiting>,
+}
+
+/// Loads a page and its cells, and checks its invariants.
+fn look(tx: &mut impl Read, waiting: &Waiting, most_words: u64) -> Result<Seen, Abort> {
+    let is_root = waiting.level.is_none();
+    let page = Page::load(tx, waiting.at, waiting.level)?;
+    let slots = page.slots(tx)?;
+    let least = if page.level == 0 { u64::from(!is_root) } else { 1 + u64::from(is_root) };
+    let mut cells = Vec::new();
+    for offset in slots.offsets() {
+        let cell = page.cell(tx, offset)?;
+        let mut key = Vec::new();
+        cell.read_key(tx, &mut key)?;
+        cells.push((cell, key));
+    }
+    let wrong = if page.words > most_words || !is_root && page.words != most_words {
+        Some("a page of another size")
+    } else if !slots.is_sound() || cells.len() as u64 != page.cells {
+        Some("a page with impossible slots")
+    } else if page.cells < least {
+        Some("a page with too few cells")
+    } else {
+        wrong_places(&page, &cells).or_else(|| wrong_keys(&page, &cells, waiting))
+    };
+    if let Some(how) = wrong {
+        return Err(KIND.damaged(tx, waiting.at, how));
+    }
+    let below = if page.level > 0 { children(tx, &page, &cells, waiting)? } else { VecDeque::new() };
+    Ok(Seen { page, cells, below })
+}
+
+/// What is wrong with the places of cells in their page.
+fn wrong_places(page: &Page, cells: &[(Cell, Vec<u8>)]) -> Option<&'static str> {
+    let mut places: Vec<_> =
+        cells.iter().map(|(cell, _)| (cell.offset, cell.offset + cell.words())).collect();
+    places.sort_unstable();
+    if places.windows(2).any(|two| two[0].1 > two[1].0) {
+        return Some("cells that overlap");
+    }
+    let used: u64 = places.iter().map(|(begin, end)| end - begin).sum();
+    (used != page.used()).then_some("garbage that is counted wrongly")
+}
+
+/// What is wrong with the keys of a page's cells.
+fn wrong_keys(page: &Page, cells: &[(Cell, Vec<u8>)], waiting: &Waiting) -> Option<&'static str> {
+    let is_inner = page.level > 0;
+    if is_inner && !cells[0].1.is_empty() {
+        return Some("a first child with a key");
+    }
+    let keys = || cells.iter().map(|(_, key)| key).skip(usize::from(is_inner));
+    let is_high = |key: &Vec<u8>| waiting.high.as_ref().is_some_and(|high| key >= high);
+    let is_astray =
+        !keys().is_sorted_by(|one, next| one < next) || keys().any(|key| *key < waiting.low || is_high(key));
+    is_astray.then_some("keys out of order")
+}
+
+/// The children of an inner page.
+fn children(
+    tx: &mut impl Read,
+    page: &Page,
+    cells: &[(Cell, Vec<u8>)],
+    waiting: &Waiting,
+) -> Result<VecDeque<Waiting>, Abort> {
+    let mut below = VecDeque::new();
+    for (number, (cell, key)) in cells.iter().enumerate() {
+        below.push_back(Waiting {
+            at: cell.child(tx)?,
+            level: Some(page.level - 1),
+            low: if number == 0 { waiting.low.clone() } else { key.clone() },
+            high: cells.get(number + 1).map(|(_, key)| key.clone()).or_else(|| waiting.high.clone()),
+        });
+    }
+    Ok(below)
+}
+
+impl PageTree {
+    fn all(&self, tx: &mut impl Read) -> Result<Waiting, Abort> {
+        let at = PersistentAddress::new(tx.read(self.top)?);
+        Ok(Waiting { at, level: None, low: Vec::new(), high: None })
+    }
+
+    /// Checks the tree's invariants; returns the number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged): one does not hold.
+    pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let mut walk = Walk::default();
+        let mut waiting = vec![self.all(tx)?];
+        let mut count = 0;
+        while let Some(next) = waiting.pop() {
+            let seen = look(tx, &next, self.most_words)?;
+            walk.visit(tx, PAGE, seen.page.at, seen.page.words)?;
+            if seen.page.level == 0 {
+                count += seen.page.cells;
+            }
+            waiting.extend(seen.below);
+        }
+        Ok(count)
+    }
+
+    /// Looks the tree over: its pages and other blocks, and its invariants. `visit` gets each cell of a leaf with its key, in order.
+    ///
+    /// # Errors
+    /// Those of `survey` and of `visit`.
+    pub fn survey<S: Survey>(
+        &self,
+        survey: &mut S,
+        mut visit: impl FnMut(&mut S, Cell, &[u8]) -> error::Result<()>,
+    ) -> error::Result<()> {
+        let root = survey.read(|tx| self.all(tx))?;
+        let mut waiting = VecDeque::from_iter(root);
+        while let Some(next) = waiting.pop_front() {
+            let Some(page) = survey.read(|tx| Page::load(tx, next.at, next.level))? else { continue };
+            if !survey.block(next.at, page.words, PAGE)? {
+                continue;
+            }
+            let Some(seen) = survey.read(|tx| look(tx, &next, self.most_words))? else { continue };
+            for (cell, key) in &seen.cells {
+                let outside = survey.read(|tx| cell.outside(tx))?.unwrap_or_default();
+                if let Some(block) = outside.0
+                    && !survey.block(block, cell.key_bytes().div_ceil(8), "a tree's key")?
+                {
+                    continue;
+                }
+                if let Some(block) = outside.1
+                    && !survey.block(block, cell.value_bytes().div_ceil(8), "a tree's value")?
+                {
+                    continue;
+                }
+                if page.level == 0 {
+                    visit(survey, *cell, key)?;
+                }
+            }
+            // Those below come before those behind.
+            for below in seen.below.into_iter().rev() {
+                waiting.push_front(below);
+            }
+        }
+        Ok(())
+    }
+}

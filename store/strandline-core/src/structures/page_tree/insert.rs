@@ -1,0 +1,331 @@
+//! Insertion, and what is done where a page has no room.
+
+use super::cell::{CellWords, child_cell, new_cell};
+use super::page::Page;
+use super::slots::{Place, Slots};
+use super::{Cell, KIND, Located, MAX_LEVELS, PageTree, Path};
+use crate::memory::PersistentAddress;
+use crate::structures::bytes::{differs_in_more, rewrite};
+use crate::transaction::{Abort, Read, Transaction};
+
+/// A value of which more words change than these is written to a new place, where a large transaction has nothing to save first.
+const MOST_REWRITTEN: usize = 1 << 15;
+
+/// A cell on its way into a page that has no room for it: with it the page's cells are the *parts*.
+struct Arrival<'a> {
+    /// Its number among the parts.
+    index: usize,
+    key: &'a [u8],
+    cell: &'a CellWords,
+}
+
+/// A page that has no room, with what arrives.
+struct Crowded<'a> {
+    page: Page,
+    slots: Slots,
+    arrival: Arrival<'a>,
+    /// Words of each part and of its slot.
+    sizes: Vec<u64>,
+}
+
+/// The shortest key that is greater than `low` and not greater than `high`.
+fn separator<'k>(low: &[u8], high: &'k [u8]) -> &'k [u8] {
+    let same = low.iter().zip(high).take_while(|(low, high)| low == high).count();
+    &high[..(same + 1).min(high.len())]
+}
+
+impl<'a> Crowded<'a> {
+    fn new(tx: &mut impl Read, page: Page, slots: Slots, arrival: Arrival<'a>) -> Result<Self, Abort> {
+        let mut sizes = Vec::with_capacity(page.cells as usize + 1);
+        for offset in slots.offsets() {
+            sizes.push(page.cell(tx, offset)?.words() + 1);
+        }
+        sizes.insert(arrival.index.min(sizes.len()), arrival.cell.len() as u64 + 1);
+        Ok(Self { page, slots, arrival, sizes })
+    }
+
+    /// The key of a part.
+    fn key(&self, tx: &mut impl Read, number: usize) -> Result<Vec<u8>, Abort> {
+        let own = match number.cmp(&self.arrival.index) {
+            std::cmp::Ordering::Less => number,
+            std::cmp::Ordering::Equal => return Ok(self.arrival.key.to_vec()),
+            std::cmp::Ordering::Greater => number - 1,
+        };
+        let mut key = Vec::new();
+        let offset = self.slots.at(self.slots.number(own)).unwrap_or_default();
+        self.page.cell(tx, offset)?.read_key(tx, &mut key)?;
+        Ok(key)
+    }
+
+    /// The key that parts those from `number` on from those before.
+    fn separator(&self, tx: &mut impl Read, number: usize) -> Result<Vec<u8>, Abort> {
+        let mut high = self.key(tx, number)?;
+        if self.page.level == 0 {
+            let low = self.key(tx, number - 1)?;
+            high.truncate(separator(&low, &high).len());
+        }
+        Ok(high)
+    }
+
+    /// Takes the parts with these numbers out of the page, at one of its ends, and puts the arrival in if it is not among them.
+    fn take(
+        &mut self,
+        tx: &mut impl Transaction,
+        numbers: std::ops::Range<usize>,
+    ) -> Result<Vec<CellWords>, Abort> {
+        let index = self.arrival.index;
+        let own = |number: usize| number - usize::from(number > index);
+        let mut taken = self.page.take(tx, &mut self.slots, own(numbers.start)..own(numbers.end))?;
+        if numbers.contains(&index) {
+            taken.insert(index - numbers.start, self.arrival.cell.clone());
+        } else {
+            let index = if index >= numbers.end { index - numbers.len() } else { index };
+            self.page.put_all(tx, &mut self.slots, index, std::slice::from_ref(self.arrival.cell))?;
+        }
+        Ok(taken)
+    }
+
+    /// The number of parts whose sizes come nearest to half of all.
+    fn middle(&self) -> usize {
+        let all: u64 = self.sizes.iter().sum();
+        let mut before = 0;
+        for (number, &size) in self.sizes.iter().enumerate() {
+            if before + size / 2 >= all / 2 {
+                return number.clamp(1, self.sizes.len() - 1);
+            }
+            before += size;
+        }
+        self.sizes.len() - 1
+    }
+
+    /// How many parts from the end, or from the beginning, to hand to a sibling: about half of the difference, as far as both have room.
+    fn to_hand(&self, sibling: &Page, from_end: bool) -> Option<usize> {
+        let (own, other) = (self.sizes.iter().sum::<u64>(), sibling.words - sibling.room());
+        let wanted = own.saturating_sub(other) / 2;
+        let (mut handed, mut parts) = (0, 0);
+        let sizes: &mut dyn Iterator<Item = &u64> =
+            if from_end { &mut self.sizes.iter().rev() } else { &mut self.sizes.iter() };
+        for &size in sizes {
+            if parts > 0 && handed + size > wanted {
+                break;
+            }
+            (handed, parts) = (handed + size, parts + 1);
+        }
+        let rest = self.sizes.len().checked_sub(parts).filter(|&rest| rest > 0)?;
+        let both = sibling.cells as usize + parts;
+        let is_possible = Page::holds(self.page.words, rest, own - handed - rest as u64)
+            && Page::holds(sibling.words, both, sibling.used() + handed - parts as u64);
+        is_possible.then_some(parts)
+    }
+}
+
+impl PageTree {
+    /// Inserts a pair at the place of its key, which is not there yet. `value`: the words of a value of `bytes` bytes.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log, damage.
+    pub fn insert(
+        &self,
+        tx: &mut impl Transaction,
+        located: Located,
+        key: &[u8],
+        value: &[u64],
+        bytes: u64,
+    ) -> Result<(), Abort> {
+        let cell = new_cell(tx, self.most_words, key, value, bytes)?;
+        let Located { mut path, leaf, place, .. } = located;
+        self.add(tx, &mut path, leaf, place, (key, &cell))
+    }
+
+    /// Gives the key at a place, which is there, another value: in place where few words of one as long differ.
+    ///
+    /// # Errors
+    /// As [`PageTree::insert`].
+    pub fn replace(
+        &self,
+        tx: &mut impl Transaction,
+        located: Located,
+        key: &[u8],
+        value: &[u64],
+        bytes: u64,
+    ) -> Result<(), Abort> {
+        let Located { mut path, leaf: mut page, place, cell } = located;
+        let Some(cell) = cell else { return Err(KIND.damaged(tx, page.at, "no cell")) };
+        if rewritten(tx, cell, value, bytes)? {
+            return Ok(());
+        }
+        let mut slots = page.slots(tx)?;
+        let index = slots.index(place);
+        cell.free_outside(tx)?;
+        page.remove(tx, &mut slots, place)?;
+        let new = new_cell(tx, self.most_words, key, value, bytes)?;
+        self.add(tx, &mut path, page, slots.place(index), (key, &new))
+    }
+
+    /// Puts a cell into a page at a place, and makes room for it.
+    fn add(
+        &self,
+        tx: &mut impl Transaction,
+        path: &mut Path,
+        mut page: Page,
+        place: Place,
+        (key, cell): (&[u8], &CellWords),
+    ) -> Result<(), Abort> {
+        let mut slots = page.slots(tx)?;
+        if page.has_room(cell.len()) {
+            return page.put(tx, &mut slots, place, cell);
+        }
+        let index = slots.index(place);
+        if page.would_have_room(cell.len()) {
+            return page.put_all(tx, &mut slots, index, std::slice::from_ref(cell));
+        }
+        if path.is_empty() && page.words < self.most_words {
+            return self.grow(tx, page, &slots, (index, cell));
+        }
+        let crowded = Crowded::new(tx, page, slots, Arrival { index, key, cell })?;
+        match page.level {
+            0 => self.relieve(tx, path, crowded),
+            _ => self.split(tx, path, crowded),
+        }
+    }
+
+    /// Moves the root to a larger page, with one more cell.
+    fn grow(
+        &self,
+        tx: &mut impl Transaction,
+        page: Page,
+        slots: &Slots,
+        (index, cell): (usize, &CellWords),
+    ) -> Result<(), Abort> {
+        let mut cells = Vec::with_capacity(page.cells as usize + 1);
+        for offset in slots.offsets() {
+            cells.push(page.cell(tx, offset)?.load(tx)?);
+        }
+        cells.insert(index, cell.clone());
+        let root = self.create_root(tx, page.level, &cells)?;
+        tx.free(page.at)?;
+        tx.write(self.top, root.offset())
+    }
+
+    /// Creates the smallest page for these cells.
+    fn create_root(
+        &self,
+        tx: &mut impl Transaction,
+        level: u64,
+        cells: &[CellWords],
+    ) -> Result<PersistentAddress, Abort> {
+        let used = cells.iter().map(|cell| cell.len() as u64).sum();
+        let mut words = super::FIRST_PAGE_BYTES / 8;
+        while !Page::holds(words, cells.len(), used) && words < self.most_words {
+            words *= 2;
+        }
+        Page::create(tx, words, level, cells)
+    }
+
+    /// Hands some cells of a leaf to a sibling that has room to spare, or splits the leaf.
+    fn relieve(
+        &self,
+        tx: &mut impl Transaction,
+        path: &mut Path,
+        mut crowded: Crowded<'_>,
+    ) -> Result<(), Abort> {
+        let Some(step) = path.last().copied() else { return self.split(tx, path, crowded) };
+        let mut parent = Page::load(tx, step.page, Some(1))?;
+        let mut slots = parent.slots(tx)?;
+        let own = slots.index(step.place);
+        for from_end in [true, false] {
+            let number = if from_end { own + 1 } else { own.wrapping_sub(1) };
+            let Some(offset) = slots.at(slots.number(number)) else { continue };
+            let child = parent.cell(tx, offset)?.child(tx)?;
+            let mut sibling = Page::load(tx, child, Some(0))?;
+            if sibling.room() < self.most_words / 4 {
+                continue;
+            }
+            let Some(parts) = crowded.to_hand(&sibling, from_end) else { continue };
+            let all = crowded.sizes.len();
+            let (numbers, first, parted) = match from_end {
+                true => (all - parts..all, all - parts, own + 1),
+                false => (0..parts, parts, own),
+            };
+            let key = crowded.separator(tx, first)?;
+            let handed = crowded.take(tx, numbers)?;
+            let mut sibling_slots = sibling.slots(tx)?;
+            let index = if from_end { 0 } else { sibling.cells as usize };
+            sibling.put_all(tx, &mut sibling_slots, index, &handed)?;
+            // The page behind what parts them has a new least key.
+            let old = parent.cell(tx, slots.at(slots.number(parted)).unwrap_or_default())?;
+            let child = old.child(tx)?;
+            let cell = child_cell(tx, self.most_words, &key, child)?;
+            old.free_outside(tx)?;
+            let place = slots.number(parted);
+            parent.remove(tx, &mut slots, place)?;
+            path.pop();
+            return self.add(tx, path, parent, slots.place(parted), (&key, &cell));
+        }
+        self.split(tx, path, crowded)
+    }
+
+    /// Moves the upper half of a page to a new one, and tells the parent.
+    fn split(
+        &self,
+        tx: &mut impl Transaction,
+        path: &mut Path,
+        mut crowded: Crowded<'_>,
+    ) -> Result<(), Abort> {
+        let all = crowded.sizes.len();
+        let level = crowded.page.level;
+        let first = match crowded.arrival.index + 1 == all && self.is_last(tx, path)? {
+            true => all - 1,
+            false => crowded.middle(),
+        };
+        let key = crowded.separator(tx, first)?;
+        let mut upper = crowded.take(tx, first..all)?;
+        if level > 0 {
+            // The parent has its key.
+            let child = upper[0].last().copied().unwrap_or_default();
+            let old = Cell { page: crowded.page.at, offset: 0, head: upper[0][0] };
+            old.free_key(tx, &upper[0])?;
+            upper[0] = child_cell(tx, self.most_words, &[], PersistentAddress::new(child))?;
+        }
+        let right = Page::create(tx, self.most_words, level, &upper)?;
+        let cell = child_cell(tx, self.most_words, &key, right)?;
+        if let Some(step) = path.pop() {
+            let parent = Page::load(tx, step.page, Some(level + 1))?;
+            let Place { word, index } = step.place;
+            return self.add(tx, path, parent, Place { word, index: index + 1 }, (&key, &cell));
+        }
+        if level as usize + 1 == MAX_LEVELS {
+            return Err(KIND.damaged(tx, crowded.page.at, "too many levels"));
+        }
+        let left = child_cell(tx, self.most_words, &[], crowded.page.at)?;
+        let root = self.create_root(tx, level + 1, &[left, cell])?;
+        tx.write(self.top, root.offset())
+    }
+
+    /// Whether a path leads to the last page of its level.
+    fn is_last(&self, tx: &mut impl Read, path: &Path) -> Result<bool, Abort> {
+        for step in path {
+            let page = Page::load(tx, step.page, None)?;
+            if page.slots(tx)?.index(step.place) + 1 != page.cells as usize {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Writes a value over the one of a cell, if it takes as many words there and not too many differ; whether it did.
+fn rewritten(tx: &mut impl Transaction, cell: Cell, value: &[u64], bytes: u64) -> Result<bool, Abort> {
+    if cell.value_bytes().div_ceil(8) != bytes.div_ceil(8) {
+        return Ok(false);
+    }
+    let (block, offset) = cell.value_place(tx)?;
+    let at = block.word(offset);
+    if value.len() > MOST_REWRITTEN && differs_in_more(tx, at, value, MOST_REWRITTEN)? {
+        return Ok(false);
+    }
+    KIND.check_block(tx, block, offset + value.len() as u64)?;
+    cell.set_value_bytes(tx, bytes)?;
+    rewrite(tx, at, value)?;
+    Ok(true)
+}

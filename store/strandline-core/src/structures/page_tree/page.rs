@@ -1,0 +1,331 @@
+//! A page: its head, the search in it, and what changes it.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use super::cell::{self, Cell, CellWords, compare};
+use super::slots::{MOST, Place, Slots, offset_in};
+use super::{KIND, MAX_LEVELS};
+use crate::memory::PersistentAddress;
+use crate::structures::bytes::rewrite;
+use crate::transaction::{Abort, Read, Transaction};
+
+const MAGIC: u64 = 0x5b_1e_9a_6e;
+/// Words before the slots.
+pub(super) const HEAD: u64 = 2;
+
+/// Words of the largest cell in pages of so many words: each has room for four.
+pub(super) const fn most_cell_words(page_words: u64) -> u64 {
+    (page_words - HEAD) / 4 - 1
+}
+
+/// What the head of a page says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Page {
+    pub at: PersistentAddress,
+    pub words: u64,
+    pub level: u64,
+    /// Slot words.
+    slots: u64,
+    /// The first word that a cell takes.
+    begin: u64,
+    /// Words behind it that none does.
+    garbage: u64,
+    pub cells: u64,
+}
+
+/// Where a key is in a page, or where it belongs.
+pub(super) struct Found {
+    pub place: Place,
+    /// The cell of the key, if there is one.
+    pub cell: Option<Cell>,
+    /// The last one before it, if there is one.
+    pub below: Option<Cell>,
+}
+
+impl Page {
+    /// Loads the head of the page at `at`, which is on this level.
+    pub fn load(tx: &mut impl Read, at: PersistentAddress, level: Option<u64>) -> Result<Self, Abort> {
+        let [head, counts] = tx.read_array(at)?;
+        let part = |number: u64| counts >> (16 * number) & 0xffff;
+        let page = Self {
+            at,
+            words: head >> 8 & 0xffff,
+            level: head & 0xff,
+            slots: part(0),
+            begin: part(1),
+            garbage: part(2),
+            cells: part(3),
+        };
+        if head >> 24 != MAGIC || level.is_some_and(|level| level != page.level) || !page.is_possible() {
+            return Err(KIND.damaged(tx, at, "something that is not a page, or one on the wrong level"));
+        }
+        Ok(page)
+    }
+
+    fn is_possible(&self) -> bool {
+        (self.level as usize) < MAX_LEVELS
+            && self.words <= 512
+            && self.slots <= MOST as u64
+            && HEAD + self.slots <= self.begin
+            && self.begin <= self.words
+            && self.garbage <= self.words - self.begin
+            && (self.cells == 0) == (self.slots == 0)
+    }
+
+    fn head(&self) -> u64 {
+        MAGIC << 24 | self.words << 8 | self.level
+    }
+
+    fn counts(&self) -> u64 {
+        self.slots | self.begin << 16 | self.garbage << 32 | self.cells << 48
+    }
+
+    /// Creates a page of these cells.
+    pub fn create(
+        tx: &mut impl Transaction,
+        words: u64,
+        level: u64,
+        cells: &[CellWords],
+    ) -> Result<PersistentAddress, Abort> {
+        let at = tx.alloc(8 * words)?;
+        let used: usize = cells.iter().map(|cell| cell.len()).sum();
+        let begin = words - used as u64;
+        let mut offset = begin;
+        let mut offsets = Vec::with_capacity(cells.len());
+        let mut all = Vec::with_capacity(used);
+        for cell in cells {
+            offsets.push(offset);
+            offset += cell.len() as u64;
+            all.extend_from_slice(cell);
+        }
+        let slots = Slots::of(&offsets);
+        let page = Self {
+            at,
+            words,
+            level,
+            slots: slots.0.len() as u64,
+            begin,
+            garbage: 0,
+            cells: cells.len() as u64,
+        };
+        tx.write_range(at, &[page.head(), page.counts()])?;
+        tx.write_range(at.word(HEAD), &slots.0)?;
+        tx.write_range(at.word(begin), &all)?;
+        Ok(at)
+    }
+
+    /// Words that cells take.
+    pub fn used(&self) -> u64 {
+        self.words - self.begin - self.garbage
+    }
+
+    /// Words that are free, those of garbage among them.
+    pub fn room(&self) -> u64 {
+        self.begin - HEAD - self.slots + self.garbage
+    }
+
+    /// Whether a cell of so many words has room, and its slot.
+    pub fn has_room(&self, cell: usize) -> bool {
+        self.begin - HEAD - self.slots > cell as u64
+    }
+
+    /// Whether a page of so many words has room for so many cells that take `used` words.
+    pub fn holds(words: u64, cells: usize, used: u64) -> bool {
+        HEAD + Slots::words_of(cells) as u64 + used <= words
+    }
+
+    /// Whether a cell of so many words would have room if there was no garbage.
+    pub fn would_have_room(&self, cell: usize) -> bool {
+        Self::holds(self.words, self.cells as usize + 1, self.used() + cell as u64)
+    }
+
+    pub fn slots(&self, tx: &mut impl Read) -> Result<Slots, Abort> {
+        let mut slots = Slots::default();
+        for _ in 0..self.slots {
+            slots.0.push(0);
+        }
+        tx.read_range(self.at.word(HEAD), &mut slots.0)?;
+        Ok(slots)
+    }
+
+    /// The cell that begins at word `offset`.
+    pub fn cell(&self, tx: &mut impl Read, offset: u64) -> Result<Cell, Abort> {
+        let head = tx.read(self.at.word(offset))?;
+        if offset < self.begin || offset + cell::words(head) > self.words {
+            return Err(KIND.damaged(tx, self.at, "a cell outside of its page"));
+        }
+        Ok(Cell { page: self.at, offset, head })
+    }
+
+    /// Looks for a key: by the first cells of the slot words, and then in one of these.
+    pub fn search(&self, tx: &mut impl Read, key: &[u8]) -> Result<Found, Abort> {
+        let (mut low, mut high) = (0, self.slots);
+        let (mut word, mut below) = (0, None);
+        while low < high {
+            let middle = (low + high) / 2;
+            let slots = tx.read(self.at.word(HEAD + middle))?;
+            let (order, cell) = self.compare(tx, slots, 0, key)?;
+            match order {
+                Ordering::Equal => {
+                    let place = Place { word: middle as u16, index: 0 };
+                    return Ok(Found { place, cell: Some(cell), below: None });
+                }
+                Ordering::Less => (low, word, below) = (middle + 1, slots, Some(cell)),
+                Ordering::Greater => high = middle,
+            }
+        }
+        let Some(number) = low.checked_sub(1) else {
+            return Ok(Found { place: Place { word: 0, index: 0 }, cell: None, below: None });
+        };
+        let number = number as u16;
+        let mut index = 1;
+        while index < 4 && offset_in(word, index) != 0 {
+            let (order, cell) = self.compare(tx, word, index, key)?;
+            match order {
+                Ordering::Equal => {
+                    let place = Place { word: number, index: index as u8 };
+                    return Ok(Found { place, cell: Some(cell), below });
+                }
+                Ordering::Less => below = Some(cell),
+                Ordering::Greater => break,
+            }
+            index += 1;
+        }
+        Ok(Found { place: Place { word: number, index: index as u8 }, cell: None, below })
+    }
+
+    fn compare(
+        &self,
+        tx: &mut impl Read,
+        slots: u64,
+        index: usize,
+        key: &[u8],
+    ) -> Result<(Ordering, Cell), Abort> {
+        let offset = offset_in(slots, index);
+        if offset < self.begin || offset + 2 > self.words {
+            return Err(KIND.damaged(tx, self.at, "a cell outside of its page"));
+        }
+        compare(tx, self.at, offset, key)
+    }
+
+    /// Writes what has changed of counts and slots.
+    fn store(&mut self, tx: &mut impl Transaction, slots: &Slots) -> Result<(), Abort> {
+        self.slots = slots.0.len() as u64;
+        rewrite(tx, self.at.word(HEAD), &slots.0)?;
+        tx.write(self.at.word(1), self.counts())
+    }
+
+    /// Puts a cell, which has room, at a place.
+    pub fn put(
+        &mut self,
+        tx: &mut impl Transaction,
+        slots: &mut Slots,
+        place: Place,
+        cell: &[u64],
+    ) -> Result<(), Abort> {
+        KIND.check_block(tx, self.at, self.words)?;
+        self.begin -= cell.len() as u64;
+        self.cells += 1;
+        tx.write_range(self.at.word(self.begin), cell)?;
+        slots.insert(place, self.begin);
+        self.store(tx, slots)
+    }
+
+    /// Puts cells in before number `index`, and closes up garbage where they have no room otherwise.
+    pub fn put_all(
+        &mut self,
+        tx: &mut impl Transaction,
+        slots: &mut Slots,
+        index: usize,
+        cells: &[CellWords],
+    ) -> Result<(), Abort> {
+        KIND.check_block(tx, self.at, self.words)?;
+        let words: usize = cells.iter().map(|cell| cell.len()).sum();
+        let all = Slots::words_of(self.cells as usize + cells.len());
+        if self.begin < HEAD + (all + words) as u64 {
+            self.compact(tx, slots)?;
+        }
+        if self.begin < HEAD + (all + words) as u64 {
+            return Err(KIND.damaged(tx, self.at, "a page without room"));
+        }
+        let mut offsets: Vec<u64> = slots.offsets().collect();
+        for (index, cell) in (index..).zip(cells) {
+            self.begin -= cell.len() as u64;
+            self.cells += 1;
+            tx.write_range(self.at.word(self.begin), cell)?;
+            offsets.insert(index, self.begin);
+        }
+        *slots = Slots::of(&offsets);
+        self.store(tx, slots)
+    }
+
+    /// Closes up the garbage.
+    pub fn compact(&mut self, tx: &mut impl Transaction, slots: &mut Slots) -> Result<(), Abort> {
+        KIND.check_block(tx, self.at, self.words)?;
+        let mut all = Vec::with_capacity(self.used() as usize);
+        let mut begins = Vec::with_capacity(self.cells as usize);
+        for offset in slots.offsets() {
+            begins.push(all.len() as u64);
+            all.extend_from_slice(&self.cell(tx, offset)?.load(tx)?);
+        }
+        if !Self::holds(self.words, begins.len(), all.len() as u64) {
+            return Err(KIND.damaged(tx, self.at, "more cells than it has room for"));
+        }
+        (self.begin, self.garbage) = (self.words - all.len() as u64, 0);
+        begins.iter_mut().for_each(|begin| *begin += self.begin);
+        *slots = Slots::of(&begins);
+        rewrite(tx, self.at.word(self.begin), &all)?;
+        self.store(tx, slots)
+    }
+
+    /// Removes the slot of the cell at a place.
+    fn forget(&mut self, tx: &mut impl Read, slots: &mut Slots, place: Place) -> Result<(), Abort> {
+        let Some(offset) = slots.at(place) else {
+            return Err(KIND.damaged(tx, self.at, "a slot that is gone"));
+        };
+        let words = self.cell(tx, offset)?.words();
+        slots.remove(place);
+        self.cells = self.cells.saturating_sub(1);
+        if slots.0.is_empty() {
+            (self.begin, self.garbage, self.cells) = (self.words, 0, 0);
+        } else if offset == self.begin {
+            self.begin += words;
+        } else {
+            self.garbage += words;
+        }
+        Ok(())
+    }
+
+    /// Removes the cell at a place.
+    pub fn remove(
+        &mut self,
+        tx: &mut impl Transaction,
+        slots: &mut Slots,
+        place: Place,
+    ) -> Result<(), Abort> {
+        KIND.check_block(tx, self.at, self.words)?;
+        self.forget(tx, slots, place)?;
+        self.store(tx, slots)
+    }
+
+    /// Takes the cells with these numbers out.
+    pub fn take(
+        &mut self,
+        tx: &mut impl Transaction,
+        slots: &mut Slots,
+        numbers: Range<usize>,
+    ) -> Result<Vec<CellWords>, Abort> {
+        KIND.check_block(tx, self.at, self.words)?;
+        let mut taken = Vec::with_capacity(numbers.len());
+        for offset in slots.offsets().skip(numbers.start).take(numbers.len()) {
+            taken.push(self.cell(tx, offset)?.load(tx)?);
+        }
+        for number in numbers.rev() {
+            let place = slots.number(number);
+            self.forget(tx, slots, place)?;
+        }
+        self.store(tx, slots)?;
+        Ok(taken)
+    }
+}

@@ -1,0 +1,179 @@
+//! The slots of a page: where its cells are, in the order of their keys.
+
+use arrayvec::ArrayVec;
+
+/// Slots in a word.
+const EACH: usize = 4;
+/// More slot words than a page has room for with the cells that they lead to.
+pub(super) const MOST: usize = 256;
+/// Slots in a word that is written anew: there is room for one more.
+const FILLED: usize = 3;
+
+/// A place among slots: before number `index` of a word, which may be the end of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub word: u16,
+    pub index: u8,
+}
+
+/// The slot words of a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slots(pub ArrayVec<u64, MOST>);
+
+/// Where the cell of slot number `index` of a word begins; 0 if there is none.
+pub(super) fn offset_in(word: u64, index: usize) -> u64 {
+    word >> (16 * index) & 0xffff
+}
+
+/// How many slots of a word are in use.
+fn count(word: u64) -> usize {
+    (0..EACH).take_while(|&index| offset_in(word, index) != 0).count()
+}
+
+/// A word with one more slot, the last one of a full word being lost.
+fn inserted(word: u64, index: usize, offset: u64) -> u64 {
+    let below = (1 << (16 * index)) - 1;
+    word & below | offset << (16 * index) | (word & !below) << 16
+}
+
+/// A word without a slot.
+fn removed(word: u64, index: usize) -> u64 {
+    let below = (1 << (16 * index)) - 1;
+    word & below | word >> 16 & !below
+}
+
+impl Slots {
+    /// Slots of these cells, with some room.
+    pub fn of(offsets: &[u64]) -> Self {
+        let word = |offsets: &[u64]| offsets.iter().rev().fold(0, |word, &offset| word << 16 | offset);
+        Self(offsets.chunks(FILLED).map(word).collect())
+    }
+
+    /// How many words [`Slots::of`] so many cells takes.
+    pub fn words_of(cells: usize) -> usize {
+        cells.div_ceil(FILLED)
+    }
+
+    /// Where the cells begin, in order.
+    pub fn offsets(&self) -> impl DoubleEndedIterator<Item = u64> {
+        self.0
+            .iter()
+            .flat_map(|&word| (0..EACH).map(move |index| offset_in(word, index)))
+            .filter(|&at| at != 0)
+    }
+
+    /// How many cells come before `place`.
+    pub fn index(&self, place: Place) -> usize {
+        let before = self.0.iter().take(usize::from(place.word));
+        before.map(|&word| count(word)).sum::<usize>() + usize::from(place.index)
+    }
+
+    /// The place before which so many cells are, at the end of a word if that has room.
+    pub fn place(&self, mut index: usize) -> Place {
+        let last = self.0.len().saturating_sub(1);
+        for (number, &word) in self.0.iter().enumerate() {
+            let count = count(word);
+            if index < count || index == count && (count < EACH || number == last) {
+                return Place { word: number as u16, index: index as u8 };
+            }
+            index -= count;
+        }
+        Place { word: 0, index: 0 }
+    }
+
+    /// The place of the cell with this number.
+    pub fn number(&self, mut number: usize) -> Place {
+        for (at, &word) in self.0.iter().enumerate() {
+            let count = count(word);
+            if number < count {
+                return Place { word: at as u16, index: number as u8 };
+            }
+            number -= count;
+        }
+        Place { word: self.0.len() as u16, index: 0 }
+    }
+
+    /// Where the cell at `place` begins, if there is one at that place of its word.
+    pub fn at(&self, place: Place) -> Option<u64> {
+        let word = *self.0.get(usize::from(place.word))?;
+        Some(offset_in(word, usize::from(place.index))).filter(|&offset| offset != 0)
+    }
+
+    /// Adds a slot at a place: a slot word or two change, or there is one more and those behind move.
+    pub fn insert(&mut self, place: Place, offset: u64) {
+        let (at, index) = (usize::from(place.word), usize::from(place.index));
+        let words = &mut self.0;
+        let Some(&word) = words.get(at) else {
+            words.push(offset);
+            return;
+        };
+        if count(word) < EACH {
+            words[at] = inserted(word, index, offset);
+        } else if let Some(&next) = words.get(at + 1)
+            && count(next) < EACH
+        {
+            let last = if index == EACH { offset } else { offset_in(word, EACH - 1) };
+            words[at + 1] = inserted(next, 0, last);
+            words[at] = if index == EACH { word } else { inserted(word, index, offset) };
+        } else if at > 0 && count(words[at - 1]) < EACH {
+            let before = words[at - 1];
+            let first = if index == 0 { offset } else { offset_in(word, 0) };
+            words[at - 1] = inserted(before, count(before), first);
+            words[at] = if index == 0 { word } else { inserted(removed(word, 0), index - 1, offset) };
+        } else if index == EACH {
+            words.insert(at + 1, offset);
+        } else {
+            let last = offset_in(word, EACH - 1);
+            let all = inserted(word, index, offset);
+            let half = 1 << 32;
+            words[at] = all % half;
+            words.insert(at + 1, all / half | last << 32);
+        }
+    }
+
+    /// Removes the slot at a place; those behind move if its word had no other.
+    pub fn remove(&mut self, place: Place) {
+        let at = usize::from(place.word);
+        let word = removed(self.0[at], usize::from(place.index));
+        self.0[at] = word;
+        if word == 0 {
+            self.0.remove(at);
+        }
+    }
+
+    /// Whether the words are as they should be: none without a slot, and none in use behind one that is not.
+    pub fn is_sound(&self) -> bool {
+        let is_dense = |word: u64| (count(word)..EACH).all(|index| offset_in(word, index) == 0);
+        self.0.iter().all(|&word| word != 0 && is_dense(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_what_a_list_is() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..200 {
+            let (mut slots, mut list) = (Slots::default(), Vec::new());
+            for offset in 1..120 {
+                let index = random.usize(..=list.len());
+                slots.insert(slots.place(index), offset);
+                list.insert(index, offset);
+                if random.u8(..3) == 0 {
+                    let index = random.usize(..list.len());
+                    let place = slots.number(index);
+                    assert_eq!(slots.at(place), Some(list[index]));
+                    slots.remove(place);
+                    list.remove(index);
+                }
+                assert!(slots.offsets().eq(list.iter().copied()) && slots.is_sound(), "{slots:x?} {list:?}");
+                let index = random.usize(..=list.len());
+                assert_eq!(slots.index(slots.place(index)), index);
+            }
+            assert_eq!(Slots::of(&list).0.len(), Slots::words_of(list.len()));
+            assert!(Slots::of(&list).offsets().eq(list));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The tree of pages does what a sorted map does, and keeps its invariants.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+use strandline_core::example::*;
+use strandline_core::structures::{PageTree, Walk};
+use strandline_core::{Abort, Options, Pool};
+
+type Model = BTreeMap<Vec<u8>, Vec<u64>>;
+
+/// A worker of a pool of 64 MB that does not outlive the machine, and an empty tree.
+fn tree(page_bytes: u64) -> (Pool, Worker<strandline_core::engine::Stm>, PageTree) {
+    let geometry = Geometry { size: 64 << 20, logs: 2, log_bytes: 1 << 20, chunk_bytes: 1 << 16 };
+    let options = Options { geometry, domain: Domain::Process, ..Options::default() };
+    let pool = Pool::create(path(), &options).unwrap();
+    let mut worker = pool.worker().unwrap();
+    let tree = worker.run(|tx| {
+        let header = tx.alloc(16)?;
+        PageTree::create_at(tx, header, page_bytes)
+    });
+    (pool, worker, tree.unwrap())
+}
+
+/// All pairs between two bounds.
+fn pairs(
+    tx: &mut impl Read,
+    tree: PageTree,
+    bounds: (Bound<&[u8]>, Bound<&[u8]>),
+    ascending: bool,
+) -> Result<Vec<(Vec<u8>, Vec<u64>)>, Abort> {
+    let mut all = Vec::new();
+    tree.scan(tx, &mut Walk::default(), bounds, ascending, |tx, leaf| {
+        let mut here = Vec::new();
+        for offset in leaf.offsets() {
+            let cell = leaf.cell(tx, offset)?;
+            let mut key = Vec::new();
+            cell.read_key(tx, &mut key)?;
+            here.push((key, cell.with_value(tx, |words, _| words.to_vec())?));
+        }
+        if !ascending {
+            here.reverse();
+        }
+        all.extend(here);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(all)
+}
+
+/// A key of one of several kinds, of which few are different, so that operations meet.
+fn key(random: &mut fastrand::Rng, kind: u64) -> Vec<u8> {
+    let number = random.u64(..400);
+    match kind {
+        0 => number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(),
+        1 => number.to_be_bytes().to_vec(),
+        2 => vec![b'a'; number as usize],
+        3 => [&vec![b'x'; 40][..], number.to_string().as_bytes()].concat(),
+        _ => [&vec![7; 8 * (number as usize % 60)][..], &number.to_be_bytes()].concat(),
+    }
+}
+
+#[test]
+fn it_is_a_sorted_map() {
+    for (round, page_bytes) in (0..20).zip([512, 4096, 1024].into_iter().cycle()) {
+        let mut random = fastrand::Rng::with_seed(round);
+        let (pool, mut worker, tree) = tree(page_bytes);
+        let mut model = Model::new();
+        let most_words = [4, 30, 200][round as usize % 3];
+        for step in 0..3000 {
+            // Growing at first, then shrinking.
+            let is_removal = random.u32(..100) < if step < 1500 { 20 } else { 80 };
+            let key = key(&mut random, round % 5);
+            let value: Vec<u64> = (0..random.usize(..most_words)).map(|_| random.u64(..)).collect();
+            let before = worker.run(|tx| {
+                let place = tree.locate(tx, &key)?;
+                let before = match place.cell {
+                    Some(cell) => Some(cell.with_value(tx, |words, _| words.to_vec())?),
+                    None => None,
+                };
+                match (is_removal, &before) {
+                    (true, _) => tree.remove(tx, place)?,
+                    (false, None) => tree.insert(tx, place, &key, &value, 8 * value.len() as u64)?,
+                    (false, Some(_)) => tree.replace(tx, place, &key, &value, 8 * value.len() as u64)?,
+                }
+                Ok(before)
+            });
+            let expected = if is_removal { model.remove(&key) } else { model.insert(key.clone(), value) };
+            assert_eq!(before.unwrap(), expected, "round {round}, step {step}");
+            if step % 100 == 99 {
+                worker
+                    .view(|tx| {
+                        assert_eq!(tree.check(tx)?, model.len() as u64, "round {round}, step {step}");
+                        assert_eq!(tree.count(tx)?, model.len() as u64);
+                        assert_eq!(tree.is_empty(tx)?, model.is_empty());
+                        let all = pairs(tx, tree, (Bound::Unbounded, Bound::Unbounded), true)?;
+                        assert!(all.iter().map(|(key, value)| (key, value)).eq(&model));
+                        ranges(tx, tree, &model, &key)
+                    })
+                    .unwrap();
+            }
+        }
+        // Nothing but the header is left.
+        worker.run(|tx| tree.destroy(tx)).unwrap();
+        assert_eq!(pool.usage().unwrap().objects, 1, "round {round}");
+    }
+}
+
+/// Compares ranges from and to a key, which may be there or not.
+fn ranges(tx: &mut impl Read, tree: PageTree, model: &Model, key: &[u8]) -> Result<(), Abort> {
+    for bound in [Bound::Included(key), Bound::Excluded(key)] {
+        for bounds in [(bound, Bound::Unbounded), (Bound::Unbounded, bound)] {
+            let expected = model.range::<[u8], _>(bounds).map(|(key, value)| (key.clone(), value.clone()));
+            let expected: Vec<_> = expected.collect();
+            let mut back = pairs(tx, tree, bounds, false)?;
+            back.reverse();
+            assert_eq!(back, expected);
+            assert_eq!(pairs(tx, tree, bounds, true)?, expected);
+        }
+    }
+    Ok(())
+}
+
+/// Words of pages and blocks for each word of pairs, after so many insertions of rows of 40 words.
+fn space(random: bool) -> f64 {
+    let (pool, mut worker, tree) = tree(4096);
+    let before = pool.usage().unwrap();
+    for number in 0..20_000u64 {
+        let number = if random { number.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { number };
+        let key = number.to_be_bytes();
+        let inserted = worker.run(|tx| {
+            let place = tree.locate(tx, &key)?;
+            tree.insert(tx, place, &key, &[7; 40], 320)
+        });
+        inserted.unwrap();
+    }
+    let taken = pool.usage().unwrap().allocated_bytes - before.allocated_bytes;
+    taken as f64 / (20_000.0 * 328.0)
+}
+
+#[test]
+fn pages_are_full() {
+    let (in_order, at_random) = (space(false), space(true));
+    assert!(in_order < 1.17, "{in_order} in order");
+    assert!(at_random < 1.45, "{at_random} at random");
+}
