@@ -85,6 +85,7 @@ const CALLS: &[(i64, &str, &[i32])] = &[
     (SYS_mmap, "mmap", &[ENODEV, EOVERFLOW, ETXTBSY]),
     (SYS_munmap, "munmap", &[]),
     (SYS_madvise, "madvise", &[EFAULT, EBADF]),
+    (SYS_getrusage, "getrusage", &[EFAULT]),
     (SYS_msync, "msync", &[]),
     (SYS_membarrier, "membarrier", &[]),
     (SYS_getrandom, "getrandom", &[EFAULT]),

@@ -110,6 +110,7 @@ pub fn concerns_others(number: i64) -> bool {
         libc::SYS_set_robust_list,
         libc::SYS_rseq,
         libc::SYS_getrandom,
+        libc::SYS_getrusage,
         libc::SYS_prctl,
         libc::SYS_gettid,
         libc::SYS_getpid,
