@@ -7,6 +7,7 @@ use strandline_core::example::*;
 use strandline_core::structures::{PageTree, Walk};
 use strandline_core::{Abort, Options, Pool};
 
+type Pair = (Vec<u8>, Vec<u64>);
 type Model = BTreeMap<Vec<u8>, Vec<u64>>;
 
 /// A worker of a pool of 64 MB that does not outlive the machine, and an empty tree.
@@ -28,7 +29,7 @@ fn pairs(
     tree: PageTree,
     bounds: (Bound<&[u8]>, Bound<&[u8]>),
     ascending: bool,
-) -> Result<Vec<(Vec<u8>, Vec<u64>)>, Abort> {
+) -> Result<Vec<Pair>, Abort> {
     let mut all = Vec::new();
     tree.scan(tx, &mut Walk::default(), bounds, ascending, |tx, leaf| {
         let mut here = Vec::new();

@@ -271,12 +271,15 @@ fn coherence(test: &Test, state: &State, thread: usize, line: usize) -> Stamp {
     on_line.map(|(_, &coh)| coh).max().unwrap_or(0)
 }
 
+/// How many times as many programs as the comparison of models has: some errors show in few of them.
+const TIMES: u64 = 8;
+
 #[test]
 fn random_programs_notice_every_broken_rule() {
     let mut unnoticed = ERRORS.to_vec();
     let mut programs = 0;
     for (shape, count) in PROGRAMS {
-        for seed in 0..count {
+        for seed in 0..TIMES * count {
             let test = random(&mut Rng::with_seed(seed), shape);
             let right = crash_states(&test, &[Setting::Line]);
             programs += 1;

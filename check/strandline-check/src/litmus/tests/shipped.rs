@@ -61,7 +61,7 @@ const TABLE: &[(&str, Expected, Expected, Expected)] = &[
     ("message_passing_persistent", (5, "FA"), (5, "FA"), (4, "FF")),
     ("message_passing_reader_persists", (6, "FA"), (6, "FA"), (4, "FF")),
     ("clflush_by_the_reader", (6, "F"), (6, "F"), (4, "F")),
-    ("unlock_before_fence", (12, "AF"), (12, "AF"), (5, "FF")),
+    ("unlock_before_fence", (16, "AA"), (16, "AA"), (8, "AA")),
     ("unlock_after_fence", (7, "FF"), (7, "FF"), (5, "FF")),
     // Within a line.
     ("torn_record", (4, "FF"), (8, "AA"), (4, "FF")),
@@ -125,7 +125,7 @@ fn published_answers_are_the_checkers() {
         assert_eq!(test.source.is_some(), !published.is_empty(), "{name}");
         answers += published.len();
     }
-    assert!(answers > 60, "{answers} answers");
+    assert!(answers > 55, "{answers} answers");
 }
 
 #[test]

@@ -45,7 +45,6 @@ pub(super) fn words(head: u64) -> u64 {
 }
 
 /// Word `depth` of a key, its first byte the most significant one, so that words compare as the bytes do.
-#[inline]
 pub(super) fn word_of(key: &[u8], depth: usize) -> u64 {
     let rest = key.get(8 * depth..).unwrap_or_default();
     if let Some(&whole) = rest.first_chunk() {
@@ -57,7 +56,6 @@ pub(super) fn word_of(key: &[u8], depth: usize) -> u64 {
 }
 
 /// The same of a word as it is stored.
-#[inline]
 fn stored_word(stored: u64) -> u64 {
     u64::from_be_bytes(stored.to_le_bytes())
 }
@@ -66,7 +64,6 @@ fn stored_word(stored: u64) -> u64 {
 pub(super) type CellWords = ArrayVec<u64, { most_cell_words(512) as usize }>;
 
 /// Compares the key of the cell `offset` words into `page` with `key`; the cell, too.
-#[inline]
 pub(super) fn compare(
     tx: &mut impl Read,
     page: PersistentAddress,

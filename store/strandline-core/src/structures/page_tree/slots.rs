@@ -127,7 +127,7 @@ impl Slots {
             let all = inserted(word, index, offset);
             let half = 1 << 32;
             words[at] = all % half;
-            words.insert(at + 1, all / half | last << 32);
+            words.insert(at + 1, (all / half) | (last << 32));
         }
     }
 
