@@ -42,10 +42,7 @@ fn places(bytes: u64) -> impl Iterator<Item = u64> {
 /// Sizes of objects: blocks of a chunk with several words of bitmap, others, and whole chunks.
 const SIZES: [u64; 4] = [16, 512, CHUNK, 2 * CHUNK];
 
-fn lease<'m, C: Control<Scheme = Product>>(
-    view: View<&'m Hosted>,
-    control: C,
-) -> Worker<Over<C, &'m Hosted>> {
+fn lease<C: Control<Scheme = Product>>(view: View<&Hosted>, control: C) -> Worker<Over<C, &Hosted>> {
     Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
 }
 
@@ -231,8 +228,8 @@ fn write(worker: &mut impl Runner, thread: u64, random: &mut Rng) {
 }
 
 /// Reads one object at a snapshot several times: it must not change.
-fn read_at_snapshot<'m, C: Control<Scheme = Product>>(
-    view: View<&'m Hosted>,
+fn read_at_snapshot<C: Control<Scheme = Product>>(
+    view: View<&Hosted>,
     control: C,
     memory: &Hosted,
     random: &mut Rng,

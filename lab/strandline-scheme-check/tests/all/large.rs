@@ -34,10 +34,7 @@ fn filling(cells: u64, number: u64) -> PersistentAddress {
     PersistentAddress::new(cells + number % 3 * 4096 + 3072 + number / 3 * 8)
 }
 
-fn lease<'m, C: Control<Scheme = Product>>(
-    view: View<&'m Hosted>,
-    control: C,
-) -> Worker<Over<C, &'m Hosted>> {
+fn lease<C: Control<Scheme = Product>>(view: View<&Hosted>, control: C) -> Worker<Over<C, &Hosted>> {
     Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
 }
 

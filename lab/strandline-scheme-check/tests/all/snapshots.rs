@@ -40,10 +40,7 @@ fn version_bytes(entries: u64) -> u64 {
     8 * (11 * 8 + entries * 13 + 2)
 }
 
-fn lease<'m, C: Control<Scheme = Product>>(
-    view: View<&'m Hosted>,
-    control: C,
-) -> Worker<Over<C, &'m Hosted>> {
+fn lease<C: Control<Scheme = Product>>(view: View<&Hosted>, control: C) -> Worker<Over<C, &Hosted>> {
     Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
 }
 
