@@ -246,7 +246,7 @@ impl KeyValueStore {
     /// Checks the store's invariants; returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: one does not hold.
+    /// [`Error::Damaged`](crate::Error::Damaged): one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut count = 0;
         let mut position = Position::default();
