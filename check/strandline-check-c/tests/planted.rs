@@ -15,7 +15,7 @@ fn recorder() -> PathBuf {
     library
 }
 
-/// What is wrong with what is found in the program `source` with this bug.
+/// Checks the program `source` with this bug. Returns how the report differs from the expected one; `None` if it does not.
 fn wrong_with(source: &Source, &(number, what, kind, _): &Bug) -> Option<String> {
     let report = source.check(number, &recorder(), LIMIT).unwrap();
     let is_in_program = |place: Option<strandline_check::Source>| {
@@ -32,7 +32,7 @@ fn wrong_with(source: &Source, &(number, what, kind, _): &Bug) -> Option<String>
     Some(format!("{}, bug {number} ({what}): {wrong}", source.name))
 }
 
-/// What is wrongly said of the program without a bug, within `limit`.
+/// Checks the program without a bug for `limit` at most. Returns all that the report should not say.
 fn said_of_repaired(source: &Source, limit: Duration) -> Vec<String> {
     let report = source.check(0, &recorder(), limit).unwrap();
     let outcome = report.outcome;
@@ -40,7 +40,7 @@ fn said_of_repaired(source: &Source, limit: Duration) -> Vec<String> {
     if !outcome.is_complete() && limit == LIMIT {
         said.push(format!("it is not explored to the end: {:?}", outcome.counts));
     }
-    // What the check does not look at is told, and true.
+    // Notes on what the check command does not notice are right: these commands look at little.
     said.extend(outcome.notes.iter().filter(|note| !note.contains("does not notice")).cloned());
     said.extend(outcome.performance.iter().filter(|one| one.is_always()).map(ToString::to_string));
     said.into_iter().map(|said| format!("{}, without a bug: {said}", source.name)).collect()

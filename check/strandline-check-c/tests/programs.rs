@@ -423,7 +423,7 @@ fn a_run_without_a_store_is_refused() {
     }
 }
 
-/// What the user's own commands do wrong is told before anything is explored.
+/// The checker tries the user's check and recovery commands before it explores, and reports what they do wrong.
 #[test]
 fn the_commands_are_tried_first() {
     let Some(bank) = bank(Build::Marked, "commands") else { return };

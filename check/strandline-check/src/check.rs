@@ -126,7 +126,7 @@ pub struct Outcome {
     pub races: Vec<DataRace>,
     /// Flushes and fences that were for nothing, of all runs. They lose nothing but time.
     pub performance: Vec<PerformanceFinding>,
-    /// What the reader should know besides, a sentence each: what the invariant does not notice, what was not seen of a program.
+    /// Sentences about the check itself: values that the invariant does not notice, stores that were not recorded.
     pub notes: Vec<String>,
 }
 

@@ -37,7 +37,7 @@ fn litmus_files_as_json() {
     let (out, err) =
         ends(&["litmus", &shipped("commit1"), &shipped("same_line"), "--setting", "line,word", "--json"], 0);
     assert_eq!(err, "");
-    // What is published is said of lines.
+    // Published answers are about the setting `line`.
     let row = |name: &str, setting: &str, states: u64, ask: &str, verdict: &str| {
         let mut asked = json!({"ask": ask, "verdict": verdict});
         if setting == "line" {

@@ -86,7 +86,7 @@ fn recover(pmem: &Pmem, bug: u32) {
     }
 }
 
-/// What the stack holds, the topmost value last, after so many operations.
+/// The values on the stack, the topmost last, after 0, 1, 2 and more operations.
 const STATES: [&[u64]; 5] = [&[], &[1], &[1, 2], &[1, 3], &[1]];
 
 fn is_right(pmem: &Pmem, done: usize) -> Result<(), String> {

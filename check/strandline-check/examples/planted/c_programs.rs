@@ -12,7 +12,7 @@ use FindingKind::{
     UnrecoveredAllocation, WrongOrder,
 };
 
-/// What a program is written for.
+/// The library or the system call by which a program makes its stores durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     Libpmem,

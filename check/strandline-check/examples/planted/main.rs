@@ -89,10 +89,10 @@ fn recorder() -> Result<PathBuf, String> {
     if library.exists() { Ok(library) } else { Err(hint.to_owned()) }
 }
 
-/// What was found: its kind, and what else the report tells.
+/// The finding's kind, then notes, data races and flushes in vain; and the verdict, if the exploration did not end.
 fn found(outcome: &Outcome) -> String {
     let mut told: Vec<String> = outcome.finding.iter().map(|finding| finding.kind.to_string()).collect();
-    // What the check does not look at misleads nobody.
+    // A note on what the invariant does not notice misleads nobody.
     let misleads = |note: &&String| !note.contains("does not notice");
     told.extend(outcome.notes.iter().filter(misleads).cloned());
     told.extend(outcome.races.iter().map(|race| format!("data race on {}", race.word)));

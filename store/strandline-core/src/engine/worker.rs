@@ -418,6 +418,9 @@ impl<C: Control> Read for Tx<C> {
     fn read_ahead(&self, places: &mut [PersistentAddress], words: usize, further: u64) {
         self.engine.view.memory.read_ahead(places, words, further);
     }
+    fn walk(&self, begins: bool) {
+        self.engine.view.memory.walk(begins);
+    }
     fn pages_waited_for(&self) -> u64 {
         self.engine.view.memory.pages_waited_for()
     }

@@ -69,6 +69,8 @@ pub struct Mapping {
     process: Process,
     /// Bytes of the pages whose memory is given back.
     page_bytes: u64,
+    /// How many walks over most of it are under way.
+    walks: Mutex<u64>,
 }
 
 // SAFETY: the mapping is memory of the process, its words are only reached as atomics, and unmapping needs
@@ -108,7 +110,7 @@ impl Mapping {
         })?;
         // What the system reads around a page that is touched is mostly not what is touched next; scans read ahead themselves.
         // SAFETY: the range is the new mapping.
-        unsafe { system::read_single_pages(base, reserved) };
+        unsafe { system::read_around(base, reserved, false) };
         let mut mapping = Self {
             base: base.cast(),
             reserved,
@@ -124,6 +126,7 @@ impl Mapping {
             key: None,
             process: Process::current(),
             page_bytes: system::page_bytes(),
+            walks: Mutex::default(),
         };
         mapping.cover_holes().map_err(|e| Error::io("map the holes of the pool", e))?;
         Ok(mapping)
@@ -180,6 +183,7 @@ impl Mapping {
             key: None,
             process: Process::current(),
             page_bytes: system::page_bytes(),
+            walks: Mutex::default(),
         })
     }
 
@@ -201,6 +205,17 @@ impl Mapping {
         let first = offset.next_multiple_of(self.page_bytes);
         let end = (offset + bytes) & !(self.page_bytes - 1);
         (first, end.max(first))
+    }
+
+    /// Says that a walk over most of the words begins, or that it has ended: meanwhile the system reads around what is touched.
+    pub fn walk(&self, begins: bool) {
+        let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *walks;
+        *walks = if begins { before + 1 } else { before.saturating_sub(1) };
+        if self.file.is_some() && (before == 0) != (*walks == 0) {
+            // SAFETY: the range is this mapping.
+            unsafe { system::read_around(self.base.cast(), self.reserved, begins) };
+        }
     }
 
     /// Begins to read the system's pages with the `bytes` bytes at `offset`, as far as the file has them, and does not wait.

@@ -261,6 +261,8 @@ pub trait Memory {
     /// A hint that `words` words from each of `places` on will soon be loaded, and may have to be read from a file; and that `further` bytes
     /// behind them will, where they lie one after another.
     fn read_ahead(&self, _places: &mut [PersistentAddress], _words: usize, _further: u64) {}
+    /// A hint that a walk over most of the persistent words begins, or that it has ended.
+    fn walk(&self, _begins: bool) {}
     /// How many times this thread has waited for a file's pages.
     fn pages_waited_for(&self) -> u64 {
         0
@@ -578,6 +580,9 @@ impl<M: Memory> Memory for &M {
     }
     fn read_ahead(&self, places: &mut [PersistentAddress], words: usize, further: u64) {
         (**self).read_ahead(places, words, further);
+    }
+    fn walk(&self, begins: bool) {
+        (**self).walk(begins);
     }
     fn pages_waited_for(&self) -> u64 {
         (**self).pages_waited_for()

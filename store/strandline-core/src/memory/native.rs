@@ -574,6 +574,10 @@ impl Memory for Native {
         read(&run);
     }
 
+    fn walk(&self, begins: bool) {
+        self.persistent.mapping.walk(begins);
+    }
+
     fn pages_waited_for(&self) -> u64 {
         super::system::pages_waited_for()
     }

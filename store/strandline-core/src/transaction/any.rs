@@ -160,6 +160,9 @@ impl<T: Read + ?Sized> Read for &mut T {
     fn read_ahead(&self, places: &mut [PersistentAddress], words: usize, further: u64) {
         T::read_ahead(self, places, words, further);
     }
+    fn walk(&self, begins: bool) {
+        T::walk(self, begins);
+    }
     fn pages_waited_for(&self) -> u64 {
         T::pages_waited_for(self)
     }

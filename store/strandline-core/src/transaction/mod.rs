@@ -126,6 +126,9 @@ pub trait Read {
     /// asked for at once, in an order that suits the disk, and `further` bytes behind them where they lie one after another.
     fn read_ahead(&self, _places: &mut [PersistentAddress], _words: usize, _further: u64) {}
 
+    /// A hint that a walk over most of the pool begins, or that it has ended.
+    fn walk(&self, _begins: bool) {}
+
     /// How many times this thread has waited for pages of a file. Where it does not change, [`read_ahead`](Self::read_ahead) gains nothing.
     fn pages_waited_for(&self) -> u64 {
         0

@@ -130,14 +130,20 @@ fn prefetch(tx: &impl Read, slots: &[(u64, u64)], words: usize) {
 
 /// Batches that are read ahead after one that had to wait for the disk.
 const BATCHES_AHEAD: u32 = 16;
+/// Batches to each question how often the thread has waited, until it has: the question takes as long as some rows.
+const ASK_EVERY: u32 = 16;
 /// Bytes to read behind a batch, at first and at most.
-const FURTHER: Between<u64> = 1 << 16..1 << 20;
+const FURTHER: Between<u64> = 1 << 16..1 << 22;
 
 /// Whether what a range fetches has to come from the disk: then the entries of a whole batch are asked for at once.
 #[derive(Default)]
 pub(crate) struct Ahead {
     /// How often the thread had waited for the disk when it was last asked.
     waited: Option<u64>,
+    /// Batches since then.
+    unasked: u32,
+    /// It had waited for a batch of this range.
+    has_waited: bool,
     /// Batches that are still to be read ahead.
     batches: u32,
     /// Bytes to read behind them: more, the longer it lasts.
@@ -147,9 +153,16 @@ pub(crate) struct Ahead {
 impl Ahead {
     /// How many bytes to read behind the next batch, if it is to be read ahead, since one of the last had to wait. `now`: how often the
     /// thread has waited for the disk.
-    fn further(&mut self, now: u64) -> Option<u64> {
-        let has_waited = self.waited.replace(now).is_some_and(|before| now != before);
-        self.batches = if has_waited { BATCHES_AHEAD } else { self.batches.saturating_sub(1) };
+    fn further(&mut self, now: impl FnOnce() -> u64) -> Option<u64> {
+        self.unasked += 1;
+        if !self.has_waited && self.waited.is_some() && self.unasked < ASK_EVERY {
+            return None;
+        }
+        self.unasked = 0;
+        let now = now();
+        let waits = self.waited.replace(now).is_some_and(|before| now != before);
+        self.has_waited |= waits;
+        self.batches = if waits { BATCHES_AHEAD } else { self.batches.saturating_sub(1) };
         self.further =
             if self.batches > 0 { (2 * self.further).clamp(FURTHER.start, FURTHER.end) } else { 0 };
         (self.batches > 0).then_some(self.further)
@@ -416,7 +429,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         self.tx.words(|tx| {
             let tree = map.first_layer(tx)?;
             let path = Vec::new();
-            let ahead = if limit < NEAR { None } else { ahead.further(tx.pages_waited_for()) };
+            let ahead = if limit < NEAR { None } else { ahead.further(|| tx.pages_waited_for()) };
             Fetch { from, to, ascending, limit, path, walk, ahead, found: &mut *found }.layer(
                 tx,
                 tree,
@@ -564,13 +577,14 @@ mod tests {
     #[test]
     fn what_waits_for_the_disk_is_read_ahead_for_some_batches() {
         let mut ahead = Ahead::default();
+        let mut further = |now| ahead.further(|| now);
         // What the thread waited for before the range began does not count.
-        assert_eq!([7, 7].map(|now| ahead.further(now)), [None; 2]);
-        assert_eq!([8, 8, 8].map(|now| ahead.further(now)), [1 << 16, 1 << 17, 1 << 18].map(Some));
-        let rest = (3..BATCHES_AHEAD).filter(|_| ahead.further(8).is_some()).count();
-        assert_eq!((rest as u32 + 3, ahead.further(8)), (BATCHES_AHEAD, None));
+        assert!((0..ASK_EVERY).all(|_| further(7).is_none()));
+        assert_eq!([8, 8, 8].map(&mut further), [1 << 16, 1 << 17, 1 << 18].map(Some));
+        let rest = (3..BATCHES_AHEAD).filter(|_| further(8).is_some()).count();
+        assert_eq!((rest as u32 + 3, further(8)), (BATCHES_AHEAD, None));
         // It begins small again, and has a bound.
-        assert_eq!(ahead.further(9), Some(FURTHER.start));
-        assert_eq!((10..40).map(|now| ahead.further(now)).last(), Some(Some(FURTHER.end)));
+        assert_eq!(further(9), Some(FURTHER.start));
+        assert_eq!((10..40).map(&mut further).last(), Some(Some(FURTHER.end)));
     }
 }

@@ -207,21 +207,35 @@ impl<'v, 'p> Checker<'v, 'p> {
             unlisted: 0,
             unknown: None,
         };
-        begin(&mut checker)?;
-        checker.waiting.reverse();
-        while let Some((at, look)) = checker.waiting.pop() {
-            let before = checker.waiting.len();
-            match look {
-                Look::Typed(look) => look(&mut checker, at)?,
-                Look::Described(look) => look(&mut checker, at)?,
-            }
-            // What was met first is looked at first.
-            checker.waiting[before..].reverse();
-        }
+        let hint = |begins| {
+            tx.words(|tx| {
+                Read::walk(tx, begins);
+                Ok(())
+            })
+        };
+        hint(true)?;
+        let walked = begin(&mut checker).and_then(|()| checker.look_at_all());
+        let ended = hint(false);
+        walked.and(ended)?;
         if checker.unlisted > 0 {
             checker.damage.push(format!("{} further findings", checker.unlisted));
         }
         Ok(checker)
+    }
+
+    /// Looks at what was met, and at what is met there.
+    fn look_at_all(&mut self) -> Result<()> {
+        self.waiting.reverse();
+        while let Some((at, look)) = self.waiting.pop() {
+            let before = self.waiting.len();
+            match look {
+                Look::Typed(look) => look(self, at)?,
+                Look::Described(look) => look(self, at)?,
+            }
+            // What was met first is looked at first.
+            self.waiting[before..].reverse();
+        }
+        Ok(())
     }
 
     /// Notes that a pointer or handle leads to a value of type `name`, with `tag` in the first of its `words` words;

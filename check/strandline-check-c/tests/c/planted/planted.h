@@ -1,4 +1,5 @@
-// What the programs of this folder share. Each is PROGRAM make|run|recover|check POOL, and has the bug whose number BUG is; 0: none.
+// Functions that the programs of this folder share. Each program is called as PROGRAM make|run|recover|check POOL. The macro BUG is the number of the bug
+// that the program is compiled with; 0 compiles it without one.
 #ifndef PLANTED_H
 #define PLANTED_H
 

@@ -26,13 +26,15 @@ pub unsafe fn prefer_large_pages(base: *mut c_void, bytes: usize) {
     let _ = unsafe { libc::madvise(base, bytes, libc::MADV_HUGEPAGE) };
 }
 
-/// Has the pages of a mapping of a file be read one by one as they are touched, without those around them.
+/// Has the pages of a mapping of a file be read one by one as they are touched, or with as many of those around them as the system
+/// thinks fit.
 ///
 /// # Safety
 /// The range is a mapping of the caller's.
-pub unsafe fn read_single_pages(base: *mut c_void, bytes: usize) {
+pub unsafe fn read_around(base: *mut c_void, bytes: usize, around: bool) {
+    let advice = if around { libc::MADV_NORMAL } else { libc::MADV_RANDOM };
     // SAFETY: the advice changes nothing that a program can observe; the range is the caller's promise.
-    let _ = unsafe { libc::madvise(base, bytes, libc::MADV_RANDOM) };
+    let _ = unsafe { libc::madvise(base, bytes, advice) };
 }
 
 /// Begins to read pages of a mapping of a file, and does not wait for them.

@@ -34,6 +34,23 @@ pub unsafe fn prefer_large_pages(_: *mut c_void, _: usize) {}
 /// Nothing is done.
 pub unsafe fn map_ahead(_: *mut c_void, _: usize, _: bool) {}
 
+/// Pages are read as the system thinks fit.
+///
+/// # Safety
+/// Nothing is done.
+pub unsafe fn read_around(_: *mut c_void, _: usize, _: bool) {}
+
+/// Pages are read when they are touched.
+///
+/// # Safety
+/// Nothing is done.
+pub unsafe fn read_ahead(_: *mut c_void, _: usize) {}
+
+/// The system counts no waits of single threads: nobody reads ahead.
+pub fn pages_waited_for() -> u64 {
+    0
+}
+
 /// A child has what its parent had.
 ///
 /// # Safety

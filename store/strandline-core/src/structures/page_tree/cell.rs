@@ -12,7 +12,7 @@ use crate::transaction::{Abort, Read, Transaction};
 
 /// The value is in a block of its own.
 const VALUE_OUTSIDE: u64 = 1 << 62;
-/// The key is.
+/// The key is in a block of its own.
 const KEY_OUTSIDE: u64 = 1 << 63;
 
 /// A cell: where it is, and what its first word says.
@@ -129,7 +129,7 @@ impl Cell {
         words(self.head)
     }
 
-    /// Where it is.
+    /// The address of its first word.
     pub fn at(&self) -> PersistentAddress {
         self.page.word(self.offset)
     }

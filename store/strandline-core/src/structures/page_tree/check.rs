@@ -25,7 +25,7 @@ struct Seen {
     page: Page,
     /// Its cells with their keys.
     cells: Vec<(Cell, Vec<u8>)>,
-    /// Its children.
+    /// Its children, which are still to be looked at.
     below: VecDeque<Waiting>,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Page {
     pub at: PersistentAddress,
     pub words: u64,
     pub level: u64,
-    /// Slot words.
+    /// How many slot words there are.
     slots: u64,
     /// The first word that a cell takes.
     begin: u64,
