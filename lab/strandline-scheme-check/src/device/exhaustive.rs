@@ -117,6 +117,7 @@ impl Exhaustion<'_> {
                 ring_blocks: 8,
                 initial_ring_blocks: 4,
                 dirty_pages: 1,
+                most_dirty_pages: Some(2),
                 memory_pages: Some(0),
                 staging_blocks: 1,
                 checksums: false,

@@ -60,10 +60,12 @@ fn draw_parameters(rng: &mut Rng) -> SyncParameters {
         1 => ring_blocks / 2,
         _ => ring_blocks,
     };
+    let dirty_pages = one_of(rng, [1, 2, 100]);
     SyncParameters {
         ring_blocks,
         initial_ring_blocks,
-        dirty_pages: one_of(rng, [1, 2, 100]),
+        dirty_pages,
+        most_dirty_pages: Some(2 * dirty_pages),
         memory_pages: Some(one_of(rng, [0, 2, 100])),
         // So that it fills up.
         staging_blocks: 1,

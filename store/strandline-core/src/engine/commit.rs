@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::heap::Access;
 use crate::layout::SharedLayout;
+use crate::log::{RECORD_BLOCKS, Record};
 use crate::memory::{DeviceFile, Event, Memory, PAGE_BYTES, PersistentAddress, Step};
 use crate::scheme::{Full, SchemeObject};
 use crate::transaction::{Abort, Concurrency};
@@ -101,7 +102,9 @@ impl<C: Control> Engine<C> {
     fn commit_shared(&mut self) -> Result<u64, Abort> {
         let Some(log) = self.shared_log else { return Ok(0) };
         self.take_lacking_space()?;
-        let (from, records) = self.scheme.running_records();
+        // A scheme that takes writes has them as records.
+        let own = self.scheme.takes_writes().then(|| self.scheme.running_records());
+        let records = own.map_or(self.writes.words().len() as u64, |(_, records)| records);
         self.last_records = records + 1;
         let reservation = match log.enter(&self.view, self.slot, records + 1) {
             Ok(reservation) => reservation,
@@ -120,7 +123,11 @@ impl<C: Control> Engine<C> {
             return Err(self.doom(Abort::Conflict));
         }
         let counted = self.count_snapshots_early();
-        let transaction = log.append(&self.view, self.slot, reservation, from, records);
+        let (memory, words) = (&self.view.memory, self.writes.words());
+        let transaction = log.append(&self.view, self.slot, reservation, records, |first, into| match own {
+            Some((from, _)) => memory.load_range(from.word(first * RECORD_BLOCKS), into.as_flattened_mut()),
+            None => encode_words(&words[first as usize..], into),
+        });
         self.view.memory.event(Event::Commit(transaction));
         self.gather_home();
         log.mark_dirty(&self.view, self.writes.words().iter().map(|&(at, _)| at));
@@ -234,5 +241,12 @@ impl<C: Control> Engine<C> {
             return;
         }
         self.view.memory.store_each(self.writes.words());
+    }
+}
+
+/// The records of the words that come first, as many as there is room for.
+fn encode_words(words: &[(PersistentAddress, u64)], into: &mut [[u64; RECORD_BLOCKS as usize]]) {
+    for (record, &(at, value)) in into.iter_mut().zip(words) {
+        *record = Record::Data { address: at.offset(), value, mask: 0xff }.encode(false);
     }
 }

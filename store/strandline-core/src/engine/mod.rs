@@ -190,7 +190,11 @@ impl<C: Control> Engine<C> {
         let slot = view.shared.slot(slot_index);
         view.memory.set_own(slot.line());
         // A scheme that takes writes says itself when it has no room, if it has a log at all.
-        let most = if scheme.takes_writes() { usize::MAX } else { view.layout.log_records() as usize };
+        let most = match shared_log {
+            _ if scheme.takes_writes() => usize::MAX,
+            Some(log) => log.most_records_ever() as usize,
+            None => view.layout.log_records() as usize,
+        };
         let writes = WriteSet::for_at_most(most);
         Self {
             slot,

@@ -59,9 +59,9 @@ pub struct Options {
     /// quarter and so on of that, so that as much again is left to the program.
     pub address_space: Option<u64>,
     /// Bytes of memory that the pool may take, approximately, for copies of pages and old versions; at least 4 MB. [`SyncParameters::memory_pages`],
-    /// [`SyncParameters::dirty_pages`] and [`Options::snapshot_bytes`] bound its parts: three quarters, a sixteenth and a quarter of it at
-    /// most. `None`: 1.3 GB, or where that is less half of the memory that this process may have, which is the machine's or its
-    /// container's (cgroup).
+    /// [`SyncParameters::most_dirty_pages`] and [`Options::snapshot_bytes`] bound its parts: three quarters, a quarter and a quarter of it.
+    /// `None`: 4 GB, or where that is less half of the memory that this process may have, which is the
+    /// machine's or its container's (cgroup).
     pub memory: Option<u64>,
     /// Maps all of the pool's pages, and those of its locks, while it is opened, which takes a while for a large one. Otherwise each
     /// is mapped when it is first touched, and the transaction that does so waits for that.
@@ -103,8 +103,8 @@ const MAXIMAL_SNAPSHOT_BYTES: u64 = 1 << 38;
 /// The least [`Options::memory`].
 const MINIMAL_MEMORY: u64 = 4 << 20;
 
-/// [`Options::memory`] where nobody sets it and there is enough: 1 GB of page copies.
-const DEFAULT_MEMORY: u64 = (4 << 30) / 3;
+/// [`Options::memory`] where nobody sets it and there is enough: 1 GB of dirty pages.
+const DEFAULT_MEMORY: u64 = 4 << 30;
 
 impl Options {
     /// Bytes of memory that the pool may take.

@@ -22,7 +22,7 @@
 //! As of MNE's log: lines, and the words in them, arrive in any order until the fence. A torn bit tells of each whether it did, and a
 //! commit record counts only where all before it did. Of home, a crash leaves what it leaves of BPPM's.
 //!
-//! In the `Sync` domain, where the log is a volatile execution area, the words are copied there, and the shared log takes them over.
+//! In the `Sync` domain the shared log takes the words from the write set.
 
 use super::blurred::{BULK_LOG, BULK_STEPS, BulkPersistence, PAPER};
 use super::recovery::Reading;

@@ -115,17 +115,6 @@ impl<L: Logging, C: Checkpoint> Redo<L, C> {
     const RESERVED: u32 = if L::RESERVED > C::RESERVED { L::RESERVED } else { C::RESERVED };
 }
 
-impl<L, C> Redo<L, C> {
-    /// Has the transaction in the volatile execution area.
-    #[inline(never)]
-    fn execute_volatile<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) -> Result<(), Full> {
-        self.log.begin_volatile();
-        let mut words = writes.words().iter();
-        words
-            .try_for_each(|&(at, value)| self.log.append(&view.memory, at, value).map(drop).map_err(|_| Full))
-    }
-}
-
 impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
     const HELPER: bool = C::HELPER;
     const IS_AWAITED: bool = C::AWAITS;
@@ -185,12 +174,10 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
         self.logging.write(&view.memory, &mut self.log, (at, value), previous).map_err(|_| Full)
     }
 
-    fn executed<M: Memory>(&mut self, view: &View<M>, writes: &WriteSet) -> Result<(), Full> {
-        if L::TAKES_WRITES {
+    fn executed<M: Memory>(&mut self, _: &View<M>, writes: &WriteSet) -> Result<(), Full> {
+        // The log that all workers share takes a transaction of any size that its write set has.
+        if L::TAKES_WRITES || self.volatile {
             return Ok(());
-        }
-        if self.volatile {
-            return self.execute_volatile(view, writes);
         }
         self.log.room_for(writes.len()).map_err(|_| Full)
     }

@@ -141,7 +141,7 @@ impl SharedLog {
                     // Nobody else marks pages now.
                     memory.store(word, bits & !bit);
                     batch.push(page);
-                    if batch.len() == BATCH_PAGES {
+                    if batch.len() >= self.batch_pages(memory, device, Haste::Hurried) {
                         self.write_batch(view, device, &mut batch, &mut copies, Haste::Hurried)?;
                     }
                 }

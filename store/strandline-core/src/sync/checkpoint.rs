@@ -28,8 +28,11 @@ use super::slot::CheckpointSlot;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::latch::{load_in_order, lock, unlock};
 
-/// Pages copied before the log is waited for, and, through the page cache, written before they are flushed.
-pub(super) const BATCH_PAGES: usize = 32;
+/// Pages copied before the log is waited for, where nobody waits for the checkpoint's end; and those written through the page cache before they are
+/// flushed.
+const CALM_PAGES: usize = 32;
+/// Pages copied before the log is waited for where somebody waits: enough for the device to write many at a time.
+pub(super) const BATCH_PAGES: usize = 512;
 
 /// What a checkpoint did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -217,6 +220,17 @@ impl SharedLog {
         })
     }
 
+    /// Whether pages are to be written one after another.
+    fn is_calm<M: Memory>(&self, memory: &M, haste: Haste) -> bool {
+        haste == Haste::Calm && !self.is_pressed(memory)
+    }
+
+    /// How many pages are copied and written together.
+    pub(super) fn batch_pages<M: Memory>(&self, memory: &M, device: &dyn Device, haste: Haste) -> usize {
+        let is_small = self.is_calm(memory, haste) || !device.is_direct(DeviceFile::Heap);
+        if is_small { CALM_PAGES } else { BATCH_PAGES }
+    }
+
     /// Writes the pages of bitmap `taken`, and clears it.
     pub(super) fn write_dirty_pages<M: Memory>(
         &self,
@@ -239,7 +253,7 @@ impl SharedLog {
             while bits != 0 {
                 batch.push(64 * index + u64::from(bits.trailing_zeros()));
                 bits &= bits - 1;
-                if batch.len() == BATCH_PAGES {
+                if batch.len() >= self.batch_pages(memory, device, haste) {
                     written += self.write_batch(view, device, &mut batch, &mut copies, haste)?;
                 }
             }
@@ -276,8 +290,7 @@ impl SharedLog {
             }
         }
         let copies = &copies[..batch.len() * PAGE_BYTES as usize];
-        let is_calm = haste == Haste::Calm && !self.is_pressed(memory);
-        let written = if is_calm {
+        let written = if self.is_calm(memory, haste) {
             write_one_by_one(device, batch, copies)
         } else {
             device.write_pages(DeviceFile::Heap, batch, copies)

@@ -131,7 +131,9 @@ fn is_aligned(bytes: &[u8]) -> bool {
 const LOOK_EVERY: u64 = 16;
 
 /// Threads that write scattered pages: an unbuffered write waits for the device, which can do several at a time.
-const WRITERS: usize = 4;
+const WRITERS: usize = 16;
+/// Runs of pages for each of them, at least.
+const RUNS_A_WRITER: usize = 4;
 
 /// Writes all of `from` through an unbuffered descriptor, from an aligned copy if it must.
 fn write_direct(file: &File, offset: u64, from: &[u8]) -> io::Result<()> {
@@ -321,12 +323,13 @@ impl Device for FileDevice {
             }
             Ok(())
         };
-        if runs.len() <= WRITERS {
+        let writers = WRITERS.min(runs.len() / RUNS_A_WRITER);
+        if writers <= 1 {
             return work();
         }
         std::thread::scope(|scope| {
             // What the system has no thread for this one does.
-            let others: Vec<_> = (1..WRITERS).map_while(|_| start_scoped(scope, work).ok()).collect();
+            let others: Vec<_> = (1..writers).map_while(|_| start_scoped(scope, work).ok()).collect();
             let own = work();
             let joined = others.into_iter().map(|other| other.join());
             let panicked = |panic: Box<dyn std::any::Any + Send>| Err(panic_error(&*panic));

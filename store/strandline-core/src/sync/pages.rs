@@ -80,7 +80,7 @@ impl SharedLog {
         }
         if marked != 0 {
             let before = memory.fetch_add(self.count(active), marked);
-            if before + marked >= self.dirty_bound {
+            if before + marked >= self.dirty_pages {
                 self.ask_for_checkpoint(memory);
             }
         }

@@ -11,7 +11,7 @@ use crate::layout::PAGE_BYTES;
 /// # let (path, options) = path_and_options();
 /// use strandline_core::sync::SyncParameters;
 ///
-/// // A log of at most 256 KB, and a checkpoint whenever 32 pages are dirty.
+/// // A log of at most 256 KB, and a checkpoint begins whenever 32 pages are dirty.
 /// let sync = SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, dirty_pages: 32, ..SyncParameters::default() };
 /// let options = Options { domain: Domain::Sync, sync, ..options };
 /// let pool = Pool::create(&path, &options)?;
@@ -26,8 +26,12 @@ pub struct SyncParameters {
     pub ring_blocks: u64,
     /// 4 KB blocks in the ring of a new log, if `ring_blocks` is not less.
     pub initial_ring_blocks: u64,
-    /// Dirty 4 KB pages at which a checkpoint is wanted; at twice as many, commits wait for it.
+    /// Dirty 4 KB pages at which a checkpoint begins. What was committed since is replayed by the next open if the pool is not closed, so that
+    /// fewer mean a faster restart; and more mean that pages which change again and again are written less often.
     pub dirty_pages: u64,
+    /// Dirty 4 KB pages at which commits wait for a checkpoint, and at which a large transaction writes them. The more there are, the more
+    /// changes reach the device together. `None`: a quarter of `Options::memory`.
+    pub most_dirty_pages: Option<u64>,
     /// 4 KB pages of the heap that may be copies in this process's memory. Clean pages beyond that are released to the system after each
     /// checkpoint, and read from the heap file when they are next needed. `None`: three quarters of
     /// `Options::memory`.
@@ -46,12 +50,13 @@ pub struct SyncParameters {
 }
 
 impl Default for SyncParameters {
-    /// A ring of 4 MB that grows up to 64 MB; a checkpoint at 64 MB of dirty pages; no checksums.
+    /// A ring of 4 MB that grows up to 64 MB; a checkpoint at 16 MB of dirty pages; no checksums.
     fn default() -> Self {
         Self {
             ring_blocks: 16384,
             initial_ring_blocks: 1024,
-            dirty_pages: 16384,
+            dirty_pages: 4096,
+            most_dirty_pages: None,
             memory_pages: None,
             staging_blocks: 32,
             cut_damaged_log: false,
@@ -69,6 +74,7 @@ impl SyncParameters {
         if !(MINIMAL_RING..=MAXIMAL_RING).contains(&self.ring_blocks)
             || self.initial_ring_blocks < MINIMAL_RING
             || self.dirty_pages == 0
+            || self.most_dirty_pages == Some(0)
             || self.staging_blocks > MAXIMAL_RING
         {
             return Err(Error::Parameter(format!(
@@ -79,16 +85,23 @@ impl SyncParameters {
         Ok(())
     }
 
-    /// The parameters of a pool that may take `memory` bytes (`Options::memory`): the bound of page copies follows from
-    /// it, and checkpoints run early enough.
+    /// The parameters of a pool that may take `memory` bytes (`Options::memory`): the bounds of page copies and of the log, which recovery
+    /// reads into memory, follow from it, and checkpoints begin early enough.
     pub(crate) fn within(self, memory: u64) -> Self {
         let pages = memory / PAGE_BYTES;
+        let quarter = (pages / 4).max(1);
         Self {
-            memory_pages: self.memory_pages.or(Some(pages / 4 * 3)),
-            // Commits wait at twice as many.
+            ring_blocks: self.ring_blocks.min(quarter.max(MINIMAL_RING)),
+            memory_pages: self.memory_pages.or(Some(3 * quarter)),
             dirty_pages: self.dirty_pages.min((pages / 16).max(1)),
+            most_dirty_pages: self.most_dirty_pages.or(Some(quarter)),
             ..self
         }
+    }
+
+    /// Dirty pages at which commits wait.
+    pub(super) fn dirty_bound(&self) -> u64 {
+        self.most_dirty_pages.unwrap_or(u64::MAX).max(self.dirty_pages)
     }
 
     /// Blocks in the ring of a new log.

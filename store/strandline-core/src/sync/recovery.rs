@@ -17,8 +17,8 @@
 //!    writing it would build on what a power failure takes away. (The slot too: the next one goes over the
 //!    other slot, which may be the only one on the medium. Where a sector is written whole or not at all that
 //!    would do no harm; it costs one write.)
-//! 4. If a large transaction was cut short, what its journal has is put back (`alone.rs`). The transactions are replayed into memory, page
-//!    by page, and every page that they touch, changed or not, is written to the heap file; flush. What is written and over the memory
+//! 4. If a large transaction was cut short, what its journal has is put back (`alone.rs`). The transactions are replayed into memory, in
+//!    portions of so many pages, and every page that they touch, changed or not, is written to the heap file; flush. What is written and over the memory
 //!    bound is given back. Unchanged pages too: that the page cache already shows the new contents says nothing. Nor does it say that
 //!    the file is as long as it seems: where it is longer than it need be, its last page is written again.
 //! 5. The life that begins is written into the log's header, durably. Then a slot with S + N, the highest TxID accepted and that
@@ -56,8 +56,12 @@ use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 const BATCH_BLOCKS: u64 = 256;
 /// Blocks written again in one durable write: each waits for the device to flush.
 const AGAIN_BLOCKS: u64 = 4096;
-/// Pages replayed at a time.
+/// Pages written at a time.
 const BATCH_PAGES: usize = 256;
+/// Pages replayed at a time, at most, those that are written again and again counted repeatedly: they are in memory together.
+const REPLAYED_PAGES: u64 = 16384;
+/// Words replayed at a time, at most.
+const REPLAYED_WORDS: usize = 1 << 20;
 
 /// What the recovery of a `Sync` pool found and did.
 ///
@@ -89,7 +93,8 @@ pub struct SyncRecoveryReport {
     pub dropped: u64,
     /// Words stored home by replaying.
     pub words: u64,
-    /// Pages of 4 KB that they lie in; written to the heap file, unless the pool is only read.
+    /// Pages of 4 KB that they lie in; written to the heap file, unless the pool is only read. The log is replayed in portions, and a page
+    /// counts in each that has stored to it.
     pub pages: u64,
     /// The highest TxID accepted; new TxIDs start above it.
     pub watermark: u64,
@@ -115,8 +120,8 @@ struct Found {
     index: u64,
     /// The accepted blocks, from S on.
     blocks: Vec<u8>,
-    /// The writes of the committed transactions by page, those of one page in TxID order.
-    writes: Vec<Write>,
+    /// How many of the words that they write are those of committed transactions. They come first.
+    committed: u64,
     /// That of a large transaction that was cut short.
     journal: Option<Journal>,
     report: SyncRecoveryReport,
@@ -209,23 +214,22 @@ pub(crate) fn is_older_log(device: &dyn Device, pool: &[u8; 16]) -> io::Result<b
     Ok(block::is_older_header(&header, pool))
 }
 
-/// Collects the writes of committed transactions from a run of records.
-struct Replay<'l> {
+/// Checks a run of records, and counts what they write.
+struct Judge<'l> {
     layout: &'l Layout,
-    writes: Vec<Write>,
-    /// Writes at and above it have no commit record yet.
-    committed: usize,
+    words: u64,
+    /// Those words that have a commit record.
+    committed: u64,
     watermark: u64,
 }
 
-impl Replay<'_> {
+impl Judge<'_> {
     fn take(&mut self, record: Record, report: &mut SyncRecoveryReport) -> Result<()> {
         report.records += 1;
         match record {
-            Record::Data { address, value, mask } => {
-                let address = PersistentAddress::new(address);
-                self.layout.check_replayed(address, 1)?;
-                self.writes.push(Write { address, value, mask });
+            Record::Data { address, .. } => {
+                self.layout.check_replayed(PersistentAddress::new(address), 1)?;
+                self.words += 1;
             }
             Record::Commit { transaction } => {
                 // The log has TxIDs without gaps: they are taken under the latch.
@@ -236,7 +240,7 @@ impl Replay<'_> {
                     )));
                 }
                 self.watermark = transaction;
-                self.committed = self.writes.len();
+                self.committed = self.words;
                 report.replayed += 1;
                 report.dropped = 0;
                 return Ok(());
@@ -276,11 +280,11 @@ impl SharedLog {
                 self.write_recovered(view, device, &pages, &mut copies)?;
             }
         }
-        for (writes, pages) in batches(&found.writes) {
-            store_home(memory, writes);
-            found.report.pages += pages.len() as u64;
-            self.write_recovered(view, device, &pages, &mut copies)?;
-        }
+        found.report.pages += self.replay(memory, &found, |pages| {
+            pages
+                .chunks(BATCH_PAGES)
+                .try_for_each(|pages| self.write_recovered(view, device, pages, &mut copies))
+        })?;
         self.write_end_again(view, device).map_err(cannot("write", heap))?;
         if !memory.omitted(Step::SyncRecoveryHeapFlush) {
             device.flush(heap).map_err(cannot("flush", heap))?;
@@ -336,6 +340,61 @@ impl SharedLog {
         Ok(())
     }
 
+    /// Gives the writes of the committed transactions in the order of the log.
+    fn committed_writes(&self, found: &Found, mut take: impl FnMut(Write) -> Result<()>) -> Result<()> {
+        let mut left = found.committed;
+        for (number, block) in (found.slot.start..).zip(found.blocks.chunks_exact(BLOCK_BYTES as usize)) {
+            let places = block::check(block, number, found.slot.life, self.seed);
+            unpack(block, places.expect("it was accepted"), |record| match record {
+                Record::Data { address, value, mask } if left > 0 => {
+                    left -= 1;
+                    take(Write { address: PersistentAddress::new(address), value, mask })
+                }
+                _ => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Stores home what the committed transactions wrote, in the order of the log and in portions. After each, `done` is given the pages that it
+    /// has stored to, in order. Returns how many these were in all; a page of several portions counts in each.
+    fn replay<M: Memory>(
+        &self,
+        memory: &M,
+        found: &Found,
+        mut done: impl FnMut(&[u64]) -> Result<()>,
+    ) -> Result<u64> {
+        let most_pages = self.private_bound.clamp(BATCH_PAGES as u64, REPLAYED_PAGES) as usize;
+        let (mut writes, mut pages, mut all) = (Vec::new(), Vec::new(), 0);
+        let mut portion = |writes: &mut Vec<Write>, pages: &mut Vec<u64>| {
+            pages.sort_unstable();
+            pages.dedup();
+            let mut places: Vec<_> =
+                pages.iter().map(|page| PersistentAddress::new(page * PAGE_BYTES)).collect();
+            // All of them together: one after another each would be waited for.
+            memory.read_ahead(&mut places, 1, 0);
+            store_home(memory, writes);
+            all += pages.len() as u64;
+            done(pages)?;
+            writes.clear();
+            pages.clear();
+            Ok(())
+        };
+        self.committed_writes(found, |write| {
+            let page = page_of(&write);
+            if writes.len() == REPLAYED_WORDS || pages.len() == most_pages {
+                portion(&mut writes, &mut pages)?;
+            }
+            if pages.last() != Some(&page) {
+                pages.push(page);
+            }
+            writes.push(write);
+            Ok(())
+        })?;
+        portion(&mut writes, &mut pages)?;
+        Ok(all)
+    }
+
     /// Replays the log into memory and writes nothing, for a pool that is only read.
     ///
     /// # Errors
@@ -345,10 +404,7 @@ impl SharedLog {
         if let Some(journal) = &found.journal {
             journal.roll_back(&view.memory, |_| ());
         }
-        for (writes, pages) in batches(&found.writes) {
-            store_home(&view.memory, writes);
-            found.report.pages += pages.len() as u64;
-        }
+        found.report.pages += self.replay(&view.memory, &found, |_| Ok(()))?;
         self.begin_at(&view.memory, found.slot.start + self.ring, found.report.watermark);
         Ok(found.report)
     }
@@ -359,7 +415,11 @@ impl SharedLog {
     /// As [`SharedLog::recover`].
     pub fn logged_pages<M: Memory>(&self, view: &View<M>) -> Result<HashSet<u64>> {
         let found = self.find(view, self.device(view)?)?;
-        let mut pages: HashSet<u64> = found.writes.iter().map(page_of).collect();
+        let mut pages = HashSet::new();
+        self.committed_writes(&found, |write| {
+            pages.insert(page_of(&write));
+            Ok(())
+        })?;
         if let Some(journal) = &found.journal {
             pages.extend(journal.pages(&view.memory));
         }
@@ -412,9 +472,8 @@ impl SharedLog {
     fn find<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> Result<Found> {
         let NewestSlot { slot, index, is_confirmed } = self.find_newest_slot(device)?;
         let mut report = SyncRecoveryReport { start: slot.start, ..SyncRecoveryReport::default() };
-        let mut replay =
-            Replay { layout: &view.layout, writes: Vec::new(), committed: 0, watermark: slot.watermark };
-        let blocks = self.read_blocks(device, &slot, |record| replay.take(record, &mut report))?;
+        let mut judge = Judge { layout: &view.layout, words: 0, committed: 0, watermark: slot.watermark };
+        let blocks = self.read_blocks(device, &slot, |record| judge.take(record, &mut report))?;
         let number = slot.start + blocks.len() as u64 / BLOCK_BYTES;
         report.blocks = number - slot.start;
         if let Some(damage) = self.damage_behind(view, device, &slot, number)? {
@@ -427,14 +486,11 @@ impl SharedLog {
             self.check_that_nothing_follows(device, number)?;
         }
         // Higher only where the pool's last life was under another domain and closed cleanly.
-        report.watermark = replay.watermark.max(view.memory.load(Layout::WATERMARK));
+        report.watermark = judge.watermark.max(view.memory.load(Layout::WATERMARK));
         check_transaction(report.watermark)?;
-        if !view.memory.omitted(Step::SyncRecoveryIncomplete) {
-            replay.writes.truncate(replay.committed);
-        }
-        report.words = replay.writes.len() as u64;
-        // Those of one page keep their order.
-        replay.writes.sort_by_key(page_of);
+        let omits_incomplete = !view.memory.omitted(Step::SyncRecoveryIncomplete);
+        let committed = if omits_incomplete { judge.committed } else { judge.words };
+        report.words = committed;
         let journal = self.find_journal(view, slot.generation)?;
         if !is_confirmed && self.has_journal_since(&view.memory, slot.generation) {
             // Was the transaction cut short, or did the other slot say that it has committed?
@@ -442,7 +498,7 @@ impl SharedLog {
                 "one of its checkpoint slots is not valid, and a large transaction may have been committed by it".into(),
             ));
         }
-        Ok(Found { slot, index, blocks, writes: replay.writes, journal, report })
+        Ok(Found { slot, index, blocks, committed, journal, report })
     }
 
     /// The newest valid checkpoint slot of this log.
@@ -549,20 +605,6 @@ impl SharedLog {
 
 fn page_of(write: &Write) -> u64 {
     write.address.offset() / PAGE_BYTES
-}
-
-/// The writes, which are sorted by page, in portions that lie in so few pages that their copies are made and written together; and
-/// these pages.
-fn batches(mut writes: &[Write]) -> impl Iterator<Item = (&[Write], Vec<u64>)> {
-    std::iter::from_fn(move || {
-        let mut pages = Vec::with_capacity(BATCH_PAGES);
-        let mut of_pages = writes.chunk_by(|one, next| page_of(one) == page_of(next)).take(BATCH_PAGES);
-        let length =
-            of_pages.by_ref().inspect(|of_page| pages.push(page_of(&of_page[0]))).map(<[_]>::len).sum();
-        let (now, later) = writes.split_at(length);
-        writes = later;
-        (!now.is_empty()).then_some((now, pages))
-    })
 }
 
 fn store_home<M: Memory>(memory: &M, writes: &[Write]) {

@@ -214,16 +214,16 @@ impl SharedLog {
         let active = memory.load(self.active_bitmap());
         memory.load(self.wanted()) != 0
             || self.is_half_full(view)
-            || memory.load(self.count(active)) >= self.dirty_bound
+            || memory.load(self.count(active)) >= self.dirty_pages
     }
 
-    /// Whether commits will soon have to wait for the checkpoint that is running, or do.
+    /// Whether the checkpoint that is running should hurry: commits wait for it or soon will, or the next one is due.
     pub(super) fn is_pressed<M: Memory>(&self, memory: &M) -> bool {
         let used = memory.load(self.filling()).saturating_sub(memory.load(self.start()));
         let active = memory.load(self.active_bitmap());
         memory.load(self.queue()) != 0
             || 4 * used >= 3 * self.ring_blocks(memory)
-            || memory.load(self.count(active)) >= self.dirty_bound
+            || memory.load(self.count(active)) >= self.dirty_pages
     }
 
     /// Asks for a checkpoint, or wakes whoever waits to run one so that it looks why.

@@ -40,9 +40,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::error::{Error, FILE_GONE, Result};
 use crate::layout::{Layout, PAGE_BYTES, SharedLayout, Slot, View};
 use crate::log::{RECORD_BLOCKS, RECORD_BYTES, Record};
-use crate::memory::{
-    LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress, WORD_BYTES, system,
-};
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, Step, VolatileAddress, WORD_BYTES, system};
 
 use super::SyncParameters;
 use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, CREATION, HEADER_WORDS, LogIdentity, RECORDS_PER_BLOCK};
@@ -55,6 +53,8 @@ use crate::memory::threads::panic_error;
 
 /// Blocks that reservations leave free, for a mark.
 pub(super) const SPARE_BLOCKS: u64 = 1;
+/// Blocks of the largest transaction that goes through the log, if the ring can become so large; a larger one runs alone.
+const LARGEST_TRANSACTION: u64 = 4096;
 /// Records copied at a time.
 const COPY_RECORDS: usize = 32;
 
@@ -67,6 +67,9 @@ pub struct SharedLog {
     /// The most that N may become.
     pub(super) most_blocks: u64,
     pub(super) staging: u64,
+    /// Dirty pages at which a checkpoint begins.
+    pub(super) dirty_pages: u64,
+    /// Dirty pages at which commits wait.
     pub(super) dirty_bound: u64,
     pub(super) private_bound: u64,
     /// The log's.
@@ -147,7 +150,8 @@ impl SharedLog {
             ring: parameters.first_ring(),
             most_blocks: parameters.ring_blocks,
             staging: Self::staging_blocks(layout, parameters),
-            dirty_bound: parameters.dirty_pages,
+            dirty_pages: parameters.dirty_pages,
+            dirty_bound: parameters.dirty_bound(),
             // Without a bound nothing is released.
             private_bound: parameters.memory_pages.unwrap_or(u64::MAX / PAGE_BYTES),
             identity,
@@ -179,15 +183,25 @@ impl SharedLog {
         bytes.div_ceil(PAGE_BYTES).div_ceil(64).next_multiple_of(LINE_WORDS)
     }
 
-    /// Enough for the largest transaction, a whole thread log, and some more.
+    /// Enough for the largest transaction and some more.
     fn staging_blocks(layout: &Layout, parameters: SyncParameters) -> u64 {
-        let largest = Self::blocks_for(layout.log_records() + 1);
+        let area = Self::blocks_for(layout.log_records() + 1);
+        let largest = area.max(LARGEST_TRANSACTION.min(parameters.ring_blocks / 4));
         (largest + SPARE_BLOCKS + parameters.staging_blocks).min(parameters.ring_blocks)
     }
 
-    /// The most data records that a transaction can have.
+    /// The most data records that a transaction can have, without the ring becoming larger.
     pub(crate) fn most_records(&self) -> u64 {
-        (self.ring.min(self.staging) - 1 - SPARE_BLOCKS) * RECORDS_PER_BLOCK - 1
+        Self::records_in(self.ring.min(self.staging))
+    }
+
+    /// The most data records that a transaction can have.
+    pub(crate) fn most_records_ever(&self) -> u64 {
+        Self::records_in(self.most_blocks.max(self.ring).min(self.staging))
+    }
+
+    fn records_in(blocks: u64) -> u64 {
+        (blocks - 1 - SPARE_BLOCKS) * RECORDS_PER_BLOCK - 1
     }
 
     /// Blocks that a transaction of `records` records reserves.
@@ -404,7 +418,7 @@ impl SharedLog {
 
     fn is_too_dirty<M: Memory>(&self, memory: &M) -> bool {
         let active = memory.load(self.active_bitmap());
-        memory.load(self.count(active)) >= 2 * self.dirty_bound
+        memory.load(self.count(active)) >= self.dirty_bound
     }
 
     fn try_reserve<M: Memory>(&self, memory: &M, blocks: u64) -> Room {
@@ -485,7 +499,7 @@ impl SharedLog {
 
     /// Records that a transaction can have now.
     fn records_at_most<M: Memory>(&self, memory: &M) -> u64 {
-        (self.ring_bound(memory) - 1 - SPARE_BLOCKS) * RECORDS_PER_BLOCK - 1
+        Self::records_in(self.ring_bound(memory).min(self.staging))
     }
 
     /// Whether `words` words may fit the ring: a record has as many as it is long at most, if they follow one another.
@@ -531,15 +545,15 @@ impl SharedLog {
         self.give_back(&view.memory, reservation.blocks);
     }
 
-    /// Takes the TxID, publishes it, appends the `records` data records at `from` and a commit record in one
-    /// piece, and releases the latch. Returns the TxID.
+    /// Takes the TxID, publishes it, appends `records` data records and a commit record in one piece, and releases the latch. Returns the TxID.
+    /// `encode` is given the number of a record, and a slice for it and those that follow.
     pub(crate) fn append<M: Memory>(
         &self,
         view: &View<M>,
         slot: Slot,
         reservation: Reservation,
-        from: PersistentAddress,
         records: u64,
+        encode: impl Fn(u64, &mut [[u64; RECORD_BLOCKS as usize]]),
     ) -> u64 {
         let memory = &view.memory;
         let transaction = memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
@@ -551,7 +565,7 @@ impl SharedLog {
         while copied < records {
             let now = (records - copied).min(COPY_RECORDS as u64);
             let found = &mut buffer[..now as usize];
-            memory.load_range(from.word(copied * RECORD_BLOCKS), found.as_flattened_mut());
+            encode(copied, found);
             let room = (RECORDS_PER_BLOCK - position.1).min(now);
             let (taken, used) = pack(found, &mut packed[..room as usize]);
             self.put(memory, &mut position, packed[..used].as_flattened());

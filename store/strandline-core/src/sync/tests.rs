@@ -172,6 +172,7 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
             ring_blocks: 16,
             initial_ring_blocks: 16,
             dirty_pages: 8,
+            most_dirty_pages: Some(16),
             staging_blocks: 1,
             memory_pages: Some(4),
             checksums: false,
@@ -212,6 +213,7 @@ fn nobody_waits_for_ever() {
                 ring_blocks: 7,
                 initial_ring_blocks: 7,
                 dirty_pages: 2,
+                most_dirty_pages: Some(4),
                 staging_blocks: 1,
                 ..SyncParameters::default()
             },
@@ -253,6 +255,7 @@ fn room_is_waited_for_before_a_transaction_begins() {
             ring_blocks: 16,
             initial_ring_blocks: 16,
             dirty_pages: 100,
+            most_dirty_pages: Some(200),
             staging_blocks: 16,
             ..SyncParameters::default()
         };
@@ -309,6 +312,7 @@ fn memory_over_the_bound_is_given_back() {
             ring_blocks: 256,
             initial_ring_blocks: 256,
             dirty_pages: 4096,
+            most_dirty_pages: Some(8192),
             memory_pages: Some(100),
             staging_blocks: 1,
             checksums: false,
@@ -362,6 +366,7 @@ fn nothing_is_lost_where_the_system_has_larger_pages() {
             ring_blocks: 256,
             initial_ring_blocks: 256,
             dirty_pages: 16,
+            most_dirty_pages: Some(32),
             memory_pages: Some(8),
             staging_blocks: 1,
             checksums: false,
@@ -435,6 +440,7 @@ fn a_ring_grows_under_commits() {
             ring_blocks: 40,
             initial_ring_blocks: 3,
             dirty_pages: 8,
+            most_dirty_pages: Some(16),
             staging_blocks: 8,
             ..SyncParameters::default()
         };

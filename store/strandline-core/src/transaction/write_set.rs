@@ -21,8 +21,9 @@ const FIRST_SLOTS: usize = 64;
 /// Places of the index for each word that there is room for: so most words are where they are looked for first.
 const SPARSE: usize = 4;
 const _: () = assert!(FIRST_SLOTS.is_power_of_two() && SPARSE.is_power_of_two());
-/// Bytes of the filter.
+/// Bytes of the filter at first. It becomes so many times as large where there is a word for each.
 const FILTER_LINES: usize = 64;
+const FILTER_GROWTH: usize = 8;
 /// From one generation of the index to the next.
 const GENERATION: u64 = 1 << 32;
 
@@ -47,8 +48,10 @@ pub struct WriteSet {
     /// Where the scheme keeps each of them, if it is told of each write: a log record, a slot of an execution area. Behind them is what
     /// earlier transactions left.
     places: Vec<u32>,
-    /// A byte for each line, by its number modulo their number, and in it a bit for each word that may be written: others need no look-up.
-    filter: [u8; FILTER_LINES],
+    /// A byte for each line, by its number modulo the power of two that `filter_mask` is less one, and in it a bit for each word that may be
+    /// written: others need no look-up. Behind these bytes is what earlier transactions left.
+    filter: Vec<u8>,
+    filter_mask: usize,
     /// Open addressing, for when there are more than [`SCANNED`] words: generation in the high half, number of the word in the low one.
     index: Vec<u64>,
     /// The generation of the entries that count, in the high half: a new one when a transaction's first words are indexed.
@@ -72,7 +75,8 @@ impl WriteSet {
             slots: vec![(PersistentAddress::NULL, 0); FIRST_SLOTS],
             length: 0,
             places: Vec::new(),
-            filter: [0; FILTER_LINES],
+            filter: vec![0; FILTER_LINES],
+            filter_mask: FILTER_LINES - 1,
             index: vec![0; SPARSE * FIRST_SLOTS],
             generation: GENERATION,
             indexed: 0,
@@ -82,7 +86,8 @@ impl WriteSet {
     /// Forgets all words.
     #[inline]
     pub fn clear(&mut self) {
-        (self.length, self.filter, self.indexed) = (0, [0; FILTER_LINES], 0);
+        (self.length, self.indexed, self.filter_mask) = (0, 0, FILTER_LINES - 1);
+        self.filter[..FILTER_LINES].fill(0);
     }
 
     /// Addresses and newest values: what a commit stores home.
@@ -120,9 +125,22 @@ impl WriteSet {
 
     /// The byte of the filter for the line of `at`, and the bits for `words` words from `at` on, which are of that line.
     #[inline]
-    fn bits(at: PersistentAddress, words: usize) -> (usize, u8) {
+    fn bits(&self, at: PersistentAddress, words: usize) -> (usize, u8) {
         let bits = ((1 << words) - 1_u64) << (at.offset() / WORD_BYTES % LINE_WORDS);
-        ((at.offset() / LINE_BYTES) as usize % FILTER_LINES, bits as u8)
+        ((at.offset() / LINE_BYTES) as usize & self.filter_mask, bits as u8)
+    }
+
+    /// Makes the filter larger, for the words that there are.
+    #[cold]
+    fn enlarge_filter(&mut self) {
+        let lines = (self.filter_mask + 1) * FILTER_GROWTH;
+        self.filter_mask = lines - 1;
+        self.filter.clear();
+        self.filter.resize(lines, 0);
+        for number in 0..self.length {
+            let (line, bits) = self.bits(self.slots[number].0, 1);
+            self.filter[line] |= bits;
+        }
     }
 
     /// Whether one of `words` words from `at` on may be written. No false negatives.
@@ -131,7 +149,7 @@ impl WriteSet {
         if words > at.words_left_in_line() {
             return !self.is_empty();
         }
-        let (line, bits) = Self::bits(at, words);
+        let (line, bits) = self.bits(at, words);
         self.filter[line] & bits != 0
     }
 
@@ -154,12 +172,15 @@ impl WriteSet {
         if self.may_have(at, values.len()) || values.len() > self.slots.len() - self.length {
             return self.put_each(at, values);
         }
-        let (line, bits) = Self::bits(at, values.len());
+        let (line, bits) = self.bits(at, values.len());
         self.filter[line] |= bits;
         for ((slot, &value), word) in self.slots[self.length..].iter_mut().zip(values).zip(0..) {
             *slot = (at.word_inside(word), value);
         }
         self.length += values.len();
+        if self.length > self.filter_mask {
+            self.enlarge_filter();
+        }
         true
     }
 
@@ -179,8 +200,11 @@ impl WriteSet {
                 None => {
                     self.slots[self.length] = (at, value);
                     self.length += 1;
-                    let (line, bits) = Self::bits(at, 1);
+                    let (line, bits) = self.bits(at, 1);
                     self.filter[line] |= bits;
+                    if self.length > self.filter_mask {
+                        self.enlarge_filter();
+                    }
                 }
             }
             true
