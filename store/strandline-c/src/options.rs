@@ -36,7 +36,7 @@ pub struct StrandlineOptions {
     /// `STRANDLINE_SYNC`: the most bytes of log; 0: 64 MB.
     pub log_bytes: u64,
     /// Bytes of memory for copies of the file's pages and for old versions, at least 4 MB; 0: half of what the machine or the container has, and at
-    /// most 1.3 GB.
+    /// most 4 GB.
     pub memory_bytes: u64,
     /// Bytes of memory for what snapshots need; 0: 256 MB.
     pub snapshot_bytes: u64,

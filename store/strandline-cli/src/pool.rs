@@ -58,7 +58,7 @@ enum What {
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct Opening {
     /// Bytes of memory for copies of pages and old versions (K, M, G allowed), at least 4M; by default half of what the machine or the container has, at
-    /// most 1.3 GB
+    /// most 4 GB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
     /// Bytes of address space to reserve (K, M, G, T allowed), a multiple of 4K; by default as many as the pool can come to have, as far as the system lets

@@ -28,7 +28,7 @@ mod runs;
 mod survey;
 
 use crate::error::{Abort, Error};
-use crate::memory::{LINE_BYTES, Memory, PersistentAddress, WORD_BYTES};
+use crate::memory::{LINE_BYTES, Memory, PAGE_BYTES, PersistentAddress, WORD_BYTES};
 
 use crate::layout::{Layout, View};
 
@@ -207,7 +207,9 @@ impl Division {
         // More cannot be with a bit for each; rounding the bitmap up takes a few away.
         let mut blocks = 8 * chunk / (8 * block + 1);
         loop {
-            let header = (blocks.div_ceil(64) * 8).next_multiple_of(LINE_BYTES);
+            // Blocks of whole pages are pages, each of which the system reads by itself.
+            let unit = if block.is_multiple_of(PAGE_BYTES) { PAGE_BYTES } else { LINE_BYTES };
+            let header = (blocks.div_ceil(64) * 8).next_multiple_of(unit);
             if header + blocks * block <= chunk {
                 return Self { block, blocks, header, by_block: Reciprocal::new(block) };
             }

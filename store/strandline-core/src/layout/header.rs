@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"STRANDLN";
 /// The format version that this library writes.
-pub const FORMAT_VERSION: u64 = 4;
+pub const FORMAT_VERSION: u64 = 5;
 /// The required features that this library knows: none yet.
 pub const REQUIRED_FEATURES: u64 = 0;
 /// The longest layout name, in bytes.

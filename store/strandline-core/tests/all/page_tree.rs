@@ -31,9 +31,9 @@ fn pairs(
     ascending: bool,
 ) -> Result<Vec<Pair>, Abort> {
     let mut all = Vec::new();
-    tree.scan(tx, &mut Walk::default(), bounds, ascending, |tx, leaf| {
+    tree.scan(tx, &mut Walk::default(), bounds, (ascending, None), |tx, _, leaf| {
         let mut here = Vec::new();
-        for offset in leaf.offsets() {
+        for &offset in leaf.offsets() {
             let cell = leaf.cell(tx, offset)?;
             let mut key = Vec::new();
             cell.read_key(tx, &mut key)?;

@@ -1,35 +1,27 @@
-//! An ordered map: B+ trees over the words of its keys.
+//! An ordered map: a B+ tree of pages that have the pairs.
 //!
 //! ```text
-//! header   word 0 tag · words 1 to 3 the header of the first layer's tree · word 4 a table's number, else 0
-//! layer    a tree from a word to a slot; each further layer has its header in a block of its own
-//! slot     the address of an entry; or, with bit 0 set, of the header of the next layer
-//! entry    word 0 bytes in the key << 32 | bytes in the value · then the key, then the value, in whole words
+//! header   word 0 tag · words 1 and 2 the header of the tree (`PageTree` in the core) · word 3 a table's number, else 0
 //! ```
 //!
-//! A key's bytes (`key.rs`) are cut into words, most significant byte first and filled up with zeros. The first layer
-//! is a B+ tree over first words. Where two keys have the same one, it leads to a layer over their second words, and
-//! so on (the trie of trees of Mao, Kohler and Morris, Masstree, EuroSys 2012). Keys of one word need one layer; and if
-//! the values are words too, they stand in the tree in place of the entries' addresses.
+//! A key's bytes (`key.rs`) stand in the pages and are compared there. A row takes one page, and those above it, which stay in memory where
+//! rows do not.
 
 use std::borrow::Borrow;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{Bound, RangeBounds};
 
 use super::entry::{Entry, Map, look_at_pair};
-use super::layers::{
-    self, EntryBlock, HEADER_WORDS, LAYER, MAX_KEY_BYTES, SHAPE, Slot, Tree, first_layer, layer,
-    layer_to_write, survey, tag, word_of,
-};
+use super::pages::{self, HEADER_WORDS, PAGE_BYTES, survey, tag};
 use super::range::{Ahead, Batch, Range};
 use crate::value::check::{Checker, Look};
 use crate::value::key::{Key, KeyBytes, KeyRef, Prefix};
 use crate::value::persist::{Persist, Readable, Stored, replaced};
-use crate::value::pointer::{check_block, handle, invalid, persist_handle};
+use crate::value::pointer::{handle, invalid, persist_handle};
 use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{Walk, bytes::with_words, with_buffer};
+use strandline_core::structures::{Cell, PageTree, Walk, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 handle! {
@@ -70,8 +62,6 @@ persist_handle!('p, OrderedMap<K: Key, V: Persist<'p>>, "OrderedMap", owned: tru
 
 impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     pub(crate) const TAG: u64 = if V::ANY { layout::ANY_TAG } else { tag(K::LAYOUT, V::LAYOUT) };
-    /// Whether slots are values.
-    pub(crate) const INLINE: bool = K::ONE_WORD && matches!(V::SIZE, Some(1));
 
     /// Creates an empty map.
     ///
@@ -87,7 +77,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
             // A line of its own: every reader reads it.
             let at = tx.alloc(LINE_BYTES)?;
             tx.write(at, tag)?;
-            Tree::create_at(tx, at.word(1), SHAPE)?;
+            PageTree::create_at(tx, at.word(1), PAGE_BYTES)?;
             tx.write(Self::at(at).number(), 0)?;
             Ok(Self::at(at))
         })
@@ -107,30 +97,17 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         self.raw.at.word(HEADER_WORDS as u64)
     }
 
-    pub(crate) fn first_layer(self, tx: &mut impl Read) -> Result<Tree, Abort> {
-        first_layer(tx, self.raw.at, Self::TAG)
+    pub(crate) fn tree(self, tx: &mut impl Read) -> Result<PageTree, Abort> {
+        pages::tree(tx, self.raw.at, Self::TAG)
     }
 
-    fn first_layer_to_write(self, tx: &mut impl Transaction) -> Result<Tree, Abort> {
-        check_block(tx, self.raw.at, LINE_BYTES as usize / 8, "OrderedMap")?;
-        self.first_layer(tx)
+    fn tree_to_write(self, tx: &mut impl Transaction) -> Result<PageTree, Abort> {
+        pages::tree_to_write(tx, self.raw.at, Self::TAG)
     }
 
-    fn decode_word(self, tx: &mut impl Transaction, word: u64) -> Result<V, Abort> {
-        V::decode(&[word], 8, Stored::new()).map_err(|_| invalid(tx, self.raw.at, V::NAME))
-    }
-
-    /// The entry of `key`.
-    fn find(self, tx: &mut impl Transaction, key: &[u8]) -> Result<Option<EntryBlock>, Abort> {
-        let mut tree = self.first_layer(tx)?;
-        for depth in 0..=key.len() / 8 {
-            let Some(slot) = tree.get(tx, word_of(key, depth))? else { return Ok(None) };
-            match Slot::load(tx, slot)? {
-                Slot::Entry(entry) => return Ok(entry.has_key(tx, key)?.then_some(entry)),
-                Slot::Layer(next) => tree = layer(tx, next)?,
-            }
-        }
-        Err(invalid(tx, self.raw.at, "OrderedMap"))
+    fn load_value(tx: &mut impl Read, cell: &Cell) -> Result<V, Abort> {
+        let value = cell.with_value(tx, |words, bytes| V::decode(words, bytes, Stored::new()))?;
+        value.map_err(|_| invalid(tx, cell.at(), V::NAME))
     }
 
     /// A copy of the value of `key`.
@@ -158,13 +135,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// As `get`, with a key's bytes.
     pub(crate) fn get_encoded(self, tx: &View<'p, impl Control>, key: &KeyBytes) -> Result<Option<V>> {
         tx.words(|tx| {
-            if Self::INLINE {
-                let tree = self.first_layer(tx)?;
-                let word = tree.get(tx, word_of(key.as_slice(), 0))?;
-                return word.map(|word| self.decode_word(tx, word)).transpose();
-            }
-            let entry = self.find(tx, key.as_slice())?;
-            entry.map(|entry| entry.load_value(tx)).transpose()
+            let cell = self.tree(tx)?.find(tx, key.as_slice())?;
+            cell.map(|cell| Self::load_value(tx, &cell)).transpose()
         })
     }
 
@@ -197,12 +169,11 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
-            let Some(entry) = self.find(tx, key.as_slice())? else { return Ok(None) };
-            let at = entry.at;
-            let done = with_words(tx, at, entry.value_offset(), entry.value_bytes, |words, bytes| {
+            let Some(cell) = self.tree(tx)?.find(tx, key.as_slice())? else { return Ok(None) };
+            let done = cell.with_value(tx, |words, bytes| {
                 V::borrowed(&bytemuck::cast_slice(words)[..bytes as usize]).map(read)
             })?;
-            done.map(Some).map_err(|_| invalid(tx, at, V::NAME))
+            done.map(Some).map_err(|_| invalid(tx, cell.at(), V::NAME))
         })
     }
 
@@ -215,12 +186,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         K: Borrow<Q>,
     {
         let key = KeyBytes::of(key);
-        tx.words(|tx| {
-            if Self::INLINE {
-                return self.first_layer(tx)?.contains_key(tx, word_of(key.as_slice(), 0));
-            }
-            Ok(self.find(tx, key.as_slice())?.is_some())
-        })
+        tx.words(|tx| Ok(self.tree(tx)?.find(tx, key.as_slice())?.is_some()))
     }
 
     /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only
@@ -264,10 +230,11 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     }
 
     fn check_sizes(tx: &mut impl Transaction, key: &[u8], bytes: u64) -> Result<(), Abort> {
-        if key.len() > MAX_KEY_BYTES || bytes >> 32 != 0 {
+        if key.len() > PageTree::MAX_KEY_BYTES || bytes >> 32 != 0 {
             return Err(tx.fail(Error::Parameter(format!(
-                "a key of {} encoded bytes with a value of {bytes}: at most {MAX_KEY_BYTES} and 2^32 are possible",
-                key.len()
+                "a key of {} encoded bytes with a value of {bytes}: at most {} and 2^32 are possible",
+                key.len(),
+                PageTree::MAX_KEY_BYTES
             ))));
         }
         Ok(())
@@ -280,40 +247,16 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         value: &[u64],
         bytes: u64,
     ) -> Result<Option<V>, Abort> {
-        let mut tree = self.first_layer_to_write(tx)?;
-        if Self::INLINE {
-            let old = tree.insert(tx, word_of(key, 0), value[0])?;
-            return old.map(|word| self.decode_word(tx, word)).transpose();
-        }
-        for depth in 0..=key.len() / 8 {
-            let word = word_of(key, depth);
-            let Some(slot) = tree.get(tx, word)? else {
-                let entry = EntryBlock::create(tx, key, value, bytes)?;
-                tree.insert(tx, word, entry.offset())?;
-                return Ok(None);
-            };
-            match Slot::load(tx, slot)? {
-                Slot::Layer(next) => tree = layer_to_write(tx, next)?,
-                Slot::Entry(entry) if entry.has_key(tx, key)? => {
-                    let old = entry.load_value(tx)?;
-                    if let Some(new) = entry.replace(tx, key, value, bytes)? {
-                        tree.insert(tx, word, new.offset())?;
-                        tx.free(entry.at)?;
-                    }
-                    return Ok(Some(old));
-                }
-                // Another key with the same word: both go to a layer of their own, one after the other.
-                Slot::Entry(other) => {
-                    let other_key = other.key(tx)?;
-                    let header = tx.alloc(LINE_BYTES)?;
-                    let next = Tree::create_at(tx, header, SHAPE)?;
-                    next.insert(tx, word_of(&other_key, depth + 1), other.at.offset())?;
-                    tree.insert(tx, word, header.offset() | LAYER)?;
-                    tree = next;
-                }
+        let tree = self.tree_to_write(tx)?;
+        let place = tree.locate(tx, key)?;
+        match place.cell {
+            None => tree.insert(tx, place, key, value, bytes).map(|()| None),
+            Some(cell) => {
+                let old = Self::load_value(tx, &cell)?;
+                tree.replace(tx, place, key, value, bytes)?;
+                Ok(Some(old))
             }
         }
-        Err(invalid(tx, self.raw.at, "OrderedMap"))
     }
 
     /// Removes `key`; returns its value, if it was there. Collections in it are destroyed; what it points to stays.
@@ -374,40 +317,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     }
 
     fn remove_bytes(self, tx: &mut impl Transaction, key: &[u8]) -> Result<Option<V>, Abort> {
-        let mut tree = self.first_layer_to_write(tx)?;
-        if Self::INLINE {
-            let old = tree.remove(tx, word_of(key, 0))?;
-            return old.map(|word| self.decode_word(tx, word)).transpose();
-        }
-        // The trees above, and where the next one's header is.
-        let mut way = Vec::new();
-        for depth in 0..=key.len() / 8 {
-            let word = word_of(key, depth);
-            let Some(slot) = tree.get(tx, word)? else { return Ok(None) };
-            match Slot::load(tx, slot)? {
-                Slot::Layer(next) => {
-                    way.push((tree, word, next));
-                    tree = layer_to_write(tx, next)?;
-                }
-                Slot::Entry(entry) if entry.has_key(tx, key)? => {
-                    let value = entry.load_value(tx)?;
-                    tree.remove(tx, word)?;
-                    tx.free(entry.at)?;
-                    while let Some((above, word, header)) = way.pop() {
-                        if tree.first(tx, ..)?.is_some() {
-                            break;
-                        }
-                        tree.destroy_empty(tx)?;
-                        tx.free(header)?;
-                        above.remove(tx, word)?;
-                        tree = above;
-                    }
-                    return Ok(Some(value));
-                }
-                Slot::Entry(_) => return Ok(None),
-            }
-        }
-        Err(invalid(tx, self.raw.at, "OrderedMap"))
+        let tree = self.tree_to_write(tx)?;
+        let place = tree.locate(tx, key)?;
+        let Some(cell) = place.cell else { return Ok(None) };
+        let old = Self::load_value(tx, &cell)?;
+        tree.remove(tx, place)?;
+        Ok(Some(old))
     }
 
     /// The place of `key`, to look at and to change.
@@ -463,7 +378,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// # Errors
     /// As [`OrderedMap::get`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
-        tx.words(|tx| Ok(self.first_layer(tx)?.first(tx, ..)?.is_none()))
+        tx.words(|tx| self.tree(tx)?.is_empty(tx))
     }
 
     /// Number of keys, by counting them; values are not read. No map stores it: a count that every writer changes would make them all
@@ -482,10 +397,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// # Errors
     /// As [`OrderedMap::get`].
     pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
-        tx.words(|tx| {
-            let first = self.first_layer(tx)?;
-            layers::count(tx, first, Self::INLINE)
-        })
+        tx.words(|tx| self.tree(tx)?.count(tx))
     }
 
     /// All keys and values in order, from either end.
@@ -594,7 +506,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     }
 
     fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
-        survey(checker, at, (Self::TAG, Self::INLINE), &mut |checker, at, key, words, bytes| {
+        survey(checker, at, Self::TAG, &mut |checker, at, key, words, bytes| {
             look_at_pair::<K, V>(checker, at, key, words, bytes)
         })
     }
@@ -610,47 +522,17 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         // Their collections are destroyed when the map is no more: in a circle the next one finds it gone.
         let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };
         tx.words(|tx| {
-            let tree = self.first_layer_to_write(tx)?;
+            let tree = self.tree_to_write(tx)?;
             if tx.read(self.number())? != 0 {
                 return Err(
                     tx.fail(Error::Parameter("a table is deleted by its catalogue: Tables::delete".into()))
                 );
             }
-            self.destroy_layer(tx, &mut Walk::default(), tree, 0)?;
+            tree.destroy(tx)?;
             tx.write(self.raw.at, 0)?;
             tx.free(self.raw.at)
         })?;
         values.iter().try_for_each(|(_, value)| replaced(tx, value, None))
-    }
-
-    fn destroy_layer(
-        self,
-        tx: &mut impl Transaction,
-        walk: &mut Walk,
-        tree: Tree,
-        depth: usize,
-    ) -> Result<(), Abort> {
-        if depth > MAX_KEY_BYTES / 8 {
-            return Err(invalid(tx, self.raw.at, "OrderedMap"));
-        }
-        let mut slots = Vec::new();
-        if !Self::INLINE {
-            tree.scan_in(tx, walk, .., |_, slot| {
-                slots.push(slot);
-                Ok(ControlFlow::Continue(()))
-            })?;
-        }
-        for slot in slots {
-            match Slot::load(tx, slot)? {
-                Slot::Entry(entry) => tx.free(entry.at)?,
-                Slot::Layer(header) => {
-                    let next = layer_to_write(tx, header)?;
-                    self.destroy_layer(tx, walk, next, depth + 1)?;
-                    tx.free(header)?;
-                }
-            }
-        }
-        tree.destroy_in(tx, walk)
     }
 }
 

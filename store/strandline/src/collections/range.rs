@@ -4,23 +4,17 @@
 //! begins is a key, so that it does not matter what becomes of the trees in the meantime.
 //!
 //! *Iteration ends at the end.* A batch is full when it holds as many pairs as are asked for, or at least one pair and so many words. So a batch
-//! without a pair says that nothing is left between the bounds, however long the entries are. What is read of an entry outside the
-//! bounds takes no room in the batch.
+//! without a pair says that nothing is left between the bounds, however long the values are.
 
 use std::ops::{Bound, ControlFlow, Range as Between};
 
-use super::layers::{
-    BATCH, EntryBlock, LAYER, MAX_KEY_BYTES, NEAR, Slot, Tree, is_at, key_word, layer, lengths, word_of,
-};
 use super::ordered_map::OrderedMap;
 use crate::value::key::Key;
 use crate::value::persist::{Invalid, Persist, Readable, Stored};
 use crate::value::transaction::{Control, View, debug_as_name};
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
-use strandline_core::memory::{LINE_WORDS, PersistentAddress};
-use strandline_core::structures::Walk;
-use strandline_core::structures::bytes::FEW;
+use strandline_core::structures::{Cell, Leaf, Walk};
 use strandline_core::transaction::{Abort, Read};
 
 /// The keys and values of an [`OrderedMap`], or of a range of it.
@@ -55,45 +49,44 @@ pub struct Range<'v, 'p, K, V, C: Control = Stm> {
     pub(crate) is_over: bool,
 }
 
-/// The name of entries in errors of a [`Walk`].
-const ENTRY: &str = "an ordered map's entry";
+/// The name of values outside of their page in errors of a [`Walk`].
+const VALUE: &str = "an ordered map's value";
 
-/// A batch is full with so many words.
+/// The most pairs in a batch.
+const BATCH: usize = 128;
+/// Words that a batch of [`BATCH`] pairs may take before it is full.
 const FULL: usize = 1 << 16;
-/// Words read of an entry before its length is known: whole lines, and no more than would cost little in vain.
-const LEAST_AHEAD: usize = LINE_WORDS as usize;
-const MOST_AHEAD: usize = 4 * LEAST_AHEAD;
-const _: () = assert!(MOST_AHEAD as u64 <= FEW);
+/// A page is copied as a whole if one in so many of its pairs is fetched, at least.
+const WORTHWHILE: usize = 4;
 
 /// Pairs that were fetched.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// The pairs' words, and room for more behind `used` of them.
+    /// The words of pages and of values outside of them, and room for more behind `used` words.
     words: Vec<u64>,
     used: usize,
     pairs: Vec<Pair>,
     /// Pairs that were taken from the front.
     taken: usize,
-    /// Words of the longest entry of late, which those to come may have.
-    expected: usize,
 }
 
-/// Where a pair is among the words of its batch: the key's bytes in whole words, the value behind them.
+/// Where key and value of a pair begin among the words of its batch, and how many bytes they have.
 #[derive(Clone, Copy)]
 struct Pair {
-    at: usize,
+    key: usize,
     key_bytes: usize,
+    value: usize,
     value_bytes: u64,
 }
 
 impl Batch {
     fn key(&self, pair: Pair) -> &[u8] {
-        &bytemuck::cast_slice(&self.words[pair.at..])[..pair.key_bytes]
+        &bytemuck::cast_slice(&self.words[pair.key..])[..pair.key_bytes]
     }
 
     fn value(&self, pair: Pair) -> &[u64] {
         let words = pair.value_bytes.div_ceil(8) as usize;
-        &self.words[pair.at + pair.key_bytes.div_ceil(8)..][..words]
+        &self.words[pair.value..][..words]
     }
 
     fn clear(&mut self) {
@@ -105,9 +98,85 @@ impl Batch {
         self.taken == self.pairs.len()
     }
 
-    /// Words to read of an entry before its length is known.
-    fn ahead(&self) -> usize {
-        self.expected.next_multiple_of(LEAST_AHEAD).clamp(LEAST_AHEAD, MOST_AHEAD)
+    /// Room for so many more words: where they begin.
+    fn room(&mut self, words: usize) -> usize {
+        let begin = self.used;
+        self.used += words;
+        if self.words.len() < self.used {
+            self.words.resize(self.used, 0);
+        }
+        begin
+    }
+
+    /// Fetches the pairs of a leaf until there are `limit`; whether it is to be the last leaf.
+    fn leaf(
+        &mut self,
+        tx: &mut impl Read,
+        walk: &mut Walk,
+        leaf: &Leaf,
+        (ascending, limit): (bool, usize),
+    ) -> Result<ControlFlow<()>, Abort> {
+        let (wanted, offsets) = (limit - self.pairs.len(), leaf.offsets());
+        let page = if wanted * WORTHWHILE >= offsets.len() { Some(self.page(tx, leaf)?) } else { None };
+        for number in 0..offsets.len() {
+            let offset = offsets[if ascending { number } else { offsets.len() - 1 - number }];
+            let inside = page
+                .as_ref()
+                .and_then(|page| Some((page.start, Leaf::inside(&self.words[page.clone()], offset)?)));
+            let pair = match inside {
+                Some((at, inside)) => Pair {
+                    key: at + inside.key,
+                    key_bytes: inside.key_bytes,
+                    value: at + inside.value,
+                    value_bytes: inside.value_bytes,
+                },
+                None => {
+                    let cell = leaf.cell(tx, offset)?;
+                    self.cell(tx, walk, &cell)?
+                }
+            };
+            if !self.is_beyond(pair, ascending) {
+                return Err(astray(tx));
+            }
+            self.pairs.push(pair);
+            if self.pairs.len() == limit || self.used >= FULL {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Whether a pair's key lies beyond that of the last pair, as it does unless the tree is damaged.
+    fn is_beyond(&self, pair: Pair, ascending: bool) -> bool {
+        let Some(&last) = self.pairs.last() else { return true };
+        let (last, key) = (self.key(last), self.key(pair));
+        if ascending { last < key } else { key < last }
+    }
+
+    /// Reads the words of a leaf: where they are.
+    fn page(&mut self, tx: &mut impl Read, leaf: &Leaf) -> Result<Between<usize>, Abort> {
+        let begin = self.room(leaf.words());
+        let words = begin..self.used;
+        tx.read_range(leaf.at(), &mut self.words[words.clone()])?;
+        Ok(words)
+    }
+
+    /// Reads key and value of a cell.
+    fn cell(&mut self, tx: &mut impl Read, walk: &mut Walk, cell: &Cell) -> Result<Pair, Abort> {
+        let mut key_bytes = Vec::new();
+        cell.read_key(tx, &mut key_bytes)?;
+        let key = self.room(key_bytes.len().div_ceil(8));
+        bytemuck::cast_slice_mut(&mut self.words[key..])[..key_bytes.len()].copy_from_slice(&key_bytes);
+        if cell.is_outside() {
+            walk.visit(tx, VALUE, cell.at(), cell.value_bytes().div_ceil(8))?;
+        }
+        let value = self.used;
+        cell.with_value(tx, |words, _| {
+            self.words.truncate(value);
+            self.words.extend_from_slice(words);
+        })?;
+        self.used = self.words.len();
+        Ok(Pair { key, key_bytes: key_bytes.len(), value, value_bytes: cell.value_bytes() })
     }
 
     fn take_first(&mut self) -> Option<Pair> {
@@ -121,13 +190,6 @@ impl Batch {
     }
 }
 
-/// Lets the first words come near of what slots lead to.
-fn prefetch(tx: &impl Read, slots: &[(u64, u64)], words: usize) {
-    for &(_, slot) in slots {
-        tx.prefetch(Slot::at(slot), words);
-    }
-}
-
 /// Batches that are read ahead after one that had to wait for the disk.
 const BATCHES_AHEAD: u32 = 16;
 /// Batches to each question how often the thread has waited, until it has: the question takes as long as some rows.
@@ -135,7 +197,7 @@ const ASK_EVERY: u32 = 16;
 /// Bytes to read behind a batch, at first and at most.
 const FURTHER: Between<u64> = 1 << 16..1 << 22;
 
-/// Whether what a range fetches has to come from the disk: then the entries of a whole batch are asked for at once.
+/// Whether what a range fetches has to come from the disk: then the pages of a whole batch are asked for at once.
 #[derive(Default)]
 pub(crate) struct Ahead {
     /// How often the thread had waited for the disk when it was last asked.
@@ -169,252 +231,28 @@ impl Ahead {
     }
 }
 
-/// What a batch is fetched from.
-struct Fetch<'b> {
-    from: &'b Bound<Vec<u8>>,
-    to: &'b Bound<Vec<u8>>,
-    ascending: bool,
-    limit: usize,
-    /// The words that led to the layer that is being fetched from.
-    path: Vec<u64>,
-    walk: &'b mut Walk,
-    /// Entries are asked for before they are read, and so many bytes behind them.
-    ahead: Option<u64>,
-    found: &'b mut Batch,
+#[cold]
+fn astray(tx: &mut impl Read) -> Abort {
+    tx.fail(Error::Damaged("an ordered map has a key astray".into()))
 }
 
-impl Fetch<'_> {
-    fn contains(&self, key: &[u8]) -> bool {
-        let is_from = match self.from {
-            Bound::Included(from) => key >= from.as_slice(),
-            Bound::Excluded(from) => key > from.as_slice(),
-            Bound::Unbounded => true,
-        };
-        let is_to = match self.to {
-            Bound::Included(to) => key <= to.as_slice(),
-            Bound::Excluded(to) => key < to.as_slice(),
-            Bound::Unbounded => true,
-        };
-        is_from && is_to
-    }
+fn slice_of(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
 
-    fn is_full(&self) -> bool {
-        let pairs = self.found.pairs.len();
-        pairs >= self.limit || pairs > 0 && self.found.used >= FULL
-    }
-
-    /// The word of a bound in a layer whose keys have the same words before as the bound, if they have.
-    fn edge(bound: &Bound<Vec<u8>>, on_edge: bool, depth: usize) -> Option<u64> {
-        match bound {
-            Bound::Included(key) | Bound::Excluded(key) if on_edge => Some(word_of(key, depth)),
-            _ => None,
-        }
-    }
-
-    /// Fetches from a layer until there are enough. `edges`: whether its keys begin like the bounds.
-    fn layer(
-        &mut self,
-        tx: &mut impl Read,
-        tree: Tree,
-        depth: usize,
-        edges: (bool, bool),
-        inline: bool,
-    ) -> Result<(), Abort> {
-        let low = Self::edge(self.from, edges.0, depth);
-        let high = Self::edge(self.to, edges.1, depth);
-        let mut from = low.map_or(Bound::Unbounded, Bound::Included);
-        let mut to = high.map_or(Bound::Unbounded, Bound::Included);
-        if depth > MAX_KEY_BYTES / 8 {
-            return Err(tx.fail(Error::Damaged("an ordered map has too many layers".into())));
-        }
-        // Where this goes on behind a pair, its word is met again.
-        let again = usize::from(if self.ascending { low.is_some() } else { high.is_some() });
-        let mut slots = Vec::with_capacity(self.limit - self.found.pairs.len() + again);
-        loop {
-            let most = self.limit - self.found.pairs.len() + again;
-            slots.clear();
-            let visit = |word, slot| {
-                slots.push((word, slot));
-                Ok(if slots.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            };
-            if self.ascending {
-                tree.scan_in(tx, self.walk, (from, to), visit)?;
-            } else {
-                tree.scan_back_in(tx, self.walk, (from, to), visit)?;
-            }
-            if slots.is_empty() && depth > 0 && low.is_none() && high.is_none() {
-                return Err(tx.fail(Error::Damaged("an ordered map has an empty layer".into())));
-            }
-            if inline {
-                for &(word, value) in &slots {
-                    self.pair(word, value, (low == Some(word), high == Some(word)));
-                }
-            } else {
-                self.slots(tx, &slots, depth, (low, high))?;
-            }
-            if self.is_full() {
-                return Ok(());
-            }
-            match slots.last() {
-                Some(&(word, _)) if slots.len() == most && self.ascending => from = Bound::Excluded(word),
-                Some(&(word, _)) if slots.len() == most => to = Bound::Excluded(word),
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// Fetches from what slots lead to until there are enough. `bounds`: words of the range's ends.
-    fn slots(
-        &mut self,
-        tx: &mut impl Read,
-        slots: &[(u64, u64)],
-        depth: usize,
-        bounds: (Option<u64>, Option<u64>),
-    ) -> Result<(), Abort> {
-        if let Some(further) = self.ahead {
-            let mut places: Vec<_> = slots.iter().map(|&(_, slot)| Slot::at(slot)).collect();
-            tx.read_ahead(&mut places, self.found.expected.max(LEAST_AHEAD), further);
-        }
-        let mut chunks = slots.chunks(NEAR).peekable();
-        prefetch(tx, &slots[..slots.len().min(NEAR)], self.found.ahead());
-        while let Some(near) = chunks.next() {
-            let each = self.found.ahead();
-            if let Some(next) = chunks.peek() {
-                prefetch(tx, next, each);
-            }
-            if let Some(&(_, first)) = near.first() {
-                self.walk.visit(tx, ENTRY, Slot::at(first), (each * near.len()) as u64)?;
-            }
-            let ahead = self.read_ahead(tx, near, each);
-            let (mut longest, mut done) = (0, 0);
-            loop {
-                // A layer may have filled the batch, and not be at its end: what is behind it comes later.
-                if let Some(begin) = ahead
-                    && !self.is_full()
-                {
-                    let rest = (begin + each * done, each);
-                    let (plain, words) = self.plain_entries(&near[done..], rest, bounds);
-                    (longest, done) = (longest.max(words), done + plain);
-                }
-                if self.is_full() {
-                    return Ok(());
-                }
-                let Some(&(word, slot)) = near.get(done) else { break };
-                let edges = (bounds.0 == Some(word), bounds.1 == Some(word));
-                if slot & LAYER == 0 {
-                    let entry = EntryBlock::load(tx, Slot::at(slot))?;
-                    longest = longest.max(entry.words());
-                    self.entry(tx, entry, word, edges)?;
-                } else {
-                    self.walk.visit(tx, "an ordered map's layer", Slot::at(slot), LINE_WORDS)?;
-                    let next = layer(tx, Slot::at(slot))?;
-                    self.path.push(word);
-                    self.layer(tx, next, depth + 1, edges, false)?;
-                    self.path.pop();
-                }
-                done += 1;
-            }
-            self.found.expected = longest;
-        }
-        Ok(())
-    }
-
-    /// Keeps a pair that is one of the tree's.
-    fn pair(&mut self, word: u64, value: u64, edges: (bool, bool)) {
-        let at = self.found.used;
-        self.found.words.truncate(at);
-        self.found.words.extend([key_word(word), value]);
-        self.found.used = at + 2;
-        if !self.keep(Pair { at, key_bytes: 8, value_bytes: 8 }, edges) {
-            self.found.used = at;
-        }
-    }
-
-    /// Reads the first `each` words of what each slot leads to, if that can be done at once: where they are among the batch's words.
-    fn read_ahead(&mut self, tx: &mut impl Read, slots: &[(u64, u64)], each: usize) -> Option<usize> {
-        let mut places = [PersistentAddress::NULL; NEAR];
-        for (place, &(_, slot)) in places.iter_mut().zip(slots) {
-            *place = Slot::at(slot);
-        }
-        let begin = self.found.used;
-        let end = begin + each * slots.len();
-        if self.found.words.len() < end {
-            self.found.words.resize(end, 0);
-        }
-        if !tx.read_at_once(&places[..slots.len()], each, &mut self.found.words[begin..end]) {
-            return None;
-        }
-        self.found.used = end;
-        Some(begin)
-    }
-
-    /// Keeps the pairs of those entries that come first and need no closer look: all their words are there, from `begin` on `each`
-    /// words for each of them, and they have their place in the middle of the range. Returns how many there are, and the words of the longest.
-    #[inline(never)]
-    fn plain_entries(
-        &mut self,
-        slots: &[(u64, u64)],
-        (begin, each): (usize, usize),
-        bounds: (Option<u64>, Option<u64>),
-    ) -> (usize, usize) {
-        let (depth, path) = (self.path.len(), &self.path);
-        let Batch { words, pairs, .. } = &mut *self.found;
-        let (most, before) = (self.limit - pairs.len(), pairs.len());
-        let mut longest = 0;
-        for (i, (&(word, slot), entry)) in
-            slots.iter().zip(words[begin..].chunks_exact(each)).take(most).enumerate()
-        {
-            let (key_bytes, value_bytes) = lengths(entry[0]);
-            let key_words = key_bytes.div_ceil(8) as usize;
-            let words = 1 + key_words + value_bytes.div_ceil(8) as usize;
-            let is_plain = slot & LAYER == 0
-                && words <= each
-                && key_bytes >= 8 * (depth as u64 + 1)
-                && key_word(entry[1 + depth]) == word
-                && bounds.0 != Some(word)
-                && bounds.1 != Some(word)
-                && entry[1..].iter().zip(path).all(|(&stored, &word)| key_word(stored) == word);
-            if !is_plain {
-                break;
-            }
-            longest = words.max(longest);
-            pairs.push(Pair { at: begin + each * i + 1, key_bytes: key_bytes as usize, value_bytes });
-        }
-        (pairs.len() - before, longest)
-    }
-
-    /// Keeps the pair in an entry to which `word` has led.
-    fn entry(
-        &mut self,
-        tx: &mut impl Read,
-        entry: EntryBlock,
-        word: u64,
-        edges: (bool, bool),
-    ) -> Result<(), Abort> {
-        let at = self.found.used;
-        self.found.used = entry.read(tx, &mut self.found.words, at)?;
-        self.walk.visit(tx, ENTRY, entry.at, entry.words() as u64)?;
-        let pair = Pair { at, key_bytes: entry.key_bytes as usize, value_bytes: entry.value_bytes };
-        // So that each is fetched once, however layers may lead to one another.
-        if !is_at(self.found.key(pair), &self.path, word) {
-            return Err(tx.fail(Error::Damaged("an ordered map has a key astray".into())));
-        }
-        if !self.keep(pair, edges) {
-            self.found.used = at;
-        }
-        Ok(())
-    }
-
-    /// Keeps a pair that has been read, if its key lies between the bounds; whether it does. The key begins with the words that led to it,
-    /// which lie between those of the bounds: so only one whose words are a bound's so far can be outside.
-    fn keep(&mut self, pair: Pair, edges: (bool, bool)) -> bool {
-        let is_on_edge = edges.0 || edges.1;
-        let is_inside = !is_on_edge || self.contains(self.found.key(pair));
-        if is_inside {
-            self.found.pairs.push(pair);
-        }
-        is_inside
-    }
+/// Whether a key lies between bounds.
+fn contains((from, to): (Bound<&[u8]>, Bound<&[u8]>), key: &[u8]) -> bool {
+    let is_from = match from {
+        Bound::Included(from) => key >= from,
+        Bound::Excluded(from) => key > from,
+        Bound::Unbounded => true,
+    };
+    let is_to = match to {
+        Bound::Included(to) => key <= to,
+        Bound::Excluded(to) => key < to,
+        Bound::Unbounded => true,
+    };
+    is_from && is_to
 }
 
 impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
@@ -423,20 +261,21 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         let map = self.map;
         let found = if ascending { &mut self.front } else { &mut self.back };
         found.clear();
-        let (from, to, limit) = (&self.from, &self.to, self.batch);
+        let (bounds, limit) = ((slice_of(&self.from), slice_of(&self.to)), self.batch);
         self.tx.begin_step(&mut self.walk);
         let (walk, ahead) = (&mut self.walk, &mut self.ahead);
         self.tx.words(|tx| {
-            let tree = map.first_layer(tx)?;
-            let path = Vec::new();
-            let ahead = if limit < NEAR { None } else { ahead.further(|| tx.pages_waited_for()) };
-            Fetch { from, to, ascending, limit, path, walk, ahead, found: &mut *found }.layer(
-                tx,
-                tree,
-                0,
-                (true, true),
-                OrderedMap::<K, V>::INLINE,
-            )
+            let tree = map.tree(tx)?;
+            let further = if limit < BATCH { None } else { ahead.further(|| tx.pages_waited_for()) };
+            tree.scan(tx, walk, bounds, (ascending, further), |tx, walk, leaf| {
+                found.leaf(tx, walk, leaf, (ascending, limit))
+            })?;
+            // So that each is fetched once, whatever the pages say.
+            let ends = [found.pairs.first(), found.pairs.last()].into_iter().flatten();
+            if ends.copied().any(|pair| !contains(bounds, found.key(pair))) {
+                return Err(astray(tx));
+            }
+            Ok(())
         })?;
         self.batch = (2 * self.batch).min(BATCH);
         match found.pairs.last().map(|&last| Bound::Excluded(found.key(last).to_vec())) {

@@ -22,11 +22,11 @@ use strandline_core::memory::Native;
 struct Unknown;
 
 impl Root for Unknown {
-    type At<'p> = Any<true>;
+    type At<'p> = Any;
 }
 
 // SAFETY: it says that it has a size.
-unsafe impl Fixed<'_> for Any<true> {}
+unsafe impl Fixed<'_> for Any {}
 
 /// A pool with a typed root, opened for reading by a program that does not know its types: the pool itself says what they are.
 ///

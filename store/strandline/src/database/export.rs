@@ -2,7 +2,7 @@
 
 use super::Database;
 use super::tables::{EncodedRow, Tables};
-use crate::described::dynamic::{Codec, Dynamic, are_words};
+use crate::described::dynamic::{Codec, Dynamic};
 use crate::described::rows::{RowCodec, split_row};
 use crate::described::shown::{TableDescription, TableKind};
 use crate::value::transaction::{Control, View};
@@ -167,7 +167,6 @@ impl<C: Control<Memory = Native>> Database<C> {
                 about.name
             )));
         }
-        let are_words = about.kind == TableKind::Table && are_words(&write.codec.key, &write.codec.value);
         let mut rows = rows.into_iter();
         let mut loaded = Loaded::default();
         loop {
@@ -178,7 +177,7 @@ impl<C: Control<Memory = Native>> Database<C> {
             }
             let count = some.len();
             let store = |tx: &crate::Tx<'_, C>| {
-                let table = self.catalogue(tx)?.open_described(tx, about, are_words)?;
+                let table = self.catalogue(tx)?.open_described(tx, about)?;
                 some.iter().try_fold(0, |replaced, (key, words, bytes)| {
                     Ok(replaced + u64::from(table.store(tx, key, (words, *bytes))?))
                 })

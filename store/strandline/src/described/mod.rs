@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use crate::collections::entry::has_none;
 use crate::collections::vector::Tags;
-use crate::collections::{hash_map, layers, queue, vector};
+use crate::collections::{hash_map, pages, queue, vector};
 use crate::value::bytes;
 use crate::value::check::{Checker, Look, Name};
 use crate::value::pointer::no_value;
 use crate::value::schema::{TypeDescription, Types};
 use crate::value::shape::{Part, Shape, Target};
-use dynamic::{Codec, Dynamic, are_words};
+use dynamic::{Codec, Dynamic};
 use rows::{RowCodec, split_row};
 use shown::{Shown, TableDescription, TableKind};
 use strandline_core::error::{Result, compare_moved};
@@ -84,35 +84,13 @@ pub(crate) struct Form {
 
 enum Kind {
     Ptr(Codec),
-    OrderedMap {
-        key: Codec,
-        value: Codec,
-        /// Whether keys and values are words, which stand in the tree.
-        inline: bool,
-    },
-    HashMap {
-        key: Codec,
-        value: Codec,
-    },
-    Vector {
-        element: Codec,
-        tags: Tags,
-        each: u64,
-    },
-    Queue {
-        item: Codec,
-        node_tag: u64,
-    },
+    OrderedMap { key: Codec, value: Codec },
+    HashMap { key: Codec, value: Codec },
+    Vector { element: Codec, tags: Tags, each: u64 },
+    Queue { item: Codec, node_tag: u64 },
     Text,
     Bytes,
     Catalogue,
-}
-
-impl Kind {
-    fn ordered_map(key: Codec, value: Codec) -> Self {
-        let inline = are_words(&key, &value);
-        Self::OrderedMap { key, value, inline }
-    }
 }
 
 /// A form, with the types that it is among.
@@ -158,7 +136,7 @@ impl<'v> World<'v> {
             }
             Target::OrderedMap(key, value) => {
                 let ((key, of_keys), (value, of_values)) = pair(&key, &value)?;
-                form(layers::tag(of_keys, of_values), LINE_BYTES / 8, Kind::ordered_map(key, value))
+                form(pages::tag(of_keys, of_values), LINE_BYTES / 8, Kind::OrderedMap { key, value })
             }
             Target::HashMap(key, value) => {
                 let ((key, of_keys), (value, of_values)) = pair(&key, &value)?;
@@ -231,9 +209,8 @@ impl<'v> Described<'v> {
         match &form.kind {
             Kind::Catalogue => {}
             Kind::Ptr(_) | Kind::Text | Kind::Bytes => self.value(checker, at)?,
-            Kind::OrderedMap { key, value, inline } => {
-                let map = (form.tag, *inline);
-                layers::survey(checker, at, map, &mut |checker, at, key_bytes, words, bytes| {
+            Kind::OrderedMap { key, value } => {
+                pages::survey(checker, at, form.tag, &mut |checker, at, key_bytes, words, bytes| {
                     surveyed.update(|count| count + 1);
                     self.pair(checker, at, (key, key_bytes), (value, words, bytes))
                 })?;
@@ -303,10 +280,7 @@ impl<'v> Described<'v> {
     /// Counts the rows of the table at `at`.
     fn count(&self, tx: &mut impl Read, at: PersistentAddress) -> Result<u64, Abort> {
         match &self.form.kind {
-            Kind::OrderedMap { inline, .. } => {
-                let first = layers::first_layer(tx, at, self.form.tag)?;
-                layers::count(tx, first, *inline)
-            }
+            Kind::OrderedMap { .. } => pages::tree(tx, at, self.form.tag)?.count(tx),
             Kind::Queue { node_tag, .. } => queue::count(tx, at, *node_tag),
             _ => Ok(0),
         }
@@ -406,7 +380,7 @@ pub(crate) fn reach_table<'v>(
     let world = World::new(table.types.clone(), walker);
     let Ok(RowCodec { key, value }) = RowCodec::new(&table) else { return Ok(false) };
     let (words, kind) = match table.kind {
-        TableKind::Table | TableKind::Multimap => (LINE_BYTES / 8, Kind::ordered_map(key, value)),
+        TableKind::Table | TableKind::Multimap => (LINE_BYTES / 8, Kind::OrderedMap { key, value }),
         TableKind::Queue => (queue::HEADER_WORDS as u64, Kind::Queue { item: value, node_tag: item_tag }),
     };
     let name = format!("the table `{}`", table.name).into();

@@ -460,15 +460,16 @@ pub(crate) fn to_words(from: &[u8], into: &mut [u64]) {
     u8::store_slice(from, into);
 }
 
-/// Values of a type that is not known, where only blocks and links matter. `WORD`: they take one word each.
+/// Values of a type that is not known, where only blocks and links matter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Any<const WORD: bool>;
+pub(crate) struct Any;
 
 // SAFETY: nothing is ever stored or loaded as one; the tags of collections of it stand for no layout.
-unsafe impl<'p, const WORD: bool> Persist<'p> for Any<WORD> {
+unsafe impl<'p> Persist<'p> for Any {
     const NAME: &'static str = "any";
     const LAYOUT: u64 = layout::begin("any", 0);
-    const SIZE: Option<usize> = if WORD { Some(1) } else { None };
+    // Of any size, so that a root can be of this type.
+    const SIZE: Option<usize> = Some(1);
     const ANY: bool = true;
     fn describe(_: &mut Types) -> String {
         <Self as Persist<'p>>::NAME.into()
@@ -488,22 +489,21 @@ unsafe impl<'p, const WORD: bool> Persist<'p> for Any<WORD> {
     }
 }
 
-/// The bytes of a key of a type that is not known. `WORD`: every key is a word.
+/// The bytes of a key of a type that is not known.
 #[derive(Clone, Debug)]
-pub(crate) struct RawKey<const WORD: bool>(pub Vec<u8>);
+pub(crate) struct RawKey(pub Vec<u8>);
 
 // SAFETY: the bytes that were read.
-unsafe impl<const WORD: bool> KeyRef for RawKey<WORD> {
+unsafe impl KeyRef for RawKey {
     fn write_key(&self, into: &mut KeyBytes) {
         into.push(&self.0);
     }
 }
 
 // SAFETY: the bytes themselves, in collections whose tags stand for no layout.
-unsafe impl<const WORD: bool> Key for RawKey<WORD> {
+unsafe impl Key for RawKey {
     const NAME: &'static str = "any";
     const LAYOUT: u64 = layout::begin("any", 0);
-    const ONE_WORD: bool = WORD;
     fn describe(_: &mut Types) -> String {
         <Self as Key>::NAME.into()
     }
@@ -512,18 +512,18 @@ unsafe impl<const WORD: bool> Key for RawKey<WORD> {
     }
 }
 
-/// The words of a value of a type that is not known. `WORD`: it takes one.
+/// The words of a value of a type that is not known.
 #[derive(Clone, Debug)]
-pub(crate) struct Raw<const WORD: bool> {
+pub(crate) struct Raw {
     pub words: Vec<u64>,
     pub bytes: u64,
 }
 
 // SAFETY: as above.
-unsafe impl<'p, const WORD: bool> Persist<'p> for Raw<WORD> {
+unsafe impl<'p> Persist<'p> for Raw {
     const NAME: &'static str = "any";
     const LAYOUT: u64 = layout::begin("any", 0);
-    const SIZE: Option<usize> = if WORD { Some(1) } else { None };
+    const SIZE: Option<usize> = None;
     const ANY: bool = true;
     fn describe(_: &mut Types) -> String {
         <Self as Persist<'p>>::NAME.into()

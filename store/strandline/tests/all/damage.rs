@@ -340,82 +340,69 @@ fn hash_maps() {
     }
 }
 
-/// The addresses of a B+ tree node's pairs, in order, if it is of 28 pairs.
-fn pairs(store: &Store<All>, node: PersistentAddress) -> Vec<PersistentAddress> {
-    let numbers = (2..8).flat_map(|group| {
-        let bytes = peek(store, node.word(group)).to_le_bytes();
-        bytes[..usize::from(bytes[7] & 15)].to_vec()
-    });
-    numbers.map(|number| node.word(8 + 2 * u64::from(number))).collect()
+/// The addresses of the cells of a page of an ordered map, in the order of their keys.
+fn cells(store: &Store<All>, page: PersistentAddress) -> Vec<PersistentAddress> {
+    let slots = (0..peek(store, page.word(1)) & 0xffff).map(|slot| peek(store, page.word(2 + slot)));
+    let offsets = slots.flat_map(|word| (0..4).map(move |index| word >> (16 * index) & 0xffff));
+    offsets.filter(|&offset| offset != 0).map(|offset| page.word(offset)).collect()
+}
+
+/// The address of the word of an inner page's cell that has its child's address: behind the key, which takes one word at least.
+fn child(store: &Store<All>, cell: PersistentAddress) -> PersistentAddress {
+    let key_bytes = peek(store, cell) >> 32 & 0xffff;
+    cell.word(1 + key_bytes.div_ceil(8).max(1))
 }
 
 #[test]
-fn trees_of_ordered_maps() {
-    let (store, _folder) = store();
-    let map = at!(store, numbers);
-    let forward: Walk = |tx, all| drain(all.numbers.iter(tx));
-    let back: Walk = |tx, all| drain(all.numbers.iter(tx).rev());
-    let destroy: Walk = |tx, all| all.numbers.destroy(tx);
-    let root = follow(&store, map.word(3));
-    assert_eq!(peek(&store, root) & 0xff, 1, "leaves below it");
-    let (leaf, keys) = (follow(&store, root.word(1)), pairs(&store, root));
-    // A child twice, a child that is its own parent, and one that is something else.
-    plant(&store, keys[0].word(1), leaf.offset(), "found already", destroy);
-    plant(&store, keys[0].word(1), root.offset(), "found already", back);
-    let text = at!(store, text);
-    for nowhere in [0, 8, text.offset(), u64::MAX, u64::MAX - 7, leaf.offset() + 8] {
-        plant(&store, keys[0].word(1), nowhere, "", back);
-        plant(&store, root.word(1), nowhere, "", forward);
-        plant(&store, root.word(1), nowhere, "", destroy);
-    }
-    // Leaves that are linked in a circle.
-    plant(&store, leaf.word(1), leaf.offset(), "neighbour", forward);
-    let second = follow(&store, leaf.word(1));
-    plant(&store, second.word(1), leaf.offset(), "neighbour", forward);
-    // Groups and levels that cannot be.
-    for value in [u64::MAX, 1 << 63, 7 << 56 | 0xffff] {
-        plant(&store, leaf.word(2), value, "", forward);
-        plant(&store, leaf.word(2), value, "", back);
-    }
-    plant(&store, leaf, peek(&store, leaf) | 0xff, "", forward);
-    let key = pairs(&store, leaf)[2];
-    plant(&store, key, u64::MAX, "out of order", forward);
-    // Nodes that are said to be larger than they are.
-    poke(&store, map.word(2), 1 << 29);
-    let found = store.check().unwrap();
-    assert!(found[0].contains("room for"), "{found:?}");
-}
-
-#[test]
-fn layers_of_ordered_maps() {
+fn pages_of_ordered_maps() {
     let (store, _folder) = store();
     let map = at!(store, ordered);
     let forward: Walk = |tx, all| drain(all.ordered.iter(tx));
     let back: Walk = |tx, all| drain(all.ordered.iter(tx).rev());
-    let get: Walk = |tx, all| all.ordered.get(tx, "a long common prefix 077").map(drop);
+    let count: Walk = |tx, all| all.ordered.count(tx).map(drop);
+    let get: Walk = |tx, all| all.ordered.get(tx, &name(0)).map(drop);
     let destroy: Walk = |tx, all| all.ordered.destroy(tx);
-    let top = pairs(&store, follow(&store, map.word(3)))[0];
-    let first = follow(&store, top.word(1));
-    let slot = pairs(&store, follow(&store, first.word(2)))[0].word(1);
-    // A layer that leads to itself, or to the one above.
-    plant(&store, slot, first.offset() | 1, "found already", forward);
-    plant(&store, slot, first.offset() | 1, "found already", back);
-    plant(&store, slot, first.offset() | 1, "found already", destroy);
-    plant(&store, slot, map.word(1).offset() | 1, "where no block begins", forward);
-    plant(&store, slot, u64::MAX, "where no block begins", get);
-    // An entry of another layer, and lengths of an entry.
-    let second = follow(&store, slot);
-    let mut node = follow(&store, second.word(2));
-    while peek(&store, node) & 0xff > 0 {
-        node = follow(&store, node.word(1));
+    let root = follow(&store, map.word(1));
+    assert_eq!(peek(&store, root) & 0xff, 1, "leaves below it");
+    let children: Vec<_> = cells(&store, root).into_iter().map(|cell| child(&store, cell)).collect();
+    let leaf = follow(&store, children[0]);
+    let text = at!(store, text);
+    // A root or a child that is something else, and a child that is met twice.
+    for nowhere in [0, 8, text.offset(), u64::MAX, u64::MAX - 7, leaf.offset() + 8] {
+        for walk in [forward, back, count, destroy] {
+            plant(&store, map.word(1), nowhere, "", walk);
+            plant(&store, children[1], nowhere, "", walk);
+        }
     }
-    let entries = pairs(&store, node);
-    let entry = follow(&store, entries[1].word(1));
-    plant(&store, entries[0].word(1), entry.offset(), "found already", forward);
-    plant(&store, entries[0].word(1), entry.offset(), "found already", back);
-    for lengths in [u64::MAX, 26 << 32 | 0xffff_ffff, 26 << 32 | 1 << 20, 4096 << 32, 5000 << 32] {
-        plant(&store, entry, lengths, "", forward);
-        plant(&store, entry, lengths, "", back);
+    for walk in [forward, back, destroy] {
+        plant(&store, children[1], leaf.offset(), "", walk);
+    }
+    for walk in [forward, back, count, destroy] {
+        plant(&store, children[0], root.offset(), "wrong level", walk);
+        plant(&store, map.word(2), 1 << 29, "impossible size", walk);
+    }
+    // Heads of a page that cannot be.
+    for value in [0, u64::MAX, peek(&store, leaf) | 0xff, peek(&store, leaf) ^ 1 << 24] {
+        plant(&store, leaf, value, "", forward);
+        plant(&store, leaf, value, "", get);
+    }
+    for value in [u64::MAX, 0, 0xffff, 1 << 47] {
+        plant(&store, leaf.word(1), value, "", forward);
+        plant(&store, leaf.word(1), value, "", back);
+    }
+    // Slots that lead out of the page; and keys that are not where they belong, which nobody can overlook.
+    for value in [0xffff, 1, 511 << 16 | 511] {
+        plant(&store, leaf.word(2), value, "", forward);
+        plant(&store, leaf.word(2), value, "", back);
+    }
+    let first = cells(&store, leaf)[0];
+    plant(&store, first.word(1), u64::MAX, "out of order", forward);
+    plant(&store, first.word(1), u64::MAX, "out of order", back);
+    // Lengths of a cell's key and value.
+    for lengths in [u64::MAX, 26 << 32 | 0xffff_ffff, 26 << 32 | 1 << 20, 4096 << 32, 1 << 62 | 26 << 32 | 8]
+    {
+        plant(&store, first, lengths, "", forward);
+        plant(&store, first, lengths, "", back);
     }
 }
 

@@ -172,8 +172,8 @@ impl PageTree {
         (key, cell): (&[u8], &CellWords),
     ) -> Result<(), Abort> {
         let mut slots = page.slots(tx)?;
-        if page.has_room(cell.len()) {
-            return page.put(tx, &mut slots, place, cell);
+        if let Some(offset) = page.room_for(tx, &slots, cell.len())? {
+            return page.put(tx, (&mut slots, place), offset, cell);
         }
         let index = slots.index(place);
         if page.would_have_room(cell.len()) {

@@ -12,7 +12,7 @@
 //!
 //! Every written word is a log record. So a cell stays where it was put, and an insertion writes the cell, a word of its page's head and a
 //! slot word or two: slot words need not be full, and one that is hands a slot to its neighbour, or becomes two. A removal leaves
-//! garbage behind. It is closed up when its room is needed.
+//! garbage behind. A later cell takes a gap that has room for it; the gaps are closed up when one needs more than each of them has.
 //!
 //! A cell of an inner page has the address of a child for a value. Its key is not greater than any in that child; that of a page's first cell
 //! is empty. A key that parts two leaves is as short as can be.
@@ -213,7 +213,7 @@ impl PageTree {
     /// A conflict, damage.
     pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut walk = Walk::default();
-        let mut count = 0;
+        let (mut count, mut waited) = (0, tx.pages_waited_for());
         let mut waiting = vec![self.root(tx)?];
         while let Some(page) = waiting.pop() {
             walk.visit(tx, PAGE, page.at, page.words)?;
@@ -221,8 +221,16 @@ impl PageTree {
                 count += page.cells;
                 continue;
             }
+            let mut children = Vec::with_capacity(page.cells as usize);
             for offset in page.slots(tx)?.offsets() {
-                let child = page.cell(tx, offset)?.child(tx)?;
+                children.push(page.cell(tx, offset)?.child(tx)?);
+            }
+            let now = tx.pages_waited_for();
+            if std::mem::replace(&mut waited, now) != now {
+                // They have to come from the file: all together, rather than one after another.
+                tx.read_ahead(&mut children, page.words as usize, 0);
+            }
+            for child in children {
                 waiting.push(Page::load(tx, child, Some(page.level - 1))?);
             }
         }

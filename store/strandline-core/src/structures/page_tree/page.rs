@@ -125,9 +125,32 @@ impl Page {
         self.begin - HEAD - self.slots + self.garbage
     }
 
-    /// Whether a cell of so many words has room, and its slot.
-    pub fn has_room(&self, cell: usize) -> bool {
-        self.begin - HEAD - self.slots > cell as u64
+    /// The word at which there is room for a cell of so many words: between slots and cells, or among the garbage.
+    pub fn room_for(&self, tx: &mut impl Read, slots: &Slots, cell: usize) -> Result<Option<u64>, Abort> {
+        // The slot may take a word of its own.
+        let between = (self.begin - HEAD - self.slots).checked_sub(1);
+        match between {
+            Some(between) if between >= cell as u64 => Ok(Some(self.begin - cell as u64)),
+            Some(_) if self.garbage >= cell as u64 => self.gap(tx, slots, cell as u64),
+            _ => Ok(None),
+        }
+    }
+
+    /// The first gap among the cells that has so many words.
+    fn gap(&self, tx: &mut impl Read, slots: &Slots, words: u64) -> Result<Option<u64>, Abort> {
+        let mut taken = Vec::with_capacity(self.cells as usize);
+        for offset in slots.offsets() {
+            taken.push((offset, self.cell(tx, offset)?.words()));
+        }
+        taken.sort_unstable();
+        let mut end = self.begin;
+        for (offset, length) in taken.into_iter().chain([(self.words, 0)]) {
+            if offset >= end + words {
+                return Ok(Some(end));
+            }
+            end = end.max(offset + length);
+        }
+        Ok(None)
     }
 
     /// Whether a page of so many words has room for so many cells that take `used` words.
@@ -216,20 +239,29 @@ impl Page {
         tx.write(self.at.word(1), self.counts())
     }
 
-    /// Puts a cell, which has room, at a place.
+    /// Puts a cell at a place, and its words where [`Page::room_for`] has found room.
     pub fn put(
         &mut self,
         tx: &mut impl Transaction,
-        slots: &mut Slots,
-        place: Place,
+        (slots, place): (&mut Slots, Place),
+        offset: u64,
         cell: &[u64],
     ) -> Result<(), Abort> {
         KIND.check_block(tx, self.at, self.words)?;
-        self.begin -= cell.len() as u64;
-        self.cells += 1;
-        tx.write_range(self.at.word(self.begin), cell)?;
-        slots.insert(place, self.begin);
+        self.write_cell(tx, offset, cell)?;
+        slots.insert(place, offset);
         self.store(tx, slots)
+    }
+
+    /// Writes the words of a new cell.
+    fn write_cell(&mut self, tx: &mut impl Transaction, offset: u64, cell: &[u64]) -> Result<(), Abort> {
+        if offset < self.begin {
+            self.begin = offset;
+        } else {
+            self.garbage -= cell.len() as u64;
+        }
+        self.cells += 1;
+        tx.write_range(self.at.word(offset), cell)
     }
 
     /// Puts cells in before number `index`, and closes up garbage where they have no room otherwise.
@@ -241,6 +273,19 @@ impl Page {
         cells: &[CellWords],
     ) -> Result<(), Abort> {
         KIND.check_block(tx, self.at, self.words)?;
+        let mut put = 0;
+        while let Some(cell) = cells.get(put)
+            && let Some(offset) = self.room_for(tx, slots, cell.len())?
+        {
+            self.write_cell(tx, offset, cell)?;
+            slots.insert(slots.place(index + put), offset);
+            self.slots = slots.0.len() as u64;
+            put += 1;
+        }
+        if put == cells.len() {
+            return self.store(tx, slots);
+        }
+        let (index, cells) = (index + put, &cells[put..]);
         let words: usize = cells.iter().map(|cell| cell.len()).sum();
         let all = Slots::words_of(self.cells as usize + cells.len());
         if self.begin < HEAD + (all + words) as u64 {
@@ -251,10 +296,9 @@ impl Page {
         }
         let mut offsets: Vec<u64> = slots.offsets().collect();
         for (index, cell) in (index..).zip(cells) {
-            self.begin -= cell.len() as u64;
-            self.cells += 1;
-            tx.write_range(self.at.word(self.begin), cell)?;
-            offsets.insert(index, self.begin);
+            let offset = self.begin - cell.len() as u64;
+            self.write_cell(tx, offset, cell)?;
+            offsets.insert(index, offset);
         }
         *slots = Slots::of(&offsets);
         self.store(tx, slots)

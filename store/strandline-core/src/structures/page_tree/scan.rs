@@ -10,12 +10,14 @@ use crate::memory::PersistentAddress;
 use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
 
+/// Leaves that are asked for at once where they have to be read from a file: what a batch of rows takes.
+const LEAVES_AHEAD: usize = 24;
+
 /// A leaf with cells between the bounds of a scan.
 pub struct Leaf {
     page: Page,
-    slots: Slots,
-    /// Numbers of the cells between the bounds.
-    numbers: Range<usize>,
+    /// The words at which these cells begin, in the order of their keys.
+    offsets: Vec<u64>,
 }
 
 impl Leaf {
@@ -29,14 +31,9 @@ impl Leaf {
         self.page.words as usize
     }
 
-    /// How many cells are between the bounds.
-    pub fn cells(&self) -> usize {
-        self.numbers.len()
-    }
-
     /// The words of the page at which its cells between the bounds begin, in the order of their keys.
-    pub fn offsets(&self) -> impl DoubleEndedIterator<Item = u64> {
-        self.slots.offsets().skip(self.numbers.start).take(self.numbers.len()).collect::<Vec<_>>().into_iter()
+    pub fn offsets(&self) -> &[u64] {
+        &self.offsets
     }
 
     /// Where key and value of the cell that begins at word `offset` are among `words`, those of the page, if both are there.
@@ -59,6 +56,8 @@ struct Bounds<'b> {
     from: Bound<&'b [u8]>,
     to: Bound<&'b [u8]>,
     ascending: bool,
+    /// Leaves are to be asked for before they are read, and so many bytes behind them.
+    ahead: Option<u64>,
 }
 
 fn key_of(bound: Bound<&[u8]>) -> Option<&[u8]> {
@@ -69,7 +68,8 @@ fn key_of(bound: Bound<&[u8]>) -> Option<&[u8]> {
 }
 
 impl PageTree {
-    /// Visits the leaves that have keys between two bounds, in the order of their keys or against it, until `visit` breaks.
+    /// Visits the leaves that have keys between two bounds, in the order of their keys or, unless `ascending`, against it, until `visit` breaks.
+    /// `ahead`: the leaves may have to be read from a file and are asked for some at a time, and so many bytes behind them.
     ///
     /// # Errors
     /// A conflict, damage, or what `visit` returns.
@@ -78,24 +78,22 @@ impl PageTree {
         tx: &mut T,
         walk: &mut Walk,
         (from, to): (Bound<&[u8]>, Bound<&[u8]>),
-        ascending: bool,
-        mut visit: impl FnMut(&mut T, &Leaf) -> Result<ControlFlow<()>, Abort>,
+        (ascending, ahead): (bool, Option<u64>),
+        mut visit: impl FnMut(&mut T, &mut Walk, &Leaf) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
         let root = self.root(tx)?;
-        let bounds = Bounds { from, to, ascending };
+        let bounds = Bounds { from, to, ascending, ahead };
         scan_below(tx, walk, root, bounds, &mut visit).map(drop)
     }
 }
 
-fn scan_below<T: Read>(
-    tx: &mut T,
-    walk: &mut Walk,
-    page: Page,
+/// Which of a page's cells a scan looks at.
+fn numbers_between(
+    tx: &mut impl Read,
+    page: &Page,
+    slots: &Slots,
     bounds: Bounds<'_>,
-    visit: &mut impl FnMut(&mut T, &Leaf) -> Result<ControlFlow<()>, Abort>,
-) -> Result<ControlFlow<()>, Abort> {
-    walk.visit(tx, PAGE, page.at, page.words)?;
-    let slots = page.slots(tx)?;
+) -> Result<Range<usize>, Abort> {
     let mut numbers = 0..page.cells as usize;
     let is_leaf = page.level == 0;
     for (bound, is_from) in [(bounds.from, true), (bounds.to, false)] {
@@ -114,20 +112,53 @@ fn scan_below<T: Read>(
             numbers.end = number;
         }
     }
-    if numbers.is_empty() {
+    Ok(numbers)
+}
+
+/// Asks for leaves: the first ones of those below the cells that begin at these words.
+fn read_ahead(tx: &mut impl Read, page: &Page, offsets: &[u64], further: u64) -> Result<(), Abort> {
+    let mut places = Vec::with_capacity(LEAVES_AHEAD);
+    for &offset in offsets.iter().take(LEAVES_AHEAD) {
+        places.push(page.cell(tx, offset)?.child(tx)?);
+    }
+    tx.read_ahead(&mut places, page.words as usize, further);
+    Ok(())
+}
+
+fn scan_below<T: Read>(
+    tx: &mut T,
+    walk: &mut Walk,
+    page: Page,
+    bounds: Bounds<'_>,
+    visit: &mut impl FnMut(&mut T, &mut Walk, &Leaf) -> Result<ControlFlow<()>, Abort>,
+) -> Result<ControlFlow<()>, Abort> {
+    walk.visit(tx, PAGE, page.at, page.words)?;
+    let slots = page.slots(tx)?;
+    let numbers = numbers_between(tx, &page, &slots, bounds)?;
+    let mut offsets: Vec<u64> = slots.offsets().skip(numbers.start).take(numbers.len()).collect();
+    if offsets.is_empty() {
         return Ok(ControlFlow::Continue(()));
     }
-    if is_leaf {
-        return visit(tx, &Leaf { page, slots, numbers });
+    if page.level == 0 {
+        return visit(tx, walk, &Leaf { page, offsets });
     }
-    for step in 0..numbers.len() {
-        let number = if bounds.ascending { numbers.start + step } else { numbers.end - 1 - step };
-        let offset = slots.at(slots.number(number)).unwrap_or_default();
+    if !bounds.ascending {
+        offsets.reverse();
+    }
+    for (step, &offset) in offsets.iter().enumerate() {
+        if page.level == 1
+            && step.is_multiple_of(LEAVES_AHEAD)
+            && let Some(further) = bounds.ahead
+        {
+            read_ahead(tx, &page, &offsets[step..], further)?;
+        }
         let child = page.cell(tx, offset)?.child(tx)?;
         let child = Page::load(tx, child, Some(page.level - 1))?;
         // Only the children at the ends may have keys beyond the bounds.
-        let from = if number == numbers.start { bounds.from } else { Bound::Unbounded };
-        let to = if number + 1 == numbers.end { bounds.to } else { Bound::Unbounded };
+        let (is_first, is_last) = (step == 0, step + 1 == offsets.len());
+        let (at_from, at_to) = if bounds.ascending { (is_first, is_last) } else { (is_last, is_first) };
+        let from = if at_from { bounds.from } else { Bound::Unbounded };
+        let to = if at_to { bounds.to } else { Bound::Unbounded };
         if scan_below(tx, walk, child, Bounds { from, to, ..bounds }, visit)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }

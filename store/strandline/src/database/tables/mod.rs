@@ -7,7 +7,6 @@ mod walk;
 
 use crate::collections::ordered_map::OrderedMap;
 use crate::collections::queue::Queue;
-use crate::described::dynamic::Codec;
 use crate::described::shown::{TableDescription, TableKind};
 use crate::value::pointer::{Ptr, check_block};
 use crate::value::schema::Types;
@@ -121,17 +120,15 @@ impl crate::Root for Tables<'_> {
 #[derive(Clone, Copy, Persist)]
 #[persist(name = "strandline::Structure")]
 pub(crate) enum Structure<'p> {
-    Table(OrderedMap<'p, RawKey<false>, Any<false>>),
-    /// Keys and values are words.
-    WordTable(OrderedMap<'p, RawKey<true>, Any<true>>),
-    Multimap(OrderedMap<'p, RawKey<false>, Any<false>>),
-    Queue(Queue<'p, Any<false>>),
+    Table(OrderedMap<'p, RawKey, Any>),
+    Multimap(OrderedMap<'p, RawKey, Any>),
+    Queue(Queue<'p, Any>),
 }
 
 impl<'p> Structure<'p> {
     fn kind(&self) -> TableKind {
         match self {
-            Self::Table(_) | Self::WordTable(_) => TableKind::Table,
+            Self::Table(_) => TableKind::Table,
             Self::Multimap(_) => TableKind::Multimap,
             Self::Queue(_) => TableKind::Queue,
         }
@@ -141,19 +138,13 @@ impl<'p> Structure<'p> {
     fn places(&self) -> (PersistentAddress, PersistentAddress) {
         match self {
             Self::Table(map) | Self::Multimap(map) => (map.address(), map.number()),
-            Self::WordTable(map) => (map.address(), map.number()),
             Self::Queue(queue) => (queue.address(), queue.number()),
         }
     }
 
     /// A new table.
     fn table<K: Key, V: Persist<'p>>(tx: &Tx<'p, impl Control>) -> Result<Self> {
-        let at = OrderedMap::<K, V>::new(tx)?.address();
-        Ok(if OrderedMap::<K, V>::INLINE {
-            Self::WordTable(OrderedMap::of(at))
-        } else {
-            Self::Table(OrderedMap::of(at))
-        })
+        Ok(Self::Table(OrderedMap::of(OrderedMap::<K, V>::new(tx)?.address())))
     }
 
     /// A new multimap.
@@ -171,7 +162,6 @@ impl<'p> Structure<'p> {
         Tables::number(&self, tx, 0)?;
         match self {
             Self::Table(map) | Self::Multimap(map) => map.destroy(tx),
-            Self::WordTable(map) => map.destroy(tx),
             Self::Queue(queue) => queue.destroy(tx),
         }
     }
@@ -238,41 +228,16 @@ impl<'p> Held<'p> {
         let found = tx.words(|tx| {
             Ok(if tx.is_allocated(at)? { Some((tx.read(at)?, tx.read(number_at)?)) } else { None })
         })?;
-        if found == Some(expected) && self.is_as_said() {
+        if found == Some(expected) {
             return Ok(());
         }
         Err(Error::Damaged(misplaced(name)))
-    }
-
-    /// Whether the structure is of the kind that its types need.
-    fn is_as_said(&self) -> bool {
-        matches!(self.structure, Structure::WordTable(_)) == self.are_words()
-    }
-
-    /// Whether keys and values are words, by what is said of them.
-    fn are_words(&self) -> bool {
-        // Of types that are not known here, the catalogue alone can say.
-        match (
-            self.structure.kind(),
-            word_type(&self.key, &self.types, true),
-            word_type(&self.value, &self.types, false),
-        ) {
-            (TableKind::Table, Some(key), Some(value)) => key && value,
-            (TableKind::Table, ..) => matches!(self.structure, Structure::WordTable(_)),
-            _ => false,
-        }
     }
 }
 
 /// What is said of a table that is somewhere else, or another one.
 fn misplaced(name: &str) -> String {
     format!("the table `{name}` is not where the catalogue says")
-}
-
-/// Whether the keys or values of this type are all one word; `None`: it is not known.
-fn word_type(name: &str, types: &Types, is_key: bool) -> Option<bool> {
-    let codec = Codec::new(name, types)?;
-    Some(if is_key { codec.is_word_key() } else { codec.is_one_word() })
 }
 
 /// An open table: where it is, and its number.

@@ -4,8 +4,8 @@ use std::iter;
 
 use super::{Structure, TableDescription, TableKind, Tables, Wanted};
 use crate::Persist;
-use crate::collections::layers;
 use crate::collections::ordered_map::OrderedMap;
+use crate::collections::pages;
 use crate::collections::queue::{self, Queue};
 use crate::value::key::KeyBytes;
 use crate::value::transaction::{Control, Tx, View};
@@ -16,20 +16,19 @@ use strandline_core::structures::type_layout as layout;
 /// The rows of a table whose types the program does not know.
 #[derive(Clone, Copy)]
 pub(crate) enum Rows<'p> {
-    Map(OrderedMap<'p, RawKey<false>, Raw<false>>),
-    Words(OrderedMap<'p, RawKey<true>, Raw<true>>),
+    Map(OrderedMap<'p, RawKey, Raw>),
     /// With the tag of its items.
-    Queue(Queue<'p, Raw<false>>, u64),
+    Queue(Queue<'p, Raw>, u64),
 }
 
 /// Rows: the bytes of each key, none for an item of a queue, and the words and bytes of its value.
 pub(crate) type RowIter<'t> = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u64>, u64)>> + 't>;
 
-fn row<const WORD: bool>(pair: Result<(RawKey<WORD>, Raw<WORD>)>) -> Result<(Vec<u8>, Vec<u64>, u64)> {
+fn row(pair: Result<(RawKey, Raw)>) -> Result<(Vec<u8>, Vec<u64>, u64)> {
     pair.map(|(key, Raw { words, bytes })| (key.0, words, bytes))
 }
 
-fn item(item: Result<Raw<false>>) -> Result<(Vec<u8>, Vec<u64>, u64)> {
+fn item(item: Result<Raw>) -> Result<(Vec<u8>, Vec<u64>, u64)> {
     item.map(|Raw { words, bytes }| (Vec::new(), words, bytes))
 }
 
@@ -42,10 +41,10 @@ pub(super) fn moving(name: &str) -> Error {
 /// Tags of the collections that hold keys and values of these layouts.
 pub(super) fn tags(kind: TableKind, (key, value): (u64, u64)) -> (u64, u64) {
     match kind {
-        TableKind::Table => (layers::tag(key, value), 0),
+        TableKind::Table => (pages::tag(key, value), 0),
         TableKind::Multimap => {
             let pair = layout::field(layout::field(layout::begin("tuple", 0), "", key), "", value);
-            (layers::tag(pair, <() as Persist<'_>>::LAYOUT), 0)
+            (pages::tag(pair, <() as Persist<'_>>::LAYOUT), 0)
         }
         TableKind::Queue => queue::tags(value),
     }
@@ -56,7 +55,6 @@ impl<'p> Rows<'p> {
     pub(super) fn of(structure: &Structure<'p>, layouts: (u64, u64)) -> Self {
         match structure {
             Structure::Table(map) | Structure::Multimap(map) => Self::Map(OrderedMap::of(map.address())),
-            Structure::WordTable(map) => Self::Words(OrderedMap::of(map.address())),
             Structure::Queue(queue) => {
                 Self::Queue(Queue::of(queue.address()), tags(TableKind::Queue, layouts).1)
             }
@@ -69,7 +67,6 @@ impl<'p> Rows<'p> {
     pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
         match self {
             Self::Map(map) => map.count(tx),
-            Self::Words(map) => map.count(tx),
             Self::Queue(queue, _) => queue.count(tx),
         }
     }
@@ -81,7 +78,6 @@ impl<'p> Rows<'p> {
     {
         Ok(match self {
             Self::Map(map) => Box::new(map.iter(tx).map(row)),
-            Self::Words(map) => Box::new(map.iter(tx).map(row)),
             Self::Queue(queue, _) => Box::new(queue.iter(tx)?.map(item)),
         })
     }
@@ -92,8 +88,7 @@ impl<'p> Rows<'p> {
         'p: 't,
     {
         match self {
-            Self::Map(map) => Box::new(map.drain::<RawKey<false>, _>(tx, ..).map(row)),
-            Self::Words(map) => Box::new(map.drain::<RawKey<true>, _>(tx, ..).map(row)),
+            Self::Map(map) => Box::new(map.drain::<RawKey, _>(tx, ..).map(row)),
             Self::Queue(queue, _) => Box::new(iter::from_fn(move || queue.pop(tx).transpose()).map(item)),
         }
     }
@@ -108,7 +103,6 @@ impl<'p> Rows<'p> {
         let copy = |into: &mut [u64]| into.copy_from_slice(words);
         match self {
             Self::Map(map) => map.insert_encoded(tx, key, bytes, copy).map(|old| old.is_some()),
-            Self::Words(map) => map.insert_encoded(tx, key, bytes, copy).map(|old| old.is_some()),
             Self::Queue(queue, item_tag) => queue.push_encoded(tx, item_tag, bytes, copy).map(|()| false),
         }
     }
@@ -129,12 +123,11 @@ impl<'p> Tables<'p> {
         Ok((found.held.describe(name), found.held.rows()))
     }
 
-    /// The rows of a table that is as described; it is made if it is not there. `are_words`: its keys and values are words.
+    /// The rows of a table that is as described; it is made if it is not there.
     pub(crate) fn open_described(
         self,
         tx: &Tx<'p, impl Control>,
         about: &TableDescription,
-        are_words: bool,
     ) -> Result<Rows<'p>> {
         let TableDescription { name, kind, key, value, types, layouts } = about.clone();
         let wanted = Wanted { kind, key, value, layouts, types };
@@ -143,7 +136,6 @@ impl<'p> Tables<'p> {
         }
         let (tag, _) = tags(kind, layouts);
         let structure = match kind {
-            TableKind::Table if are_words => Structure::WordTable(OrderedMap::with_tag(tx, tag)?),
             TableKind::Table => Structure::Table(OrderedMap::with_tag(tx, tag)?),
             TableKind::Multimap => Structure::Multimap(OrderedMap::with_tag(tx, tag)?),
             TableKind::Queue => Structure::Queue(Queue::with_tag(tx, tag)?),

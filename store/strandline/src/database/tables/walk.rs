@@ -4,8 +4,8 @@ use super::rows::{moving, tags};
 use super::{Described, Held, TableDescription, Tables, misplaced};
 use crate::Persist;
 use crate::collections::entry::decode_pair;
-use crate::collections::layers::survey;
 use crate::collections::ordered_map::OrderedMap;
+use crate::collections::pages::survey;
 use crate::described::shown::Shown;
 use crate::described::{self, Catalogue, Show, Walker};
 use crate::value::check::{Checker, Look};
@@ -51,12 +51,11 @@ pub(crate) fn reach<'v>(
         if let Some(show) = show {
             show(Shown::Collection { at: at.offset(), type_name: Tables::NAME.into() })?;
         }
-        let map = (Named::TAG, Named::INLINE);
-        survey(checker, at, map, &mut |checker, at, key, words, bytes| match decode_pair::<
+        survey(checker, at, Named::TAG, &mut |checker, at, key, words, bytes| match decode_pair::<
             String,
             Described<'_>,
         >(
-            checker, at, key, words, bytes
+            checker, at, key, words, bytes,
         ) {
             (Some(name), Some(described)) => described.reach(checker, &name, show),
             _ => Ok(()),
@@ -87,10 +86,6 @@ impl<'p> Held<'p> {
         number: u64,
         show: Option<Show<'v>>,
     ) -> Result<()> {
-        if !self.is_as_said() {
-            checker.damaged(misplaced(name));
-            return Ok(());
-        }
         let (at, number_at) = self.structure.places();
         let kind = self.structure.kind();
         let tags = tags(kind, self.layouts);

@@ -91,16 +91,6 @@ impl Codec {
         self.form.facts.size
     }
 
-    /// Whether every value is one word.
-    pub fn is_one_word(&self) -> bool {
-        self.size() == Some(1)
-    }
-
-    /// Whether every key is one word, and stands in a tree as it is.
-    pub fn is_word_key(&self) -> bool {
-        matches!(self.form.kind, Kind::Plain(Shape::Unsigned(64) | Shape::Signed(64) | Shape::Size(_)))
-    }
-
     /// The value of `bytes` bytes that stands alone in `words`.
     ///
     /// # Errors
@@ -137,11 +127,6 @@ impl Codec {
         write(&self.form, key, &mut bytes)?;
         Ok(bytes)
     }
-}
-
-/// Whether keys and values are words, which are stored in the tree.
-pub(crate) fn are_words(key: &Codec, value: &Codec) -> bool {
-    key.is_word_key() && value.is_one_word()
 }
 
 /// Reads values without parts from words, or from the bytes of keys.
