@@ -11,7 +11,7 @@ use crate::check::{Check, Histories, OnPmem, Outcome, Target};
 use crate::coverage::Coverage;
 use crate::data_race::DataRaces;
 use crate::finding::{Finding, Performance, Trials};
-use crate::pmem::{Pmem, Repair, VOLATILE_BYTES};
+use crate::pmem::{Pmem, PmemState, Repair, VOLATILE_BYTES};
 use crate::x86::caught::caught;
 use crate::x86::cause::Case;
 use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Reach, Run};
@@ -196,16 +196,18 @@ impl Check<'_> {
             setting,
             threads: self.threads,
             begin: &|| (),
-            program: &|thread, memory| (self.program)(&Pmem::new(memory, thread, how, false)),
+            program: &|thread, memory| {
+                (self.program)(&Pmem::new(memory, thread, how, &PmemState::new(false)))
+            },
             recovery: &|memory| {
                 if let Some(recovery) = &self.recovery {
-                    recovery(&Pmem::new(memory, 0, (how.0, repairs), true));
+                    recovery(&Pmem::new(memory, 0, (how.0, repairs), &PmemState::new(true)));
                 }
             },
             invariant: &|memory, crashed| {
-                self.invariants
-                    .iter()
-                    .try_for_each(|invariant| invariant(&Pmem::new(memory, 0, alone, true), crashed))
+                self.invariants.iter().try_for_each(|invariant| {
+                    invariant(&Pmem::new(memory, 0, alone, &PmemState::new(true)), crashed)
+                })
             },
             name: &|word| self.name(word),
             every_access: true,
@@ -220,7 +222,9 @@ impl Check<'_> {
         let hosted: Rc<dyn World> = world.clone();
         let memory = Hosted::new(hosted, 0);
         let set_up = self.set_up.as_ref();
-        let ran = caught(|| set_up.map(|set_up| set_up(&Pmem::new(&memory, 0, (None, &[]), true))));
+        let ran = caught(|| {
+            set_up.map(|set_up| set_up(&Pmem::new(&memory, 0, (None, &[]), &PmemState::new(true))))
+        });
         if let Err(stopped) = ran {
             panic!("the set-up of the program that is checked stops: {}", stopped.text());
         }

@@ -16,7 +16,7 @@ pub(crate) const VOLATILE_WORDS: u64 = 512;
 pub(crate) const VOLATILE_BYTES: u64 = 64 * LOCKS + 8 * VOLATILE_WORDS;
 
 /// Operations of one recovery or one invariant, above which it runs for ever.
-const PATIENCE: u64 = 10_000_000;
+const PATIENCE: i64 = 10_000_000;
 
 /// A change of a program that a finding advises: flushes and fences behind what a source line does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +66,49 @@ pub struct Pmem<'a> {
     /// Words whose loads nobody has to be told of: none while a repair is tried.
     settled: WindowView<'a>,
     thread: usize,
-    step: Cell<&'static str>,
     omitted: Option<&'a str>,
     repairs: &'a [Repair],
-    /// Operations left, where nobody else sees to it that a program ends.
-    patience: Cell<u64>,
+    state: &'a PmemState,
+}
+
+/// The part of a [`Pmem`] that changes. The rest is immutable to the compiler, so that loops keep it in registers.
+pub(crate) struct PmemState {
+    step: Cell<&'static str>,
+    /// Operations left, where nothing else ends a program that runs for ever.
+    patience: Cell<i64>,
+    /// The offset of the last load that the window answered; `u64::MAX` if each of them is counted.
+    last: Cell<u64>,
+}
+
+impl PmemState {
+    /// The state of a program's thread; with `runs_alone`, that of a recovery or an invariant.
+    pub fn new(runs_alone: bool) -> Self {
+        let patience = Cell::new(if runs_alone { PATIENCE } else { i64::MAX });
+        Self { step: Cell::new(""), patience, last: Cell::new(0) }
+    }
+
+    /// Counts operations. Returns whether there have been too many.
+    fn is_impatient_after(&self, operations: i64) -> bool {
+        let left = self.patience.get() - operations;
+        if left >= 0 {
+            self.patience.set(left);
+            return false;
+        }
+        // `go_back` counts too many loads rather than too few. From here on each operation is counted, from the beginning.
+        self.patience.set(PATIENCE);
+        self.last.replace(u64::MAX) == u64::MAX
+    }
+
+    /// Notes a load at `at`, at or before the last one, and returns how many loads to count. Loads at ascending offsets are not counted one by
+    /// one: until the next load that goes back there are at most as many as words between here and there, which are counted then.
+    fn go_back(&self, at: u64) -> i64 {
+        if self.last.get() == u64::MAX {
+            return 1;
+        }
+        let words = (self.last.get() - at) / 8 + 1;
+        self.last.set(at);
+        words as i64
+    }
 }
 
 impl<'a> Pmem<'a> {
@@ -78,11 +116,10 @@ impl<'a> Pmem<'a> {
         memory: &'a Hosted,
         thread: usize,
         (omitted, repairs): (Option<&'a str>, &'a [Repair]),
-        runs_alone: bool,
+        state: &'a PmemState,
     ) -> Self {
-        let patience = Cell::new(if runs_alone { PATIENCE } else { u64::MAX });
         let settled = memory.window().filter(|_| repairs.is_empty()).unwrap_or_default();
-        Self { memory, settled, thread, step: Cell::new(""), omitted, repairs, patience }
+        Self { memory, settled, thread, omitted, repairs, state }
     }
 
     /// The number of this thread, from 0; 0 in set-up, recovery and invariant.
@@ -114,23 +151,26 @@ impl<'a> Pmem<'a> {
     /// assert!(check(program).invariant(is_kept).omitting("persist the counter").exhaustive().finding.is_some());
     /// ```
     pub fn step(&self, name: &'static str) {
-        self.step.set(name);
+        self.state.step.set(name);
     }
 
     /// The caller asks for the next operation.
     #[track_caller]
     fn set_site(&self) {
-        site::set(Site { at: Location::caller().into(), step: self.step.get() });
+        site::set(Site { at: Location::caller().into(), step: self.state.step.get() });
+    }
+
+    fn spend(&self, operations: i64) {
+        if self.state.is_impatient_after(operations) {
+            let what = format!("it runs for ever: more than {PATIENCE} operations");
+            Stopped::Deadlock(what).raise();
+        }
     }
 
     /// The place of a word.
     #[track_caller]
     fn place(&self, at: u64, bytes: u64, what: &str) -> PersistentAddress {
-        if self.patience.get() == 0 {
-            let what = format!("it runs for ever: more than {PATIENCE} operations");
-            Stopped::Deadlock(what).raise();
-        }
-        self.patience.set(self.patience.get() - 1);
+        self.spend(1);
         let caller = Location::caller();
         let (file, line) = (caller.file(), caller.line());
         if at.checked_add(bytes).is_none_or(|end| end > self.bytes()) {
@@ -174,26 +214,31 @@ impl<'a> Pmem<'a> {
     }
 
     fn is_omitted(&self) -> bool {
-        self.omitted.is_some_and(|omitted| omitted == self.step.get())
+        self.omitted.is_some_and(|omitted| omitted == self.state.step.get())
     }
 
     /// The word at `at`.
     #[track_caller]
     #[inline]
     pub fn load(&self, at: u64) -> u64 {
-        // What a recovery that scans its memory does most: `benches/scans.rs` says what it takes.
-        match self.settled.load(at) {
-            Some(value) if self.patience.get() > 0 => {
-                self.patience.set(self.patience.get() - 1);
-                value
-            }
-            _ => self.load_slow(at),
+        // A recovery that scans its memory does this most (`benches/scans.rs`). A counter would make each load wait for the one before. Loads
+        // at ascending offsets need none, since they come to the end of the memory.
+        if at > self.state.last.get()
+            && let Some(value) = self.settled.load(at)
+        {
+            self.state.last.set(at);
+            return value;
         }
+        self.load_slow(at)
     }
 
     #[track_caller]
     #[inline(never)]
     fn load_slow(&self, at: u64) -> u64 {
+        if let Some(value) = self.settled.load(at) {
+            self.spend(self.state.go_back(at));
+            return value;
+        }
         let word = self.word(at, "a load");
         let value = self.memory.load(word);
         self.repair(at);
@@ -318,7 +363,12 @@ impl<'a> Pmem<'a> {
                 self.repair(word);
                 value
             });
-            now.copy_from_slice(&value.to_le_bytes()[within..within + here]);
+            let bytes = value.to_le_bytes();
+            // The length of a whole word is known when this is compiled.
+            match <&mut [u8; 8]>::try_from(&mut *now) {
+                Ok(now) => *now = bytes,
+                Err(_) => now.copy_from_slice(&bytes[within..within + here]),
+            }
             (at, rest) = (at + here as u64, later);
         }
     }

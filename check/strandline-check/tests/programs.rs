@@ -329,6 +329,25 @@ fn a_thread_that_waits_or_runs_for_ever_is_stopped() {
     assert!(runs.what.contains("runs for ever"), "{runs}");
 }
 
+/// Recovery may load settled words without the checker's knowledge, but not for ever.
+#[test]
+fn a_recovery_that_loads_for_ever_is_stopped_and_a_long_one_is_not() {
+    let in_order = |pmem: &Pmem| (0..512).map(|word| pmem.load(8 * word)).sum::<u64>();
+    let endless: [&dyn Fn(&Pmem); 3] = [
+        &|pmem| while pmem.load(4088) == 0 {},
+        &|pmem| while pmem.load(8) + pmem.load(4088) == 0 {},
+        &|pmem| while in_order(pmem) == 0 {},
+    ];
+    for recovery in endless {
+        let finding = check(|_| ()).recovery(recovery).exhaustive().finding.unwrap();
+        assert!(finding.what.contains("runs for ever"), "{finding}");
+    }
+    let back_and_forth = |pmem: &Pmem| {
+        (0..1 << 18).for_each(|_| assert_eq!(pmem.load(0) + pmem.load((1 << 20) - 8), 0));
+    };
+    check(|_| ()).bytes(1 << 20).recovery(back_and_forth).exhaustive().assert_clean();
+}
+
 /// Adds what a log says to a total, and empties the log.
 fn add(pmem: &Pmem) {
     let (total, log) = (DATA, COMMIT);

@@ -222,7 +222,7 @@ pub trait World {
 /// let world = Rc::new(Asked(Rc::new(Window::new(8)), Cell::new(0)));
 /// world.0.words()[2].set(7);
 /// // The fourth word is to be asked for.
-/// world.0.closed()[0].set(1 << 3);
+/// world.0.words()[3].set(Window::CLOSED);
 /// let memory = Hosted::new(world.clone(), 0);
 /// let words = [16, 24].map(|at| memory.load(PersistentAddress::new(at)));
 /// assert_eq!((words, world.1.get()), ([7, 40], 1));
@@ -230,15 +230,16 @@ pub trait World {
 #[derive(Debug)]
 pub struct Window {
     words: Box<[Cell<u64>]>,
-    /// For each line the words that are to be asked for, a bit each.
-    closed: Box<[Cell<u8>]>,
 }
 
 impl Window {
+    /// The value that marks a word for which the world is asked. If this is a word's value, the world is asked, too, and returns it. It is a
+    /// sign-extended number of 32 bits, so that comparing with it takes no register.
+    pub const CLOSED: u64 = 0xffff_ffff_b5ad_4ece;
+
     /// So many words, all 0, none of which is to be asked for.
     pub fn new(words: usize) -> Self {
-        let closed = vec![Cell::new(0); words.div_ceil(8)].into();
-        Self { words: vec![Cell::new(0); words].into(), closed }
+        Self { words: vec![Cell::new(0); words].into() }
     }
 
     /// The words.
@@ -246,14 +247,9 @@ impl Window {
         &self.words
     }
 
-    /// For each line the words that are to be asked for, a bit each.
-    pub fn closed(&self) -> &[Cell<u8>] {
-        &self.closed
-    }
-
-    /// A copy of its two references, which loops that load many words keep at hand.
+    /// A copy of its reference, which loops that load many words keep at hand.
     pub fn view(&self) -> WindowView<'_> {
-        WindowView { words: &self.words, closed: &self.closed }
+        WindowView { words: &self.words }
     }
 }
 
@@ -261,7 +257,6 @@ impl Window {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowView<'a> {
     words: &'a [Cell<u64>],
-    closed: &'a [Cell<u8>],
 }
 
 impl WindowView<'_> {
@@ -269,9 +264,8 @@ impl WindowView<'_> {
     #[inline]
     pub fn load(&self, offset: u64) -> Option<u64> {
         // What is no multiple of 8 is no index.
-        let index = offset.rotate_right(3) as usize;
-        let (word, closed) = (self.words.get(index)?, self.closed.get(index / 8)?);
-        (closed.get() >> (index % 8) & 1 == 0).then(|| word.get())
+        let value = self.words.get(offset.rotate_right(3) as usize)?.get();
+        (value != Window::CLOSED).then_some(value)
     }
 }
 

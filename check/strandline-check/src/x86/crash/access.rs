@@ -54,7 +54,7 @@ impl CrashMemory {
         while !rest.is_empty() {
             let here = (8 - at % 8).min(rest.len());
             let (now, later) = rest.split_at_mut(here);
-            if self.open()[at / 8].get() == 0 {
+            if self.open[at / 8].get() == 0 {
                 for (into, word) in now.iter_mut().zip(&self.now()[at..at + here]) {
                     *into = word.get();
                 }
@@ -77,7 +77,7 @@ impl CrashMemory {
         let mut rest = from;
         while !rest.is_empty() {
             let (here, later) = rest.split_at((8 - at % 8).min(rest.len()));
-            let (line, open) = (at / 8, &self.open()[at / 8]);
+            let (line, open) = (at / 8, &self.open[at / 8]);
             let now = &self.now()[at..at + here.len()];
             // Most of what recovery zeroes is zero. (To look at all words at once is faster than to stop at the first.)
             let differ = now.iter().zip(here).fold(0, |differ, (now, &value)| differ | (now.get() ^ value));

@@ -6,8 +6,7 @@
 //! next choice at the last decision that has one, covers every surviving state that recovery and judge can
 //! tell apart, and nothing else.
 //!
-//! A run begins without copying the pool: only the lines that the last run stored to are restored, and the
-//! words that are not decided are marked again.
+//! A run begins without copying the pool: only the lines that the last run stored to or decided are restored.
 
 mod access;
 mod choice;
@@ -34,8 +33,10 @@ use crate::x86::Recovered;
 pub struct CrashMemory {
     /// The pool before recovery, for words that are not open.
     base: Box<[Cell<u64>]>,
-    /// The pool as the present run sees it, and for each line its words that are not decided.
+    /// The pool as the present run sees it; words that are not decided are closed.
     window: Rc<Window>,
+    /// For each line its words that are not decided, a bit each.
+    open: Box<[Cell<u8>]>,
     /// For each line the run that stored to it last.
     dirty_run: Box<[Cell<u32>]>,
     /// The lines that the present run stored to.
@@ -49,8 +50,6 @@ pub struct CrashMemory {
     /// Open lines, and the open line of each line of the pool, plus one.
     lines: RefCell<Vec<OpenLine>>,
     line_index: Box<[Cell<u32>]>,
-    /// Open lines of which the present run has decided words.
-    narrowed: RefCell<Vec<u32>>,
     per_word: Cell<bool>,
     /// What fingerprints are relative to: the pool at the beginning.
     reference: RefCell<Rc<[u64]>>,
@@ -79,6 +78,7 @@ impl CrashMemory {
         Self {
             base: cells(words),
             window: Rc::new(Window::new(words)),
+            open: cells(words.div_ceil(8)),
             dirty_run: cells(words.div_ceil(8)),
             dirty: cells(words.div_ceil(8)),
             dirty_count: Cell::new(0),
@@ -89,7 +89,6 @@ impl CrashMemory {
             omitted: Cell::new(None),
             lines: RefCell::default(),
             line_index: cells(words.div_ceil(8)),
-            narrowed: RefCell::default(),
             per_word: Cell::new(false),
             reference: RefCell::new(Rc::from([])),
             fingerprint: Cell::new(0),
@@ -144,6 +143,7 @@ impl CrashMemory {
                 let last = pending.len().saturating_sub(8);
                 latest.extend(pending[last..].iter().map(|store| (store.time, store.word)));
                 fingerprint = fingerprint.wrapping_add(open.fingerprint());
+                self.reopen(&open);
                 lines.push(open);
                 self.line_index[history.line as usize].set(lines.len() as u32);
             } else {
@@ -176,6 +176,7 @@ impl CrashMemory {
         *lines = crash.open;
         for (at, line) in lines.iter().enumerate() {
             self.line_index[line.line as usize].set(at as u32 + 1);
+            self.reopen(line);
         }
         *self.unsettled.borrow_mut() = before.unsettled.borrow().clone();
         self.unsettled.borrow_mut().extend(crash.stored);
@@ -187,21 +188,17 @@ impl CrashMemory {
         self.window.words()
     }
 
-    /// For each line its words that are not decided.
-    fn open(&self) -> &[Cell<u8>] {
-        self.window.closed()
-    }
-
     /// Every word becomes certain.
     fn close(&self) {
         self.unsettled.borrow_mut().clear();
         self.path.borrow_mut().stored.clear();
         self.recording.set(false);
         self.restore();
-        self.narrowed.borrow_mut().clear();
         for line in self.lines.borrow_mut().drain(..) {
-            self.line_index[line.line as usize].set(0);
-            self.open()[line.line as usize].set(0);
+            let at = line.line as usize;
+            self.line_index[at].set(0);
+            self.open[at].set(0);
+            (8 * at..8 * at + 8).for_each(|word| self.now()[word].set(self.base[word].get()));
         }
     }
 
@@ -216,12 +213,28 @@ impl CrashMemory {
         self.lines.borrow().iter().map(OpenLine::possible).fold(1, u128::saturating_mul)
     }
 
-    /// Undoes what the last run stored.
+    /// Nothing of an open line is decided.
+    fn reopen(&self, line: &OpenLine) {
+        line.reset();
+        let at = line.line as usize;
+        self.open[at].set(line.differ);
+        let mut left = line.differ;
+        while left != 0 {
+            self.now()[8 * at + left.trailing_zeros() as usize].set(Window::CLOSED);
+            left &= left - 1;
+        }
+    }
+
+    /// Undoes what the last run stored and decided.
     fn restore(&self) {
+        let lines = self.lines.borrow();
         for line in &self.dirty[..self.dirty_count.get()] {
             let line = line.get() as usize;
             let (now, base) = (&self.now().as_chunks::<8>().0[line], &self.base.as_chunks::<8>().0[line]);
             (0..8).for_each(|i| now[i].set(base[i].get()));
+            if let Some(at) = self.line_index[line].get().checked_sub(1) {
+                self.reopen(&lines[at as usize]);
+            }
         }
         self.dirty_count.set(0);
         self.run.set(self.run.get().wrapping_add(1));
@@ -233,11 +246,6 @@ impl CrashMemory {
 
     fn begin(&self) {
         self.restore();
-        let lines = self.lines.borrow();
-        self.narrowed.borrow_mut().drain(..).for_each(|at| lines[at as usize].reset());
-        for line in &*lines {
-            self.open()[line.line as usize].set(line.differ);
-        }
         self.recording.set(false);
         self.pauses.set(0);
     }
@@ -318,7 +326,7 @@ impl CrashMemory {
     /// The value of word `word`, decided now if it was open.
     pub fn load_word(&self, word: u32) -> u64 {
         let index = word as usize;
-        if self.open()[index / 8].get() >> (index % 8) & 1 == 1 {
+        if self.open[index / 8].get() >> (index % 8) & 1 == 1 {
             self.decide(index)
         } else {
             self.now()[index].get()
@@ -392,12 +400,11 @@ impl CrashMemory {
         let at = self.line_index[index / 8].get() - 1;
         let (line, word) = (&lines[at as usize], index % 8);
         self.touch(index / 8);
-        let open = &self.open()[index / 8];
+        let open = &self.open[index / 8];
         let mut left = open.get() & !(1 << word);
         self.now()[index].set(value);
         if is_decision {
             line.narrow(word, value);
-            self.narrowed.borrow_mut().push(at);
             // What that settles need not be looked up later.
             if left != 0
                 && let Some((state, certain)) = line.certain_words()
@@ -448,7 +455,7 @@ impl CrashMemory {
                     self.crash_here();
                 }
                 self.touch(index / 8);
-                let open = &self.open()[index / 8];
+                let open = &self.open[index / 8];
                 if open.get() != 0 {
                     open.set(open.get() & !(1 << (index % 8)));
                 }

@@ -132,14 +132,17 @@ impl OpenLine {
 
     /// Word `word` holds `value`, which is one of its values.
     pub fn narrow(&self, word: usize, value: u64) {
-        if let Possible::Lines(lines) = &self.possible {
-            let first = lines.starts[word] as usize;
-            let values = &lines.values[first..lines.starts[word + 1] as usize];
-            if let Some(at) = values.iter().position(|&other| other == value) {
-                for (block, bits) in lines.alive_having(first + at) {
-                    lines.alive[block].set(bits);
-                }
-            }
+        let Possible::Lines(lines) = &self.possible else { return };
+        let first = lines.starts[word] as usize;
+        let values = &lines.values[first..lines.starts[word + 1] as usize];
+        let Some(at) = values.iter().position(|&other| other == value) else { return };
+        // Most lines have at most 64 states.
+        if let [alive] = &*lines.alive {
+            alive.set(alive.get() & lines.having[first + at]);
+            return;
+        }
+        for (block, bits) in lines.alive_having(first + at) {
+            lines.alive[block].set(bits);
         }
     }
 
