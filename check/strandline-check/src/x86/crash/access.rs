@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use strandline_core::memory::{Operation, Space, Step, Window, World};
 
-use super::CrashMemory;
+use super::{CrashMemory, Touched};
 
 /// Pauses of one recovery, above which it waits for ever.
 const PATIENCE: u64 = 50_000_000;
@@ -82,7 +82,7 @@ impl CrashMemory {
             // Most of what recovery zeroes is zero. (To look at all words at once is faster than to stop at the first.)
             let differ = now.iter().zip(here).fold(0, |differ, (now, &value)| differ | (now.get() ^ value));
             if open.get() != 0 || differ != 0 {
-                self.touch(line);
+                self.touch(line, Touched::Changed);
                 now.iter().zip(here).for_each(|(now, &value)| now.set(value));
                 let stored = (at % 8..at % 8 + here.len()).fold(0, |stored, word| stored | 1 << word);
                 open.set(open.get() & !stored);

@@ -166,18 +166,31 @@ impl Path {
         &self.decisions
     }
 
-    /// Goes on to the search's next run; `false`: there is none.
-    pub fn next(&mut self) -> bool {
+    /// Goes on to the search's next run, the first decisions of which, those of the last run, are made; `false`: there is none. `undone` is
+    /// shown the last run's other decisions.
+    pub fn next(&mut self, mut undone: impl FnMut(&Decision)) -> bool {
         self.decisions.truncate(self.depth);
         while let Some(last) = self.decisions.last_mut() {
+            undone(last);
             if last.chosen + 1 < last.of {
                 last.chosen += 1;
-                (self.depth, self.repeated) = (0, self.decisions.len() - 1);
+                self.repeated = self.decisions.len() - 1;
+                self.depth = self.repeated;
                 return true;
             }
             self.decisions.pop();
         }
         false
+    }
+
+    /// None of a search's decisions is made yet.
+    pub fn unmake(&mut self) {
+        self.depth = 0;
+    }
+
+    /// The decisions that the search's last run made and this one makes again.
+    pub fn repeated(&self) -> &[Decision] {
+        &self.decisions[..self.repeated]
     }
 
     /// The value of `word` if the next decision is the one that the search's last run made on it.
@@ -188,17 +201,6 @@ impl Path {
         }
         self.depth += 1;
         Some(next.value)
-    }
-
-    /// All decisions that the search's last run made and this one makes again, if `word` is that of the first of them and none has been
-    /// made yet: they are made now.
-    pub fn repeat_all(&mut self, word: u32) -> Option<&[Decision]> {
-        let repeated = &self.decisions[..self.repeated];
-        if self.depth > 0 || repeated.first()?.word != word {
-            return None;
-        }
-        self.depth = self.repeated;
-        Some(repeated)
     }
 
     /// Decides on `word` between `choices`, of which there are several; returns the value.

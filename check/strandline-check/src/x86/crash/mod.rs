@@ -6,7 +6,8 @@
 //! next choice at the last decision that has one, covers every surviving state that recovery and judge can
 //! tell apart, and nothing else.
 //!
-//! A run begins without copying the pool: only the lines that the last run stored to or decided are restored.
+//! A run begins without copying the pool: only the lines that the last run stored to or decided are restored, and of a search's
+//! run only those of them that the next run does not decide in the same way.
 
 mod access;
 mod choice;
@@ -37,9 +38,9 @@ pub struct CrashMemory {
     window: Rc<Window>,
     /// For each line its words that are not decided, a bit each.
     open: Box<[Cell<u8>]>,
-    /// For each line the run that stored to it last.
-    dirty_run: Box<[Cell<u32>]>,
-    /// The lines that the present run stored to.
+    /// What the present run did to each line.
+    touched: Box<[Cell<Touched>]>,
+    /// The lines that the present run touched.
     dirty: Box<[Cell<u32>]>,
     dirty_count: Cell<usize>,
     volatile: Box<[Cell<u64>]>,
@@ -64,7 +65,22 @@ pub struct CrashMemory {
     unsettled: RefCell<Vec<u32>>,
     recorder: RefCell<Recorder>,
     recording: Cell<bool>,
+    /// Whether the runs of the present search make their decisions one by one, since they are recorded.
+    one_by_one: Cell<bool>,
     pauses: Cell<u64>,
+}
+
+/// What a run did to a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Touched {
+    #[default]
+    Untouched,
+    /// It made decisions on it.
+    Decided,
+    /// It stored to it, or made a decision that the next run does not repeat.
+    Changed,
+    /// Nothing but decisions that are repeated has been done on it since it was restored.
+    Restored,
 }
 
 fn cells<T: Copy + Default>(count: usize) -> Box<[Cell<T>]> {
@@ -79,7 +95,7 @@ impl CrashMemory {
             base: cells(words),
             window: Rc::new(Window::new(words)),
             open: cells(words.div_ceil(8)),
-            dirty_run: cells(words.div_ceil(8)),
+            touched: cells(words.div_ceil(8)),
             dirty: cells(words.div_ceil(8)),
             dirty_count: Cell::new(0),
             volatile: cells(volatile),
@@ -98,6 +114,7 @@ impl CrashMemory {
             unsettled: RefCell::default(),
             recorder: RefCell::new(Recorder::new(words.div_ceil(8))),
             recording: Cell::new(false),
+            one_by_one: Cell::new(false),
             pauses: Cell::new(0),
         }
     }
@@ -105,18 +122,17 @@ impl CrashMemory {
     /// Becomes the memory after a power failure at `time` of `trace`; recovery leaves `omitted` out. With
     /// `fresh` the trace is another one than before.
     pub fn crash(&self, trace: &Trace, time: u32, setting: Setting, omitted: Option<Step>, fresh: bool) {
+        self.close();
         if fresh {
             for ((base, now), &value) in self.base.iter().zip(self.now()).zip(&trace.initial) {
                 base.set(value);
                 now.set(value);
             }
-            self.dirty_count.set(0);
             *self.reference.borrow_mut() = trace.initial.as_slice().into();
         }
         self.omitted.set(omitted);
         self.flush_on_fail.set(setting == Setting::FlushOnFail);
         self.per_word.set(setting == Setting::Word);
-        self.close();
         let mut fingerprint = 0u64;
         let mut lines = self.lines.borrow_mut();
         let mut latest: Vec<(u32, u32)> = Vec::new();
@@ -193,7 +209,7 @@ impl CrashMemory {
         self.unsettled.borrow_mut().clear();
         self.path.borrow_mut().stored.clear();
         self.recording.set(false);
-        self.restore();
+        self.restore(&[]);
         for line in self.lines.borrow_mut().drain(..) {
             let at = line.line as usize;
             self.line_index[at].set(0);
@@ -225,27 +241,52 @@ impl CrashMemory {
         }
     }
 
-    /// Undoes what the last run stored and decided.
-    fn restore(&self) {
+    /// Undoes what the last run stored and decided, but for the decisions `repeated`, with which it began. A line on which it has made
+    /// nothing but these stays as it is.
+    fn restore(&self, repeated: &[Decision]) {
         let lines = self.lines.borrow();
-        for line in &self.dirty[..self.dirty_count.get()] {
-            let line = line.get() as usize;
+        let count = self.dirty_count.get();
+        let mut kept = 0;
+        for i in 0..count {
+            let line = self.dirty[i].get() as usize;
+            if !repeated.is_empty() && self.touched[line].get() == Touched::Decided {
+                self.dirty[kept].swap(&self.dirty[i]);
+                kept += 1;
+                continue;
+            }
             let (now, base) = (&self.now().as_chunks::<8>().0[line], &self.base.as_chunks::<8>().0[line]);
             (0..8).for_each(|i| now[i].set(base[i].get()));
             if let Some(at) = self.line_index[line].get().checked_sub(1) {
                 self.reopen(&lines[at as usize]);
             }
+            self.touched[line].set(Touched::Untouched);
         }
-        self.dirty_count.set(0);
+        // Of the lines that were restored, some have decisions that are repeated.
+        let touched = |made: &Decision| &self.touched[made.word as usize / 8];
+        for made in repeated.iter().filter(|made| touched(made).get() != Touched::Decided) {
+            touched(made).set(Touched::Restored);
+            self.settle_word(&lines, made.word as usize, made.value, true);
+        }
+        let unkept = kept..count;
+        for i in unkept {
+            let line = self.dirty[i].get();
+            if self.touched[line as usize].get() == Touched::Restored {
+                self.touched[line as usize].set(Touched::Decided);
+                self.dirty[kept].set(line);
+                kept += 1;
+            }
+        }
+        self.dirty_count.set(kept);
         self.run.set(self.run.get().wrapping_add(1));
         if self.run.get() == 0 {
-            self.dirty_run.iter().for_each(|run| run.set(0));
+            self.volatile_tags.iter().for_each(|run| run.set(0));
             self.run.set(1);
         }
     }
 
     fn begin(&self) {
-        self.restore();
+        self.restore(&[]);
+        self.one_by_one.set(false);
         self.recording.set(false);
         self.pauses.set(0);
     }
@@ -256,13 +297,30 @@ impl CrashMemory {
         self.begin();
     }
 
-    /// Begins the search's next run; `false`: there is none.
+    /// Begins the search's next run; `false`: there is none. The decisions that it repeats are made already, unless the last run was
+    /// [recorded](CrashMemory::record).
     pub fn next(&self) -> bool {
-        let another = self.path.borrow_mut().next();
+        let mut path = self.path.borrow_mut();
+        let another = path.next(|undone| self.touch(undone.word as usize / 8, Touched::Changed));
         if another {
-            self.begin();
+            if self.one_by_one.get() {
+                path.unmake();
+                self.restore(&[]);
+            } else {
+                self.restore(path.repeated());
+            }
+            self.recording.set(false);
+            self.pauses.set(0);
         }
         another
+    }
+
+    /// The present run of a search and those that follow make all their decisions one by one.
+    fn decide_one_by_one(&self) {
+        if !self.one_by_one.replace(true) {
+            self.path.borrow_mut().unmake();
+            self.restore(&[]);
+        }
     }
 
     /// Begins the search again at the run that `left` tells ([`CrashMemory::left`]), on an equal crash.
@@ -372,14 +430,6 @@ impl CrashMemory {
     fn decide(&self, index: usize) -> u64 {
         let lines = self.lines.borrow();
         let mut path = self.path.borrow_mut();
-        // A search's run begins as the one before, so all that it repeats is settled at its first decision. Where power may fail in
-        // recovery, it matters when each is made.
-        if !self.recording.get()
-            && let Some(repeated) = path.repeat_all(index as u32)
-        {
-            repeated.iter().for_each(|made| self.settle_word(&lines, made.word as usize, made.value, true));
-            return self.now()[index].get();
-        }
         let at = self.line_index[index / 8].get() - 1;
         let (line, word) = (&lines[at as usize], index % 8);
         let mut choices = self.choices.borrow_mut();
@@ -388,6 +438,7 @@ impl CrashMemory {
             (choices.len() > 1).then(|| path.choose(index as u32, &choices))
         });
         let value = decided.unwrap_or_else(|| choices[0].1);
+        self.touch(index / 8, Touched::Decided);
         self.settle_word(&lines, index, value, decided.is_some());
         if self.recording.get() {
             self.recorder.borrow_mut().decided.push((index as u32, value));
@@ -399,7 +450,6 @@ impl CrashMemory {
     fn settle_word(&self, lines: &[OpenLine], index: usize, value: u64, is_decision: bool) {
         let at = self.line_index[index / 8].get() - 1;
         let (line, word) = (&lines[at as usize], index % 8);
-        self.touch(index / 8);
         let open = &self.open[index / 8];
         let mut left = open.get() & !(1 << word);
         self.now()[index].set(value);
@@ -418,11 +468,15 @@ impl CrashMemory {
         open.set(left);
     }
 
-    fn touch(&self, line: usize) {
-        if self.dirty_run[line].replace(self.run.get()) != self.run.get() {
+    fn touch(&self, line: usize, how: Touched) {
+        let touched = &self.touched[line];
+        if touched.get() == Touched::Untouched {
             let count = self.dirty_count.get();
             self.dirty[count].set(line as u32);
             self.dirty_count.set(count + 1);
+        }
+        if touched.get() != Touched::Changed {
+            touched.set(how);
         }
     }
 
@@ -454,7 +508,7 @@ impl CrashMemory {
                 if self.recording.get() && self.flush_on_fail.get() && self.now()[index].get() != value {
                     self.crash_here();
                 }
-                self.touch(index / 8);
+                self.touch(index / 8, Touched::Changed);
                 let open = &self.open[index / 8];
                 if open.get() != 0 {
                     open.set(open.get() & !(1 << (index % 8)));

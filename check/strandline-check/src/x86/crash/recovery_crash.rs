@@ -160,6 +160,7 @@ impl Stores<'_> {
 impl CrashMemory {
     /// From now on what this run does is recorded, so that power may fail in it.
     pub(crate) fn record(&self) {
+        self.decide_one_by_one();
         self.recorder.borrow_mut().clear();
         self.recording.set(true);
     }
