@@ -128,7 +128,10 @@ impl Check<'_> {
     }
 
     fn reach_on_pmem(&self) -> Reach {
-        self.reach(self.options.states)
+        let reach = self.reach(self.options.states);
+        // Without a recovery, power cannot fail in it.
+        let recovery_crashes = if self.recovery.is_some() { reach.recovery_crashes } else { 0 };
+        Reach { recovery_crashes, ..reach }
     }
 
     /// What was found, as it is told; advice is tried with `repaired`.
