@@ -22,6 +22,8 @@ const GROWTH: u64 = 8;
 
 /// Sets of lines and random states that are tried at one point, at most, besides the search.
 const MOST_TRIALS: u64 = 4096;
+/// A point that the search can finish has at most one trial for so many of its states: the search judges those states again.
+const STATES_OF_A_TRIAL: u64 = 64;
 
 /// What is left over of the points that were visited; `K` tells their runs apart.
 pub(crate) struct Agenda<K> {
@@ -175,7 +177,9 @@ impl<K> Left<K> {
     ) -> Result<(), Box<Broken>> {
         let lines = explorer.lines_by_time(life, self.time);
         let mut random = Rng::with_seed(u64::from(self.time) << 32 | self.trial);
-        for _ in 0..trials.min(MOST_TRIALS.saturating_sub(self.trial)) {
+        let is_searched = self.possible <= depth.states;
+        let most = if is_searched { MOST_TRIALS.min(self.possible / STATES_OF_A_TRIAL) } else { MOST_TRIALS };
+        for _ in 0..trials.min(most.saturating_sub(self.trial)) {
             if explorer.is_over(depth) {
                 break;
             }
