@@ -8,7 +8,7 @@ macro_rules! tests {
 }
 
 /// The paths below `litmus`, without their ending, and the texts.
-const TESTS: [(&str, &str); 109] = tests![
+const TESTS: [(&str, &str); 113] = tests![
     "cas_lock",
     "clflush_by_the_reader",
     "clflush_covers_its_line_only",
@@ -41,6 +41,7 @@ const TESTS: [(&str, &str); 109] = tests![
     "nt_mp_own_load",
     "nt_nt_same_line",
     "nt_same_line",
+    "nt_same_location",
     "nt_store_then_rmw",
     "nt_with_fence",
     "nt_without_fence",
@@ -78,6 +79,10 @@ const TESTS: [(&str, &str); 109] = tests![
     "public/amd3",
     "public/amd5",
     "public/amd6",
+    "public/atomic_persists",
+    "public/commit_opt",
+    "public/flush_mca",
+    "public/fob",
     "public/isa2",
     "public/iwp2.1",
     "public/iwp2.2",
@@ -106,7 +111,6 @@ const TESTS: [(&str, &str); 109] = tests![
     "public/nt_mp_mfence",
     "public/nt_mp_nt",
     "public/nt_mp_sfence",
-    "public/nt_same_location",
     "public/nt_sb",
     "public/nt_sb_mfence",
     "public/nt_sb_sfence",

@@ -76,6 +76,7 @@ const ENDS: &[(&str, &str)] = &[
     ("nt_mp_own_load", "AF"),
     ("nt_after_store", "A"),
     ("nt_same_line", "F"),
+    ("nt_same_location", "FF"),
     ("nt_nt_same_line", "F"),
     ("nt_clflush_of_another_line", "A"),
     ("nt_clwb", "A"),
