@@ -156,3 +156,24 @@ fn few_functions_are_made_to_be_inlined() {
     let (always, others) = (count("#[inline(always)]"), count("#[inline]"));
     assert!((1..=60).contains(&always) && always + others <= 300, "{always} always, {others} others");
 }
+
+/// Cargo would leave them out without a word.
+#[test]
+fn libraries_that_cargo_does_not_test_have_no_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for folder in ORDER {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let folder = entry.unwrap().path();
+            let Ok(text) = fs::read_to_string(folder.join("Cargo.toml")) else { continue };
+            let manifest: Table = text.parse().unwrap();
+            let is_off =
+                |key| manifest.get("lib").and_then(|lib| lib.get(key)) == Some(&Value::Boolean(false));
+            let mut texts = Vec::new();
+            sources(&folder.join("src"), &mut texts);
+            for (key, sign) in [("test", "#[test]"), ("doctest", "```")] {
+                let has_some = texts.iter().any(|text| text.contains(sign));
+                assert!(!(is_off(key) && has_some), "{}: {key} = false, but {sign}", folder.display());
+            }
+        }
+    }
+}
