@@ -2,12 +2,20 @@
 //!
 //! A block begins with `<!-- prints: COMMAND -->`, has the output in a fence, and ends with `<!-- end of output -->`. `.ci/figures` writes
 //! what the commands print into the blocks, and the scoreboard's rows of these papers.
+//!
+//! By default the claims of the cheapest figures are compared; the laboratory's own tests compare a trial of all figures. All blocks are
+//! compared with `STRANDLINE_FIGURES=compare`, in some four processor minutes, as `.ci/others --full` does.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The papers that are simulated alone: what is printed of them is the same on every machine.
-const PAPERS: [&str; 3] = ["loose-ordering", "atom", "wrap"];
+/// The papers that are simulated alone: what is printed of them is the same on every machine. With the claims that are compared by default:
+/// those that take seconds.
+const PAPERS: [(&str, &[&str]); 3] = [
+    ("loose-ordering", &["L12", "L15", "L16", "L19", "L20", "L21"]),
+    ("atom", &["A8", "A10", "A16"]),
+    ("wrap", &["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11", "W12", "W13", "W14"]),
+];
 /// The others, with the names of their pages: runs of them take minutes, and one claim is timed on the machine at hand. What is compared is
 /// the README with the page.
 const OTHERS: [(&str, &[&str]); 2] = [
@@ -68,9 +76,11 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     lines.map(cells).filter(|cells: &Vec<&str>| cells.len() == 6 && !cells[0].is_empty()).collect()
 }
 
-/// Compares a page's block, which was written with `--readings`, with the output of a run without; returns the rows that differ.
-fn differences(page: &str, run: &str) -> Vec<String> {
-    let (page, run) = (rows(page), rows(run));
+/// Compares the rows of `claims`, or all, of a page's block, which was written with `--readings`, with the output of a run without; returns
+/// those that differ.
+fn differences(page: &str, claims: Option<&[&str]>, run: &str) -> Vec<String> {
+    let (mut page, run) = (rows(page), rows(run));
+    page.retain(|cells| claims.is_none_or(|claims| claims.contains(&cells[0])));
     if page.is_empty() || page.len() != run.len() {
         return vec![format!("{} rows for {}", page.len(), run.len())];
     }
@@ -132,18 +142,21 @@ fn with_rows(readme: &str, rows: &[(&str, Vec<u64>)]) -> String {
     format!("{before}<!-- scoreboard -->\n{written}<!-- end of scoreboard -->{after}")
 }
 
-/// Compares the blocks of a paper's page with what the commands print now, or writes them there; returns the paper's score.
+/// Compares the blocks of a paper's page with what the commands print now, or writes them there; returns the paper's score. With `claims`
+/// it compares these rows alone, and no series.
 ///
 /// # Panics
 /// A block differs, or a command fails.
-fn blocks_of_paper(paper: &str, folder: &Path, writes: bool) -> Vec<u64> {
+fn blocks_of_paper(paper: &str, claims: Option<&[&str]>, folder: &Path, writes: bool) -> Vec<u64> {
     let path = root().join("docs/papers").join(format!("{paper}.md"));
     let old = std::fs::read_to_string(&path).unwrap();
     let mut page = old.clone();
     let out = folder.join(paper);
     let quick = ["reproduce", paper, "--quick"];
     let with_readings = [&quick[..], &["--readings"]].concat();
-    let run = printed(if writes { &with_readings } else { &quick }, &out);
+    let of_claims = claims.into_iter().flatten().flat_map(|claim| ["--claim", claim]);
+    let quick_run: Vec<_> = quick.into_iter().chain(of_claims).collect();
+    let run = printed(if writes { &with_readings } else { &quick_run }, &out);
     let mut found = None;
     // From the last: what is before stays where it is.
     for (command, range) in blocks(&old).into_iter().rev() {
@@ -152,12 +165,15 @@ fn blocks_of_paper(paper: &str, folder: &Path, writes: bool) -> Vec<u64> {
             if writes {
                 page.replace_range(range, &run);
             } else {
-                let differ = differences(&old[range], &run);
+                let differ = differences(&old[range], claims, &run);
                 assert!(differ.is_empty(), "{}: .ci/figures writes it: {differ:#?}", path.display());
             }
             continue;
         }
         assert!(command.starts_with(&quick) && command.contains(&"--series"), "{command:?}");
+        if claims.is_some() {
+            continue;
+        }
         let series = series_of(&command, &out.join("results.json"));
         if writes {
             page.replace_range(range, &series);
@@ -171,7 +187,7 @@ fn blocks_of_paper(paper: &str, folder: &Path, writes: bool) -> Vec<u64> {
     found.expect("each page has the quick run of its paper")
 }
 
-/// The comparison leaves the readings of the text out: with them the commands take ten processor minutes, without them two.
+/// The comparison leaves the readings of the text out: with them the commands take ten processor minutes, without them four.
 /// The papers run side by side, since most of a run is one thread's.
 #[test]
 fn pages_and_the_readme_have_what_the_commands_print() {
@@ -181,10 +197,14 @@ fn pages_and_the_readme_have_what_the_commands_print() {
     }
     let written = std::env::var("STRANDLINE_FIGURES").unwrap_or_default();
     let (writes, writes_all) = (["write", "all"].contains(&&*written), written == "all");
+    let is_whole = writes || written == "compare";
     let folder = tempfile::tempdir().unwrap();
     let mut scores: Vec<_> = std::thread::scope(|scope| {
         let folder = folder.path();
-        let run = |paper| (paper, scope.spawn(move || blocks_of_paper(paper, folder, writes)));
+        let run = |(paper, claims): (_, &'static [_])| {
+            let claims = (!is_whole).then_some(claims);
+            (paper, scope.spawn(move || blocks_of_paper(paper, claims, folder, writes)))
+        };
         let runs = PAPERS.map(run);
         let joined = |thread: std::thread::ScopedJoinHandle<Vec<u64>>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -221,11 +241,15 @@ fn a_digit_or_a_verdict_that_differs_is_found() {
         )
     };
     let run = block("short", "0.163");
-    assert_eq!(differences(&block("short", "0.163"), &run), [""; 0]);
-    assert_eq!(differences(&block("holds within the text", "0.163"), &run), [""; 0]);
-    assert_eq!(differences(&block("holds", "0.163"), &run).len(), 1);
-    assert_eq!(differences(&block("short", "0.164"), &run).len(), 1);
-    assert_eq!(differences("", &run).len(), 1);
+    let differences = |page: &str| differences(page, None, &run);
+    assert_eq!(differences(&block("short", "0.163")), [""; 0]);
+    assert_eq!(differences(&block("holds within the text", "0.163")), [""; 0]);
+    assert_eq!(differences(&block("holds", "0.163")).len(), 1);
+    assert_eq!(differences(&block("short", "0.164")).len(), 1);
+    assert_eq!(differences("").len(), 1);
+    let two = block("short", "0.163") + "│ L2 ┆ short ┆ 0.3 ┆ 0.5 ┆ Fig. 7 │\n";
+    assert_eq!(differences(&two).len(), 1);
+    assert_eq!(super::figures::differences(&two, Some(&["L1"]), &run), [""; 0]);
     let score = score(
         "x\nMeasured: 2 of 14 hold, 1 holds within the text, 10 short, 1 inconsistent. Constants, closed forms and constructions: 5 \
          of 6 hold. Calibrated: 3.\n",
