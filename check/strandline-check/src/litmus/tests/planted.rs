@@ -273,13 +273,15 @@ fn coherence(test: &Test, state: &State, thread: usize, line: usize) -> Stamp {
 
 /// How many times as many programs as the comparison of models has: some errors show in few of them.
 const TIMES: u64 = 8;
+/// Programs of the first shape that show errors which most do not; they are tried first. If others come to show them, the search only takes longer.
+const RARE: [u64; 4] = [743, 1127, 1179, 2359];
 
 #[test]
 fn random_programs_notice_every_broken_rule() {
     let mut unnoticed = ERRORS.to_vec();
     let mut programs = 0;
     for (shape, count) in PROGRAMS {
-        for seed in 0..TIMES * count {
+        for seed in RARE.into_iter().chain(0..TIMES * count) {
             let test = random(&mut Rng::with_seed(seed), shape);
             let right = crash_states(&test, &[Setting::Line]);
             programs += 1;
