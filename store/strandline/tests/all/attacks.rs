@@ -237,6 +237,15 @@ impl Drop for Watch {
     }
 }
 
+/// The length of `contents` without the zeros at its end.
+fn without_zeros(contents: &[u8]) -> usize {
+    const PAGE: usize = 4096;
+    // Pages are compared as a whole, since this program is not optimised.
+    let last = contents.chunks(PAGE).rposition(|page| page != &[0; PAGE][..page.len()]);
+    let pages = last.map_or(0, |last| contents.len().min((last + 1) * PAGE));
+    contents[..pages].iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)
+}
+
 /// Opens a pool with damaged bytes, and uses it: an error or another value are as good as any, a panic or a wild read or
 /// write are not.
 pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
@@ -245,7 +254,7 @@ pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
         let file = file as usize % files.len();
         let contents = &mut files[file].1;
         // Bytes that are in use: zeros of the heap say nothing.
-        let used = contents.len() - contents.iter().rev().take_while(|&&byte| byte == 0).count();
+        let used = without_zeros(contents);
         let at = word as usize % used.div_ceil(8).max(1) * 8;
         let end = (at + usize::from(bytes.clamp(1, 8))).min(contents.len());
         contents[at..end].copy_from_slice(&value.to_le_bytes()[..end - at]);

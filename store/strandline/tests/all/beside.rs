@@ -467,7 +467,7 @@ where
 
 #[test]
 fn reads_and_snapshots_beside_everything_are_right() {
-    let usual = 20_000u64;
+    let usual = 8_000u64;
     let cases = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual);
     let seed = std::env::var("STRANDLINE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
@@ -589,7 +589,7 @@ fn look_beside<C: Control<Memory = Native>>(domain: Domain, calls: u32) {
 /// `STRANDLINE_CASES=1000` makes so many calls of each.
 #[test]
 fn list_check_and_space_beside_writers_are_right() {
-    let calls = std::env::var("STRANDLINE_CASES").ok().and_then(|calls| calls.parse().ok()).unwrap_or(60);
+    let calls = std::env::var("STRANDLINE_CASES").ok().and_then(|calls| calls.parse().ok()).unwrap_or(15);
     for domain in DOMAINS {
         look_beside::<Stm>(domain, calls);
         look_beside::<SingleWriter>(domain, calls);

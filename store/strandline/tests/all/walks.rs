@@ -309,14 +309,15 @@ struct Overlapping<'p> {
 #[test]
 fn values_that_overlap() {
     const BYTES: usize = 2100;
-    let geometry = Geometry { size: 8 << 20, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 13 };
-    let mut world = World::new(geometry, &[], 8 << 20);
+    const KEYS: u64 = 40;
+    let geometry = Geometry { size: 2 << 20, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 13 };
+    let mut world = World::new(geometry, &[], 2 << 20);
     world.create::<Overlapping<'static>>(|tx| {
         Ok(Overlapping { ordered: OrderedMap::new(tx)?, hashed: HashMap::new(tx)?, queue: Queue::new(tx)? })
     });
     world
         .run(u64::MAX, |worker| {
-            (0..150u64).try_for_each(|key| {
+            (0..KEYS).try_for_each(|key| {
                 worker.run(|tx| {
                     with_root::<Overlapping<'static>, (), C>(tx, |tx, root| {
                         let root = root.get(tx)?;
@@ -330,7 +331,7 @@ fn values_that_overlap() {
         .0
         .unwrap();
     let layout = world.layout;
-    let (mut in_pages, mut found) = (0, 0);
+    let (mut in_pages, mut found) = (0_u64, 0_u64);
     let bytes_from = |chunk: u64| (layout.chunk_count - chunk) * geometry.chunk_bytes - 64;
     // Of the ordered map the cells say how long values are and where: bit 62, the bytes of the key, and those of the value.
     let head = 1 << 62 | 8 << 32 | BYTES as u64;
@@ -357,7 +358,7 @@ fn values_that_overlap() {
         }
     }
     // There are more in what splits have left behind.
-    assert!(in_pages >= 150 && found == 300, "{in_pages} {found}");
+    assert!(in_pages >= KEYS && found == 2 * KEYS, "{in_pages} {found}");
     let most = most(&world);
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.ordered.iter(tx))));
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.ordered.iter(tx).rev())));

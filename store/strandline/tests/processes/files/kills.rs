@@ -80,17 +80,20 @@ fn judge(folder: &Path, domain: Domain, lives: &[Vec<String>]) -> Result<(), Str
     leaves_nothing(&pool_in(folder), domain)
 }
 
+const BOTH: &[Domain] = &[Domain::Sync, Domain::Process];
+
 /// Kills a process that runs `script` before and after each of its calls, or before each that may change files; each time in a
 /// new folder, which `prepare` fills.
 fn at_each_call(
     test: &str,
+    domains: &[Domain],
     changes: bool,
     prepare: impl Fn(&Path, Domain),
     script: impl Fn(&Path, Domain) -> String,
     judge: impl Fn(&Path, Domain, &[Vec<String>]) -> Result<(), String>,
 ) {
     let mut failures = Failures::new(test);
-    for domain in [Domain::Sync, Domain::Process] {
+    for &domain in domains {
         for before in if changes { vec![true] } else { vec![true, false] } {
             for call in 1.. {
                 let folder = quick_folder();
@@ -109,9 +112,11 @@ fn at_each_call(
     failures.end();
 }
 
+/// With `STRANDLINE_CASES` before and after all its calls.
 #[test]
 fn kills_at_each_system_call_of_a_creation() {
-    at_each_call("kills of a creation", false, |_, _| (), script, judge);
+    let changes = std::env::var_os("STRANDLINE_CASES").is_none();
+    at_each_call("kills of a creation", BOTH, changes, |_, _| (), script, judge);
 }
 
 /// A pool with these many transactions.
@@ -155,7 +160,7 @@ fn kills_at_each_system_call_of_a_backup() {
         holds(&copy, domain, How::Open, &whole).map_err(|error| format!("the next backup: {error}"))?;
         holds(&pool_in(folder), domain, How::Open, &whole).map(drop)
     };
-    at_each_call("kills of a backup", true, prepare, script, judge);
+    at_each_call("kills of a backup", BOTH, true, prepare, script, judge);
 }
 
 /// The pool is as damaged as it was, and can be repaired, or is whole.
@@ -177,14 +182,21 @@ fn kills_at_each_system_call_of_a_repair() {
         let is_done = lives[0].iter().any(|mark| mark.starts_with("repaired"));
         repaired_or_repairable(&pool_in(folder), domain, &whole, is_done)
     };
-    at_each_call("kills of a repair", true, prepare, script, judge);
+    at_each_call("kills of a repair", BOTH, true, prepare, script, judge);
 }
 
 /// The old pool is there, or the new one, or opening says that the restore has to be run again; which then ends as if it had not been cut
-/// short.
+/// short. Each way to end and to restore has each domain, but not each pair of them, unless `STRANDLINE_CASES` is set.
 #[test]
 fn kills_at_each_system_call_of_a_restore() {
-    for (last, how) in [("close", ""), ("kill", ""), ("close", " replace"), ("kill", " replace")] {
+    let (sync, process) = BOTH.split_at(1);
+    for (last, how, domains) in [
+        ("close", "", sync),
+        ("kill", "", process),
+        ("close", " replace", process),
+        ("kill", " replace", sync),
+    ] {
+        let domains = if std::env::var_os("STRANDLINE_CASES").is_some() { BOTH } else { domains };
         let prepare = |folder: &Path, domain: Domain| {
             let path = pool_in(folder).display().to_string();
             let script = format!(
@@ -245,7 +257,7 @@ fn kills_at_each_system_call_of_a_restore() {
                 None => Ok(()),
             }
         };
-        at_each_call(&format!("kills of a restore, {last}{how}"), true, prepare, script, judge);
+        at_each_call(&format!("kills of a restore, {last}{how}"), domains, true, prepare, script, judge);
     }
 }
 

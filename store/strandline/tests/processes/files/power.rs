@@ -372,7 +372,7 @@ fn power_failures_in_repairs_lose_nothing() {
 #[test]
 fn power_failures_lose_nothing() {
     let (mut random, mut failures) = (random("power"), Failures::new("power"));
-    let images = cases(400);
+    let images = cases(200);
     // Creation alone, which is most of the calls.
     let creation = "open_or_create POOL; update KEY 2; close";
     // Checkpoints that were asked for and that the full ring asks for; growth; a second life.
@@ -495,7 +495,7 @@ const GROWING: &str = "open_or_create POOL; pile KEY 60; update KEY 10; pile KEY
 #[test]
 fn power_failures_beside_compaction_lose_nothing() {
     let (mut random, mut failures) = (random("compaction and power"), Failures::new("compaction and power"));
-    let images = cases(120);
+    let images = cases(50);
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(6).clamp(10, 100);
         fail_busy(&[CALM], false, share, &mut random, &mut failures);
@@ -510,7 +510,7 @@ fn power_failures_beside_compaction_lose_nothing() {
 #[test]
 fn failed_flushes_lose_nothing() {
     let (mut random, mut failures) = (random("failed flushes"), Failures::new("failed flushes"));
-    let images = cases(120);
+    let images = cases(50);
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(12).clamp(4, 20);
         for scripts in [&[CALM] as &[&str], &[GROWING], &[BUSY], &[CALM, CALM], &[GROWING, BUSY]] {
