@@ -33,3 +33,8 @@ fn each_control_survives_kills() {
 fn sync_survives_kills() {
     torture("sync", &[]);
 }
+
+#[test]
+fn flush_survives_kills() {
+    torture("flush", &[]);
+}
