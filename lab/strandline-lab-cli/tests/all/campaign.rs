@@ -16,7 +16,7 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
 fn strandline(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } = command(folder, arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
+    (status.code().unwrap(), text(stdout), super::without_progress(&text(stderr)))
 }
 
 /// The rows of what `--json` prints, without what depends on time.

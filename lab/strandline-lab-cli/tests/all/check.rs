@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
 #[track_caller]
 fn ends(arguments: &[&str], code: i32) -> (String, String) {
     let output = check(arguments);
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let (out, err) = (text(&output.stdout), super::without_progress(&text(&output.stderr)));
     assert_eq!(output.status.code(), Some(code), "{out}{err}");
     (out, err)
 }
