@@ -173,7 +173,7 @@ typedef struct {
   // `STRANDLINE_SYNC`: the most bytes of log; 0: 64 MB.
   uint64_t log_bytes;
   // Bytes of memory for copies of the file's pages and for old versions, at least 4 MB; 0: half of what the machine or the container has, and at
-  // most 1.3 GB.
+  // most 4 GB.
   uint64_t memory_bytes;
   // Bytes of memory for what snapshots need; 0: 256 MB.
   uint64_t snapshot_bytes;

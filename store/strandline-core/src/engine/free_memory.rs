@@ -147,8 +147,8 @@ impl<C: Control> Engine<C> {
 
     /// The most words of the table that one transaction changes: what surely fits a log.
     fn most_changed(&self) -> u64 {
-        let records = self.shared_log.map_or(self.view.layout.log_records() / 2, |log| log.most_records());
-        records.clamp(1, MOST_CHUNKS)
+        let records = self.shared_log.map_or(u64::MAX, |log| log.most_records());
+        records.min(self.view.layout.log_records() / 2).clamp(1, MOST_CHUNKS)
     }
 
     /// Makes the freeing of these chunks durable, which are held and in ascending order, and punches them. The holes are durable on return, also
