@@ -192,7 +192,7 @@ impl<C: Control> Engine<C> {
         // A scheme that takes writes says itself when it has no room, if it has a log at all.
         let most = match shared_log {
             _ if scheme.takes_writes() => usize::MAX,
-            Some(log) => log.most_records_ever() as usize,
+            Some(log) => log.most_words() as usize,
             None => view.layout.log_records() as usize,
         };
         let writes = WriteSet::for_at_most(most);

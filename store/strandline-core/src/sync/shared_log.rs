@@ -53,8 +53,10 @@ use crate::memory::threads::panic_error;
 
 /// Blocks that reservations leave free, for a mark.
 pub(super) const SPARE_BLOCKS: u64 = 1;
-/// Blocks of the largest transaction that goes through the log, if the ring can become so large; a larger one runs alone.
+/// Blocks of the largest transaction that goes through the log; a larger one runs alone.
 const LARGEST_TRANSACTION: u64 = 4096;
+/// A ring of so many blocks or fewer takes no transaction that is larger than a thread's log.
+const SMALL_RING: u64 = 256;
 /// Records copied at a time.
 const COPY_RECORDS: usize = 32;
 
@@ -67,6 +69,8 @@ pub struct SharedLog {
     /// The most that N may become.
     pub(super) most_blocks: u64,
     pub(super) staging: u64,
+    /// The most words that a transaction can have which goes through the log.
+    most_words: u64,
     /// Dirty pages at which a checkpoint begins.
     pub(super) dirty_pages: u64,
     /// Dirty pages at which commits wait.
@@ -150,6 +154,7 @@ impl SharedLog {
             ring: parameters.first_ring(),
             most_blocks: parameters.ring_blocks,
             staging: Self::staging_blocks(layout, parameters),
+            most_words: (Self::largest_blocks(parameters) * RECORDS_PER_BLOCK).max(layout.log_records()),
             dirty_pages: parameters.dirty_pages,
             dirty_bound: parameters.dirty_bound(),
             // Without a bound nothing is released.
@@ -186,8 +191,13 @@ impl SharedLog {
     /// Enough for the largest transaction and some more.
     fn staging_blocks(layout: &Layout, parameters: SyncParameters) -> u64 {
         let area = Self::blocks_for(layout.log_records() + 1);
-        let largest = area.max(LARGEST_TRANSACTION.min(parameters.ring_blocks / 4));
+        let largest = area.max(Self::largest_blocks(parameters));
         (largest + SPARE_BLOCKS + parameters.staging_blocks).min(parameters.ring_blocks)
+    }
+
+    /// Blocks of the largest transaction, where it is larger than a thread's log.
+    fn largest_blocks(parameters: SyncParameters) -> u64 {
+        LARGEST_TRANSACTION.min(parameters.ring_blocks.saturating_sub(SMALL_RING) / 4)
     }
 
     /// The most data records that a transaction can have, without the ring becoming larger.
@@ -195,9 +205,9 @@ impl SharedLog {
         Self::records_in(self.ring.min(self.staging))
     }
 
-    /// The most data records that a transaction can have.
-    pub(crate) fn most_records_ever(&self) -> u64 {
-        Self::records_in(self.most_blocks.max(self.ring).min(self.staging))
+    /// The most words that a transaction can write which goes through the log.
+    pub(crate) fn most_words(&self) -> u64 {
+        self.most_words
     }
 
     fn records_in(blocks: u64) -> u64 {
@@ -518,7 +528,7 @@ impl SharedLog {
     pub(crate) fn enter<M: Memory>(&self, view: &View<M>, slot: Slot, records: u64) -> Result<Reservation> {
         let memory = &view.memory;
         let blocks = Self::blocks_for(records);
-        if blocks + SPARE_BLOCKS > self.ring_bound(memory).min(self.staging) {
+        if records > self.most_words || blocks + SPARE_BLOCKS > self.ring_bound(memory).min(self.staging) {
             return Err(self.too_large(memory));
         }
         self.reserve(view, blocks)?;

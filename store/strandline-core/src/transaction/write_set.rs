@@ -21,9 +21,12 @@ const FIRST_SLOTS: usize = 64;
 /// Places of the index for each word that there is room for: so most words are where they are looked for first.
 const SPARSE: usize = 4;
 const _: () = assert!(FIRST_SLOTS.is_power_of_two() && SPARSE.is_power_of_two());
-/// Bytes of the filter at first. It becomes so many times as large where there is a word for each.
+/// Bytes of the filter at first.
 const FILTER_LINES: usize = 64;
-const FILTER_GROWTH: usize = 8;
+/// The filter becomes larger when so many words are written, and again at eight times as many, and so on.
+const FILTER_WORDS: usize = 1024;
+/// Bytes that it has then for each of these words.
+const FILTER_SHARE: usize = 4;
 /// From one generation of the index to the next.
 const GENERATION: u64 = 1 << 32;
 
@@ -52,6 +55,8 @@ pub struct WriteSet {
     /// written: others need no look-up. Behind these bytes is what earlier transactions left.
     filter: Vec<u8>,
     filter_mask: usize,
+    /// With more words than these the filter becomes larger.
+    filter_words: usize,
     /// Open addressing, for when there are more than [`SCANNED`] words: generation in the high half, number of the word in the low one.
     index: Vec<u64>,
     /// The generation of the entries that count, in the high half: a new one when a transaction's first words are indexed.
@@ -77,6 +82,7 @@ impl WriteSet {
             places: Vec::new(),
             filter: vec![0; FILTER_LINES],
             filter_mask: FILTER_LINES - 1,
+            filter_words: FILTER_WORDS,
             index: vec![0; SPARSE * FIRST_SLOTS],
             generation: GENERATION,
             indexed: 0,
@@ -86,7 +92,8 @@ impl WriteSet {
     /// Forgets all words.
     #[inline]
     pub fn clear(&mut self) {
-        (self.length, self.indexed, self.filter_mask) = (0, 0, FILTER_LINES - 1);
+        (self.length, self.indexed) = (0, 0);
+        (self.filter_mask, self.filter_words) = (FILTER_LINES - 1, FILTER_WORDS);
         self.filter[..FILTER_LINES].fill(0);
     }
 
@@ -133,8 +140,8 @@ impl WriteSet {
     /// Makes the filter larger, for the words that there are.
     #[cold]
     fn enlarge_filter(&mut self) {
-        let lines = (self.filter_mask + 1) * FILTER_GROWTH;
-        self.filter_mask = lines - 1;
+        let lines = FILTER_SHARE * self.filter_words;
+        (self.filter_mask, self.filter_words) = (lines - 1, 8 * self.filter_words);
         self.filter.clear();
         self.filter.resize(lines, 0);
         for number in 0..self.length {
@@ -178,7 +185,7 @@ impl WriteSet {
             *slot = (at.word_inside(word), value);
         }
         self.length += values.len();
-        if self.length > self.filter_mask {
+        if self.length > self.filter_words {
             self.enlarge_filter();
         }
         true
@@ -202,7 +209,7 @@ impl WriteSet {
                     self.length += 1;
                     let (line, bits) = self.bits(at, 1);
                     self.filter[line] |= bits;
-                    if self.length > self.filter_mask {
+                    if self.length > self.filter_words {
                         self.enlarge_filter();
                     }
                 }
