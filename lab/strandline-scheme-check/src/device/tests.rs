@@ -108,6 +108,7 @@ fn an_omitted_step_is_found(step: Step) {
 }
 
 #[test]
+#[ignore = "the seeds that show rare losses have to be looked for anew, which takes many minutes"]
 fn every_omitted_step_is_found() {
     // No history of these sizes shows that a hole was not flushed: the search for one does not end.
     let shown = |step: &Step| *step != Step::FreePunchFlush;
