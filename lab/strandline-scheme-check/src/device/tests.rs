@@ -83,13 +83,14 @@ fn small_histories_exhaustively() {
 const fn first_seed(step: Step) -> u64 {
     match step {
         Step::FreeDurable => 392,
-        Step::SyncForgetChecksums => 563,
+        Step::FreePunchFlush => 4870,
+        Step::SyncForgetChecksums => 50,
         Step::SyncGrowthFlush => 419,
-        Step::SyncJournalFlush => 1331,
+        Step::SyncJournalFlush => 297,
         Step::SyncReadWait => 259,
         Step::SyncRecoveryBlocks => 1219,
         Step::SyncRecoveryHeapFlush => 560,
-        Step::SyncRecoveryNumbers => 253,
+        Step::SyncRecoveryNumbers => 2634,
         _ => 0,
     }
 }
@@ -108,11 +109,8 @@ fn an_omitted_step_is_found(step: Step) {
 }
 
 #[test]
-#[ignore = "the seeds that show rare losses have to be looked for anew, which takes many minutes"]
 fn every_omitted_step_is_found() {
-    // No history of these sizes shows that a hole was not flushed: the search for one does not end.
-    let shown = |step: &Step| *step != Step::FreePunchFlush;
-    Step::SYNC.into_iter().filter(shown).for_each(an_omitted_step_is_found);
+    Step::SYNC.into_iter().for_each(an_omitted_step_is_found);
 }
 
 fn small_pool(ring_blocks: u64, concurrency: Concurrency) -> Pool {
