@@ -15,7 +15,8 @@ mod sweep;
 mod torture;
 mod tutorial;
 
-/// What a command says on standard error, without the lines that tell every ten seconds how far it is: on a busy machine any command has some.
+/// Removes the lines of progress from a command's standard error: a command prints one every ten seconds, and on a busy machine any command takes
+/// that long.
 fn without_progress(error: &str) -> String {
     let tells = |line: &str| line.starts_with(|first| ('\u{2800}'..='\u{28ff}').contains(&first));
     error.split_inclusive('\n').filter(|line| !tells(line)).collect()

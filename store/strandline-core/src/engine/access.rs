@@ -205,17 +205,6 @@ impl<C: Control> Engine<C> {
         }
         self.write_usual(at, from)
     }
-
-    /// Reads `words` words from each of several places, where there is nothing to look up.
-    #[inline(never)]
-    pub(super) fn read_at_once(&self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
-        match self.state {
-            State::LookingBack(past) => {
-                words > 0 && versions::read_home_each(&self.view, past, at, words, into)
-            }
-            _ => false,
-        }
-    }
 }
 
 impl<C: Control> Access for Engine<C> {

@@ -244,7 +244,7 @@ impl<C: Control> Engine<C> {
     }
 }
 
-/// The records of the words that come first, as many as there is room for.
+/// Encodes the first of `words` as log records, until `into` is full.
 fn encode_words(words: &[(PersistentAddress, u64)], into: &mut [[u64; RECORD_BLOCKS as usize]]) {
     for (record, &(at, value)) in into.iter_mut().zip(words) {
         *record = Record::Data { address: at.offset(), value, mask: 0xff }.encode(false);

@@ -230,19 +230,6 @@ pub(super) fn read_home_range<M: Memory>(
     view.memory.data_words().is_some_and(|data| data.load_range(at, into)) && is_newest(view, registration)
 }
 
-/// As [`read_home_range`], `words` words from each of several places.
-pub(super) fn read_home_each<M: Memory>(
-    view: &View<M>,
-    registration: Registration,
-    at: &[PersistentAddress],
-    words: usize,
-    into: &mut [u64],
-) -> bool {
-    let Some(data) = view.memory.data_words() else { return false };
-    at.iter().zip(into.chunks_exact_mut(words)).all(|(&at, into)| data.load_range(at, into))
-        && is_newest(view, registration)
-}
-
 /// Whether nothing newer than the snapshot has been stored anywhere before this, and it has not ended.
 fn is_newest<M: Memory>(view: &View<M>, registration: Registration) -> bool {
     let memory = &view.memory;

@@ -424,9 +424,6 @@ impl<C: Control> Read for Tx<C> {
     fn pages_waited_for(&self) -> u64 {
         self.engine.view.memory.pages_waited_for()
     }
-    fn read_at_once(&mut self, at: &[PersistentAddress], words: usize, into: &mut [u64]) -> bool {
-        self.engine.read_at_once(at, words, into)
-    }
     fn root(&self, index: u64) -> PersistentAddress {
         self.engine.view.layout.root(index)
     }

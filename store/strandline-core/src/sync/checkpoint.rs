@@ -220,7 +220,7 @@ impl SharedLog {
         })
     }
 
-    /// Whether pages are to be written one after another.
+    /// Whether a checkpoint writes its pages one after another, so that commits are delayed less.
     fn is_calm<M: Memory>(&self, memory: &M, haste: Haste) -> bool {
         haste == Haste::Calm && !self.is_pressed(memory)
     }

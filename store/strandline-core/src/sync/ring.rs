@@ -217,7 +217,8 @@ impl SharedLog {
             || memory.load(self.count(active)) >= self.dirty_pages
     }
 
-    /// Whether the checkpoint that is running should hurry: commits wait for it or soon will, or the next one is due.
+    /// Whether the running checkpoint should write as fast as the device can: commits wait for it, will wait soon, or have made so many pages dirty that
+    /// the next checkpoint is due.
     pub(super) fn is_pressed<M: Memory>(&self, memory: &M) -> bool {
         let used = memory.load(self.filling()).saturating_sub(memory.load(self.start()));
         let active = memory.load(self.active_bitmap());

@@ -53,10 +53,8 @@ use crate::memory::threads::panic_error;
 
 /// Blocks that reservations leave free, for a mark.
 pub(super) const SPARE_BLOCKS: u64 = 1;
-/// Blocks of the largest transaction that goes through the log; a larger one runs alone.
-const LARGEST_TRANSACTION: u64 = 4096;
-/// A ring of so many blocks or fewer takes no transaction that is larger than a thread's log.
-const SMALL_RING: u64 = 256;
+/// The part of the ring, once it is as large as it may become, that the largest transaction takes which goes through the log.
+const LARGEST_SHARE: u64 = 8;
 /// Records copied at a time.
 const COPY_RECORDS: usize = 32;
 
@@ -197,7 +195,7 @@ impl SharedLog {
 
     /// Blocks of the largest transaction, where it is larger than a thread's log.
     fn largest_blocks(parameters: SyncParameters) -> u64 {
-        LARGEST_TRANSACTION.min(parameters.ring_blocks.saturating_sub(SMALL_RING) / 4)
+        parameters.ring_blocks / LARGEST_SHARE
     }
 
     /// The most data records that a transaction can have, without the ring becoming larger.

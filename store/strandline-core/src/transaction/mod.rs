@@ -134,25 +134,6 @@ pub trait Read {
         0
     }
 
-    /// Reads `words` words from each of several places, if that takes no more than loading them: at a snapshot, where nothing has
-    /// changed since. `false`: it does not, and `into` has anything. They need not be in use, so that somebody who does not know how
-    /// many there are can read as many as there may be.
-    ///
-    /// ```
-    /// # use strandline_core::example::*;
-    /// # let (pool, mut worker) = pool_and_worker();
-    /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
-    /// let mut snapshot = pool.snapshot()?;
-    /// let mut words = [0; 4];
-    /// let places = [snapshot.root(1), snapshot.root(0)];
-    /// assert!(snapshot.read(|tx| Ok(tx.read_at_once(&places, 2, &mut words)))?);
-    /// assert_eq!(words, [2, 3, 1, 2]);
-    /// # Ok::<(), strandline_core::Error>(())
-    /// ```
-    fn read_at_once(&mut self, _at: &[PersistentAddress], _words: usize, _into: &mut [u64]) -> bool {
-        false
-    }
-
     /// The address of root word `index`, one of eight that structures hang from.
     ///
     /// ```

@@ -146,7 +146,7 @@ impl Batch {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Whether a pair's key lies beyond that of the last pair, as it does unless the tree is damaged.
+    /// Whether the key of `pair` follows the last pair's key in the direction of the iteration. In a sound tree it does.
     fn is_beyond(&self, pair: Pair, ascending: bool) -> bool {
         let Some(&last) = self.pairs.last() else { return true };
         let (last, key) = (self.key(last), self.key(pair));

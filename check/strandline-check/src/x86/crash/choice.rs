@@ -166,8 +166,8 @@ impl Path {
         &self.decisions
     }
 
-    /// Goes on to the search's next run, the first decisions of which, those of the last run, are made; `false`: there is none. `undone` is
-    /// shown the last run's other decisions.
+    /// Moves the search to its next run, and returns whether there is one. The next run repeats the first decisions of the last run, which stay
+    /// made. Calls `undone` with each of the other decisions of the last run.
     pub fn next(&mut self, mut undone: impl FnMut(&Decision)) -> bool {
         self.decisions.truncate(self.depth);
         while let Some(last) = self.decisions.last_mut() {

@@ -38,7 +38,7 @@ pub struct CrashMemory {
     window: Rc<Window>,
     /// For each line its words that are not decided, a bit each.
     open: Box<[Cell<u8>]>,
-    /// What the present run did to each line.
+    /// By line, how the present run has changed it.
     touched: Box<[Cell<Touched>]>,
     /// The lines that the present run touched.
     dirty: Box<[Cell<u32>]>,
@@ -65,12 +65,12 @@ pub struct CrashMemory {
     unsettled: RefCell<Vec<u32>>,
     recorder: RefCell<Recorder>,
     recording: Cell<bool>,
-    /// Whether the runs of the present search make their decisions one by one, since they are recorded.
+    /// Each run of the present search decides anew about every line, because its decisions are recorded.
     one_by_one: Cell<bool>,
     pauses: Cell<u64>,
 }
 
-/// What a run did to a line.
+/// How a run has changed a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Touched {
     #[default]
@@ -297,8 +297,8 @@ impl CrashMemory {
         self.begin();
     }
 
-    /// Begins the search's next run; `false`: there is none. The decisions that it repeats are made already, unless the last run was
-    /// [recorded](CrashMemory::record).
+    /// Begins the search's next run, and returns whether there is one. The run begins with the decisions that it has in common with the last
+    /// run, unless that was recorded: then it makes all of its decisions anew.
     pub fn next(&self) -> bool {
         let mut path = self.path.borrow_mut();
         let another = path.next(|undone| self.touch(undone.word as usize / 8, Touched::Changed));

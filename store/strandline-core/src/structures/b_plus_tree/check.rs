@@ -2,9 +2,7 @@
 
 use super::node::Node;
 use super::{BPlusTree, KIND, NODE};
-use crate::error;
 use crate::memory::PersistentAddress;
-use crate::structures::survey::Survey;
 use crate::structures::value::Word;
 use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
@@ -17,44 +15,6 @@ struct Checked {
 }
 
 impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
-    /// Looks the tree over: its blocks, and, if all of them are there, its invariants. Returns the pairs of all leaves
-    /// that were found.
-    pub fn survey<S: Survey>(&self, survey: &mut S) -> error::Result<Vec<(K, V)>> {
-        let (mut pairs, mut is_whole) = (Vec::new(), true);
-        let root = survey.read(|tx| tx.read(self.top))?;
-        let mut waiting: Vec<_> = root.map(|root| (root, None)).into_iter().collect();
-        while let Some((at, level)) = waiting.pop() {
-            let at = PersistentAddress::new(at);
-            let is_block = survey.block(at, self.shape.bytes / 8, NODE)?;
-            let node = if is_block { survey.read(|tx| Node::load(tx, at, self.shape))? } else { None };
-            let Some(node) = node.filter(|node| level.is_none_or(|level| level == node.level)) else {
-                if is_block {
-                    survey.damaged(format!(
-                        "no node of a B+ tree, or one on the wrong level, at {:#x}",
-                        at.offset()
-                    ));
-                }
-                is_whole = false;
-                continue;
-            };
-            if node.level > 0 {
-                waiting.push((node.link, Some(node.level - 1)));
-            }
-            for position in 0..node.count {
-                let Some([key, value]) = survey.read(|tx| node.pair(tx, position))? else { continue };
-                if node.level > 0 {
-                    waiting.push((value, Some(node.level - 1)));
-                } else {
-                    pairs.push((K::from_word(key), V::from_word(value)));
-                }
-            }
-        }
-        if is_whole {
-            survey.read(|tx| self.check(tx))?;
-        }
-        Ok(pairs)
-    }
-
     /// Checks the tree's invariants; returns the number of keys.
     ///
     /// # Errors

@@ -260,24 +260,10 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(Self::new(at.word(2), shape))
     }
 
-    /// Gives back the memory of an empty tree but for its header.
-    pub fn destroy_empty(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        let leaf = tx.read(self.top)?;
-        tx.free(PersistentAddress::new(leaf))
-    }
-
     /// Gives back the memory of the whole tree but for its header.
     pub fn destroy(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        self.destroy_in(tx, &mut Walk::default())
-    }
-
-    /// [`destroy`](Self::destroy) as a part of a walk.
-    ///
-    /// # Errors
-    /// As [`destroy`](Self::destroy).
-    pub fn destroy_in(&self, tx: &mut impl Transaction, walk: &mut Walk) -> Result<(), Abort> {
         let root = self.load_root(tx)?;
-        self.destroy_below(tx, walk, &root)
+        self.destroy_below(tx, &mut Walk::default(), &root)
     }
 
     fn destroy_below(&self, tx: &mut impl Transaction, walk: &mut Walk, node: &Node) -> Result<(), Abort> {

@@ -12,8 +12,8 @@ use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
 
 /// What a descending scan has seen so far.
-struct Seen<'w, K> {
-    walk: &'w mut Walk,
+struct Seen<K> {
+    walk: Walk,
     leaves: u64,
     last: Option<K>,
 }
@@ -50,24 +50,10 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         &self,
         tx: &mut impl Read,
         keys: impl RangeBounds<K>,
-        visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
-    ) -> Result<(), Abort> {
-        self.scan_back_in(tx, &mut Walk::default(), keys, visit)
-    }
-
-    /// [`scan_back`](Self::scan_back) as a part of a walk.
-    ///
-    /// # Errors
-    /// As [`scan_back`](Self::scan_back).
-    pub fn scan_back_in(
-        &self,
-        tx: &mut impl Read,
-        walk: &mut Walk,
-        keys: impl RangeBounds<K>,
         mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
         let root = self.load_root(tx)?;
-        let mut seen = Seen { walk, leaves: 0, last: None };
+        let mut seen = Seen { walk: Walk::default(), leaves: 0, last: None };
         let _ = self.scan_back_below(tx, &root, &keys, &mut seen, &mut visit)?;
         Ok(())
     }
@@ -77,7 +63,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         tx: &mut impl Read,
         node: &Node,
         keys: &impl RangeBounds<K>,
-        seen: &mut Seen<'_, K>,
+        seen: &mut Seen<K>,
         visit: &mut impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<ControlFlow<()>, Abort> {
         seen.walk.visit(tx, NODE, node.at, self.shape.bytes / 8)?;
@@ -130,22 +116,9 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         &self,
         tx: &mut impl Read,
         keys: impl RangeBounds<K>,
-        visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
-    ) -> Result<(), Abort> {
-        self.scan_in(tx, &mut Walk::default(), keys, visit)
-    }
-
-    /// [`scan`](Self::scan) as a part of a walk.
-    ///
-    /// # Errors
-    /// As [`scan`](Self::scan).
-    pub fn scan_in(
-        &self,
-        tx: &mut impl Read,
-        walk: &mut Walk,
-        keys: impl RangeBounds<K>,
         mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
+        let mut walk = Walk::default();
         let start = match keys.start_bound() {
             Bound::Included(&start) | Bound::Excluded(&start) => Some(start),
             Bound::Unbounded => None,
