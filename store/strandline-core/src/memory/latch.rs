@@ -137,7 +137,7 @@ fn unlock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
 }
 
 /// Whether somebody is overdue for the latch at `at`, which the caller has.
-pub(super) fn is_awaited<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
+pub fn is_awaited<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
     memory.load(at) & AWAITED != 0
 }
 

@@ -217,12 +217,13 @@ impl SharedLog {
             || memory.load(self.count(active)) >= self.dirty_pages
     }
 
-    /// Whether the running checkpoint should write as fast as the device can: commits wait for it, will wait soon, or have made so many pages dirty that
-    /// the next checkpoint is due.
+    /// Whether the running checkpoint should write as fast as the device can: somebody waits for its end, commits wait for room or will soon, or have made
+    /// so many pages dirty that the next checkpoint is due.
     pub(super) fn is_pressed<M: Memory>(&self, memory: &M) -> bool {
         let used = memory.load(self.filling()).saturating_sub(memory.load(self.start()));
         let active = memory.load(self.active_bitmap());
         memory.load(self.queue()) != 0
+            || latch::is_awaited(memory, self.checkpointing())
             || 4 * used >= 3 * self.ring_blocks(memory)
             || memory.load(self.count(active)) >= self.dirty_pages
     }

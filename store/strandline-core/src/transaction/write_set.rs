@@ -2,8 +2,8 @@
 //! it to the log and stores it home from here.
 //!
 //! Most reads are of words that the transaction has not written, so a look-up has to end quickly: in a filter of 512 bits; then, up to 16
-//! words, by comparing each; beyond that in an index by address. Words are what is kept, not lines: a commit goes through all of them
-//! twice, and of most lines a transaction writes one word or two.
+//! words, by comparing each; beyond that in an index of lines, where words that follow one another in a line share an entry. Words are what
+//! is kept, not lines: a commit goes through all of them twice, and of most lines a transaction writes one word or two.
 //!
 //! On the laboratory's path the scheme keeps the values ([`Scheme::TAKES_WRITES`](crate::scheme::Scheme::TAKES_WRITES)), and the write set holds the
 //! place that the scheme names, so that a write costs what it costs in the paper.
@@ -19,14 +19,14 @@ const COMPARED: usize = 64;
 /// There is room for so many words at first; then for twice as many again and again.
 const FIRST_SLOTS: usize = 64;
 /// Places of the index for each word that there is room for: so most words are where they are looked for first.
-const SPARSE: usize = 4;
+const SPARSE: usize = 2;
 const _: () = assert!(FIRST_SLOTS.is_power_of_two() && SPARSE.is_power_of_two());
 /// Bytes of the filter at first.
 const FILTER_LINES: usize = 64;
-/// The filter becomes larger when so many words are written, and again at eight times as many, and so on.
+/// The filter becomes larger when so many words are written, and again at four times as many, and so on.
 const FILTER_WORDS: usize = 1024;
 /// Bytes that it has then for each of these words.
-const FILTER_SHARE: usize = 4;
+const FILTER_SHARE: usize = 16;
 /// From one generation of the index to the next.
 const GENERATION: u64 = 1 << 32;
 
@@ -57,7 +57,8 @@ pub struct WriteSet {
     filter_mask: usize,
     /// With more words than these the filter becomes larger.
     filter_words: usize,
-    /// Open addressing, for when there are more than [`SCANNED`] words: generation in the high half, number of the word in the low one.
+    /// Open addressing by line, for when there are more than [`SCANNED`] words: generation in the high half; in the low one the number of a word, of
+    /// the first one where some follow one another.
     index: Vec<u64>,
     /// The generation of the entries that count, in the high half: a new one when a transaction's first words are indexed.
     generation: u64,
@@ -141,7 +142,7 @@ impl WriteSet {
     #[cold]
     fn enlarge_filter(&mut self) {
         let lines = FILTER_SHARE * self.filter_words;
-        (self.filter_mask, self.filter_words) = (lines - 1, 8 * self.filter_words);
+        (self.filter_mask, self.filter_words) = (lines - 1, 4 * self.filter_words);
         self.filter.clear();
         self.filter.resize(lines, 0);
         for number in 0..self.length {
@@ -266,13 +267,19 @@ impl WriteSet {
             let number = (self.index[place] ^ self.generation) as usize;
             match self.slots.get(number) {
                 None => return None,
-                Some(&(word, _)) if word == at => return Some(number),
-                Some(_) => place += 1,
+                Some(&(first, _)) if first <= at && first.line() == at.line() => {
+                    let number = number + ((at.offset() - first.offset()) / WORD_BYTES) as usize;
+                    if self.words().get(number).is_some_and(|&(word, _)| word == at) {
+                        return Some(number);
+                    }
+                }
+                Some(_) => {}
             }
+            place += 1;
         }
     }
 
-    /// Indexes the words that are not indexed yet.
+    /// Indexes the words that are not indexed yet, unless they follow the one before in its line.
     fn index_rest(&mut self) {
         if self.indexed == 0 {
             // What earlier transactions left in it is none of this one's.
@@ -283,7 +290,13 @@ impl WriteSet {
             }
         }
         let mask = self.index.len() - 1;
+        let mut next = PersistentAddress::NULL;
         for (number, &(at, _)) in (self.indexed as u64..).zip(&self.slots[self.indexed..self.length]) {
+            let follows = at == next && at.line() != at;
+            next = at.word_inside(1);
+            if follows {
+                continue;
+            }
             let mut place = Self::hash(at) & mask;
             while self.index[place] ^ self.generation < GENERATION {
                 place = (place + 1) & mask;
@@ -294,7 +307,7 @@ impl WriteSet {
     }
 
     fn hash(at: PersistentAddress) -> usize {
-        ((at.offset() / WORD_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+        ((at.offset() / LINE_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
     }
 }
 

@@ -11,8 +11,12 @@ use crate::structures::bytes::rewrite;
 use crate::transaction::{Abort, Read, Transaction};
 
 const MAGIC: u64 = 0x5b_1e_9a_6e;
+/// Words of the largest page.
+const MOST_WORDS: usize = 512;
 /// Words before the slots.
 pub(super) const HEAD: u64 = 2;
+/// With so many slot words at most, a search in a leaf asks for all of its cells together.
+const FEW_SLOTS: u64 = 6;
 
 /// Words of the largest cell in pages of so many words: each has room for four.
 pub(super) const fn most_cell_words(page_words: u64) -> u64 {
@@ -65,7 +69,7 @@ impl Page {
 
     fn is_possible(&self) -> bool {
         (self.level as usize) < MAX_LEVELS
-            && self.words <= 512
+            && self.words <= MOST_WORDS as u64
             && self.slots <= MOST as u64
             && HEAD + self.slots <= self.begin
             && self.begin <= self.words
@@ -138,17 +142,17 @@ impl Page {
 
     /// The first gap among the cells that has so many words.
     fn gap(&self, tx: &mut impl Read, slots: &Slots, words: u64) -> Result<Option<u64>, Abort> {
-        let mut taken = Vec::with_capacity(self.cells as usize);
+        let mut taken = [false; MOST_WORDS];
         for offset in slots.offsets() {
-            taken.push((offset, self.cell(tx, offset)?.words()));
+            let end = offset + self.cell(tx, offset)?.words();
+            taken[offset as usize..end as usize].fill(true);
         }
-        taken.sort_unstable();
-        let mut end = self.begin;
-        for (offset, length) in taken.into_iter().chain([(self.words, 0)]) {
-            if offset >= end + words {
-                return Ok(Some(end));
+        let mut free = 0;
+        for word in self.begin..self.words {
+            free = if taken[word as usize] { 0 } else { free + 1 };
+            if free == words {
+                return Ok(Some(word + 1 - words));
             }
-            end = end.max(offset + length);
         }
         Ok(None)
     }
@@ -183,6 +187,13 @@ impl Page {
 
     /// Looks for a key: by the first cells of the slot words, and then in one of these.
     pub fn search(&self, tx: &mut impl Read, key: &[u8]) -> Result<Found, Abort> {
+        if self.level == 0 && self.slots <= FEW_SLOTS {
+            // Each step of the search would wait for another line.
+            for number in 0..self.slots {
+                let slots = tx.read(self.at.word(HEAD + number))?;
+                (0..4).for_each(|index| tx.prefetch(self.at.word(offset_in(slots, index)), 1));
+            }
+        }
         let (mut low, mut high) = (0, self.slots);
         let (mut word, mut below) = (0, None);
         while low < high {
