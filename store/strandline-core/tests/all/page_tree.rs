@@ -121,6 +121,74 @@ fn ranges(tx: &mut impl Read, tree: PageTree, model: &Model, key: &[u8]) -> Resu
     Ok(())
 }
 
+#[test]
+fn a_load_makes_the_tree_that_insertions_make() {
+    for (round, page_bytes) in (0..30).zip([512, 4096, 1024].into_iter().cycle()) {
+        let mut random = fastrand::Rng::with_seed(round);
+        let (pool, mut worker, tree) = tree(page_bytes);
+        let most_words = [4, 30, 200][round as usize / 3 % 3];
+        let pairs_wanted = [0, 1, 2, 40, 4000][round as usize % 5];
+        let mut model = Model::new();
+        for _ in 0..pairs_wanted {
+            let mut key = key(&mut random, round % 5);
+            key.extend(random.u16(..).to_be_bytes());
+            model.insert(key, (0..random.usize(..most_words)).map(|_| random.u64(..)).collect());
+        }
+        let mut all: Vec<_> = model.iter().collect();
+        // Keys out of order are refused, and nothing is left of the attempt.
+        if all.len() > 2 {
+            let objects = pool.usage().unwrap().objects;
+            let other = random.usize(1..all.len());
+            all.swap(other - 1, other);
+            let refused = worker.run(|tx| load(tx, tree, &all));
+            assert!(matches!(refused, Err(strandline_core::Error::Parameter(_))), "{refused:?}");
+            assert_eq!(pool.usage().unwrap().objects, objects);
+            all.swap(other - 1, other);
+        }
+        assert_eq!(worker.run(|tx| load(tx, tree, &all)).unwrap(), all.len() as u64);
+        let whole = (Bound::Unbounded, Bound::Unbounded);
+        worker
+            .view(|tx| {
+                assert_eq!(tree.check(tx)?, model.len() as u64, "round {round}");
+                let found = pairs(tx, tree, whole, true)?;
+                assert!(found.iter().map(|(key, value)| (key, value)).eq(&model), "round {round}");
+                Ok(())
+            })
+            .unwrap();
+        // It is a tree like any other.
+        for _ in 0..500 {
+            let key = key(&mut random, round % 5);
+            worker
+                .run(|tx| {
+                    let place = tree.locate(tx, &key)?;
+                    match place.cell {
+                        Some(_) => tree.remove(tx, place),
+                        None => tree.insert(tx, place, &key, &[1], 8),
+                    }
+                })
+                .unwrap();
+            if model.remove(&key).is_none() {
+                model.insert(key, vec![1]);
+            }
+        }
+        worker.view(|tx| Ok(assert_eq!(tree.check(tx)?, model.len() as u64, "round {round}"))).unwrap();
+        if !model.is_empty() {
+            assert!(worker.run(|tx| load(tx, tree, &[])).is_err(), "it is not empty");
+        }
+        worker.run(|tx| tree.destroy(tx)).unwrap();
+        assert_eq!(pool.usage().unwrap().objects, 1, "round {round}");
+    }
+}
+
+/// Fills a tree.
+fn load(tx: &mut impl Transaction, tree: PageTree, pairs: &[(&Vec<u8>, &Vec<u64>)]) -> Result<u64, Abort> {
+    let mut load = tree.load();
+    for (key, value) in pairs {
+        load.push(tx, key, value, 8 * value.len() as u64)?;
+    }
+    load.finish(tx)
+}
+
 /// Words of pages and blocks for each word of pairs, after so many insertions of rows of 40 words.
 fn space(random: bool) -> f64 {
     let (pool, mut worker, tree) = tree(4096);

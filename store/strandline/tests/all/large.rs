@@ -32,6 +32,21 @@ where
         .unwrap()
 }
 
+/// The store that is recovered from copies of the files of one that is not closed.
+fn recovered<C: Control<Memory = Native>>(
+    store: Store<Shelf<'static>, C>,
+    path: &std::path::Path,
+    options: &Options,
+) -> Store<Shelf<'static>, C> {
+    std::mem::forget(store);
+    let copy = path.with_file_name("copy");
+    std::fs::copy(path, &copy).unwrap();
+    if options.domain == Domain::Sync {
+        std::fs::copy(strandline_core::file::log_path(path), strandline_core::file::log_path(&copy)).unwrap();
+    }
+    Store::open(&copy, options).unwrap()
+}
+
 fn row(number: u64) -> Vec<u8> {
     vec![number as u8; 100]
 }
@@ -78,14 +93,7 @@ fn any_size<C: Control<Memory = Native>>(domain: Domain) {
     assert!(rows(&store) == expected);
     assert!(store.check().unwrap().is_empty());
     // Not closed: recovered.
-    std::mem::forget(store);
-    let copy = folder.path().join("copy");
-    std::fs::copy(&path, &copy).unwrap();
-    if domain == Domain::Sync {
-        std::fs::copy(strandline_core::file::log_path(&path), strandline_core::file::log_path(&copy))
-            .unwrap();
-    }
-    let store = Store::<Shelf, C>::open(&copy, &options).unwrap();
+    let store = recovered(store, &path, &options);
     assert!(rows(&store) == expected);
     assert!(store.check().unwrap().is_empty());
     store
@@ -236,4 +244,49 @@ fn large_values_are_replaced() {
     replaced::<Stm>(Domain::Sync);
     replaced::<SingleWriter>(Domain::Sync);
     replaced::<Stm>(Domain::Process);
+}
+
+/// A load that is a large transaction: whole after a crash, nothing after an error, and what it costs in space.
+fn load<C: Control<Memory = Native>>(domain: Domain) {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, options) = (folder.path().join("pool"), options(domain));
+    let store = create::<C>(&path, &options);
+    let empty = store.pool().usage().unwrap();
+    let ascending = || (0..ROWS).map(|number| (number, row(number)));
+    let given_up = store.update(|tx, root| {
+        assert_eq!(root.get(tx)?.rows.load(tx, ascending())?, ROWS);
+        Err::<(), _>(Error::Aborted)
+    });
+    assert!(matches!(given_up, Err(Error::Aborted)), "{given_up:?}");
+    let unordered =
+        store.update(|tx, root| root.get(tx)?.rows.load(tx, ascending().chain([(5, row(5))])).map(drop));
+    assert!(matches!(unordered, Err(Error::Parameter(_))), "{unordered:?}");
+    let meddling = store.update(|tx, root| {
+        let rows = root.get(tx)?.rows;
+        let insert = |number| rows.insert(tx, &(ROWS + number), &row(number)).map(|_| (number, row(number)));
+        rows.load(tx, (0..10).map_while(|number| insert(number).ok())).map(drop)
+    });
+    assert!(matches!(meddling, Err(Error::Parameter(_))), "{meddling:?}");
+    assert_eq!(store.pool().usage().unwrap(), empty, "nothing is left of them");
+
+    assert_eq!(store.update(|tx, root| root.get(tx)?.rows.load(tx, ascending())).unwrap(), ROWS);
+    let taken = store.pool().usage().unwrap().allocated_bytes - empty.allocated_bytes;
+    // Keys and values in whole words, and a word for each cell.
+    assert!(taken as f64 <= 1.08 * (ROWS * (8 + 8 + 104)) as f64, "{taken} bytes are allocated");
+    // Into a map that is not empty: what is there is replaced.
+    store.update(|tx, root| root.get(tx)?.rows.load(tx, [(ROWS, row(1)), (3, row(2))])).unwrap();
+    let store = recovered(store, &path, &options);
+    let mut expected: Vec<_> = ascending().chain([(ROWS, row(1))]).collect();
+    expected[3].1 = row(2);
+    let found = store.view(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>()).unwrap();
+    assert!(found == expected);
+    assert!(store.check().unwrap().is_empty());
+}
+
+#[test]
+fn a_load_is_one_transaction() {
+    for domain in [Domain::Sync, Domain::Process] {
+        load::<Stm>(domain);
+        load::<SingleWriter>(domain);
+    }
 }

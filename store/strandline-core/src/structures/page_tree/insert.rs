@@ -29,7 +29,7 @@ struct Crowded<'a> {
 }
 
 /// The shortest key that is greater than `low` and not greater than `high`.
-fn separator<'k>(low: &[u8], high: &'k [u8]) -> &'k [u8] {
+pub(super) fn separator<'k>(low: &[u8], high: &'k [u8]) -> &'k [u8] {
     let same = low.iter().zip(high).take_while(|(low, high)| low == high).count();
     &high[..(same + 1).min(high.len())]
 }
@@ -208,7 +208,7 @@ impl PageTree {
     }
 
     /// Creates the smallest page for these cells.
-    fn create_root(
+    pub(super) fn create_root(
         &self,
         tx: &mut impl Transaction,
         level: u64,

@@ -29,6 +29,7 @@
 mod cell;
 mod check;
 mod insert;
+mod load;
 mod page;
 mod remove;
 mod scan;
@@ -37,6 +38,7 @@ mod slots;
 use arrayvec::ArrayVec;
 
 pub use cell::{Cell, Inside};
+pub use load::Load;
 use page::{Found, Page};
 pub use scan::Leaf;
 use slots::Place;
