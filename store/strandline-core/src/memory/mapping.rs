@@ -238,6 +238,18 @@ impl Mapping {
         unsafe { system::map_ahead(self.base.cast(), length, to_write) };
     }
 
+    /// Makes the pages of the `bytes` bytes at `offset`, which will soon be stored to, this process's own copies, where the mapping is a private one of a file.
+    /// One by one each would be mapped to be read first, and then again when it is stored to.
+    pub fn copy_ahead(&self, offset: u64, bytes: u64) {
+        let first = offset.next_multiple_of(self.page_bytes);
+        let end = offset.saturating_add(bytes).min(self.extent()) & !(self.page_bytes - 1);
+        if first < end && !self.is_shared && self.file.is_some() {
+            let base = self.base.wrapping_byte_add(first as usize);
+            // SAFETY: the range consists of whole pages of this mapping.
+            unsafe { system::map_ahead(base.cast(), (end - first) as usize, true) };
+        }
+    }
+
     /// Gives back the memory of those of the system's pages that lie in the `bytes` bytes at `offset`, where the mapping is a private one
     /// of a file: stores that went there since it was mapped are gone, and loads find what the file holds. Where the system refuses, they
     /// stay, so that this is a matter of memory alone to whoever has the same bytes in the file.

@@ -71,6 +71,8 @@ struct Words {
     own: *const [AtomicU64; LINE_WORDS as usize],
 }
 
+/// The most bytes of new space whose pages are made copies at once: of more a part is given back before the rest is filled.
+const MOST_COPIED_AHEAD: u64 = 1 << 20;
 /// No mapping has fewer words: a page's.
 const LEAST_WORDS: u64 = 4096 / WORD_BYTES;
 
@@ -691,10 +693,12 @@ impl Memory for Native {
     }
 
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
-        match &self.device {
-            Some(device) => device.allocate(DeviceFile::Heap, at.offset(), bytes),
-            None => self.persistent.mapping.allocate(at.offset(), bytes),
+        let Some(device) = &self.device else { return self.persistent.mapping.allocate(at.offset(), bytes) };
+        device.allocate(DeviceFile::Heap, at.offset(), bytes)?;
+        if bytes <= MOST_COPIED_AHEAD {
+            self.persistent.mapping.copy_ahead(at.offset(), bytes);
         }
+        Ok(())
     }
 
     fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {

@@ -259,9 +259,9 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         }
     }
 
-    /// Stores pairs that come in ascending order of their keys, each key once; returns how many. An empty map is filled from its leaves up: each page is
-    /// full and written once, which takes a fraction of the time and of the space that as many insertions take. Where the map is not empty, the pairs are
-    /// inserted one by one.
+    /// Stores pairs that come in ascending order of their keys, each key once; returns how many. Behind all keys that are there each page is filled, and
+    /// written once, which takes a fraction of the time and of the space of as many insertions. If the map has a key that is not less than the first of
+    /// these, all are inserted one by one.
     ///
     /// With more pairs than the log has room for, the transaction becomes a large one, which runs alone: `pairs` is then asked for from the
     /// beginning again, as the closure of the transaction runs again.
@@ -284,12 +284,13 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         tx: &Tx<'p, impl Control>,
         pairs: impl IntoIterator<Item = (Q, W)>,
     ) -> Result<u64> {
-        if !self.is_empty(tx)? {
-            return pairs.into_iter().try_fold(0, |count, (key, value)| {
+        let mut load = tx.words(|tx| self.tree_to_write(tx)?.load(tx))?;
+        let mut pairs = pairs.into_iter().peekable();
+        if pairs.peek().is_some_and(|(key, _)| !load.takes(KeyBytes::of(key.borrow()).as_slice())) {
+            return pairs.try_fold(0, |count, (key, value)| {
                 self.insert(tx, key.borrow(), value.borrow()).map(|_| count + 1)
             });
         }
-        let mut load = tx.words(|tx| Ok(self.tree_to_write(tx)?.load()))?;
         for (key, value) in pairs {
             let (key, value) = (KeyBytes::of(key.borrow()), value.borrow());
             let bytes = value.bytes();

@@ -287,8 +287,8 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.insert_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))
     }
 
-    /// Stores pairs that come in ascending order of their keys, each key once; returns how many. The fastest way to fill an empty table, and the one that
-    /// takes least space: [`OrderedMap::load`].
+    /// Stores pairs that come in ascending order of their keys, each key once; returns how many. Behind all keys that are there this is the fastest way, and
+    /// the one that takes least space: [`OrderedMap::load`].
     ///
     /// ```
     /// # use strandline::*;

@@ -273,8 +273,8 @@ fn load<C: Control<Memory = Native>>(domain: Domain) {
     let taken = store.pool().usage().unwrap().allocated_bytes - empty.allocated_bytes;
     // Keys and values in whole words, and a word for each cell.
     assert!(taken as f64 <= 1.08 * (ROWS * (8 + 8 + 104)) as f64, "{taken} bytes are allocated");
-    // Into a map that is not empty: what is there is replaced.
-    store.update(|tx, root| root.get(tx)?.rows.load(tx, [(ROWS, row(1)), (3, row(2))])).unwrap();
+    // Not behind all that is there, which is replaced.
+    store.update(|tx, root| root.get(tx)?.rows.load(tx, [(3, row(2)), (ROWS, row(1))])).unwrap();
     let store = recovered(store, &path, &options);
     let mut expected: Vec<_> = ascending().chain([(ROWS, row(1))]).collect();
     expected[3].1 = row(2);

@@ -280,12 +280,6 @@ fn push_bytes(cell: &mut CellWords, key: &[u8]) {
     put_bytes(&mut cell[begin..], key);
 }
 
-/// Words of a cell that leads to a child, with this key.
-pub(super) fn child_words(page_words: u64, key: &[u8]) -> u64 {
-    let key_words = (key.len().div_ceil(8) as u64).max(1);
-    2 + if key_words > most_cell_words(page_words) / 4 { 1 } else { key_words }
-}
-
 /// The words of a cell that leads to `child`.
 pub(super) fn child_cell(
     tx: &mut impl Transaction,

@@ -163,7 +163,7 @@ impl PageTree {
     }
 
     /// Puts a cell into a page at a place, and makes room for it.
-    fn add(
+    pub(super) fn add(
         &self,
         tx: &mut impl Transaction,
         path: &mut Path,
@@ -294,11 +294,22 @@ impl PageTree {
             let Place { word, index } = step.place;
             return self.add(tx, path, parent, Place { word, index: index + 1 }, (&key, &cell));
         }
-        if level as usize + 1 == MAX_LEVELS {
-            return Err(KIND.damaged(tx, crowded.page.at, "too many levels"));
+        self.add_root(tx, crowded.page.at, level + 1, &cell)
+    }
+
+    /// Creates a root over the one that there is, which becomes its first child, and the child of `cell`.
+    pub(super) fn add_root(
+        &self,
+        tx: &mut impl Transaction,
+        first: PersistentAddress,
+        level: u64,
+        cell: &CellWords,
+    ) -> Result<(), Abort> {
+        if level as usize == MAX_LEVELS {
+            return Err(KIND.damaged(tx, first, "too many levels"));
         }
-        let left = child_cell(tx, self.most_words, &[], crowded.page.at)?;
-        let root = self.create_root(tx, level + 1, &[left, cell])?;
+        let first = child_cell(tx, self.most_words, &[], first)?;
+        let root = self.create_root(tx, level, &[first, cell.clone()])?;
         tx.write(self.top, root.offset())
     }
 

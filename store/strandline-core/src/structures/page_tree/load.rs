@@ -1,36 +1,14 @@
-//! Filling an empty tree with pairs that come in the order of their keys: from the leaves up, each page full and written once.
+//! Adding pairs that come in the order of their keys behind all that are there: each leaf is full, and written once.
 
-use super::cell::{CellWords, child_cell, child_words, new_cell};
+use super::cell::{CellWords, child_cell, new_cell};
 use super::insert::separator;
 use super::page::Page;
-use super::{KIND, MAX_LEVELS, PageTree};
+use super::{PageTree, Path, Step};
 use crate::error::Error;
 use crate::memory::PersistentAddress;
-use crate::transaction::{Abort, Transaction};
+use crate::transaction::{Abort, Read, Transaction};
 
-/// The last page of a level, which is not written yet.
-#[derive(Default)]
-struct Last {
-    /// What parts it from the page before it.
-    key: Vec<u8>,
-    cells: Vec<CellWords>,
-    /// Words of the cells.
-    used: u64,
-}
-
-impl Last {
-    /// Whether it is to be written before `words` more words come, in one cell.
-    fn is_full(&self, page_words: u64, words: u64) -> bool {
-        !self.cells.is_empty() && !Page::holds(page_words, self.cells.len() + 1, self.used + words)
-    }
-
-    fn push(&mut self, cell: CellWords) {
-        self.used += cell.len() as u64;
-        self.cells.push(cell);
-    }
-}
-
-/// The filling of an empty tree, in one transaction.
+/// Pairs on their way to the end of a tree, in one transaction.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -39,7 +17,7 @@ impl Last {
 /// let count = worker.run(|tx| {
 ///     let header = tx.alloc(16)?;
 ///     let tree = PageTree::create_at(tx, header, 4096)?;
-///     let mut load = tree.load();
+///     let mut load = tree.load(tx)?;
 ///     for number in 0..1000_u64 {
 ///         load.push(tx, &number.to_be_bytes(), &[number], 8)?;
 ///     }
@@ -51,24 +29,97 @@ impl Last {
 /// ```
 pub struct Load {
     tree: PageTree,
-    /// From the leaves up.
-    levels: Vec<Last>,
-    last_key: Vec<u8>,
+    /// The root, if its cells are the first ones of the leaf that is being filled, and how many.
+    replaced: Option<(PersistentAddress, usize)>,
+    /// The greatest key of the tree, if it has any.
+    greatest: Option<Vec<u8>>,
+    /// The greatest key that was added, or else of the tree.
+    last: Option<Vec<u8>>,
+    /// The cells of the leaf that is being filled.
+    cells: Vec<CellWords>,
+    /// Words of the cells.
+    used: u64,
+    /// What parts that leaf from those before it.
+    key: Vec<u8>,
     pairs: u64,
 }
 
+/// The words of a page's cells.
+fn cells_of(tx: &mut impl Read, page: &Page) -> Result<Vec<CellWords>, Abort> {
+    let mut cells = Vec::with_capacity(page.cells as usize);
+    for offset in page.slots(tx)?.offsets() {
+        cells.push(page.cell(tx, offset)?.load(tx)?);
+    }
+    Ok(cells)
+}
+
 impl PageTree {
-    /// Begins to fill the tree, which has no pairs until [`Load::finish`] returns.
-    pub fn load(&self) -> Load {
-        Load { tree: *self, levels: Vec::new(), last_key: Vec::new(), pairs: 0 }
+    /// Begins to add pairs behind all that the tree has. It has them when [`Load::finish`] has returned.
+    ///
+    /// # Errors
+    /// A conflict, damage.
+    pub fn load(&self, tx: &mut impl Read) -> Result<Load, Abort> {
+        let root = self.root(tx)?;
+        let is_replaced = root.level == 0 && (root.cells == 0 || root.words < self.most_words);
+        let cells = if is_replaced { cells_of(tx, &root)? } else { Vec::new() };
+        let greatest = self.greatest(tx)?;
+        Ok(Load {
+            tree: *self,
+            replaced: is_replaced.then_some((root.at, cells.len())),
+            last: greatest.clone(),
+            greatest,
+            used: cells.iter().map(|cell| cell.len() as u64).sum(),
+            cells,
+            key: Vec::new(),
+            pairs: 0,
+        })
+    }
+
+    /// The greatest key.
+    fn greatest(&self, tx: &mut impl Read) -> Result<Option<Vec<u8>>, Abort> {
+        let mut page = self.root(tx)?;
+        loop {
+            let Some(offset) = page.slots(tx)?.offsets().next_back() else { return Ok(None) };
+            let cell = page.cell(tx, offset)?;
+            if page.level == 0 {
+                let mut key = Vec::new();
+                cell.read_key(tx, &mut key)?;
+                return Ok(Some(key));
+            }
+            let child = cell.child(tx)?;
+            page = Page::load(tx, child, Some(page.level - 1))?;
+        }
+    }
+
+    /// Puts a leaf behind all others, whose keys are less than `key`.
+    fn add_leaf(&self, tx: &mut impl Transaction, key: &[u8], leaf: PersistentAddress) -> Result<(), Abort> {
+        let cell = child_cell(tx, self.most_words, key, leaf)?;
+        let (mut path, mut page) = (Path::new(), self.root(tx)?);
+        if page.level == 0 {
+            return self.add_root(tx, page.at, 1, &cell);
+        }
+        loop {
+            let found = page.search(tx, key)?;
+            if page.level == 1 {
+                return self.add(tx, &mut path, page, found.place, (key, &cell));
+            }
+            let (place, child) = Self::child(tx, &page, &found)?;
+            path.push(Step { page: page.at, place });
+            page = child;
+        }
     }
 }
 
 impl Load {
-    /// Adds a pair behind all that were added. `value`: the words of a value of `bytes` bytes.
+    /// Whether `key` may be the next one: it is greater than all before it.
+    pub fn takes(&self, key: &[u8]) -> bool {
+        self.last.as_ref().is_none_or(|last| last.as_slice() < key)
+    }
+
+    /// Adds a pair behind all others. `value`: the words of a value of `bytes` bytes.
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the key is not greater than the one before it; the pool is full; a conflict, a full log.
+    /// [`Error::Parameter`]: the key is not greater than the one before it, or the tree was changed meanwhile; the pool is full; a conflict, a full log.
     pub fn push(
         &mut self,
         tx: &mut impl Transaction,
@@ -76,69 +127,69 @@ impl Load {
         value: &[u64],
         bytes: u64,
     ) -> Result<(), Abort> {
-        if self.pairs > 0 && key <= self.last_key.as_slice() {
+        if !self.takes(key) {
             return Err(tx.fail(Error::Parameter(format!(
-                "a load takes keys in ascending order, each once: number {} is not greater than the one before it",
+                "a load takes keys in ascending order, each once, and the key of pair {} is not greater than the one before it",
                 self.pairs
             ))));
         }
         let page_words = self.tree.most_words;
         let cell = new_cell(tx, page_words, key, value, bytes)?;
-        if self.level(0).is_full(page_words, cell.len() as u64) {
-            let parting = separator(&self.last_key, key).to_vec();
-            self.write(tx, 0, parting)?;
+        if !Page::holds(page_words, self.cells.len() + 1, self.used + cell.len() as u64) {
+            self.write(tx)?;
         }
-        self.level(0).push(cell);
-        self.last_key.clear();
-        self.last_key.extend_from_slice(key);
+        if self.cells.is_empty()
+            && let Some(last) = &self.last
+        {
+            self.key = separator(last, key).to_vec();
+        }
+        self.used += cell.len() as u64;
+        self.cells.push(cell);
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
         self.pairs += 1;
         Ok(())
     }
 
-    fn level(&mut self, level: usize) -> &mut Last {
-        if self.levels.len() == level {
-            self.levels.push(Last::default());
+    /// Writes the leaf that was being filled.
+    fn write(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        self.check_unchanged(tx)?;
+        if let Some((old, _)) = self.replaced.take() {
+            // The only page of a small tree is a small one.
+            let root = self.tree.create_root(tx, 0, &self.cells)?;
+            tx.free(old)?;
+            tx.write(self.tree.top, root.offset())?;
+        } else {
+            let leaf = Page::create(tx, self.tree.most_words, 0, &self.cells)?;
+            self.tree.add_leaf(tx, &self.key, leaf)?;
         }
-        &mut self.levels[level]
+        (self.greatest, self.used) = (self.last.clone(), 0);
+        self.cells.clear();
+        Ok(())
     }
 
-    /// Writes the last page of a level, tells the level above, and begins another with `key`.
-    fn write(&mut self, tx: &mut impl Transaction, level: usize, key: Vec<u8>) -> Result<(), Abort> {
-        let page_words = self.tree.most_words;
-        let Last { key: own, cells, .. } =
-            std::mem::replace(self.level(level), Last { key, ..Last::default() });
-        let page = Page::create(tx, page_words, level as u64, &cells)?;
-        if level + 1 == MAX_LEVELS {
-            return Err(KIND.damaged(tx, page, "too many levels"));
+    /// Fails if the tree has changed otherwise: whoever gives the pairs may have inserted some.
+    fn check_unchanged(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        let mut is_unchanged = self.tree.greatest(tx)? == self.greatest;
+        if let Some((old, count)) = self.replaced {
+            let root = self.tree.root(tx)?;
+            is_unchanged &= root.at == old && cells_of(tx, &root)? == self.cells[..count];
         }
-        if self.level(level + 1).is_full(page_words, child_words(page_words, &own)) {
-            self.write(tx, level + 1, own.clone())?;
+        if is_unchanged {
+            return Ok(());
         }
-        // The first child of a page has no key.
-        let key = if self.level(level + 1).cells.is_empty() { &[][..] } else { &own };
-        let cell = child_cell(tx, page_words, key, page)?;
-        self.level(level + 1).push(cell);
-        Ok(())
+        Err(tx.fail(Error::Parameter("what gives the pairs of a load has changed what is loaded".into())))
     }
 
     /// Ends the load: the tree has all pairs that were added. Returns how many.
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the tree is not empty; the pool is full; a conflict, a full log.
+    /// As [`Load::push`].
     pub fn finish(mut self, tx: &mut impl Transaction) -> Result<u64, Abort> {
-        let before = self.tree.root(tx)?;
-        if before.cells > 0 {
-            return Err(tx.fail(Error::Parameter("a load fills what is empty, and there are pairs".into())));
+        if self.pairs > 0 {
+            self.write(tx)?;
         }
-        let mut level = 0;
-        while level + 1 < self.levels.len() {
-            self.write(tx, level, Vec::new())?;
-            level += 1;
-        }
-        let Some(Last { cells, .. }) = self.levels.pop() else { return Ok(0) };
-        let root: PersistentAddress = self.tree.create_root(tx, level as u64, &cells)?;
-        tx.free(before.at)?;
-        tx.write(self.tree.top, root.offset())?;
         Ok(self.pairs)
     }
 }
