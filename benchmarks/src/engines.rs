@@ -6,8 +6,12 @@ use std::path::Path;
 pub trait Engine: Sync {
     /// One thread's means to use it.
     fn worker(&self) -> Box<dyn Worker + '_>;
-    /// Fills it, in large transactions.
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize);
+    /// Fills it, in transactions of [`BATCH`] rows, each durable.
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values);
+    /// Fills it, which is empty, with rows in the order of their keys, in the way that it has for that; durable in the end. `false`: it has none.
+    fn load_sorted(&self, _keys: &mut dyn Iterator<Item = u64>, _values: &Values) -> bool {
+        false
+    }
     /// Does now what loading would have it do later.
     fn settle(&self) {}
     /// Reads all rows in order and as of one moment, while puts go on; how many there are. `None`: it cannot.
@@ -32,16 +36,50 @@ pub trait Worker {
     }
 }
 
-/// Makes a store in a folder, for values of so many bytes.
-type Make = fn(&Path, usize) -> Box<dyn Engine>;
+/// Bytes that no store can compress, for values of any key.
+pub struct Values {
+    noise: Vec<u8>,
+    /// Bytes in a value.
+    pub bytes: usize,
+}
+
+/// Where values begin in the noise, a power of two.
+const PLACES: usize = 1 << 20;
+
+impl Values {
+    /// Values of so many bytes.
+    pub fn new(bytes: usize) -> Self {
+        let mut noise = vec![0; PLACES + bytes];
+        fastrand::Rng::with_seed(1).fill(&mut noise);
+        Self { noise, bytes }
+    }
+
+    /// The value of a key.
+    pub fn of(&self, key: u64) -> &[u8] {
+        let place = (key ^ key >> 32) as usize % PLACES;
+        &self.noise[place..place + self.bytes]
+    }
+}
+
+/// What a store is to hold.
+#[derive(Clone, Copy)]
+pub struct Size {
+    /// Bytes in a value.
+    pub value_bytes: usize,
+    /// Bytes that the store may take, for those that have to be told.
+    pub most_bytes: usize,
+}
+
+/// Opens the store in a folder, or makes one.
+pub type Make = fn(&Path, Size) -> Box<dyn Engine>;
 
 /// Every engine by name.
 pub const ENGINES: &[(&str, Make)] = &[
-    ("strandline", |folder, _| Box::new(Strandline::new(folder))),
+    ("strandline", |folder, size| Box::new(Strandline::new(folder, size))),
     ("sqlite", |folder, _| Box::new(Sqlite::new(folder))),
-    ("lmdb", |folder, _| Box::new(Lmdb::new(folder))),
+    ("lmdb", |folder, size| Box::new(Lmdb::new(folder, size))),
     ("redb", |folder, _| Box::new(Redb::new(folder))),
-    ("fjall", |folder, value_bytes| Box::new(Fjall::new(folder, value_bytes))),
+    ("fjall", |folder, size| Box::new(Fjall::new(folder, size))),
     #[cfg(feature = "rocksdb")]
     ("rocksdb", |folder, _| Box::new(crate::rocksdb::RocksDb::new(folder))),
     #[cfg(feature = "pmemobj")]
@@ -86,9 +124,9 @@ struct Strandline {
 }
 
 impl Strandline {
-    fn new(folder: &Path) -> Self {
+    fn new(folder: &Path, size: Size) -> Self {
         let mut options = strandline::Options::default();
-        options.geometry.size = 1 << 30;
+        options.geometry.size = size.most_bytes as u64;
         options.geometry.logs = 40;
         let database = Database::open_with(folder.join("pool"), &options).expect("make a database");
         let pairs = database.table("pairs").expect("make a table");
@@ -100,14 +138,20 @@ impl Engine for Strandline {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize) {
-        let value = vec![7; value_bytes];
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
         in_batches(keys, |batch| {
-            let load = self
-                .database
-                .write(|tx| batch.iter().try_for_each(|key| self.pairs.insert(tx, key, &value).map(drop)));
+            let load = self.database.write(|tx| {
+                batch.iter().try_for_each(|key| self.pairs.insert(tx, key, values.of(*key)).map(drop))
+            });
             load.expect("load");
         });
+    }
+    fn load_sorted(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) -> bool {
+        // The transaction may run more than once.
+        let keys: Vec<u64> = keys.collect();
+        let rows = || keys.iter().map(|&key| (key, values.of(key).to_vec()));
+        self.database.write(|tx| self.pairs.load(tx, rows())).expect("load");
+        true
     }
     fn settle(&self) {
         self.database.checkpoint().expect("a checkpoint");
@@ -163,7 +207,7 @@ impl Sqlite {
         let engine = Self(folder.join("sqlite"));
         engine
             .connect()
-            .execute_batch("CREATE TABLE pairs (key INTEGER PRIMARY KEY, value BLOB NOT NULL)")
+            .execute_batch("CREATE TABLE IF NOT EXISTS pairs (key INTEGER PRIMARY KEY, value BLOB NOT NULL)")
             .expect("create a table");
         engine
     }
@@ -184,13 +228,13 @@ impl Engine for Sqlite {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self.connect())
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize) {
-        let (value, mut connection) = (vec![7u8; value_bytes], self.connect());
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
+        let mut connection = self.connect();
         in_batches(keys, |batch| {
             let transaction = connection.transaction().expect("begin");
             for &key in batch {
                 transaction
-                    .execute("INSERT OR REPLACE INTO pairs VALUES (?1, ?2)", (signed(key), &value))
+                    .execute("INSERT OR REPLACE INTO pairs VALUES (?1, ?2)", (signed(key), values.of(key)))
                     .expect("load");
             }
             transaction.commit().expect("commit");
@@ -244,11 +288,13 @@ struct Lmdb {
 }
 
 impl Lmdb {
-    fn new(folder: &Path) -> Self {
+    fn new(folder: &Path, size: Size) -> Self {
         let folder = folder.join("lmdb");
-        std::fs::create_dir(&folder).expect("make a folder");
+        std::fs::create_dir_all(&folder).expect("make a folder");
         let mut options = heed::EnvOpenOptions::new();
-        options.map_size(1 << 30).max_readers(100);
+        options.map_size(size.most_bytes).max_readers(100);
+        // SAFETY: reading ahead is a matter of time alone.
+        unsafe { options.flags(heed::EnvFlags::NO_READ_AHEAD) };
         // SAFETY: nobody else opens or changes these files.
         let environment = unsafe { options.open(&folder) }.expect("open LMDB");
         let mut transaction = environment.write_txn().expect("begin");
@@ -262,15 +308,23 @@ impl Engine for Lmdb {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize) {
-        let value = vec![7; value_bytes];
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
         in_batches(keys, |batch| {
             let mut transaction = self.environment.write_txn().expect("begin");
             for key in batch {
-                self.database.put(&mut transaction, key, &value).expect("load");
+                self.database.put(&mut transaction, key, values.of(*key)).expect("load");
             }
             transaction.commit().expect("commit");
         });
+    }
+    fn load_sorted(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) -> bool {
+        let mut transaction = self.environment.write_txn().expect("begin");
+        for key in keys {
+            let (flags, value) = (heed::PutFlags::APPEND, values.of(key));
+            self.database.put_with_flags(&mut transaction, flags, &key, value).expect("load");
+        }
+        transaction.commit().expect("commit");
+        true
     }
     fn backup(&self, to: &Path) -> bool {
         let mut file = std::fs::File::create(to).expect("make a file");
@@ -314,14 +368,13 @@ impl Engine for Redb {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize) {
-        let value = vec![7; value_bytes];
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
         in_batches(keys, |batch| {
             let transaction = self.0.begin_write().expect("begin");
             {
                 let mut table = transaction.open_table(TABLE).expect("open the table");
                 for key in batch {
-                    table.insert(key, value.as_slice()).expect("load");
+                    table.insert(key, values.of(*key)).expect("load");
                 }
             }
             transaction.commit().expect("commit");
@@ -357,11 +410,11 @@ struct Fjall {
 }
 
 impl Fjall {
-    fn new(folder: &Path, value_bytes: usize) -> Self {
+    fn new(folder: &Path, size: Size) -> Self {
         let database = fjall::Database::builder(folder.join("fjall")).open().expect("open fjall");
         let options = || {
             // What its documentation says for large values.
-            let apart = (value_bytes >= 10_000).then(fjall::KvSeparationOptions::default);
+            let apart = (size.value_bytes >= 10_000).then(fjall::KvSeparationOptions::default);
             fjall::KeyspaceCreateOptions::default().with_kv_separation(apart)
         };
         let pairs = database.keyspace("pairs", options).expect("make a keyspace");
@@ -373,16 +426,23 @@ impl Engine for Fjall {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize) {
-        let value = vec![7u8; value_bytes];
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
         in_batches(keys, |batch| {
             let mut writes = self.database.batch();
             for key in batch {
-                writes.insert(&self.pairs, key.to_be_bytes(), value.as_slice());
+                writes.insert(&self.pairs, key.to_be_bytes(), values.of(*key));
             }
             writes.commit().expect("load");
+            self.database.persist(fjall::PersistMode::SyncData).expect("flush");
         });
-        self.database.persist(fjall::PersistMode::SyncAll).expect("flush");
+    }
+    fn load_sorted(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) -> bool {
+        let mut load = self.pairs.start_ingestion().expect("begin");
+        for key in keys {
+            load.write(key.to_be_bytes(), values.of(key)).expect("load");
+        }
+        load.finish().expect("end");
+        true
     }
 }
 

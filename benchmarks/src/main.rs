@@ -14,10 +14,15 @@
 //! or compactions.
 //!
 //! `--what` has more: `scans`, all rows in order and as of one moment; `ycsb`, its workloads A to F; `large`, puts and gets of large
-//! values by one thread. Each begins with stores of its own.
+//! values by one thread; `loads`, filling a store, and what it takes of the disk then; `cold`, gets and scans where nothing is in memory. Each begins with
+//! stores of its own.
+//!
+//! `--page PAGE` writes the medians into a page of the documentation, between two comments that name what is measured.
 
 mod engines;
 mod floor;
+mod loads;
+mod page;
 #[cfg(feature = "pmemobj")]
 mod pmemobj;
 #[cfg(feature = "rocksdb")]
@@ -30,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use engines::{ENGINES, Engine};
+use engines::{ENGINES, Engine, Size, Values};
 use hdrhistogram::Histogram;
 use serde_json::json;
 
@@ -74,12 +79,15 @@ struct Arguments {
     #[arg(long, value_enum, default_value = "nothing")]
     beside: Beside,
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(long, conflicts_with = "page")]
     json: bool,
+    /// Write the medians into this page, instead of what stands between its two comments
+    #[arg(long, value_name = "PAGE")]
+    page: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum What {
+pub enum What {
     Puts,
     Gets,
     /// All rows in order, as of one moment: rows per second
@@ -88,6 +96,10 @@ enum What {
     Ycsb,
     /// Puts and gets of large values, by one thread
     Large,
+    /// Rows in random order, in order, and sorted ones in the way that a store has for them: rows per second
+    Loads,
+    /// Gets and a scan by one thread, where nothing is in memory
+    Cold,
 }
 
 /// What goes on beside puts.
@@ -108,6 +120,10 @@ struct Measured {
     per_second: f64,
     /// Bytes that this process sent to the device, for each.
     bytes_each: f64,
+    /// Bytes that it read from the device, for each.
+    read_each: f64,
+    /// Bytes of disk that a store takes then, for each row, where that is measured.
+    disk_each: Option<f64>,
     latencies: Latencies,
 }
 
@@ -119,10 +135,21 @@ struct Row {
     measured: Measured,
 }
 
-/// Bytes that this process has caused to be written, by the system's account.
-fn bytes_written() -> u64 {
+/// Bytes that this process has caused to be read from devices and written to them, by the system's account.
+fn device_bytes() -> [u64; 2] {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok()).unwrap_or(0)
+    ["read_bytes: ", "write_bytes: "]
+        .map(|name| io.lines().find_map(|line| line.strip_prefix(name)?.parse().ok()).unwrap_or(0))
+}
+
+impl Measured {
+    /// `count` operations that have taken so long, when the system's account was `before` at their begin.
+    fn of(count: u64, elapsed: Duration, before: [u64; 2], latencies: Latencies) -> Self {
+        let [read_each, bytes_each] =
+            std::array::from_fn(|which| (device_bytes()[which] - before[which]) as f64 / count.max(1) as f64);
+        let per_second = count as f64 / elapsed.as_secs_f64();
+        Self { per_second, bytes_each, read_each, disk_each: None, latencies }
+    }
 }
 
 /// One operation; what it counts for.
@@ -136,7 +163,7 @@ fn measure<'e>(
     beside: Option<&(dyn Fn() + Sync)>,
 ) -> Measured {
     let (stop, ready) = (AtomicBool::new(false), Barrier::new(threads + 1));
-    let before = bytes_written();
+    let before = device_bytes();
     let (latencies, count, elapsed) = std::thread::scope(|scope| {
         let stop = &stop;
         if let Some(beside) = beside {
@@ -174,11 +201,7 @@ fn measure<'e>(
         }
         (all, counted, since.elapsed())
     });
-    Measured {
-        per_second: count as f64 / elapsed.as_secs_f64(),
-        bytes_each: (bytes_written() - before) as f64 / count.max(1) as f64,
-        latencies,
-    }
+    Measured::of(count, elapsed, before, latencies)
 }
 
 /// Up to 100 seconds, to three digits.
@@ -260,7 +283,7 @@ fn quantiles(latencies: &Latencies) -> [f64; 4] {
 
 fn show(row: &Row, json: bool) {
     if !json {
-        let Measured { per_second, bytes_each, latencies } = &row.measured;
+        let Measured { per_second, bytes_each, latencies, .. } = &row.measured;
         let [p50, p99, p99_9, longest] = quantiles(latencies);
         println!(
             "{:<12} {:<10} {:>3} {per_second:>12.0} /s {bytes_each:>10.0} bytes written each, \
@@ -273,13 +296,30 @@ fn show(row: &Row, json: bool) {
 /// An engine's name, the engine, and its folder.
 type Made = (&'static str, Box<dyn Engine>, tempfile::TempDir);
 
+impl Arguments {
+    /// The engines wanted, by name.
+    fn wanted(&self) -> impl Iterator<Item = &'static (&'static str, engines::Make)> {
+        ENGINES.iter().filter(|(name, _)| self.engines.is_empty() || self.engines.iter().any(|e| e == name))
+    }
+
+    /// Bytes of a row: a key and a value.
+    fn row_bytes(&self) -> usize {
+        8 + self.value_bytes
+    }
+
+    fn size(&self) -> Size {
+        let most_bytes = (4 * self.keys as usize * self.row_bytes()).next_power_of_two().max(1 << 30);
+        Size { value_bytes: self.value_bytes, most_bytes }
+    }
+}
+
 /// All engines wanted, each filled and at rest.
 fn engines(arguments: &Arguments) -> Vec<Made> {
-    let wanted = |name: &str| arguments.engines.is_empty() || arguments.engines.iter().any(|e| e == name);
-    let made = ENGINES.iter().filter(|(name, _)| wanted(name)).map(|(name, make)| {
+    let values = Values::new(arguments.value_bytes);
+    let made = arguments.wanted().map(|(name, make)| {
         let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
-        let engine = make(folder.path(), arguments.value_bytes);
-        engine.load(&mut (0..arguments.keys).map(key), arguments.value_bytes);
+        let engine = make(folder.path(), arguments.size());
+        engine.load(&mut (0..arguments.keys).map(key), &values);
         engine.settle();
         (*name, engine, folder)
     });
@@ -381,7 +421,17 @@ fn main() {
     if wanted(What::Large) {
         large(&arguments, &mut add);
     }
-    summarise(&rows, arguments.json);
+    if wanted(What::Loads) {
+        loads::loads(&arguments, &mut add);
+    }
+    if wanted(What::Cold) {
+        loads::cold(&arguments, &mut add);
+    }
+    let medians = medians(&rows);
+    print(&medians, arguments.json);
+    if let Some(page) = &arguments.page {
+        page::write(page, &arguments, &medians);
+    }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -390,52 +440,77 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
-/// Medians over the rounds; puts also as a part of the floor, the mean of those before and after each row. Latencies are those of all
-/// rounds together.
-fn summarise(rows: &[Row], json: bool) {
-    let mut seen: Vec<(&str, &str, usize)> = Vec::new();
-    for row in rows {
-        if !seen.contains(&(&row.what, row.engine, row.threads)) {
-            seen.push((&row.what, row.engine, row.threads));
+/// Medians over the rounds of one row.
+struct Medians<'r> {
+    what: &'r str,
+    engine: &'static str,
+    threads: usize,
+    per_second: f64,
+    bytes_each: f64,
+    read_each: f64,
+    disk_each: Option<f64>,
+    /// Of puts: as a part of the floor, the mean of those before and after each row.
+    of_floor: Option<f64>,
+    /// Of all rounds together.
+    latencies_us: [f64; 4],
+}
+
+fn medians(rows: &[Row]) -> Vec<Medians<'_>> {
+    let mut all: Vec<Medians<'_>> = Vec::new();
+    for first in rows {
+        let (what, engine, threads) = (&*first.what, first.engine, first.threads);
+        if all.iter().any(|seen| (seen.what, seen.engine, seen.threads) == (what, engine, threads)) {
+            continue;
         }
+        let is_same = |row: &&Row| (&*row.what, row.engine, row.threads) == (what, engine, threads);
+        let of = |part: &dyn Fn(&Measured) -> f64| {
+            median(rows.iter().filter(is_same).map(|row| part(&row.measured)).collect())
+        };
+        let mut latencies = no_latencies();
+        rows.iter().filter(is_same).for_each(|row| latencies += &row.measured.latencies);
+        let parts = rows.windows(3).filter(|three| is_same(&&three[1])).map(|three| {
+            let floors = three[0].measured.per_second + three[2].measured.per_second;
+            three[1].measured.per_second / (floors / 2.0)
+        });
+        let has_floor = what == "puts" && engine != "floor";
+        all.push(Medians {
+            what,
+            engine,
+            threads,
+            per_second: of(&|measured| measured.per_second),
+            bytes_each: of(&|measured| measured.bytes_each),
+            read_each: of(&|measured| measured.read_each),
+            disk_each: first.measured.disk_each.map(|_| of(&|measured| measured.disk_each.unwrap_or(0.0))),
+            of_floor: has_floor.then(|| median(parts.collect())),
+            latencies_us: quantiles(&latencies),
+        });
     }
-    let medians = |what: &str, engine: &str, threads: usize| {
-        let (mut rates, mut bytes, mut parts, mut latencies) = (vec![], vec![], vec![], no_latencies());
-        for (at, row) in rows.iter().enumerate() {
-            if (&*row.what, row.engine, row.threads) == (what, engine, threads) {
-                rates.push(row.measured.per_second);
-                bytes.push(row.measured.bytes_each);
-                latencies += &row.measured.latencies;
-                if what == "puts" && engine != "floor" {
-                    let floors = [&rows[at - 1], &rows[at + 1]].map(|row| row.measured.per_second);
-                    parts.push(row.measured.per_second / (floors.iter().sum::<f64>() / 2.0));
-                }
-            }
-        }
-        let of_floor = (!parts.is_empty()).then(|| median(parts));
-        (median(rates), median(bytes), of_floor, quantiles(&latencies))
-    };
-    let mut all = Vec::new();
-    if !json {
-        println!("\nmedians; latencies in us: p50, p99, p99.9, longest");
-    }
-    for (what, engine, threads) in seen {
-        let (per_second, bytes_each, of_floor, [p50, p99, p99_9, longest]) = medians(what, engine, threads);
-        if json {
-            all.push(json!({
-                "what": what, "engine": engine, "threads": threads, "per_second": per_second,
-                "bytes_each": bytes_each, "of_floor": of_floor,
-                "latency_us": { "p50": p50, "p99": p99, "p99_9": p99_9, "max": longest },
-            }));
-        } else {
-            let of_floor = of_floor.map_or(String::new(), |part| format!("{part:>6.2} of the floor"));
-            println!(
-                "{what:<12} {engine:<10} {threads:>3} {per_second:>12.0} /s {bytes_each:>8.0} bytes \
-                 {p50:>8.0} {p99:>8.0} {p99_9:>8.0} {longest:>8.0} {of_floor}"
-            );
-        }
-    }
+    all
+}
+
+fn print(medians: &[Medians<'_>], json: bool) {
     if json {
-        println!("{:#}", serde_json::Value::Array(all));
+        let rows = medians.iter().map(|row| {
+            let [p50, p99, p99_9, longest] = row.latencies_us;
+            json!({
+                "what": row.what, "engine": row.engine, "threads": row.threads, "per_second": row.per_second,
+                "bytes_each": row.bytes_each, "read_each": row.read_each, "disk_each": row.disk_each,
+                "of_floor": row.of_floor,
+                "latency_us": { "p50": p50, "p99": p99, "p99_9": p99_9, "max": longest },
+            })
+        });
+        println!("{:#}", serde_json::Value::Array(rows.collect()));
+        return;
+    }
+    println!("\nmedians; latencies in us: p50, p99, p99.9, longest");
+    for row in medians {
+        let Medians { what, engine, threads, per_second, bytes_each, read_each, .. } = row;
+        let [p50, p99, p99_9, longest] = row.latencies_us;
+        let disk = row.disk_each.map_or(String::new(), |bytes| format!(" {bytes:>6.0} bytes of disk"));
+        let of_floor = row.of_floor.map_or(String::new(), |part| format!(" {part:>6.2} of the floor"));
+        println!(
+            "{what:<12} {engine:<10} {threads:>3} {per_second:>12.0} /s {bytes_each:>8.0} bytes written {read_each:>8.0} read \
+             {p50:>8.0} {p99:>8.0} {p99_9:>8.0} {longest:>8.0}{disk}{of_floor}"
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::RwLock;
 
-use crate::engines::{Engine, Worker, in_batches, touch};
+use crate::engines::{Engine, Values, Worker, in_batches, touch};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -132,11 +132,10 @@ impl Engine for PmemObj {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize) {
-        let value = vec![7u8; value_bytes];
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
         in_batches(keys, |batch| {
             // SAFETY: within a transaction, which holds the lock.
-            self.transaction(|| batch.iter().for_each(|&key| unsafe { self.insert(key, &value) }));
+            self.transaction(|| batch.iter().for_each(|&key| unsafe { self.insert(key, values.of(key)) }));
         });
     }
 }

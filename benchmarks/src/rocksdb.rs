@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
-use crate::engines::{Engine, Worker, in_batches, touch};
+use crate::engines::{Engine, Values, Worker, in_batches, touch};
 
 #[link(name = "rocksdb")]
 unsafe extern "C" {
@@ -109,14 +109,13 @@ impl Engine for RocksDb {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, value_bytes: usize) {
-        let value = vec![7u8; value_bytes];
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
         in_batches(keys, |batch| {
             // SAFETY: the batch lives until it is destroyed; keys and values are copied into it.
             unsafe {
                 let writes = rocksdb_writebatch_create();
                 for key in batch {
-                    let key = key.to_be_bytes();
+                    let (value, key) = (values.of(*key), key.to_be_bytes());
                     rocksdb_writebatch_put(writes, key.as_ptr(), key.len(), value.as_ptr(), value.len());
                 }
                 call("load", |error| rocksdb_write(self.database, self.durable, writes, error));

@@ -1,0 +1,94 @@
+//! Filling stores, and reading them where nothing of them is in memory.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Instant;
+
+use crate::engines::{Engine, Values};
+use crate::{Add, Arguments, Measured, device_bytes, gets, key, no_latencies};
+
+/// A way to fill a store; whether it has it.
+type Load = fn(&dyn Engine, u64, &Values) -> bool;
+
+const LOADS: [(&str, Load); 3] = [
+    ("load-random", |engine, keys, values| {
+        engine.load(&mut (0..keys).map(key), values);
+        true
+    }),
+    ("load-ordered", |engine, keys, values| {
+        engine.load(&mut (0..keys), values);
+        true
+    }),
+    ("load-sorted", |engine, keys, values| engine.load_sorted(&mut (0..keys), values)),
+];
+
+/// Each way to fill each store. What it writes includes what it does when it is closed, and the space is that after it.
+pub fn loads(arguments: &Arguments, add: Add<'_>) {
+    let values = Values::new(arguments.value_bytes);
+    for _ in 0..arguments.rounds {
+        for (what, load) in &LOADS {
+            for (name, make) in arguments.wanted() {
+                let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
+                rustix::fs::sync();
+                let engine = make(folder.path(), arguments.size());
+                let (before, since) = (device_bytes(), Instant::now());
+                if !load(&*engine, arguments.keys, &values) {
+                    continue;
+                }
+                let elapsed = since.elapsed();
+                drop(engine);
+                rustix::fs::sync();
+                let mut measured = Measured::of(arguments.keys, elapsed, before, no_latencies());
+                measured.disk_each = Some(disk_bytes(folder.path()) as f64 / arguments.keys as f64);
+                add(what, name, 1, measured);
+            }
+        }
+    }
+}
+
+/// Gets of random keys, and a scan of everything, each after the system's caches of the store's files were dropped.
+pub fn cold(arguments: &Arguments, add: Add<'_>) {
+    let values = Values::new(arguments.value_bytes);
+    for (name, make) in arguments.wanted() {
+        let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
+        let open = || make(folder.path(), arguments.size());
+        let engine = open();
+        engine.load(&mut (0..arguments.keys).map(key), &values);
+        engine.settle();
+        drop(engine);
+        for _ in 0..arguments.rounds {
+            forget(folder.path());
+            add("cold-gets", name, 1, gets(&*open(), 1, arguments));
+            forget(folder.path());
+            let (engine, before, since) = (open(), device_bytes(), Instant::now());
+            if let Some(rows) = engine.scan() {
+                assert_eq!(rows, arguments.keys, "rows are missing");
+                add("cold-scans", name, 1, Measured::of(rows, since.elapsed(), before, no_latencies()));
+            }
+        }
+    }
+}
+
+/// Calls `visit` with each file below a folder.
+fn for_each_file(folder: &Path, visit: &mut dyn FnMut(&Path)) {
+    for entry in std::fs::read_dir(folder).expect("read a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { for_each_file(&path, visit) } else { visit(&path) }
+    }
+}
+
+/// Bytes of disk that the files below a folder take.
+fn disk_bytes(folder: &Path) -> u64 {
+    let mut bytes = 0;
+    for_each_file(folder, &mut |path| bytes += 512 * path.metadata().expect("a file").blocks());
+    bytes
+}
+
+/// Has the system forget what it has in memory of the files below a folder, which nobody has open.
+fn forget(folder: &Path) {
+    rustix::fs::sync();
+    for_each_file(folder, &mut |path| {
+        let file = std::fs::File::open(path).expect("open a file");
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("drop a cache");
+    });
+}

@@ -1,0 +1,120 @@
+//! Medians as a table in a page of the documentation.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use crate::{Arguments, Medians};
+
+const END: &str = "<!-- end of measurement -->";
+
+/// Puts a table of the medians, and the command that measures them, into the page, between the comment `<!-- measured: WHAT -->` and the one that ends
+/// it. WHAT is what the option `--what` says.
+pub fn write(page: &Path, arguments: &Arguments, medians: &[Medians<'_>]) {
+    let what: Vec<_> = arguments.what.iter().filter_map(ValueEnum::to_possible_value).collect();
+    let what: Vec<_> = what.iter().map(|value| value.get_name()).collect();
+    let begin = format!("<!-- measured: {} -->\n", what.join(","));
+    let text = std::fs::read_to_string(page).expect("read the page");
+    let place = text.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let Some((before, after)) = place else {
+        eprintln!("{}: there is no line `{}` with `{END}` behind it", page.display(), begin.trim_end());
+        std::process::exit(2);
+    };
+    let table = table(medians, arguments.row_bytes() as f64);
+    let text = format!("{before}{begin}{}\n{table}\n{END}{after}", command());
+    std::fs::write(page, text).expect("write the page");
+}
+
+/// The command as it was called, without the page, in a code block; and the processor.
+fn command() -> String {
+    let mut arguments = std::env::args().skip(1);
+    let mut command = "cargo run --release --manifest-path benchmarks/Cargo.toml".to_owned();
+    let features = [("rocksdb", cfg!(feature = "rocksdb")), ("pmemobj", cfg!(feature = "pmemobj"))];
+    let features: Vec<_> = features.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name).collect();
+    if !features.is_empty() {
+        command = command + " --features " + &features.join(",");
+    }
+    command += " --";
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--page" | "--folder" => drop(arguments.next()),
+            other => command = command + " " + other,
+        }
+    }
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let model = model.map_or("an unknown processor", |(_, name)| name);
+    format!("```sh\n{command}\n```\n\n{cores} cores, {model}. The best of each row is bold.\n")
+}
+
+/// A row for each thing that was measured, with a column for each store; then what it read, wrote and takes, as multiples of the rows' bytes.
+fn table(medians: &[Medians<'_>], row_bytes: f64) -> String {
+    let engines = unique(medians.iter().map(|row| row.engine));
+    let mut text =
+        format!("| per second | {} |\n|---|{}\n", engines.join(" | "), "---|".repeat(engines.len()));
+    for (what, threads) in unique(medians.iter().map(|row| (row.what, row.threads))) {
+        let here = |engine: &str| {
+            medians.iter().find(|row| (row.what, row.engine, row.threads) == (what, engine, threads))
+        };
+        let mut line =
+            |name: String, part: &dyn Fn(&Medians<'_>) -> Option<f64>, greatest: bool, digits: usize| {
+                let values: Vec<Option<f64>> = engines.iter().map(|engine| part(here(engine)?)).collect();
+                let stores = values.iter().zip(&engines).filter(|(_, engine)| **engine != "floor");
+                let order = |one: &f64, other: &f64| one.total_cmp(other);
+                let stores = stores.filter_map(|(value, _)| *value);
+                let best = if greatest { stores.max_by(order) } else { stores.min_by(order) };
+                let _ = write!(text, "| {name} |");
+                for value in values {
+                    let shown = value.map_or("–".into(), |value| rounded(value, digits));
+                    let _ = match value.is_some() && value == best {
+                        true => write!(text, " **{shown}** |"),
+                        false => write!(text, " {shown} |"),
+                    };
+                }
+                text.push('\n');
+            };
+        let threads = if threads == 1 { String::new() } else { format!(", {threads} threads") };
+        line(format!("{what}{threads}"), &|row| Some(row.per_second), true, 0);
+        if what.starts_with("load") {
+            line("– bytes written / payload".into(), &|row| Some(row.bytes_each / row_bytes), false, 2);
+            line("– bytes of disk / payload".into(), &|row| Some(row.disk_each? / row_bytes), false, 2);
+        }
+        if what.starts_with("cold") {
+            line("– bytes read for each".into(), &|row| Some(row.read_each), false, 0);
+        }
+    }
+    text
+}
+
+/// Each of them once, in the order in which they come first.
+fn unique<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    all.fold(Vec::new(), |mut seen, next| {
+        if !seen.contains(&next) {
+            seen.push(next);
+        }
+        seen
+    })
+}
+
+/// A number with thousands apart, and to three digits where it has no decimals.
+fn rounded(value: f64, digits: usize) -> String {
+    if digits > 0 {
+        return format!("{value:.digits$}");
+    }
+    let unit = 10_f64.powi((value.max(1.0).log10().floor() as i32 - 2).max(0));
+    let text = format!("{:.0}", (value / unit).round() * unit);
+    let groups: Vec<&str> =
+        text.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap_or("")).collect();
+    groups.join(",")
+}
+
+#[test]
+fn numbers_are_rounded() {
+    assert_eq!(
+        [0.0, 7.6, 999.6, 1234.0, 1_239_999.0].map(|value| rounded(value, 0)).join(" "),
+        "0 8 1,000 1,230 1,240,000"
+    );
+    assert_eq!(rounded(1.234, 2), "1.23");
+}
