@@ -43,20 +43,21 @@ pub struct Values {
     pub bytes: usize,
 }
 
-/// Where values begin in the noise, a power of two.
-const PLACES: usize = 1 << 20;
+/// Values begin at one of two to this power places in the noise.
+const PLACE_BITS: u32 = 20;
 
 impl Values {
     /// Values of so many bytes.
     pub fn new(bytes: usize) -> Self {
-        let mut noise = vec![0; PLACES + bytes];
+        let mut noise = vec![0; (1 << PLACE_BITS) + bytes];
         fastrand::Rng::with_seed(1).fill(&mut noise);
         Self { noise, bytes }
     }
 
-    /// The value of a key.
+    /// The value of a key. Those of keys that follow one another have no bytes in common.
     pub fn of(&self, key: u64) -> &[u8] {
-        let place = (key ^ key >> 32) as usize % PLACES;
+        let mixed = (key ^ key >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let place = (mixed >> (64 - PLACE_BITS)) as usize;
         &self.noise[place..place + self.bytes]
     }
 }

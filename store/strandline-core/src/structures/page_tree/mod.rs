@@ -24,6 +24,8 @@
 //! *Removal.* A page below a quarter is merged with a sibling if both together fill three quarters at most. No leaf but the root is empty,
 //! and an inner root has two children or more.
 //!
+//! *Loads* of sorted pairs fill leaves of their own and put each behind the others, once it is full.
+//!
 //! Pages have no links to one another: a scan finds the next leaf by way of their parents.
 
 mod cell;
