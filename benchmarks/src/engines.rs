@@ -40,7 +40,7 @@ pub trait Worker {
 pub struct Values {
     noise: Vec<u8>,
     /// Bytes in a value.
-    pub bytes: usize,
+    bytes: usize,
 }
 
 /// Values begin at one of two to this power places in the noise.
@@ -62,7 +62,7 @@ impl Values {
     }
 }
 
-/// What a store is to hold.
+/// How large a store may become.
 #[derive(Clone, Copy)]
 pub struct Size {
     /// Bytes in a value.

@@ -141,6 +141,8 @@ pub struct Engine<C: Control> {
     undo: Option<Box<Undo>>,
     /// The number of the newest savepoint of this worker: none is used twice.
     newest_savepoint: u64,
+    /// How often it has gone back to one.
+    restorations: u64,
     /// The next attempt is to be a large transaction.
     pub(super) wants_large: bool,
     /// Transactions that do not fit the log run as large ones.
@@ -215,6 +217,7 @@ impl<C: Control> Engine<C> {
             large: None,
             undo: None,
             newest_savepoint: 0,
+            restorations: 0,
             wants_large: false,
             takes_any_size: C::ANY_SIZE,
             durable_later: false,

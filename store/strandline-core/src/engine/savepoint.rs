@@ -94,6 +94,7 @@ impl<C: Control> Engine<C> {
 
     fn restore(&mut self, number: u64) -> Result<bool, Abort> {
         self.begin_tolerating()?;
+        self.restorations += 1;
         // It is put aside, so that going back is not noted itself.
         let Some(mut undo) = self.undo.take() else { return Ok(false) };
         let restored = self.restore_from(&mut undo, number);
@@ -178,6 +179,12 @@ impl<C: Control> Tx<C> {
     /// The transaction had failed before; a conflict, a full log.
     pub fn roll_back_to(&mut self, number: u64) -> Result<bool, Abort> {
         self.engine.restore(number)
+    }
+
+    /// How often this worker has gone back to a savepoint. Whoever keeps addresses of blocks that the transaction has allocated compares it: where it
+    /// has changed, they may be others' by now.
+    pub fn restorations(&self) -> u64 {
+        self.engine.restorations
     }
 
     /// Gives up savepoint `number`: what was written stays. Once none is left, writes cost what they did before.

@@ -220,7 +220,7 @@ impl SharedLog {
         })
     }
 
-    /// Whether a checkpoint writes its pages one after another, so that commits are delayed less.
+    /// Whether a checkpoint writes one page at a time, which delays commits less.
     fn is_calm<M: Memory>(&self, memory: &M, haste: Haste) -> bool {
         haste == Haste::Calm && !self.is_pressed(memory)
     }

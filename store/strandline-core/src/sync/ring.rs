@@ -217,8 +217,8 @@ impl SharedLog {
             || memory.load(self.count(active)) >= self.dirty_pages
     }
 
-    /// Whether the running checkpoint should write as fast as the device can: somebody waits for its end, commits wait for room or will soon, or have made
-    /// so many pages dirty that the next checkpoint is due.
+    /// Whether the running checkpoint should write as fast as the device can: because a thread waits for its end, because commits wait for room or soon
+    /// will, or because the next checkpoint is due.
     pub(super) fn is_pressed<M: Memory>(&self, memory: &M) -> bool {
         let used = memory.load(self.filling()).saturating_sub(memory.load(self.start()));
         let active = memory.load(self.active_bitmap());

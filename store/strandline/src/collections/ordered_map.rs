@@ -277,14 +277,15 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: a key is not greater than the one before it, or too long, or `pairs` has inserted into the map itself; as
-    /// [`OrderedMap::insert`].
+    /// [`Error::Parameter`]: a key is not greater than the one before it, or too long; or the iterator has changed the map itself, or gone back to a
+    /// savepoint. As [`OrderedMap::insert`].
     pub fn load<Q: Borrow<K>, W: Borrow<V>>(
         self,
         tx: &Tx<'p, impl Control>,
         pairs: impl IntoIterator<Item = (Q, W)>,
     ) -> Result<u64> {
-        let mut load = tx.words(|tx| self.tree_to_write(tx)?.load(tx))?;
+        let (mut load, restorations) =
+            tx.words(|tx| Ok((self.tree_to_write(tx)?.load(tx)?, tx.restorations())))?;
         let mut pairs = pairs.into_iter().peekable();
         if pairs.peek().is_some_and(|(key, _)| !load.takes(KeyBytes::of(key.borrow()).as_slice())) {
             return pairs.try_fold(0, |count, (key, value)| {
@@ -295,6 +296,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
             let (key, value) = (KeyBytes::of(key.borrow()), value.borrow());
             let bytes = value.bytes();
             tx.words(|tx| {
+                self.check_load(tx, restorations)?;
                 Self::check_sizes(tx, key.as_slice(), bytes)?;
                 with_buffer(bytes.div_ceil(8), |words| {
                     value.encode(words);
@@ -302,7 +304,23 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
                 })
             })?;
         }
-        tx.words(|tx| load.finish(tx))
+        tx.words(|tx| {
+            self.check_load(tx, restorations)?;
+            load.finish(tx)
+        })
+    }
+
+    /// Fails if the iterator of a load, which may use the transaction, has destroyed the map or taken back what the load has allocated.
+    fn check_load<C: Control>(
+        self,
+        tx: &mut strandline_core::engine::Tx<C>,
+        restorations: u64,
+    ) -> Result<(), Abort> {
+        self.tree_to_write(tx)?;
+        if tx.restorations() == restorations {
+            return Ok(());
+        }
+        Err(tx.fail(Error::Parameter("what gives the pairs of a load has gone back to a savepoint".into())))
     }
 
     /// Removes `key`; returns its value, if it was there. Collections in it are destroyed; what it points to stays.

@@ -146,7 +146,7 @@ impl Batch {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Whether the key of `pair` follows the last pair's key in the direction of the iteration. In a sound tree it does.
+    /// Whether `pair` comes behind the last pair in the direction of the iteration, as each pair of an undamaged tree does.
     fn is_beyond(&self, pair: Pair, ascending: bool) -> bool {
         let Some(&last) = self.pairs.last() else { return true };
         let (last, key) = (self.key(last), self.key(pair));

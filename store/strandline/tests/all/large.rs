@@ -267,6 +267,27 @@ fn load<C: Control<Memory = Native>>(domain: Domain) {
         rows.load(tx, (0..10).map_while(|number| insert(number).ok())).map(drop)
     });
     assert!(matches!(meddling, Err(Error::Parameter(_))), "{meddling:?}");
+    // Nor may what gives the pairs destroy the map, or take back what the load has allocated: a value too large for a page.
+    let destroying = store.update(|tx, root| {
+        let rows = root.get(tx)?.rows;
+        rows.load(
+            tx,
+            (0..10).inspect(|&number| drop((number == 5).then(|| rows.destroy(tx)))).map(|n| (n, row(n))),
+        )
+    });
+    assert!(matches!(destroying, Err(Error::Dangling { .. })), "{destroying:?}");
+    let going_back = store.update(|tx, root| {
+        let rows = root.get(tx)?.rows;
+        let savepoint = tx.savepoint();
+        let pairs = (0..10).map(|number| {
+            if number == 5 {
+                savepoint.roll_back().unwrap();
+            }
+            (number, vec![1; 20_000])
+        });
+        rows.load(tx, pairs)
+    });
+    assert!(matches!(going_back, Err(Error::Parameter(_))), "{going_back:?}");
     assert_eq!(store.pool().usage().unwrap(), empty, "nothing is left of them");
 
     assert_eq!(store.update(|tx, root| root.get(tx)?.rows.load(tx, ascending())).unwrap(), ROWS);

@@ -65,7 +65,7 @@ pub struct CrashMemory {
     unsettled: RefCell<Vec<u32>>,
     recorder: RefCell<Recorder>,
     recording: Cell<bool>,
-    /// Each run of the present search decides anew about every line, because its decisions are recorded.
+    /// Whether each run of the present search decides every line again. It does while decisions are recorded.
     one_by_one: Cell<bool>,
     pauses: Cell<u64>,
 }
@@ -297,8 +297,8 @@ impl CrashMemory {
         self.begin();
     }
 
-    /// Begins the search's next run, and returns whether there is one. The run begins with the decisions that it has in common with the last
-    /// run, unless that was recorded: then it makes all of its decisions anew.
+    /// Begins the search's next run, and returns whether there is one. The run keeps the decisions that it has in common with the last run. If that one
+    /// was recorded, it makes all of them again.
     pub fn next(&self) -> bool {
         let mut path = self.path.borrow_mut();
         let another = path.next(|undone| self.touch(undone.word as usize / 8, Touched::Changed));

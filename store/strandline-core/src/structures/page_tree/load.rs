@@ -39,7 +39,7 @@ pub struct Load {
     cells: Vec<CellWords>,
     /// Words of the cells.
     used: u64,
-    /// What parts that leaf from those before it.
+    /// The separator between that leaf and the one before it.
     key: Vec<u8>,
     pairs: u64,
 }
@@ -111,7 +111,7 @@ impl PageTree {
 }
 
 impl Load {
-    /// Whether `key` may be the next one: it is greater than all before it.
+    /// Whether `key` is greater than every key of the tree and of the load, so that it may come next.
     pub fn takes(&self, key: &[u8]) -> bool {
         self.last.as_ref().is_none_or(|last| last.as_slice() < key)
     }
@@ -169,7 +169,7 @@ impl Load {
         Ok(())
     }
 
-    /// Fails if the tree has changed otherwise: whoever gives the pairs may have inserted some.
+    /// Fails if anybody but this load has changed the tree. The iterator that yields the pairs may write to it.
     fn check_unchanged(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
         let mut is_unchanged = self.tree.greatest(tx)? == self.greatest;
         if let Some((old, count)) = self.replaced {
