@@ -35,6 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use engines::{ENGINES, Engine, Size, Values};
 use hdrhistogram::Histogram;
 use serde_json::json;
@@ -70,7 +71,7 @@ struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "100000,1000000")]
     large_bytes: Vec<usize>,
     /// Only these engines
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(ENGINES.iter().map(|(name, _)| *name)))]
     engines: Vec<String>,
     /// Measure everything so often, in turn; medians count, because disks are noisy
     #[arg(long, default_value_t = 9)]
@@ -402,6 +403,7 @@ fn large(arguments: &Arguments, add: Add<'_>) {
 
 fn main() {
     let arguments = Arguments::parse();
+    let page = arguments.page.as_deref().map(|page| page::Page::find(page, &arguments));
     let mut rows = Vec::new();
     let mut add = |what: &str, engine, threads, measured| {
         let row = Row { what: what.to_owned(), engine, threads, measured };
@@ -429,8 +431,8 @@ fn main() {
     }
     let medians = medians(&rows);
     print(&medians, arguments.json);
-    if let Some(page) = &arguments.page {
-        page::write(page, &arguments, &medians);
+    if let Some(page) = page {
+        page.write(&arguments, &medians);
     }
 }
 

@@ -9,21 +9,42 @@ use crate::{Arguments, Medians};
 
 const END: &str = "<!-- end of measurement -->";
 
-/// Puts a table of the medians, and the command that measures them, into the page, between the comment `<!-- measured: WHAT -->` and the one that ends
-/// it. WHAT is what the option `--what` says.
-pub fn write(page: &Path, arguments: &Arguments, medians: &[Medians<'_>]) {
-    let what: Vec<_> = arguments.what.iter().filter_map(ValueEnum::to_possible_value).collect();
-    let what: Vec<_> = what.iter().map(|value| value.get_name()).collect();
-    let begin = format!("<!-- measured: {} -->\n", what.join(","));
-    let text = std::fs::read_to_string(page).expect("read the page");
-    let place = text.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let Some((before, after)) = place else {
-        eprintln!("{}: there is no line `{}` with `{END}` behind it", page.display(), begin.trim_end());
-        std::process::exit(2);
-    };
-    let table = table(medians, arguments.row_bytes() as f64);
-    let text = format!("{before}{begin}{}\n{table}\n{END}{after}", command());
-    std::fs::write(page, text).expect("write the page");
+/// A page of the documentation, around the block that is to be written.
+pub struct Page<'a> {
+    path: &'a Path,
+    /// Up to the comment `<!-- measured: WHAT -->`, where WHAT is what the option `--what` says.
+    before: String,
+    /// From the comment that ends the block on.
+    after: String,
+}
+
+impl<'a> Page<'a> {
+    /// Finds the block in the page at `path`; ends the program if there is none.
+    pub fn find(path: &'a Path, arguments: &Arguments) -> Self {
+        let what: Vec<_> = arguments.what.iter().filter_map(ValueEnum::to_possible_value).collect();
+        let what: Vec<_> = what.iter().map(|value| value.get_name()).collect();
+        let begin = format!("<!-- measured: {} -->\n", what.join(","));
+        let text = std::fs::read_to_string(path).unwrap_or_else(|error| fail(path, &error.to_string()));
+        let place = text.find(&begin).map(|at| at + begin.len());
+        let place = place.and_then(|place| Some((place, place + text[place..].find(END)?)));
+        let Some((before, after)) = place else {
+            fail(path, &format!("there is no line `{}` with `{END}` behind it", begin.trim_end()))
+        };
+        Self { path, before: text[..before].to_owned(), after: text[after..].to_owned() }
+    }
+
+    /// Puts a table of the medians, and the command that measures them, into the block.
+    pub fn write(&self, arguments: &Arguments, medians: &[Medians<'_>]) {
+        let (command, table) = (command(), table(medians, arguments.row_bytes() as f64));
+        let text = format!("{}{command}\n{table}\n{}", self.before, self.after);
+        std::fs::write(self.path, text).unwrap_or_else(|error| fail(self.path, &error.to_string()));
+    }
+}
+
+/// Says what is wrong with a page, and ends the program.
+fn fail(page: &Path, what: &str) -> ! {
+    eprintln!("{}: {what}", page.display());
+    std::process::exit(2)
 }
 
 /// The command as it was called, without the page, in a code block; and the processor.
