@@ -9,6 +9,7 @@ mod free_memory;
 mod large;
 mod leavings;
 mod machine;
+mod optimistic;
 mod persist_order;
 mod registry;
 mod snapshots;

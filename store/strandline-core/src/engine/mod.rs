@@ -65,6 +65,7 @@ mod control;
 mod free_memory;
 mod large;
 mod locks;
+mod optimistic;
 mod savepoint;
 mod single_writer;
 mod snapshot;

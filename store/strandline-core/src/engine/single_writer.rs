@@ -7,9 +7,10 @@
 
 use crate::error::Result;
 use crate::layout::{SharedLayout, Slot};
-use crate::memory::{Memory, PersistentAddress, Step, biased, latch};
+use crate::memory::{LINE_WORDS, Memory, PersistentAddress, Step, biased, latch};
 use crate::scheme::SchemeObject;
 
+use super::optimistic::Guard;
 use super::{Control, Engine, READER_LOCKS_AFTER, State};
 use crate::transaction::Abort;
 
@@ -94,12 +95,20 @@ impl<C: Control> Engine<C> {
     #[inline(always)]
     pub(super) fn read_free_single_writer<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
         let words = self.view.memory.data_words()?.load(at)?;
-        let is_current = if self.holds_lock {
-            !self.writes.may_have(at, N)
-        } else {
-            self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon
-        };
+        let is_current =
+            if self.holds_lock { !self.writes.may_have(at, N) } else { self.is_sequence_unchanged() };
         is_current.then_some(words)
+    }
+
+    /// What the line of `at` is to an optimistic search. For readers the sequence guards everything.
+    #[inline]
+    pub(super) fn guard_single_writer(&self, at: PersistentAddress) -> Guard {
+        match self.holds_lock {
+            true if self.writes.may_have(at.line(), LINE_WORDS as usize) => Guard::Own,
+            true => Guard::Home,
+            false if self.is_sequence_unchanged() => Guard::Home,
+            false => Guard::None,
+        }
     }
 
     /// Reads words of one line, or, at no snapshot, of several.
@@ -116,11 +125,17 @@ impl<C: Control> Engine<C> {
         self.check_sequence(at, into)
     }
 
+    /// Whether no writer has stored home since this reader began.
+    #[inline]
+    pub(super) fn is_sequence_unchanged(&self) -> bool {
+        self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon
+    }
+
     /// A reader's values are good if no writer has stored home since it began. At a snapshot they never are, and it reads
     /// again.
     #[inline]
     fn check_sequence(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
-        if self.view.memory.load(SharedLayout::SEQUENCE) != self.horizon {
+        if !self.is_sequence_unchanged() {
             return match self.state {
                 State::LookingBack(past) => self.read_past(past, at, into),
                 _ => Err(self.doom(Abort::Conflict)),

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::layout::{SharedLayout, VersionLayout, View};
 use crate::memory::{Memory, PersistentAddress, Step};
 use crate::sync::SharedLog;
-use crate::transaction::{Abort, Concurrency, Read};
+use crate::transaction::{Abort, Concurrency, OptimisticSearch, Read};
 
 use super::versions::{self, Registration};
 use super::{Control, Engine, SERIAL_AFTER, State, Stm, Tx};
@@ -209,6 +209,9 @@ impl<C: Control> Read for Snapshot<C> {
     }
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         self.tx().read_range(at, into)
+    }
+    fn search_optimistically<S: OptimisticSearch>(&mut self, search: &S) -> Option<S::Found> {
+        self.tx().search_optimistically(search)
     }
     fn root(&self, index: u64) -> PersistentAddress {
         self.tx.root(index)

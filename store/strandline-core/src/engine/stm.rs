@@ -28,6 +28,7 @@ use crate::scheme::SchemeObject;
 
 #[cfg(doc)]
 use super::RETRIES_AT_ONCE;
+use super::optimistic::Guard;
 use super::{Control, Engine, State};
 use crate::transaction::{Abort, Concurrency};
 
@@ -160,6 +161,26 @@ impl<C: Control> Engine<C> {
         }
         self.reads.push((index as u32, lock >> 1));
         Some(words)
+    }
+
+    /// What the line of `at` is to an optimistic search; it counts as read if home is.
+    #[inline]
+    pub(super) fn guard_stm(&mut self, at: PersistentAddress) -> Guard {
+        let index = self.view.shared.lock_index(at);
+        let lock = self.view.memory.load(self.view.shared.lock(index));
+        if self.is_readable(lock) {
+            self.reads.push((index as u32, lock >> 1));
+            return Guard::Home;
+        }
+        if self.owns(lock) { Guard::Own } else { Guard::None }
+    }
+
+    /// Whether the lines that were read after the first `before` ones have the versions that they had, and nobody writes them.
+    #[inline]
+    pub(super) fn are_unchanged_stm(&self, before: usize) -> bool {
+        self.reads[before..].iter().all(|&(index, version)| {
+            self.view.memory.load(self.view.shared.lock(index.into())) == version << 1
+        })
     }
 
     /// Reads words of one line.

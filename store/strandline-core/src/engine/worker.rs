@@ -10,7 +10,9 @@ use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::SharedLog;
 
 use super::{Control, Engine, Over, RETRIES_AT_ONCE, SERIAL_AFTER, Setup, Stm, renew};
-use crate::transaction::{Abort, Concurrency, Lock, Plain, Read, Runner, Statistics, Transaction, has_room};
+use crate::transaction::{
+    Abort, Concurrency, Lock, OptimisticSearch, Plain, Read, Runner, Statistics, Transaction, has_room,
+};
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
 /// gives both back.
@@ -411,6 +413,9 @@ impl<C: Control> Read for Tx<C> {
     }
     fn plain(&self) -> Option<Plain<'_>> {
         self.engine.plain()
+    }
+    fn search_optimistically<S: OptimisticSearch>(&mut self, search: &S) -> Option<S::Found> {
+        self.engine.search_optimistically(search)
     }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         self.engine.view.memory.prefetch(at, words);

@@ -168,6 +168,8 @@ pub enum Step {
     SyncRecoveryHeapFlush,
     /// `Sync`: recovery takes block numbers above all that an earlier life can have used.
     SyncRecoveryNumbers,
+    /// An optimistic search asks about its guards again when it has ended (a comparison).
+    OptimisticGuards,
     /// Moved: a snapshot reads the clock before it is counted.
     SnapshotEverything,
     /// A snapshot waits until what it sees has stored home (a wait).

@@ -154,6 +154,9 @@ impl<T: Read + ?Sized> Read for &mut T {
     fn plain(&self) -> Option<Plain<'_>> {
         T::plain(self)
     }
+    fn guard(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        T::guard(self, at)
+    }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         T::prefetch(self, at, words);
     }

@@ -119,6 +119,50 @@ pub trait Read {
         None
     }
 
+    /// Runs `search` once over words as they lie in the pool, where that is possible. `None`: it is not, or what the search relied on has changed
+    /// meanwhile, or the search failed; then it has to be done by this reader itself. See [`OptimisticSearch`].
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// use strandline_core::Abort;
+    /// use strandline_core::transaction::OptimisticSearch;
+    ///
+    /// /// The first of the other seven root words that is not zero. Whoever writes one of them also writes the first word.
+    /// struct First;
+    ///
+    /// impl OptimisticSearch for First {
+    ///     type Found = Option<u64>;
+    ///     fn search(&self, tx: &mut impl Read) -> Result<Option<u64>, Abort> {
+    ///         tx.guard(tx.root(0))?;
+    ///         let words: [u64; 8] = tx.read_array(tx.root(0))?;
+    ///         Ok(words[1..].iter().copied().find(|&word| word != 0))
+    ///     }
+    /// }
+    ///
+    /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 0, 0, 5]))?;
+    /// let found = worker.view(|tx| match tx.search_optimistically(&First) {
+    ///     Some(found) => Ok(found),
+    ///     None => First.search(tx),
+    /// })?;
+    /// assert_eq!(found, Some(5));
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    fn search_optimistically<S: OptimisticSearch>(&mut self, _search: &S) -> Option<S::Found>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
+    /// In an [`OptimisticSearch`]: what is read from here on holds only if the line of `at` stays as it is until the search ends. Elsewhere nothing.
+    ///
+    /// # Errors
+    /// The line is being written, or the transaction has written to it, or it is too new.
+    fn guard(&mut self, _at: PersistentAddress) -> Result<(), Abort> {
+        Ok(())
+    }
+
     /// A hint that `words` words from `at` on will soon be read: whoever says so of several places waits for all of them together.
     fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
 
@@ -246,6 +290,26 @@ pub trait Read {
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     fn fail(&mut self, error: Error) -> Abort;
+}
+
+/// A search that reads many words, of which nobody changes any without writing to one of a few lines, its guards.
+///
+/// An ordinary read asks the concurrency control about every line, before and after, and keeps what it has read for the validation. This asks about
+/// the guards alone: before the search reads what depends on them, and all of them once more when it has ended (optimistic lock coupling, for trees
+/// whose pages have a version each: Leis et al., "The ART of Practical Synchronization", 2016). In between it may read what a writer has half stored, so
+/// that it has to end, and to fail rather than panic, whatever it reads; what it found is then forgotten.
+///
+/// A search may rely on a word if every transaction that changes the word also writes to a guard, and every transaction that frees the word's block
+/// writes to a guard from which the search came to it.
+pub trait OptimisticSearch {
+    /// What it finds.
+    type Found;
+
+    /// Searches, by the words that `tx` reads. It calls [`Read::guard`] before it reads what depends on that guard.
+    ///
+    /// # Errors
+    /// What a reader returns; whatever it is, an optimistic search has then found nothing.
+    fn search(&self, tx: &mut impl Read) -> Result<Self::Found, Abort>;
 }
 
 /// Reading, writing, allocating and freeing in a transaction: all of it happens, or nothing.

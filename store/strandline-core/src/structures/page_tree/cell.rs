@@ -63,29 +63,53 @@ fn stored_word(stored: u64) -> u64 {
 /// The words of a cell that is to be put into a page.
 pub(super) type CellWords = ArrayVec<u64, { most_cell_words(512) as usize }>;
 
-/// Compares the key of the cell `offset` words into `page` with `key`; the cell, too.
-pub(super) fn compare(
-    tx: &mut impl Read,
-    page: PersistentAddress,
-    offset: u64,
-    key: &[u8],
-) -> Result<(Ordering, Cell), Abort> {
-    let [head, first] = tx.read_array(page.word(offset))?;
-    let cell = Cell { page, offset, head };
-    if head & KEY_OUTSIDE != 0 {
-        let mut own = Vec::new();
-        cell.read_key(tx, &mut own)?;
-        return Ok((own.as_slice().cmp(key), cell));
+/// A key that is looked for.
+pub(super) struct Sought<'k> {
+    bytes: &'k [u8],
+    first: u64,
+}
+
+impl<'k> Sought<'k> {
+    pub fn new(bytes: &'k [u8]) -> Self {
+        Self { bytes, first: word_of(bytes, 0) }
     }
-    let mut order = stored_word(first).cmp(&word_of(key, 0));
-    let both = (key_bytes(head) as usize).min(key.len());
-    let mut depth = 1;
-    while order.is_eq() && 8 * depth < both {
-        let word = tx.read(page.word(offset + 1 + depth as u64))?;
-        order = stored_word(word).cmp(&word_of(key, depth));
-        depth += 1;
+
+    /// How the key of the cell `offset` words into `page` compares with this one; the cell's first word, too.
+    #[inline]
+    pub fn compare(
+        &self,
+        tx: &mut impl Read,
+        page: PersistentAddress,
+        offset: u64,
+    ) -> Result<(Ordering, u64), Abort> {
+        let [head, first] = tx.read_array(page.word(offset))?;
+        if head & KEY_OUTSIDE == 0 {
+            let order = stored_word(first).cmp(&self.first);
+            if order.is_ne() {
+                return Ok((order, head));
+            }
+        }
+        let cell = Cell { page, offset, head };
+        Ok((self.compare_rest(tx, cell)?, head))
     }
-    Ok((order.then_with(|| key_bytes(head).cmp(&(key.len() as u64))), cell))
+
+    /// The same, where the first words do not decide, or the key is outside.
+    fn compare_rest(&self, tx: &mut impl Read, cell: Cell) -> Result<Ordering, Abort> {
+        if cell.head & KEY_OUTSIDE != 0 {
+            let mut own = Vec::new();
+            cell.read_key(tx, &mut own)?;
+            return Ok(own.as_slice().cmp(self.bytes));
+        }
+        let bytes = key_bytes(cell.head) as usize;
+        for depth in 1..bytes.min(self.bytes.len()).div_ceil(8) {
+            let word = tx.read(cell.at().word(1 + depth as u64))?;
+            let order = stored_word(word).cmp(&word_of(self.bytes, depth));
+            if order.is_ne() {
+                return Ok(order);
+            }
+        }
+        Ok(bytes.cmp(&self.bytes.len()))
+    }
 }
 
 /// Where a cell's key and value are among the words of its page.
@@ -114,6 +138,11 @@ pub(super) fn inside(page: &[u64], offset: usize) -> Option<Inside> {
 }
 
 impl Cell {
+    /// The same cell, with the size of the value that this transaction sees: an optimistic search may have seen another.
+    pub(super) fn reloaded(self, tx: &mut impl Read) -> Result<Self, Abort> {
+        Ok(Self { head: tx.read(self.at())?, ..self })
+    }
+
     /// Bytes of its value.
     pub fn value_bytes(&self) -> u64 {
         value_bytes(self.head)

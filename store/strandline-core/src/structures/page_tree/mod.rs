@@ -26,6 +26,10 @@
 //!
 //! *Loads* of sorted pairs fill leaves of their own and put each behind the others, once it is full.
 //!
+//! *Searches* are optimistic: the header and the first line of each page are their guards. So whatever changes slots, keys or children of a page also
+//! writes its head, even with the same words, and a page is freed by a transaction that writes to the header or to its parent's head. Only the value
+//! of a cell, and its size, change without that.
+//!
 //! Pages have no links to one another: a scan finds the next leaf by way of their parents.
 
 mod cell;
@@ -48,7 +52,7 @@ use slots::Place;
 use super::header::Kind;
 use super::walk::Walk;
 use crate::memory::PersistentAddress;
-use crate::transaction::{Abort, Read, Transaction};
+use crate::transaction::{Abort, OptimisticSearch, Read, Transaction};
 
 const KIND: Kind = Kind::PageTree;
 /// What pages are called in errors of a [`Walk`].
@@ -111,6 +115,48 @@ pub struct Located {
     pub cell: Option<Cell>,
 }
 
+/// The search for a key's cell.
+struct Find<'t> {
+    tree: &'t PageTree,
+    key: &'t [u8],
+}
+
+impl OptimisticSearch for Find<'_> {
+    type Found = Option<Cell>;
+
+    fn search(&self, tx: &mut impl Read) -> Result<Option<Cell>, Abort> {
+        let mut page = self.tree.root(tx)?;
+        while page.level > 0 {
+            let found = page.search(tx, self.key)?;
+            page = PageTree::child(tx, &page, &found)?.1;
+        }
+        Ok(page.search(tx, self.key)?.cell)
+    }
+}
+
+/// The search for a key's place.
+struct Locate<'t> {
+    tree: &'t PageTree,
+    key: &'t [u8],
+}
+
+impl OptimisticSearch for Locate<'_> {
+    type Found = Located;
+
+    fn search(&self, tx: &mut impl Read) -> Result<Located, Abort> {
+        let (mut path, mut page) = (Path::new(), self.tree.root(tx)?);
+        loop {
+            let found = page.search(tx, self.key)?;
+            if page.level == 0 {
+                return Ok(Located { path, leaf: page, place: found.place, cell: found.cell });
+            }
+            let (place, child) = PageTree::child(tx, &page, &found)?;
+            path.push(Step { page: page.at, place });
+            page = child;
+        }
+    }
+}
+
 impl PageTree {
     /// Words of a tree's header.
     pub const HEADER_WORDS: usize = 2;
@@ -156,6 +202,7 @@ impl PageTree {
     }
 
     fn root(&self, tx: &mut impl Read) -> Result<Page, Abort> {
+        tx.guard(self.top)?;
         let at = PersistentAddress::new(tx.read(self.top)?);
         Page::load(tx, at, None)
     }
@@ -177,12 +224,11 @@ impl PageTree {
     /// # Errors
     /// A conflict, damage.
     pub fn find(&self, tx: &mut impl Read, key: &[u8]) -> Result<Option<Cell>, Abort> {
-        let mut page = self.root(tx)?;
-        while page.level > 0 {
-            let found = page.search(tx, key)?;
-            page = Self::child(tx, &page, &found)?.1;
+        let search = Find { tree: self, key };
+        match tx.search_optimistically(&search) {
+            Some(found) => found.map(|cell| cell.reloaded(tx)).transpose(),
+            None => search.search(tx),
         }
-        Ok(page.search(tx, key)?.cell)
     }
 
     /// The place of `key`.
@@ -190,16 +236,10 @@ impl PageTree {
     /// # Errors
     /// A conflict, damage.
     pub fn locate(&self, tx: &mut impl Read, key: &[u8]) -> Result<Located, Abort> {
-        let (mut path, mut page) = (Path::new(), self.root(tx)?);
-        loop {
-            let found = page.search(tx, key)?;
-            if page.level == 0 {
-                return Ok(Located { path, leaf: page, place: found.place, cell: found.cell });
-            }
-            let (place, child) = Self::child(tx, &page, &found)?;
-            path.push(Step { page: page.at, place });
-            page = child;
-        }
+        let search = Locate { tree: self, key };
+        let Some(mut located) = tx.search_optimistically(&search) else { return search.search(tx) };
+        located.cell = located.cell.map(|cell| cell.reloaded(tx)).transpose()?;
+        Ok(located)
     }
 
     /// Whether there are no keys.
@@ -260,6 +300,7 @@ impl PageTree {
             }
             tx.free(page.at)?;
         }
-        Ok(())
+        // Searches that are under way notice.
+        tx.write(self.top, 0)
     }
 }

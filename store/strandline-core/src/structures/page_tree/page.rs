@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::cell::{self, Cell, CellWords, compare};
+use super::cell::{self, Cell, CellWords, Sought};
 use super::slots::{MOST, Place, Slots, offset_in};
 use super::{KIND, MAX_LEVELS};
 use crate::memory::PersistentAddress;
@@ -15,8 +15,8 @@ const MAGIC: u64 = 0x5b_1e_9a_6e;
 const MOST_WORDS: usize = 512;
 /// Words before the slots.
 pub(super) const HEAD: u64 = 2;
-/// With so many slot words at most, a search in a leaf asks for all of its cells together.
-const FEW_SLOTS: u64 = 6;
+/// With so many slot words at most, a search in a leaf asks for the first cells of all of them together.
+const FEW_SLOTS: u64 = 16;
 
 /// Words of the largest cell in pages of so many words: each has room for four.
 pub(super) const fn most_cell_words(page_words: u64) -> u64 {
@@ -48,8 +48,9 @@ pub(super) struct Found {
 }
 
 impl Page {
-    /// Loads the head of the page at `at`, which is on this level.
+    /// Loads the head of the page at `at`, which is on this level. It is the guard of its slots, keys and children.
     pub fn load(tx: &mut impl Read, at: PersistentAddress, level: Option<u64>) -> Result<Self, Abort> {
+        tx.guard(at)?;
         let [head, counts] = tx.read_array(at)?;
         let part = |number: u64| counts >> (16 * number) & 0xffff;
         let page = Self {
@@ -191,56 +192,66 @@ impl Page {
             // Each step of the search would wait for another line.
             for number in 0..self.slots {
                 let slots = tx.read(self.at.word(HEAD + number))?;
-                (0..4).for_each(|index| tx.prefetch(self.at.word(offset_in(slots, index)), 1));
+                tx.prefetch(self.at.word(offset_in(slots, 0)), 1);
             }
         }
+        let sought = Sought::new(key);
         let (mut low, mut high) = (0, self.slots);
-        let (mut word, mut below) = (0, None);
+        // The last slot word whose first cell is known to come before the key, and the first word of its last such cell.
+        let (mut word, mut head) = (0, 0);
         while low < high {
             let middle = (low + high) / 2;
             let slots = tx.read(self.at.word(HEAD + middle))?;
-            let (order, cell) = self.compare(tx, slots, 0, key)?;
-            match order {
-                Ordering::Equal => {
-                    let place = Place { word: middle as u16, index: 0 };
-                    return Ok(Found { place, cell: Some(cell), below: None });
+            match self.compare(tx, slots, 0, &sought)? {
+                (Ordering::Equal, head) => {
+                    let cell = Some(self.seen(slots, 0, head));
+                    return Ok(Found { place: Place { word: middle as u16, index: 0 }, cell, below: None });
                 }
-                Ordering::Less => (low, word, below) = (middle + 1, slots, Some(cell)),
-                Ordering::Greater => high = middle,
+                (Ordering::Less, before) => (low, word, head) = (middle + 1, slots, before),
+                (Ordering::Greater, _) => high = middle,
             }
         }
         let Some(number) = low.checked_sub(1) else {
             return Ok(Found { place: Place { word: 0, index: 0 }, cell: None, below: None });
         };
-        let number = number as u16;
-        let mut index = 1;
+        if self.level == 0 {
+            (1..4).for_each(|index| tx.prefetch(self.at.word(offset_in(word, index)), 1));
+        }
+        let (mut index, mut cell) = (1, None);
         while index < 4 && offset_in(word, index) != 0 {
-            let (order, cell) = self.compare(tx, word, index, key)?;
-            match order {
-                Ordering::Equal => {
-                    let place = Place { word: number, index: index as u8 };
-                    return Ok(Found { place, cell: Some(cell), below });
+            match self.compare(tx, word, index, &sought)? {
+                (Ordering::Less, before) => head = before,
+                (Ordering::Equal, head) => {
+                    cell = Some(self.seen(word, index, head));
+                    break;
                 }
-                Ordering::Less => below = Some(cell),
-                Ordering::Greater => break,
+                (Ordering::Greater, _) => break,
             }
             index += 1;
         }
-        Ok(Found { place: Place { word: number, index: index as u8 }, cell: None, below })
+        let below = Some(self.seen(word, index - 1, head));
+        Ok(Found { place: Place { word: number as u16, index: index as u8 }, cell, below })
     }
 
+    /// The cell of slot number `index` of a slot word, whose first word is `head`.
+    fn seen(&self, slots: u64, index: usize, head: u64) -> Cell {
+        Cell { page: self.at, offset: offset_in(slots, index), head }
+    }
+
+    /// How the key of a slot's cell compares with another; the cell's first word, too.
+    #[inline]
     fn compare(
         &self,
         tx: &mut impl Read,
         slots: u64,
         index: usize,
-        key: &[u8],
-    ) -> Result<(Ordering, Cell), Abort> {
+        sought: &Sought<'_>,
+    ) -> Result<(Ordering, u64), Abort> {
         let offset = offset_in(slots, index);
         if offset < self.begin || offset + 2 > self.words {
             return Err(KIND.damaged(tx, self.at, "a cell outside of its page"));
         }
-        compare(tx, self.at, offset, key)
+        sought.compare(tx, self.at, offset)
     }
 
     /// Writes what has changed of counts and slots.

@@ -1,0 +1,136 @@
+//! Searches that ask about a few lines instead of each that they read: [`OptimisticSearch`].
+//!
+//! A guard counts as read, under the control's usual rules, so that a later validation asks about it, too. What it guards is loaded as it lies at
+//! home. When the search has ended each guard must be as it was. Then nobody has stored to what the search relied on meanwhile: who does has the
+//! guard's lock, or keeps the sequence odd, from before the first store to home until after the last one.
+//!
+//! A guard that the transaction itself has written to needs no second look, since nobody else can have its lock. Behind it the transaction's own
+//! words are looked for first.
+
+use crate::error::Error;
+use crate::memory::{Memory, PersistentAddress, Step};
+use crate::transaction::{Abort, Concurrency, OptimisticSearch, Read};
+
+use super::{Control, Engine, State};
+
+/// What an optimistic search is told where it has to be done otherwise.
+const NOT_HERE: Abort = Abort::User;
+
+/// Reads for a search.
+struct Optimistic<'e, C: Control> {
+    engine: &'e mut Engine<C>,
+    /// Whether the transaction has written to a guard, and so perhaps to what is read.
+    has_own: bool,
+}
+
+/// What a line is to a search.
+pub(super) enum Guard {
+    /// Home is to be read, as long as the line stays as it is.
+    Home,
+    /// Nobody else can change what it guards: this transaction has written to it, or runs alone.
+    Own,
+    /// The search cannot rely on it.
+    None,
+}
+
+impl<C: Control> Engine<C> {
+    /// As [`Read::search_optimistically`].
+    pub(super) fn search_optimistically<S: OptimisticSearch>(&mut self, search: &S) -> Option<S::Found> {
+        let read_before = self.reads.len();
+        let found = search.search(&mut Optimistic { engine: self, has_own: false }).ok();
+        if found.is_some() && self.are_guards_unchanged(read_before) {
+            return found;
+        }
+        self.reads.truncate(read_before);
+        None
+    }
+
+    fn guard(&mut self, at: PersistentAddress) -> Guard {
+        match self.concurrency() {
+            _ if matches!(self.state, State::Large) => Guard::Own,
+            Concurrency::Stm => self.guard_stm(at),
+            Concurrency::SingleWriter => self.guard_single_writer(at),
+            Concurrency::Locks => Guard::None,
+        }
+    }
+
+    /// Whether the guards of a search, which are the last reads, are as they were.
+    fn are_guards_unchanged(&self, read_before: usize) -> bool {
+        let memory = &self.view.memory;
+        if memory.omitted(Step::OptimisticGuards) {
+            return true;
+        }
+        match self.concurrency() {
+            Concurrency::Stm => self.are_unchanged_stm(read_before),
+            Concurrency::SingleWriter => self.holds_lock || self.is_sequence_unchanged(),
+            Concurrency::Locks => false,
+        }
+    }
+}
+
+impl<C: Control> Read for Optimistic<'_, C> {
+    fn guard(&mut self, at: PersistentAddress) -> Result<(), Abort> {
+        match self.engine.guard(at) {
+            Guard::Home => {}
+            Guard::Own => self.has_own = true,
+            Guard::None => return Err(NOT_HERE),
+        }
+        Ok(())
+    }
+    fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
+        self.read_array(at).map(|[word]| word)
+    }
+    fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
+        if !self.engine.may_have(at, into.len() as u64) {
+            return Err(NOT_HERE);
+        }
+        if self.has_own {
+            self.engine.own_or_home(at, into);
+        } else {
+            self.engine.view.memory.load_range(at, into);
+        }
+        Ok(())
+    }
+    fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort> {
+        if !self.has_own
+            && let Some(words) = self.engine.view.memory.data_words()
+        {
+            return words.load(at).ok_or(NOT_HERE);
+        }
+        let mut words = [0; N];
+        self.read_range(at, &mut words)?;
+        Ok(words)
+    }
+    fn prefetch(&self, at: PersistentAddress, words: usize) {
+        self.engine.view.memory.prefetch(at, words);
+    }
+    fn root(&self, index: u64) -> PersistentAddress {
+        self.engine.view.layout.root(index)
+    }
+    fn heap_words(&self) -> u64 {
+        self.engine.view.layout.heap_words()
+    }
+    #[cold]
+    fn find_block(&mut self, _: PersistentAddress) -> Result<Option<u64>, Abort> {
+        Err(NOT_HERE)
+    }
+    #[cold]
+    fn is_allocated(&mut self, _: PersistentAddress) -> Result<bool, Abort> {
+        Err(NOT_HERE)
+    }
+    #[cold]
+    fn next_allocated(&mut self, _: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        Err(NOT_HERE)
+    }
+    #[cold]
+    fn tolerate(
+        &mut self,
+        _: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+    ) -> Result<Option<Error>, Abort> {
+        Err(NOT_HERE)
+    }
+    #[cold]
+    fn fail(&mut self, _: Error) -> Abort {
+        NOT_HERE
+    }
+}
