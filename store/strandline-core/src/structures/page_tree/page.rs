@@ -384,7 +384,7 @@ impl Page {
     ) -> Result<Vec<CellWords>, Abort> {
         KIND.check_block(tx, self.at, self.words)?;
         let mut taken = Vec::with_capacity(numbers.len());
-        for offset in slots.offsets().skip(numbers.start).take(numbers.len()) {
+        for offset in slots.offsets_of(numbers.clone()) {
             taken.push(self.cell(tx, offset)?.load(tx)?);
         }
         for number in numbers.rev() {

@@ -135,7 +135,7 @@ fn scan_below<T: Read>(
     walk.visit(tx, PAGE, page.at, page.words)?;
     let slots = page.slots(tx)?;
     let numbers = numbers_between(tx, &page, &slots, bounds)?;
-    let mut offsets: Vec<u64> = slots.offsets().skip(numbers.start).take(numbers.len()).collect();
+    let mut offsets = slots.offsets_of(numbers);
     if offsets.is_empty() {
         return Ok(ControlFlow::Continue(()));
     }

@@ -1,5 +1,7 @@
 //! The slots of a page: where its cells are, in the order of their keys.
 
+use std::ops::Range;
+
 use arrayvec::ArrayVec;
 
 /// Slots in a word.
@@ -60,6 +62,17 @@ impl Slots {
             .iter()
             .flat_map(|&word| (0..EACH).map(move |index| offset_in(word, index)))
             .filter(|&at| at != 0)
+    }
+
+    /// The same of the cells with these numbers.
+    pub fn offsets_of(&self, numbers: Range<usize>) -> Vec<u64> {
+        let mut offsets = Vec::with_capacity(EACH * self.0.len());
+        for &word in &self.0 {
+            offsets.extend((0..EACH).map(|index| offset_in(word, index)).take_while(|&at| at != 0));
+        }
+        offsets.truncate(numbers.end);
+        offsets.drain(..numbers.start.min(offsets.len()));
+        offsets
     }
 
     /// How many cells come before `place`.
@@ -171,6 +184,8 @@ mod tests {
                 assert!(slots.offsets().eq(list.iter().copied()) && slots.is_sound(), "{slots:x?} {list:?}");
                 let index = random.usize(..=list.len());
                 assert_eq!(slots.index(slots.place(index)), index);
+                assert_eq!(slots.offsets_of(index..usize::MAX), list[index..]);
+                assert_eq!(slots.offsets_of(0..index), list[..index]);
             }
             assert_eq!(Slots::of(&list).0.len(), Slots::words_of(list.len()));
             assert!(Slots::of(&list).offsets().eq(list));
