@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+mod beside_large;
 mod campaigns;
 mod deferred;
 mod explore;

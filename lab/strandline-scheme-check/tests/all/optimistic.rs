@@ -8,14 +8,14 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline_check::Setting;
 use strandline_check::x86::{Policy, X86World};
-use strandline_core::engine::{Control, Over, Setup, SingleWriter, Stm, Worker};
+use strandline_core::engine::{Control, Over, Setup, SingleWriter, Snapshot, Stm, Worker};
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Step};
 use strandline_core::scheme::{Product, Schemes};
 use strandline_core::structures::PageTree;
-use strandline_core::{Abort, Read, Runner, Transaction};
+use strandline_core::{Abort, Error, Read, Runner, Transaction};
 
 const WRITERS: usize = 2;
 const READERS: usize = 2;
@@ -109,7 +109,8 @@ where
     let world = Rc::new(X86World::new(image.to_vec(), shared.bytes(), data, threads, Setting::Line, omitted));
     let wrong: RefCell<Option<String>> = RefCell::default();
     let wrong = &wrong;
-    let note = move |what: Result<u64, String>| {
+    let note = move |what: Result<Result<u64, String>, Error>| {
+        let what = what.unwrap_or_else(|error| Err(error.to_string()));
         if let Err(what) = what {
             wrong.borrow_mut().get_or_insert(what);
         }
@@ -135,7 +136,7 @@ where
                     // What it has written itself is found, too.
                     place(tx, token)
                 });
-                note(moved.unwrap());
+                note(moved);
             }
         }));
     }
@@ -145,7 +146,13 @@ where
             let mut worker = lease(View { memory, layout, shared }, control);
             for _ in 0..random.u64(1..=6) {
                 let token = random.u64(..TOKENS);
-                note(worker.view(|tx| place(tx, token)).unwrap());
+                if random.bool() {
+                    note(worker.view(|tx| place(tx, token)));
+                    continue;
+                }
+                let view = View { memory, layout, shared };
+                let mut snapshot = Snapshot::begin(view, Over::new(control), None).unwrap();
+                note(snapshot.read(|tx| place(tx, token)));
             }
         }));
     }
@@ -172,7 +179,7 @@ where
 
 #[test]
 fn searches_find_what_one_state_has() {
-    assert_eq!(first_wrong(Stm, None, 0..400), None);
+    assert_eq!(first_wrong(Stm, None, 0..400), None, "STM");
     assert_eq!(first_wrong(SingleWriter, None, 0..400), None);
 }
 

@@ -185,7 +185,7 @@ impl<C: Control> Engine<C> {
 
     /// A large transaction is about to store to these lines of chunks that were free when it began, for its journal.
     pub(super) fn overwrite_free(&self, transaction: u64, lines: impl Iterator<Item = PersistentAddress>) {
-        if versions::are_wanted(&self.view) && !self.view.memory.omitted(Step::FreeJournalVersions) {
+        if self.is_older_read(transaction) && !self.view.memory.omitted(Step::FreeJournalVersions) {
             versions::keep(&self.view, transaction, lines);
         }
     }

@@ -6,10 +6,11 @@
 //!
 //! 1. It keeps everybody else from running: with the serial token it takes every lock (STM), or it has the writer's lock and makes
 //!    the sequence odd (single writer). While it waits for locks, transactions that only read run: they take none, and read what is locked at a
-//!    snapshot. Whatever has committed is made durable at home: bulk persistence, or under `Sync` a
+//!    snapshot. Then it registers a snapshot of the state before it, so that the versions of lines are kept before they change. A snapshot that
+//!    begins from now on sees that state (`versions.rs`), and transactions that only read begin at one. Where the versions have no room any more,
+//!    both wait until it has ended. Whatever has committed is made durable at home: bulk persistence, or under `Sync` a
 //!    checkpoint. So the logs say nothing that matters while it runs.
-//! 2. It publishes `in_commit` and takes its TxID T. A snapshot that begins from now on waits until it has ended; one that exists
-//!    gets the versions of lines before they change, as from any commit.
+//! 2. It publishes `in_commit` and takes its TxID T.
 //! 3. It stores home. Before a granule of 512 bytes changes for the first time, its contents go into an undo journal in the pool, durably
 //!    (`log/journal.rs`). What is in a chunk that was free when the transaction began needs no such copy: it will be
 //!    free again if this one is taken back, and nobody relies on what a free chunk holds but older snapshots, for which versions are
@@ -22,11 +23,11 @@
 //! Under `Sync` home is a private mapping and nothing that is stored there is durable by itself. So the journal has to be durable
 //! only before pages are written to the heap file, which happens when many are dirty, and at the end (`sync/alone.rs`).
 //!
-//! It runs alone because it is rare, and because that needs no protocol for readers: to them it is a commit that takes long. Logs that grow with the
-//! transaction would write all data twice, and keep all of it in memory until the commit. `lab/strandline-scheme-check/tests/all/large.rs` cuts it at every step.
+//! It runs alone because it is rare. Logs that grow with the transaction would write all data twice, and keep all of it in memory until the commit. In
+//! `lab/strandline-scheme-check/tests/all/`, `large.rs` cuts it at every step, and `beside_large.rs` reads beside it.
 //!
-//! Memory outside the pool: some bytes for each page that was changed. Under `Sync` the memory of values is given back once they are
-//! written.
+//! Memory outside the pool: some bytes for each page that was changed, and versions as long as they have room. Under `Sync` the memory of values is
+//! given back once they are written.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -38,7 +39,8 @@ use crate::memory::{Event, LINE_BYTES, Memory, PAGE_BYTES, PersistentAddress, St
 use crate::scheme::persist_in_bulk;
 use crate::transaction::{Abort, Concurrency};
 
-use super::{Control, Engine, State, versions};
+use super::versions::{self, Registration};
+use super::{Control, Engine, State};
 
 /// Granules besides those of whole words of the table that taking chunks changes, at most: the first and the last of the words, and
 /// what says how many chunks there are.
@@ -54,6 +56,8 @@ const _: () = assert!(PAGE_BYTES / GRANULE_BYTES == u8::BITS as u64);
 /// A large transaction that runs.
 pub(super) struct Large {
     transaction: u64,
+    /// What keeps the state before it for snapshots.
+    pin: Option<Registration>,
     journal: Journal,
     /// `Sync`: how many of the journal's granules are durable.
     durable: u64,
@@ -72,6 +76,11 @@ pub(super) struct Large {
 }
 
 impl Large {
+    /// The snapshot of the state before it.
+    pub fn pin(&self) -> Option<Registration> {
+        self.pin
+    }
+
     /// Whether `chunk`, which is free, was so before this transaction.
     pub fn was_free(&self, chunk: u64) -> bool {
         self.chunks.get(&chunk) != Some(&false)
@@ -127,14 +136,17 @@ impl<C: Control> Engine<C> {
     /// The device failed; [`Error::Deadlock`]. The token is given back then.
     #[cold]
     pub(super) fn begin_large(&mut self) -> Result<()> {
-        if let Err(error) = self.keep_others_out() {
-            self.view.memory.event(Event::Abort);
-            // The versions that its locks had are not known any more: a newer one makes readers look again.
-            self.release_owned_locks(self.view.memory.load(SharedLayout::CLOCK));
-            self.give_up_large();
-            self.release_token();
-            return Err(error);
-        }
+        let pin = match self.keep_others_out() {
+            Ok(pin) => pin,
+            Err(error) => {
+                self.view.memory.event(Event::Abort);
+                // The versions that its locks had are not known any more: a newer one makes readers look again.
+                self.release_owned_locks(self.view.memory.load(SharedLayout::CLOCK));
+                self.give_up_large();
+                self.release_token();
+                return Err(error);
+            }
+        };
         let begun = match self.shared_log {
             Some(log) => log.begin_alone(&self.view),
             None => {
@@ -145,7 +157,9 @@ impl<C: Control> Engine<C> {
         };
         if let Err(error) = begun {
             self.view.memory.event(Event::Abort);
+            versions::withdraw(&self.view.memory);
             self.let_others_in(self.view.memory.load(SharedLayout::CLOCK));
+            self.unpin(pin);
             return Err(error);
         }
         let (memory, state) = (&self.view.memory, self.slot.commit_state());
@@ -154,6 +168,7 @@ impl<C: Control> Engine<C> {
         memory.store(state, transaction + 2);
         self.large = Some(Box::new(Large {
             transaction,
+            pin,
             journal: Journal::new(),
             durable: 0,
             pages: HashMap::new(),
@@ -167,20 +182,28 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Nobody else runs a transaction when this returns, or reads home otherwise than at a snapshot.
+    /// Nobody else runs a transaction when this returns, or reads home otherwise than at a snapshot. Returns what keeps the present state for
+    /// these, if there is room for it.
     ///
     /// # Errors
     /// Returns [`Error::Deadlock`]; locks may be held then.
-    fn keep_others_out(&self) -> Result<()> {
+    fn keep_others_out(&self) -> Result<Option<Registration>> {
         let memory = &self.view.memory;
-        match self.concurrency() {
-            Concurrency::Stm => self.take_all_locks()?,
-            Concurrency::SingleWriter => {
-                memory.store(SharedLayout::SEQUENCE, memory.load(SharedLayout::SEQUENCE) + 1);
+        // When nobody else takes a TxID any more.
+        let pin = || versions::pin(&self.view, memory.load(SharedLayout::CLOCK) + 1);
+        Ok(match self.concurrency() {
+            Concurrency::Stm => {
+                self.take_all_locks()?;
+                pin()
             }
-            Concurrency::Locks => {}
-        }
-        Ok(())
+            Concurrency::SingleWriter => {
+                // Before readers find the sequence odd, so that they know that it is for long.
+                let pin = pin();
+                memory.store(SharedLayout::SEQUENCE, memory.load(SharedLayout::SEQUENCE) + 1);
+                pin
+            }
+            Concurrency::Locks => None,
+        })
     }
 
     /// Ends that; what it may have changed has version `version`.
@@ -243,7 +266,11 @@ impl<C: Control> Engine<C> {
             }
         }
         let transaction = large.transaction;
-        if versions::are_wanted(&self.view) {
+        let chunk = heap::chunk_at(&self.view.layout, at);
+        let was_free = chunk.is_some_and(|chunk| large.chunks.get(&chunk) == Some(&true));
+        // Its own snapshot, and those that began meanwhile, read nothing that was free then.
+        let are_wanted = versions::are_wanted(&self.view) && (!was_free || self.is_older_read(transaction));
+        if are_wanted {
             let end = at.offset() + bytes;
             let lines = (at.line().offset()..end).step_by(LINE_BYTES as usize).map(PersistentAddress::new);
             versions::keep(&self.view, transaction, lines);
@@ -251,6 +278,11 @@ impl<C: Control> Engine<C> {
         self.mark(at);
         self.view.memory.store_range(at, values);
         self.write_if_dirty()
+    }
+
+    /// Whether there may be a snapshot of an earlier state than the one at which large transaction `transaction` has begun.
+    pub(super) fn is_older_read(&self, transaction: u64) -> bool {
+        versions::has_snapshot_before(&self.view, transaction - 1)
     }
 
     /// Under `Sync`, marks the page of `at`, in which something is about to change.
@@ -397,8 +429,17 @@ impl<C: Control> Engine<C> {
                 Ok(())
             }
         };
+        versions::withdraw(&self.view.memory);
         self.let_others_in(large.transaction);
+        self.unpin(large.pin);
         ended
+    }
+
+    /// Ends the snapshot of a large transaction.
+    pub(super) fn unpin(&self, pin: Option<Registration>) {
+        if let Some(pin) = pin {
+            versions::end(&self.view, pin);
+        }
     }
 
     /// Takes a large transaction back.

@@ -9,7 +9,7 @@
 //! | `Noting` | the first savepoint | the release of the last one; the end | the same | first notes what was there |
 //! | `Large` | the beginning of a run that is not to use a log | the end | home: nobody else runs | is stored home, after the journal has what was there; is noted first where there are savepoints |
 //! | `Reading` | the beginning of a transaction that only reads | the end; a conflict | home under the control's rules | is refused |
-//! | `LookingBack` | the second attempt of one that only reads; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
+//! | `LookingBack` | the second attempt of one that only reads, or the first beside a large one; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
 //!
 //! Beside that a transaction may hold a token that keeps others from beginning (`holds_lock`): under the STM from its sixth attempt
 //! on and if it is large, in single-writer mode if it may write, or from its ninth attempt on. Under `Locks` none is large or looks back.
@@ -90,6 +90,12 @@ const RETRIES_AT_ONCE: u32 = 1 << 17;
 /// Attempts after which a single-writer reader takes the writer's lock.
 pub(super) const READER_LOCKS_AFTER: u32 = 8;
 
+/// Lines read and locks held for which a worker has memory at first.
+const FIRST_READS: usize = 256;
+const FIRST_HELD: usize = 64;
+/// A worker keeps memory for so many lines read, locks held and words written from one transaction to the next: 1 MB each at most.
+const MOST_KEPT: usize = 1 << 16;
+
 /// What a running transaction is: the module's head has what follows from that.
 #[derive(Clone, Copy)]
 enum State {
@@ -109,6 +115,8 @@ enum State {
 pub struct Engine<C: Control> {
     /// The memory, and where things lie in it.
     pub view: View<C::Memory>,
+    /// Where the locks are of what guards a search. The view of a snapshot has none, since nothing else asks for them there.
+    guards: SharedLayout,
     /// The volatile words of the leased log.
     pub slot: Slot,
     /// The number of that log.
@@ -200,15 +208,16 @@ impl<C: Control> Engine<C> {
         };
         let writes = WriteSet::for_at_most(most);
         Self {
+            guards: view.shared,
             slot,
             view: view.looking(),
             slot_index,
             control,
             shared_log,
-            reads: Vec::with_capacity(256),
+            reads: Vec::with_capacity(FIRST_READS),
             writes,
             scheme,
-            held: Vec::with_capacity(64),
+            held: Vec::with_capacity(FIRST_HELD),
             locks: LockSet::new(),
             horizon: 0,
             newest_seen: 0,
@@ -236,6 +245,18 @@ impl<C: Control> Engine<C> {
         }
     }
 
+    /// Gives back the memory that a transaction with many reads or writes has taken. What they were is forgotten.
+    #[inline]
+    fn give_memory_back(&mut self) {
+        if self.reads.capacity() > MOST_KEPT {
+            self.reads = Vec::with_capacity(FIRST_READS);
+        }
+        if self.held.capacity() > MOST_KEPT {
+            self.held = Vec::with_capacity(FIRST_HELD);
+        }
+        self.writes.keep_room_for(MOST_KEPT);
+    }
+
     #[inline]
     pub(super) fn concurrency(&self) -> Concurrency {
         self.control.concurrency()
@@ -253,6 +274,7 @@ impl<C: Control> Engine<C> {
     /// It is to be a large transaction, and the device failed; [`Error::Deadlock`].
     #[inline(never)]
     pub fn begin(&mut self, attempt: u32, read_only: bool) -> Result<(), Abort> {
+        self.give_memory_back();
         self.reads.clear();
         self.writes.clear();
         renew(&mut self.doomed, None);
@@ -288,12 +310,13 @@ impl<C: Control> Engine<C> {
             self.release_token();
             return Err(self.fail(error));
         }
-        if let Err(error) = self.take_turn(attempt) {
+        let wants_to_look_back =
+            self.only_reads() && (attempt > 0 || self.view.memory.load(SharedLayout::LARGE) != 0);
+        if !(wants_to_look_back && self.look_back(attempt))
+            && let Err(error) = self.take_turn(attempt)
+        {
             self.release_token();
             return Err(self.fail(error));
-        }
-        if self.only_reads() && attempt > 0 {
-            self.look_back(attempt);
         }
         self.view.memory.event(Event::Begin);
         if self.wants_large { self.begin_large().map_err(|error| self.fail(error)) } else { Ok(()) }
@@ -389,7 +412,9 @@ impl<C: Control> Engine<C> {
             }
             Concurrency::SingleWriter | Concurrency::Locks => {}
         }
-        self.large = None;
+        versions::withdraw(&self.view.memory);
+        let pin = self.large.take().and_then(|large| large.pin());
+        self.unpin(pin);
         self.writes.clear();
         self.leave_commit();
         self.release_token();

@@ -6,12 +6,14 @@
 //!
 //! A guard that the transaction itself has written to needs no second look, since nobody else can have its lock. Behind it the transaction's own
 //! words are looked for first.
+//!
+//! At a snapshot a guard is of use that nobody has written since: then what it guards lies at home as the snapshot saw it.
 
 use crate::error::Error;
 use crate::memory::{Memory, PersistentAddress, Step};
 use crate::transaction::{Abort, Concurrency, OptimisticSearch, Read};
 
-use super::{Control, Engine, State};
+use super::{Control, Engine, State, versions};
 
 /// What an optimistic search is told where it has to be done otherwise.
 const NOT_HERE: Abort = Abort::User;
@@ -38,19 +40,23 @@ impl<C: Control> Engine<C> {
     pub(super) fn search_optimistically<S: OptimisticSearch>(&mut self, search: &S) -> Option<S::Found> {
         let read_before = self.reads.len();
         let found = search.search(&mut Optimistic { engine: self, has_own: false }).ok();
-        if found.is_some() && self.are_guards_unchanged(read_before) {
-            return found;
+        let found = found.filter(|_| self.are_guards_unchanged(read_before));
+        if found.is_none() || matches!(self.state, State::LookingBack(_)) {
+            self.reads.truncate(read_before);
         }
-        self.reads.truncate(read_before);
-        None
+        found
     }
 
     fn guard(&mut self, at: PersistentAddress) -> Guard {
-        match self.concurrency() {
-            _ if matches!(self.state, State::Large) => Guard::Own,
-            Concurrency::Stm => self.guard_stm(at),
-            Concurrency::SingleWriter => self.guard_single_writer(at),
-            Concurrency::Locks => Guard::None,
+        match (self.concurrency(), self.state) {
+            (_, State::Large) => Guard::Own,
+            (Concurrency::Stm, State::LookingBack(past)) => self.guard_stm(at, past.time + 1),
+            (Concurrency::Stm, _) => self.guard_stm(at, self.horizon),
+            (Concurrency::SingleWriter, State::LookingBack(past)) => {
+                if versions::is_newest(&self.view, past) { Guard::Home } else { Guard::None }
+            }
+            (Concurrency::SingleWriter, _) => self.guard_single_writer(at),
+            (Concurrency::Locks, _) => Guard::None,
         }
     }
 
@@ -60,10 +66,11 @@ impl<C: Control> Engine<C> {
         if memory.omitted(Step::OptimisticGuards) {
             return true;
         }
-        match self.concurrency() {
-            Concurrency::Stm => self.are_unchanged_stm(read_before),
-            Concurrency::SingleWriter => self.holds_lock || self.is_sequence_unchanged(),
-            Concurrency::Locks => false,
+        match (self.concurrency(), self.state) {
+            (Concurrency::Stm, _) => self.are_unchanged_stm(read_before),
+            (Concurrency::SingleWriter, State::LookingBack(past)) => versions::is_newest(&self.view, past),
+            (Concurrency::SingleWriter, _) => self.holds_lock || self.is_sequence_unchanged(),
+            (Concurrency::Locks, _) => false,
         }
     }
 }

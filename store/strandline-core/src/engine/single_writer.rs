@@ -77,18 +77,27 @@ impl<C: Control> Engine<C> {
             // Nobody else is there to be seen.
             return Ok(());
         }
-        if !self.holds_lock {
-            self.horizon = loop {
-                let sequence = memory.load(SharedLayout::SEQUENCE);
-                if sequence & 1 == 0 {
-                    break sequence;
-                }
-                latch::wait_while_unless_deadlocked(memory, SharedLayout::SEQUENCE, sequence)?;
-            };
+        if !self.holds_lock && !self.wait_for_home(attempt)? {
+            return Ok(());
         }
         // Which TxID a word was written under is not known here: the newest that can be seen.
-        self.newest_seen = memory.load(SharedLayout::CLOCK);
+        self.newest_seen = self.view.memory.load(SharedLayout::CLOCK);
         Ok(())
+    }
+
+    /// Waits until nobody stores home: a reader begins. `false`: a large transaction does, and the reader has begun at a snapshot instead.
+    fn wait_for_home(&mut self, attempt: u32) -> Result<bool> {
+        loop {
+            let sequence = self.view.memory.load(SharedLayout::SEQUENCE);
+            if sequence & 1 == 0 {
+                self.horizon = sequence;
+                return Ok(true);
+            }
+            if self.view.memory.load(SharedLayout::LARGE) != 0 && self.look_back(attempt) {
+                return Ok(false);
+            }
+            latch::wait_while_unless_deadlocked(&self.view.memory, SharedLayout::SEQUENCE, sequence)?;
+        }
     }
 
     /// Words that this transaction has not written, if no writer has stored home since it began.

@@ -27,15 +27,14 @@ impl<C: Control> Engine<C> {
             && self.concurrency() != Concurrency::Locks
     }
 
-    /// Lets a read-only transaction that has met a conflict read at a snapshot, where none can meet it.
+    /// Lets a read-only transaction that has met a conflict, or would wait for a large one, read at a snapshot, where none can meet it. If there are as
+    /// many snapshots as can be, it returns `false`, and the transaction runs as it did before.
     #[cold]
-    pub(super) fn look_back(&mut self, attempt: u32) {
-        if attempt < SERIAL_AFTER && !self.holds_lock && self.can_look_back() {
-            // If there are as many snapshots as can be, the transaction runs as it did before.
-            if let Ok(past) = versions::register(&self.view) {
-                self.look_at(past);
-            }
+    pub(super) fn look_back(&mut self, attempt: u32) -> bool {
+        if attempt >= SERIAL_AFTER || self.holds_lock || !self.can_look_back() {
+            return false;
         }
+        versions::register(&self.view).map(|past| self.look_at(past)).is_ok()
     }
 
     fn look_at(&mut self, past: Registration) {
@@ -134,8 +133,8 @@ impl<C: Control> Snapshot<C> {
         view.memory.admit_thread();
         let registration = versions::register(&view)?;
         let (slot, index) = view.shared.readers_slot();
-        let view = View { shared: view.shared.without_locks(), ..view };
         let mut engine = Engine::new(view, index, scheme, control, shared_log);
+        engine.view.shared = engine.view.shared.without_locks();
         engine.slot = slot;
         engine.look_at(registration);
         let snapshot = Self { tx: Tx::over(engine, index) };

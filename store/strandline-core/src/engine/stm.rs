@@ -163,12 +163,12 @@ impl<C: Control> Engine<C> {
         Some(words)
     }
 
-    /// What the line of `at` is to an optimistic search; it counts as read if home is.
+    /// What the line of `at` is to an optimistic search that may see versions below `horizon`; it counts as read if home is.
     #[inline]
-    pub(super) fn guard_stm(&mut self, at: PersistentAddress) -> Guard {
-        let index = self.view.shared.lock_index(at);
-        let lock = self.view.memory.load(self.view.shared.lock(index));
-        if self.is_readable(lock) {
+    pub(super) fn guard_stm(&mut self, at: PersistentAddress, horizon: u64) -> Guard {
+        let index = self.guards.lock_index(at);
+        let lock = self.view.memory.load(self.guards.lock(index));
+        if !is_locked(lock) && lock >> 1 < horizon {
             self.reads.push((index as u32, lock >> 1));
             return Guard::Home;
         }

@@ -32,6 +32,11 @@
 //! marked by an exchange, and the bound taken again. A snapshot looks at its mark after everything else that a read does. Writers do not
 //! wait for snapshots.
 //!
+//! *Large transactions* run alone and store home while they run (`large.rs`). Before one with TxID T raises the clock it registers a snapshot of time
+//! T - 1, so that it keeps what it changes, and says that it runs. A snapshot that begins meanwhile loads the clock, and then T: its S is T - 1,
+//! which all others have stored home, and it does not wait. Before anything of T - 1 is dropped for want of room, the transaction takes back that it says
+//! so; then a snapshot that begins waits for it as for any other. It also does before it lets others see what it has done.
+//!
 //! `lab/strandline-scheme-check/tests/all/snapshots.rs` runs the protocol under schedules and store buffers, and leaves out each of its rules in turn.
 
 //!
@@ -105,7 +110,10 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         let early = early.then(|| memory.load(SharedLayout::CLOCK));
         memory.fetch_add(SharedLayout::SNAPSHOTS, 1);
         wait_for_memory(memory);
-        let time = early.unwrap_or_else(|| memory.load(SharedLayout::CLOCK));
+        let clock = early.unwrap_or_else(|| memory.load(SharedLayout::CLOCK));
+        // The other way round, it might see a clock that is the large transaction's and miss that it runs.
+        let large = memory.load(SharedLayout::LARGE);
+        let time = if large == 0 { clock } else { clock.min(large - 1) };
         let registration = Registration { word, time };
         if memory.compare_exchange(word, EVERYTHING, time + FIRST_TIME).is_ok() {
             if let Err(error) = wait_for_commits(view, time, Step::SnapshotWait) {
@@ -116,6 +124,36 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         }
         // It was the oldest when there was no room: none of its versions were kept.
         end(view, registration);
+    }
+}
+
+/// Registers a snapshot for transaction `transaction`, which runs alone and has not raised the clock yet: the state before it, which snapshots see
+/// that begin while it runs. `None`: there are as many as can be, or no room for versions.
+pub(super) fn pin<M: Memory>(view: &View<M>, transaction: u64) -> Option<Registration> {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    if !versions.any() || memory.omitted(Step::LargePin) {
+        return None;
+    }
+    let free = |&(_, word): &(u64, VolatileAddress)| memory.compare_exchange(word, NONE, EVERYTHING).is_ok();
+    let (number, word) = (1..).zip(versions.registrations()).find(free)?;
+    raise(memory, versions.registered(), number);
+    memory.fetch_add(SharedLayout::SNAPSHOTS, 1);
+    wait_for_memory(memory);
+    let registration = Registration { word, time: transaction - 1 };
+    if memory.compare_exchange(word, EVERYTHING, registration.time + FIRST_TIME).is_err() {
+        end(view, registration);
+        return None;
+    }
+    memory.store(SharedLayout::LARGE, transaction);
+    Some(registration)
+}
+
+/// From here on snapshots that begin wait for the large transaction that runs, if one does, as for any that commits.
+pub(super) fn withdraw<M: Memory>(memory: &M) {
+    let large = memory.load(SharedLayout::LARGE);
+    if large != 0 {
+        // Ordered before the look at the registrations: a snapshot has either told of itself by then, or finds 0.
+        let _ = memory.compare_exchange(SharedLayout::LARGE, large, 0);
     }
 }
 
@@ -231,7 +269,7 @@ pub(super) fn read_home_range<M: Memory>(
 }
 
 /// Whether nothing newer than the snapshot has been stored anywhere before this, and it has not ended.
-fn is_newest<M: Memory>(view: &View<M>, registration: Registration) -> bool {
+pub(super) fn is_newest<M: Memory>(view: &View<M>, registration: Registration) -> bool {
     let memory = &view.memory;
     memory.load(view.shared.versions().newest()) <= registration.time
         && memory.load(registration.word) == registration.time + FIRST_TIME
@@ -414,6 +452,9 @@ fn make_room<M: Memory>(view: &View<M>) -> bool {
     let mut freed = u64::from(memory.load(versions.free()) as u32 != 0);
     if freed == 0 {
         freed = reclaim(view);
+        if freed == 0 && !memory.omitted(Step::LargeWithdraw) {
+            withdraw(memory);
+        }
         while freed < (versions.entries() / SHARE_TO_FREE).max(1) && end_oldest(view) {
             freed += reclaim(view);
         }

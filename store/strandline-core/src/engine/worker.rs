@@ -170,6 +170,12 @@ impl<C: Control> Worker<C> {
         self.read_only = true;
     }
 
+    /// Gives back memory that a large read or write set has taken; the next transaction does it otherwise. What the last one read and wrote is
+    /// forgotten.
+    pub(crate) fn give_memory_back(&mut self) {
+        self.tx.engine.give_memory_back();
+    }
+
     /// The worker's view of the pool.
     pub fn memory(&self) -> &C::Memory {
         self.tx.engine.view.memory.admit_thread();
@@ -497,5 +503,35 @@ impl<C: Control> Transaction for Tx<C> {
             Some(seen) if seen >= bytes => Ok(true),
             _ => has_room(self, at, bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::MOST_KEPT;
+    use crate::{Options, Pool};
+
+    #[test]
+    fn memory_of_large_sets_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = Pool::create(folder.path().join("pool"), &Options::default()).unwrap();
+        let mut worker = pool.borrow_worker().unwrap();
+        let kept = |worker: &Worker<Stm>| {
+            let engine = &worker.tx.engine;
+            engine.reads.capacity().max(engine.held.capacity()).max(engine.writes.room())
+        };
+        let many = MOST_KEPT as u64 + 1;
+        worker
+            .run(|tx| {
+                let block = tx.alloc(8 * many)?;
+                (0..many).try_for_each(|word| tx.write(block.word(word), word))?;
+                tx.free(block)
+            })
+            .unwrap();
+        worker.view(|tx| (0..many).try_for_each(|_| tx.read(tx.root(0)).map(drop))).unwrap();
+        assert!(kept(&worker) > MOST_KEPT);
+        pool.return_worker(worker);
+        assert!(kept(&pool.borrow_worker().unwrap()) <= MOST_KEPT);
     }
 }

@@ -126,9 +126,10 @@ impl<C: Control<Memory = Native>> Pool<C> {
     }
 
     /// Keeps a worker for whoever asks next.
-    pub fn return_worker(&self, worker: BoxedWorker<C>) {
+    pub fn return_worker(&self, mut worker: BoxedWorker<C>) {
         // In a forked child the lock may be held for ever.
         if self.check_process().is_ok() {
+            worker.give_memory_back();
             self.idle.put(worker);
         }
     }

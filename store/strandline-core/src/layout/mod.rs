@@ -371,6 +371,8 @@ impl SharedLayout {
     pub const CLOCK: VolatileAddress = Self::at_line(0);
     /// How many snapshots there are. Whoever commits has the line already.
     pub const SNAPSHOTS: VolatileAddress = Self::CLOCK.word(1);
+    /// The TxID of a large transaction that runs, if it keeps what it changes for snapshots that begin meanwhile; else 0.
+    pub const LARGE: VolatileAddress = Self::CLOCK.word(2);
     /// Held by a transaction that has failed too often, or that is a large one; others that may write wait at their beginning.
     pub const SERIAL: VolatileAddress = Self::at_line(1);
     /// One more than the slot of the worker that took it last.

@@ -196,6 +196,10 @@ pub enum Step {
     SnapshotGiveBackWait,
     /// And a snapshot that is counted meanwhile reads the clock after it (a wait).
     SnapshotGiveBackBegin,
+    /// A large transaction keeps what it changes for snapshots that begin while it runs (a registration).
+    LargePin,
+    /// And says that it does so no more before any of that is dropped (a store).
+    LargeWithdraw,
     /// With a single writer a commit is published, as it is under the STM (a store).
     SnapshotInCommit,
     /// Free memory: chunks whose freeing is not in a durable checkpoint, or below the watermark, are not overwritten outside the log (a wait).

@@ -98,6 +98,20 @@ impl WriteSet {
         self.filter[..FILTER_LINES].fill(0);
     }
 
+    /// Words for which there is room already.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Gives memory back if there is room for more than `words` words; then all words are forgotten.
+    #[inline]
+    pub fn keep_room_for(&mut self, words: usize) {
+        if self.room() > words {
+            *self = Self::for_at_most(self.most);
+        }
+    }
+
     /// Addresses and newest values: what a commit stores home.
     #[inline]
     pub fn words(&self) -> &[(PersistentAddress, u64)] {
