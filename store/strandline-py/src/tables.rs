@@ -189,7 +189,7 @@ fn bound<T: Plain>(bound: &End<Cell>) -> Result<End<T>> {
     })
 }
 
-impl<K: Key + KeyRef + Plain, V: Value + Plain> Erased for Table<K, V> {
+impl<K: Key + KeyRef + Ord + Plain, V: Value + Plain> Erased for Table<K, V> {
     fn read(&self, tx: &View<'_, Control>, operation: &Operation) -> Result<Answer> {
         Ok(match operation {
             Operation::Get(key) => Answer::Cell(self.get(tx, &inside::<K>(key)?)?.map(V::cell)),
@@ -220,8 +220,15 @@ impl<K: Key + KeyRef + Plain, V: Value + Plain> Erased for Table<K, V> {
                 Answer::Cell(self.insert(tx, &inside::<K>(key)?, &inside::<V>(value)?)?.map(V::cell))
             }
             Operation::InsertAll(rows) => {
-                for (key, value) in rows {
-                    self.insert(tx, &inside::<K>(key)?, &inside::<V>(value)?)?;
+                let rows = rows.iter().map(|(key, value)| Ok((inside::<K>(key)?, inside::<V>(value)?)));
+                let rows = rows.collect::<Result<Vec<_>>>()?;
+                if rows.is_sorted_by(|(key, _), (next, _)| key < next) {
+                    // Behind all that are there it fills whole pages.
+                    self.load(tx, rows.iter().map(|(key, value)| (key, value)))?;
+                } else {
+                    for (key, value) in &rows {
+                        self.insert(tx, key, value)?;
+                    }
                 }
                 Answer::Done
             }
@@ -251,13 +258,13 @@ pub fn check_key(key: Kind) -> PyResult<()> {
 
 /// Opens the table of these types, or makes it.
 pub fn open(db: &Database<Control>, name: &str, key: Kind, value: Kind) -> Result<Arc<dyn Erased>> {
-    fn of<K: Key + KeyRef + Plain + 'static, V: Value + Plain>(
+    fn of<K: Key + KeyRef + Ord + Plain + 'static, V: Value + Plain>(
         db: &Database<Control>,
         name: &str,
     ) -> Result<Arc<dyn Erased>> {
         Ok(Arc::new(db.table::<K, V>(name)?))
     }
-    fn with<K: Key + KeyRef + Plain + 'static>(
+    fn with<K: Key + KeyRef + Ord + Plain + 'static>(
         db: &Database<Control>,
         name: &str,
         value: Kind,
