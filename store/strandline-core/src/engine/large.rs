@@ -6,9 +6,9 @@
 //!
 //! 1. It keeps everybody else from running: with the serial token it takes every lock (STM), or it has the writer's lock and makes
 //!    the sequence odd (single writer). While it waits for locks, transactions that only read run: they take none, and read what is locked at a
-//!    snapshot. Then it registers a snapshot of the state before it, so that the versions of lines are kept before they change. A snapshot that
-//!    begins from now on sees that state (`versions.rs`), and transactions that only read begin at one. Where the versions have no room any more,
-//!    both wait until it has ended. Whatever has committed is made durable at home: bulk persistence, or under `Sync` a
+//!    snapshot. Then it registers a snapshot of the state before it, so that the versions of lines are kept before they change. Snapshots that
+//!    begin from now on see that state (`versions.rs`); transactions that only read, and would wait for it, read at one. Where the versions have no
+//!    room any more, who begins waits until it has ended. Whatever has committed is made durable at home: bulk persistence, or under `Sync` a
 //!    checkpoint. So the logs say nothing that matters while it runs.
 //! 2. It publishes `in_commit` and takes its TxID T.
 //! 3. It stores home. Before a granule of 512 bytes changes for the first time, its contents go into an undo journal in the pool, durably

@@ -9,7 +9,7 @@
 //! | `Noting` | the first savepoint | the release of the last one; the end | the same | first notes what was there |
 //! | `Large` | the beginning of a run that is not to use a log | the end | home: nobody else runs | is stored home, after the journal has what was there; is noted first where there are savepoints |
 //! | `Reading` | the beginning of a transaction that only reads | the end; a conflict | home under the control's rules | is refused |
-//! | `LookingBack` | the second attempt of one that only reads, or the first beside a large one; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
+//! | `LookingBack` | the second attempt of one that only reads, or one that would wait for a large one; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
 //!
 //! Beside that a transaction may hold a token that keeps others from beginning (`holds_lock`): under the STM from its sixth attempt
 //! on and if it is large, in single-writer mode if it may write, or from its ninth attempt on. Under `Locks` none is large or looks back.
@@ -93,7 +93,7 @@ pub(super) const READER_LOCKS_AFTER: u32 = 8;
 /// Lines read and locks held for which a worker has memory at first.
 const FIRST_READS: usize = 256;
 const FIRST_HELD: usize = 64;
-/// A worker keeps memory for so many lines read, locks held and words written from one transaction to the next: 1 MB each at most.
+/// A worker keeps memory for so many lines read, locks held and words written from one transaction to the next: some megabytes at most.
 const MOST_KEPT: usize = 1 << 16;
 
 /// What a running transaction is: the module's head has what follows from that.

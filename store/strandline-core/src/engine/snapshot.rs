@@ -251,7 +251,7 @@ impl<C: Control> Read for Snapshot<C> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotUsage {
-    /// Snapshots that exist, those of views among them.
+    /// Snapshots that exist, those of views and of a large transaction among them.
     pub snapshots: u64,
     /// Old versions of lines for which memory was taken; it is used again, and given back when the last snapshot ends.
     pub versions: u64,

@@ -178,9 +178,9 @@ impl<C: Control> Engine<C> {
     /// Whether the lines that were read after the first `before` ones have the versions that they had, and nobody writes them.
     #[inline]
     pub(super) fn are_unchanged_stm(&self, before: usize) -> bool {
-        self.reads[before..].iter().all(|&(index, version)| {
-            self.view.memory.load(self.view.shared.lock(index.into())) == version << 1
-        })
+        self.reads[before..]
+            .iter()
+            .all(|&(index, version)| self.view.memory.load(self.guards.lock(index.into())) == version << 1)
     }
 
     /// Reads words of one line.

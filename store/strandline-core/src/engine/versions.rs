@@ -13,7 +13,7 @@
 //!
 //! *Commit.* With `in_commit` published the transaction takes its TxID T by a read-modify-write. When it is durable it
 //! loads the count of snapshots, and if there are any, the registrations. A snapshot that it does not see there has not read the clock
-//! yet, and its S will be T at least. If one is below T, an entry is pushed for each line about to change, before the first home
+//! yet, and its S will be T at least, or that of a large transaction's own snapshot. If one is below T, an entry is pushed for each line about to change, before the first home
 //! store. An entry that the line has already, with a T above all registered S, serves all of them: then no other is needed, and a line
 //! that is written again and again has one entry for each snapshot at most.
 //!
@@ -33,18 +33,19 @@
 //! wait for snapshots.
 //!
 //! *Large transactions* run alone and store home while they run (`large.rs`). Before one with TxID T raises the clock it registers a snapshot of time
-//! T - 1, so that it keeps what it changes, and says that it runs. A snapshot that begins meanwhile loads the clock, and then T: its S is T - 1,
-//! which all others have stored home, and it does not wait. Before anything of T - 1 is dropped for want of room, the transaction takes back that it says
-//! so; then a snapshot that begins waits for it as for any other. It also does before it lets others see what it has done.
-//!
-//! `lab/strandline-scheme-check/tests/all/snapshots.rs` runs the protocol under schedules and store buffers, and leaves out each of its rules in turn.
-
+//! T - 1, so that it keeps what it changes, and publishes T ([`SharedLayout::LARGE`]). A snapshot that begins meanwhile loads the clock, and then this: its
+//! S is T - 1, which has been stored home, and it does not wait. The bound of a reclaimer is T - 1 at most then. Before a snapshot is ended for want of
+//! room the transaction withdraws what it has published, so that those that begin afterwards wait for it as for any other. It does the same
+//! before it lets others see what it has done.
 //!
 //! *Giving back.* When the last snapshot ends and many entries were used, their memory goes back to the system. Whoever ends it has the latch,
 //! and marks the count by an exchange from 0: from then on no reader stands on an entry, and a snapshot that is counted waits until the mark
 //! is gone before it reads the clock. A transaction that sees the mark keeps nothing, since its TxID was taken before: whatever snapshot
 //! comes sees it. Those that may have looked before have TxIDs up to the clock as it is now, and are waited for as when a snapshot begins;
 //! if that takes long, nothing is given back. Then nobody knows an entry. Heads and entries become zeros, as they were at first; the mark goes.
+//!
+//! `lab/strandline-scheme-check/tests/all/snapshots.rs` and `beside_large.rs` run the protocol under schedules and store buffers, and leave out each of
+//! its rules in turn.
 
 use crate::error::{Error, Result};
 use crate::layout::{SharedLayout, VersionLayout, View};
@@ -111,7 +112,7 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         memory.fetch_add(SharedLayout::SNAPSHOTS, 1);
         wait_for_memory(memory);
         let clock = early.unwrap_or_else(|| memory.load(SharedLayout::CLOCK));
-        // The other way round, it might see a clock that is the large transaction's and miss that it runs.
+        // In this order: with the clock of a large transaction it would wait for that one's end.
         let large = memory.load(SharedLayout::LARGE);
         let time = if large == 0 { clock } else { clock.min(large - 1) };
         let registration = Registration { word, time };
@@ -452,10 +453,11 @@ fn make_room<M: Memory>(view: &View<M>) -> bool {
     let mut freed = u64::from(memory.load(versions.free()) as u32 != 0);
     if freed == 0 {
         freed = reclaim(view);
-        if freed == 0 && !memory.omitted(Step::LargeWithdraw) {
+        let enough = (versions.entries() / SHARE_TO_FREE).max(1);
+        if freed < enough && !memory.omitted(Step::LargeWithdraw) {
             withdraw(memory);
         }
-        while freed < (versions.entries() / SHARE_TO_FREE).max(1) && end_oldest(view) {
+        while freed < enough && end_oldest(view) {
             freed += reclaim(view);
         }
     }
@@ -480,7 +482,10 @@ fn end_oldest<M: Memory>(view: &View<M>) -> bool {
 fn reclaim<M: Memory>(view: &View<M>) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
     memory.store(versions.reclaimed(), memory.load(versions.pushed()));
+    // What is registered after this is of that time at least, or, while the large transaction runs, of the time before it.
     let clock = memory.load(SharedLayout::CLOCK);
+    let large = if memory.omitted(Step::LargeBound) { 0 } else { memory.load(SharedLayout::LARGE) };
+    let clock = if large == 0 { clock } else { clock.min(large - 1) };
     let times = registered(view).map(|(time, _)| time).filter(|&time| time != NONE && time != ENDED);
     let newest = memory.omitted(Step::SnapshotBound);
     let bound = if newest { times.max() } else { times.min() };

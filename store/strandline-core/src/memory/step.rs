@@ -198,8 +198,10 @@ pub enum Step {
     SnapshotGiveBackBegin,
     /// A large transaction keeps what it changes for snapshots that begin while it runs (a registration).
     LargePin,
-    /// And says that it does so no more before any of that is dropped (a store).
+    /// And withdraws what it has published before a snapshot is ended for want of room (a store).
     LargeWithdraw,
+    /// Whoever reclaims versions while it runs keeps those that such snapshots need (a comparison).
+    LargeBound,
     /// With a single writer a commit is published, as it is under the STM (a store).
     SnapshotInCommit,
     /// Free memory: chunks whose freeing is not in a durable checkpoint, or below the watermark, are not overwritten outside the log (a wait).

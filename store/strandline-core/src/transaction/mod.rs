@@ -158,7 +158,7 @@ pub trait Read {
     /// In an [`OptimisticSearch`]: what is read from here on holds only if the line of `at` stays as it is until the search ends. Elsewhere nothing.
     ///
     /// # Errors
-    /// The line is being written, or the transaction has written to it, or it is too new.
+    /// Somebody else writes to the line, or it is too new.
     fn guard(&mut self, _at: PersistentAddress) -> Result<(), Abort> {
         Ok(())
     }
