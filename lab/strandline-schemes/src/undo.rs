@@ -5,9 +5,9 @@
 //!         line 1   the first entry, then the others
 //! entry   word 0   generation << 1 | committed
 //!         word 1   the transaction's number: above those before it in this log, and above the watermark
-//!         word 2   pairs | CRC-32C << 32, of generation, number, count of pairs and pairs
+//!         word 2   words behind this one | CRC-32C << 32, of generation, number, their count and these words
 //!         word 3   pairs: the address of a word that the transaction stores to, and what it held before;
-//!                  behind them, under DCT, the number of a lock << 1 | 1, and the lock's timestamp
+//!                  behind them, under DCT, a word for each lock: its number << 1 | 1, and its timestamp << 32
 //! ```
 //!
 //! An entry counts if its checksum is right, so that it may persist in any order and in pieces. A transaction
@@ -19,7 +19,10 @@
 //!
 //! Recovery undoes the entries of all logs that count, are not committed, and have numbers above the watermark. Of two that
 //! share a lock, the one with the lock's higher timestamp is the later one, and is undone first (6.1.1). SCT logs no
-//! timestamps: no two of its entries that are to be undone share a word. What is undone is written back and fenced; then the
+//! timestamps: no two of its entries that are to be undone share a word. Of a timestamp the lower half is logged, and that
+//! suffices: entries of one lock persist in the order of its timestamps, and an entry is used again only behind the marks of
+//! its transaction's predecessors. So between two that are to be undone there are fewer transactions on the lock than there are
+//! entries, and their timestamps differ by less. What is undone is written back and fenced; then the
 //! watermark rises to the highest number found anywhere, in complete entries and others, and is fenced; then the logs are
 //! zeroed, and that is fenced. A crash before the watermark has risen repeats it all. After it
 //! nothing is left to undo, however much of the logs is zeroed: every number that is still there is at or below the
@@ -121,8 +124,8 @@ impl UndoEntry {
     /// The addresses that the entry can undo.
     pub fn addresses<M: Memory>(self, memory: &M, into: &mut Vec<PersistentAddress>) {
         into.clear();
-        let pairs = memory.load(self.at.word(2)) & u64::from(u32::MAX);
-        let firsts = (0..pairs).map(|pair| memory.load(pair_at(self.at, pair)));
+        let words = memory.load(self.at.word(2)) & u64::from(u32::MAX);
+        let firsts = (0..words).step_by(2).map(|word| memory.load(self.at.word(HEADER_WORDS + word)));
         into.extend(firsts.take_while(|first| !is_lock(*first)).map(PersistentAddress::new));
     }
 }
@@ -130,18 +133,14 @@ impl UndoEntry {
 /// A lock that a transaction holds: its number, and the timestamp that the transaction gives it.
 pub type LockStamp = (u32, u64);
 
-/// The pair that logs a lock's timestamp. Addresses of words are even.
-fn stamp_pair((lock, timestamp): LockStamp) -> [u64; 2] {
-    [u64::from(lock) << 1 | 1, timestamp]
+/// The word that logs a lock's timestamp. Addresses of words are even, and locks are fewer than 2^31: each has four words.
+fn stamp_word((lock, timestamp): LockStamp) -> u64 {
+    timestamp << 32 | u64::from(lock) << 1 | 1
 }
 
-/// Whether a pair that begins with this word logs a lock's timestamp.
-fn is_lock(first: u64) -> bool {
-    first & 1 == 1
-}
-
-fn pair_at(entry: PersistentAddress, pair: u64) -> PersistentAddress {
-    entry.word(HEADER_WORDS + 2 * pair)
+/// Whether this word logs a lock's timestamp, where an address would be otherwise.
+fn is_lock(word: u64) -> bool {
+    word & 1 == 1
 }
 
 fn entry_bytes(layout: &Layout, entries: u64) -> u64 {
@@ -152,8 +151,9 @@ fn entry_at(layout: &Layout, log: PersistentAddress, entries: u64, number: u64) 
     log.byte(LINE_BYTES + number * entry_bytes(layout, entries))
 }
 
+/// Words that an entry has room for behind its header.
 fn capacity(layout: &Layout, entries: u64) -> u64 {
-    (entry_bytes(layout, entries) / 8 - HEADER_WORDS) / 2
+    entry_bytes(layout, entries) / 8 - HEADER_WORDS
 }
 
 /// The words of a whole log with `entries` entries, of which the first is that of a transaction under way: it stores
@@ -167,7 +167,7 @@ pub fn undo_log_words(
     let mut words = vec![0; (layout.geometry.log_bytes / 8) as usize];
     words[0] = header(entries);
     let mut entry = Vec::new();
-    let pairs = pairs.iter().map(|&(at, old)| [at.offset(), old]);
+    let pairs = pairs.iter().flat_map(|&(at, old)| [at.offset(), old]);
     encode(1, number, pairs, &mut entry, &mut Vec::new());
     words[LINE_WORDS as usize..][..entry.len()].copy_from_slice(&entry);
     words
@@ -178,26 +178,26 @@ const fn header(entries: u64) -> u64 {
     MAGIC | entries << 32
 }
 
-/// An entry's words.
+/// An entry's words: the header, and `logged` behind it.
 fn encode(
     generation: u64,
     number: u64,
-    pairs: impl Iterator<Item = [u64; 2]>,
+    logged: impl Iterator<Item = u64>,
     words: &mut Vec<u64>,
     bytes: &mut Vec<u8>,
 ) {
     words.clear();
     words.extend([generation << 1, number, 0]);
-    pairs.for_each(|pair| words.extend(pair));
-    let pairs = &words[HEADER_WORDS as usize..];
-    let sum = checksum(generation, number, pairs, bytes);
-    let count = pairs.len() as u64 / 2;
+    words.extend(logged);
+    let logged = &words[HEADER_WORDS as usize..];
+    let sum = checksum(generation, number, logged, bytes);
+    let count = logged.len() as u64;
     words[2] = count | sum << 32;
 }
 
-fn checksum(generation: u64, number: u64, pairs: &[u64], bytes: &mut Vec<u8>) -> u64 {
+fn checksum(generation: u64, number: u64, logged: &[u64], bytes: &mut Vec<u8>) -> u64 {
     bytes.clear();
-    for word in [generation, number, pairs.len() as u64 / 2].iter().chain(pairs) {
+    for word in [generation, number, logged.len() as u64].iter().chain(logged) {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
     crc32c::crc32c(bytes).into()
@@ -280,7 +280,8 @@ impl UndoLog {
         self.number
     }
 
-    /// Pairs that an entry has room for: words that a transaction writes, and under DCT locks that it holds.
+    /// Words that an entry has room for: two for each one that a transaction writes, and under DCT one for each lock that it
+    /// holds.
     pub fn capacity<M>(&self, view: &View<M>) -> u64 {
         capacity(&view.layout, self.entries)
     }
@@ -294,10 +295,10 @@ impl UndoLog {
         locks: &[LockStamp],
     ) -> (UndoEntry, u64) {
         let (memory, entry) = (&view.memory, self.entry(view));
-        let pairs = home.iter().map(|&(at, _)| [at.offset(), memory.load(at)]);
-        let pairs = pairs.chain(locks.iter().copied().map(stamp_pair));
+        let pairs = home.iter().flat_map(|&(at, _)| [at.offset(), memory.load(at)]);
+        let logged = pairs.chain(locks.iter().copied().map(stamp_word));
         self.number += 1;
-        encode(entry.generation, self.number, pairs, &mut self.words, &mut self.bytes);
+        encode(entry.generation, self.number, logged, &mut self.words, &mut self.bytes);
         memory.store_range(entry.at, &self.words);
         (entry, 8 * self.words.len() as u64)
     }
@@ -313,8 +314,8 @@ struct Undo {
     number: u64,
     /// Addresses and old values.
     pairs: Vec<(PersistentAddress, u64)>,
-    /// Locks as they are logged, and their timestamps.
-    locks: Vec<(u64, u64)>,
+    /// The numbers of locks, and the lower halves of their timestamps.
+    locks: Vec<(u32, u32)>,
 }
 
 /// Orders entries so that of any two that share a lock, the later one comes first.
@@ -322,7 +323,7 @@ struct Undo {
 /// # Errors
 /// Locks order them in a circle, which no execution does.
 fn latest_first(found: Vec<Undo>) -> Result<Vec<Undo>> {
-    let mut holders: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
+    let mut holders: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
     for (index, undo) in found.iter().enumerate() {
         for &(lock, timestamp) in &undo.locks {
             holders.entry(lock).or_default().push((timestamp, index));
@@ -332,7 +333,9 @@ fn latest_first(found: Vec<Undo>) -> Result<Vec<Undo>> {
     let mut later = vec![0; found.len()];
     let mut earlier = vec![Vec::new(); found.len()];
     for holders in holders.values_mut() {
-        holders.sort_unstable();
+        // The lower half of a timestamp begins at 0 again; those of one lock are less than 2^31 apart.
+        let one = holders[0].0;
+        holders.sort_unstable_by_key(|(timestamp, _)| timestamp.wrapping_sub(one).cast_signed());
         for pair in holders.windows(2) {
             let [(_, before), (_, after)] = [pair[0], pair[1]];
             later[before] += 1;
@@ -473,17 +476,16 @@ fn read_entry<M: Memory>(view: &View<M>, at: PersistentAddress, entries: u64) ->
     if count > capacity(&view.layout, entries) {
         return None;
     }
-    let mut words = vec![0; 2 * count as usize];
-    memory.load_range(pair_at(at, 0), &mut words);
+    let mut words = vec![0; count as usize];
+    memory.load_range(at.word(HEADER_WORDS), &mut words);
     let sum = checksum(state >> 1, number, &words, &mut Vec::new());
     if sum != size >> 32 && !memory.omitted(Step::RecoveryChecksum) {
         return None;
     }
-    let all = words.as_chunks::<2>().0;
-    let (locks, pairs): (Vec<_>, Vec<_>) = all.iter().partition(|[first, _]| is_lock(*first));
-    let pairs = pairs.into_iter().map(|&[at, old]| (PersistentAddress::new(at), old)).collect();
-    let locks = locks.into_iter().map(|&[lock, timestamp]| (lock, timestamp)).collect();
-    Some(Undo { number, pairs, locks })
+    let pairs = words.as_chunks::<2>().0.iter().take_while(|[at, _]| !is_lock(*at));
+    let pairs: Vec<_> = pairs.map(|&[at, old]| (PersistentAddress::new(at), old)).collect();
+    let locks = words[2 * pairs.len()..].iter().map(|&word| (word as u32 >> 1, (word >> 32) as u32));
+    Some(Undo { number, pairs, locks: locks.collect() })
 }
 
 /// The paper, for the descriptors of its schemes.

@@ -343,7 +343,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         home: &[(PersistentAddress, u64)],
         statistics: &mut Statistics,
     ) -> Result<Prepared, Error> {
-        let records = self.log.capacity(view).saturating_sub(self.stamps.len() as u64);
+        let records = self.log.capacity(view).saturating_sub(self.stamps.len() as u64) / 2;
         if home.len() as u64 > records {
             return Err(Error::TransactionTooLarge { records });
         }

@@ -4,10 +4,12 @@ use strandline_core::engine::{Over, Tx, Worker};
 use strandline_core::example::TestPool;
 use strandline_core::layout::Geometry;
 use strandline_core::memory::recorder::Recorded;
-use strandline_core::memory::{Counters, Event, Hosted, Operation, PersistentAddress, Step, coroutines};
+use strandline_core::memory::{
+    Counters, Event, Hosted, Memory, Operation, PersistentAddress, Step, coroutines,
+};
 use strandline_core::scheme::{Durability, SchemeKind};
 use strandline_core::{Abort, Concurrency, Error, Lock, Read, Runner, Transaction};
-use strandline_schemes::laboratory;
+use strandline_schemes::{UNDO_LOG_ENTRIES, UndoLog, laboratory, recover_undo};
 
 const GEOMETRY: Geometry = Geometry { size: 1 << 20, logs: 4, log_bytes: 8192, chunk_bytes: 4096 };
 
@@ -236,11 +238,12 @@ fn a_transaction_larger_than_its_log_entry_changes_nothing() {
             // All of 8192 - 64 bytes, by records of 32.
             8128 / 32
         } else {
-            // A quarter of them in lines, without the three words of the header, in pairs: a word or, under DCT, a lock.
-            let pairs = (8128 / 4 / 64 * 64 / 8 - 3) / 2;
-            let locks =
-                if kind.name(Concurrency::Locks).starts_with("dct") { locks(&mut worker, pairs) } else { 0 };
-            pairs - locks
+            // A quarter of them in lines, without the three words of the header: two for each word that is written and, under
+            // DCT, one for each lock.
+            let words = 8128 / 4 / 64 * 64 / 8 - 3;
+            let is_deferred = kind.name(Concurrency::Locks).starts_with("dct");
+            let locks = if is_deferred { locks(&mut worker, words / 2) } else { 0 };
+            (words - locks) / 2
         };
         for _ in 0..6 {
             fill(&mut worker, capacity).unwrap();
@@ -252,6 +255,25 @@ fn a_transaction_larger_than_its_log_entry_changes_nothing() {
             assert_eq!(worker.view(|tx| tx.read(tx.root(0))).unwrap(), capacity);
         }
     });
+}
+
+/// Of two entries that share a lock, the one with its higher timestamp is undone first, wherever the entries are, and also where the
+/// half of the timestamp that is logged has begun again at 0.
+#[test]
+fn entries_that_share_a_lock_are_undone_in_falling_order() {
+    for (earlier, first) in [(0, 7), (1, 7), (0, u64::from(u32::MAX)), (1, u64::from(u32::MAX))] {
+        let pool = pool();
+        let view = pool.view();
+        let (memory, at) = (&view.memory, view.layout.root(0));
+        memory.store(at, 5);
+        for (log, timestamp, value) in [(earlier, first, 6), (1 - earlier, first + 1, 7)] {
+            let mut log = UndoLog::lease(&view, log, UNDO_LOG_ENTRIES);
+            log.prepare_log_entry(&view, &[(at, value)], &[(3, timestamp)]);
+            memory.store(at, value);
+        }
+        assert_eq!(recover_undo(&view, &mut |_| ()).unwrap().undone, 2);
+        assert_eq!(memory.load(at), 5, "log {earlier} first, at {first}");
+    }
 }
 
 #[test]
