@@ -3,6 +3,7 @@
 mod atom;
 mod cache_reference;
 mod coherence;
+mod counted;
 mod directions;
 mod energy;
 mod explained;
