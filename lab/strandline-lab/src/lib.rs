@@ -16,6 +16,7 @@
 //! | `claim`, `verdict`, `venue` | the papers' claims as data, the rules that judge them, and where they are judged |
 //! | `measurements`, `panel`, `finding` | what was measured, what is drawn from it, and what was found about a claim |
 //! | `machine`, `noise` | the machine at hand, and what keeps its noise from deciding verdicts |
+//! | `memo` | runs that were made already |
 //! | `session`, `settings` | a run under way, and its options |
 //! | `paper` | a paper: figures, each with functions that measure and draw it, and claims, each with one that judges it |
 //! | `reading` | what the papers' texts leave open |
@@ -39,6 +40,7 @@ pub mod ledger;
 pub mod loose_ordering;
 pub mod machine;
 mod measurements;
+mod memo;
 mod noise;
 mod panel;
 mod paper;

@@ -8,6 +8,7 @@ use crate::claim::Claim;
 use crate::error::Error;
 use crate::finding::{At, Finding, Setting};
 use crate::measurements::Measurements;
+use crate::memo::Memo;
 use crate::noise::{self, Watch, own_processor_time};
 use crate::paper::{ClaimSpec, FigureSpec, Paper};
 use crate::reading::Reading;
@@ -57,6 +58,7 @@ impl Session {
             overrides: Vec::new(),
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
             registry: settings.registry,
+            runs: Memo::default(),
             progress: progress.clone(),
         };
         session.machine = match &settings.simulation {

@@ -10,6 +10,7 @@ use strandline_sim::{Description, Registry, file};
 use strandline_workloads::{Length, Sizes};
 
 use crate::error::Error;
+use crate::memo::Memo;
 use crate::venue::Site;
 use crate::verdict::SEEDS;
 
@@ -73,6 +74,8 @@ pub struct Session {
     pub overrides: Vec<String>,
     /// The schemes and workloads that are compared beyond the papers.
     pub registry: Registry,
+    /// Simulated and recorded runs that several points need.
+    pub(crate) runs: Memo,
     /// Shows how far it is.
     pub progress: ProgressBar,
 }
@@ -106,6 +109,7 @@ impl Session {
             judged: Vec::new(),
             overrides: Vec::new(),
             registry: Registry::default(),
+            runs: Memo::default(),
             progress: ProgressBar::hidden(),
         }
     }

@@ -8,7 +8,7 @@ mod mechanism;
 use mechanism::{all_sources, upward};
 
 /// What the papers stand on, each of which uses only those before it.
-const BELOW_PAPERS: [&str; 19] = [
+const BELOW_PAPERS: [&str; 20] = [
     "error",
     "claim",
     "verdict",
@@ -19,6 +19,7 @@ const BELOW_PAPERS: [&str; 19] = [
     "finding",
     "machine",
     "noise",
+    "memo",
     "session",
     "settings",
     "paper",

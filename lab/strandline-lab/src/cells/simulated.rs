@@ -3,7 +3,7 @@
 
 use strandline_core::layout::Geometry;
 use strandline_core::memory::WriteBackInstruction;
-use strandline_sim::run::{PoolSizes, Prepared, Run};
+use strandline_sim::run::{Outcome, PoolSizes, Prepared, Run};
 use strandline_sim::{Description, scheme};
 use strandline_workloads::{SchemeName, Sizes, WorkloadKind};
 
@@ -55,6 +55,27 @@ pub(crate) fn machine_of(cell: &Cell, machine: &Description) -> Description {
     machine
 }
 
+/// Names a run and everything that its numbers depend on. Which pointers and fences logs have is in the scheme's name.
+fn name_of(cell: &Cell, logs: usize, machine: &Description, run: &Run) -> String {
+    let mut machine = machine.clone();
+    machine.program.log_pointers = Default::default();
+    machine.program.mnemosyne_log = Default::default();
+    let pool = (cell.workload.name, cell.sizes, cell.log_bytes, logs);
+    let lengths = (run.threads, run.transactions, run.warm_up, run.idle_percent, run.seed);
+    format!("{} {pool:?} {lengths:?} {machine:?}", run.scheme.name())
+}
+
+/// Quantities that are measured.
+type Quantity = (&'static str, fn(&Outcome) -> f64);
+const QUANTITIES: [Quantity; 6] = [
+    (THROUGHPUT, |outcome| outcome.tx_per_s),
+    (ABORTS, |outcome| outcome.abort_ratio),
+    ("fences/tx", |outcome| outcome.fences_per_tx),
+    ("lines/tx", |outcome| outcome.lines_flushed_per_tx),
+    ("log bytes/tx", |outcome| outcome.log_bytes_per_tx),
+    ("bulk persists", |outcome| outcome.bulk_persists as f64),
+];
+
 /// Runs the cells of a figure on the session's machine, if it has one.
 ///
 /// # Errors
@@ -68,47 +89,41 @@ pub fn measure(session: &Session, figure: &str, all: &[Cell], into: &mut Measure
         let description = machine_of(cell, machine);
         let logs = (cell.threads as usize).max(machine.cores.count);
         let key = (cell.workload, cell.sizes, cell.log_bytes, logs);
-        let pool = match prepared.take() {
-            Some((same, pool)) if same == key => pool,
-            _ => {
-                let sizes = PoolSizes { log_bytes: cell.log_bytes, ..PoolSizes::default() };
-                Prepared::new(cell.workload, &cell.sizes, sizes, logs)?
-            }
-        };
         let scheme: SchemeName = cell.system.parse().map_err(|error| Error::Usage(format!("{error}")))?;
-        let mut outcomes = Vec::new();
+        let mut runs = Vec::new();
         for repetition in 0..session.simulated_repetitions(figure) {
             let (warm_up, transactions) = transactions(cell, session);
             let run = Run {
-                scheme,
+                scheme: description.program.scheme(scheme),
                 threads: cell.threads as usize,
                 transactions,
                 warm_up,
                 idle_percent: cell.idle_percent,
                 seed: session.seed.wrapping_add(repetition),
             };
-            outcomes.push(pool.run(&description, none, &run, Vec::new())?.outcome);
+            runs.push(session.runs.get(name_of(cell, logs, &description, &run), || {
+                let pool = match prepared.take() {
+                    Some((same, pool)) if same == key => pool,
+                    _ => {
+                        let sizes = PoolSizes { log_bytes: cell.log_bytes, ..PoolSizes::default() };
+                        Prepared::new(cell.workload, &cell.sizes, sizes, logs)?
+                    }
+                };
+                let (_, pool) = prepared.insert((key, pool));
+                let outcome = pool.run(&description, none, &run, Vec::new())?.outcome;
+                Ok(QUANTITIES.iter().map(|(_, of)| of(&outcome)).collect())
+            })?);
             session.progress.inc(1);
         }
         let setting = cell.setting.replace(cell.instruction.name(), SIMULATED);
-        type Quantity<'a> = (&'a str, &'a dyn Fn(&strandline_sim::run::Outcome) -> f64);
-        let quantities: [Quantity; 6] = [
-            (THROUGHPUT, &|outcome| outcome.tx_per_s),
-            (ABORTS, &|outcome| outcome.abort_ratio),
-            ("fences/tx", &|outcome| outcome.fences_per_tx),
-            ("lines/tx", &|outcome| outcome.lines_flushed_per_tx),
-            ("log bytes/tx", &|outcome| outcome.log_bytes_per_tx),
-            ("bulk persists", &|outcome| outcome.bulk_persists as f64),
-        ];
-        for (quantity, of) in quantities {
-            let values: Vec<f64> = outcomes.iter().map(of).collect();
+        for (index, (quantity, _)) in QUANTITIES.into_iter().enumerate() {
+            let values: Vec<f64> = runs.iter().map(|numbers| numbers[index]).collect();
             into.add_seeds(
                 Key { figure, setting: &setting, system: cell.system, quantity },
                 &cell.x,
                 &values,
             );
         }
-        prepared = Some((key, pool));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use super::curves::{
     ANY, DESIGNS, EPOCHS, FIGURE, FIRST_EPOCHS, INDEXED, MODELS, RECORDED, Rates, STRANDS, THREADS,
     WORKLOADS, latencies_us, setting, x,
 };
-use super::trace::{Recording, trace_scheme};
+use super::trace::{Recording, Traced, trace_scheme};
 use crate::error::Error;
 use crate::measurements::{Key, Measurements, Spread};
 use crate::panel::{Curve, Form, Panel};
@@ -196,6 +196,16 @@ fn simulated_rates(session: &Session, workload: WorkloadKind, into: &mut Measure
     Ok(())
 }
 
+/// What is measured of a recorded run.
+type Quantity = (&'static str, fn(&Traced) -> f64);
+const QUANTITIES: [Quantity; 5] = [
+    (EPOCHS, Traced::epochs_per_transaction),
+    (FIRST_EPOCHS, Traced::epochs_per_transaction_at_first),
+    (RECORDED, |traced| traced.transactions as f64),
+    ("events/tx", |traced| traced.events as f64 / traced.transactions as f64),
+    ("persists/tx", |traced| traced.persists as f64 / traced.transactions as f64),
+];
+
 fn record(
     session: &Session,
     selection: &Selection,
@@ -220,21 +230,18 @@ fn record(
         session.progress.set_position(begun + STEPS * done.get().min(transactions) / transactions);
     };
     let scheme = format!("{design}-{model_name}");
-    let traced = trace_scheme(&scheme, selection.workload(), recording, &progress)?;
+    // No machine is in it, but for how it draws subscribers.
+    let name = format!("{scheme} {} {:?} {recording:?}", selection.name(), sizes(session));
+    let numbers = session.runs.get(name, || {
+        let traced = trace_scheme(&scheme, selection.workload(), recording, &progress)?;
+        Ok(QUANTITIES.iter().map(|(_, of)| of(&traced)).collect())
+    })?;
     session.progress.set_position(begun + STEPS);
     let setting = setting(selection.name(), model_name);
-    let mut add = |quantity, value: f64| {
-        into.add(
-            Key { figure: FIGURE, setting: &setting, system: design, quantity },
-            ANY,
-            Spread::exactly(value),
-        );
-    };
-    add(EPOCHS, traced.epochs_per_transaction());
-    add(FIRST_EPOCHS, traced.epochs_per_transaction_at_first());
-    add(RECORDED, traced.transactions as f64);
-    add("events/tx", traced.events as f64 / traced.transactions as f64);
-    add("persists/tx", traced.persists as f64 / traced.transactions as f64);
+    for ((quantity, _), number) in QUANTITIES.into_iter().zip(numbers) {
+        let key = Key { figure: FIGURE, setting: &setting, system: design, quantity };
+        into.add(key, ANY, Spread::exactly(number));
+    }
     Ok(())
 }
 
