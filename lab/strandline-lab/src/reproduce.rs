@@ -104,7 +104,8 @@ impl Session {
             let overrides = setting.set();
             let machine = self.load(own_machine(paper)?, &overrides)?;
             let machine = paper.natively.then_some(machine);
-            Ok((setting, Self { overrides, machine, natively: false, ..self.clone() }))
+            // As where a figure is measured again: what stands beside those that claims are judged by is left out.
+            Ok((setting, Self { overrides, machine, natively: false, round: 1, ..self.clone() }))
         };
         readings.chain(asked).map(with).collect()
     }

@@ -224,6 +224,11 @@ mod tests {
         assert_eq!(lengths(fig11(&session), "2 MB"), (50_000, 100_000));
         assert_eq!(lengths(fig8(&session), "2"), (25_000, 25_000));
         assert_eq!(lengths(fig14(&session), "90"), (16_666, 16_666));
+        let quick = Session::for_tests(Effort::Quick);
+        let longest = |cells: Vec<Cell>| cells.iter().map(|cell| transactions(cell, &quick)).max();
+        assert_eq!(longest(fig7(&quick)), Some((6_000, 30_000)));
+        let of_32 = fig10(&quick).into_iter().find(|cell| cell.x == "32").unwrap();
+        assert_eq!(transactions(&of_32, &quick), (187, 937));
     }
 
     #[test]

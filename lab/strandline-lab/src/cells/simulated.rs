@@ -29,17 +29,17 @@ pub fn steps(figure: &str, all: &[Cell], session: &Session) -> u64 {
 
 /// Transactions of each thread before anything counts, and those that count.
 ///
-/// In full they are 50,000 operations each, half of that of each thread where there are several, fewer on long values, and so many more that count as a log
-/// is larger than one of 1 MB. That many fill the last level of cache, and logs several times. Rates are within two percent of those
+/// In full they are 50,000 operations each, quickly 6,000 and 30,000; half of that of each thread where there are several, fewer on long values,
+/// and in full so many more that count as a log is larger than one of 1 MB. In full that many fill the last level of cache, and logs several times. Rates are within two percent of those
 /// of two to six times as many then, whatever the seed; with the quick run's warm-up caches are still cold, and NP on `sps` is at 84% of
 /// its rate.
 pub(crate) fn transactions(cell: &Cell, session: &Session) -> (u64, u64) {
     let long_values = 1 + cell.sizes.value_bytes / 512;
-    let each = 50_000 / cell.sizes.operations / cell.threads.min(2) / long_values;
+    let of = |operations: u64| operations / cell.sizes.operations / cell.threads.min(2) / long_values;
     let logs = cell.log_bytes as f64 / Geometry::default().log_bytes as f64;
     match session.effort {
-        Effort::Full => (each, (each as f64 * logs.max(1.0)) as u64),
-        Effort::Quick => (6_000, 30_000),
+        Effort::Full => (of(50_000), (of(50_000) as f64 * logs.max(1.0)) as u64),
+        Effort::Quick => (of(6_000), of(30_000)),
         Effort::Trial => (20, 100),
     }
 }

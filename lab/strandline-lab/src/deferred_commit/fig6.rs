@@ -64,8 +64,12 @@ fn is_judged(workload: &str) -> bool {
 
 /// Items of New Order's tables: as many as the program has that the authors published.
 const ITEMS: u64 = 10_000;
-/// At most so many transactions are recorded of those that are shown beside.
-const BESIDE: u64 = 20_000;
+/// At most so many transactions are recorded of those that are shown beside, in full and quickly: with indexes a New Order has ten times as
+/// many events.
+const BESIDE: [u64; 2] = [20_000, 5_000];
+/// At most so many under strict persistency, which is no curve of the figure: it is behind every other model from the first latency on, and
+/// its paths are many times as long.
+const OF_STRICT: u64 = 1_000_000;
 
 fn sizes(session: &Session) -> Sizes {
     let sizes = session.sizes();
@@ -154,6 +158,7 @@ fn simulated_runs(session: &Session, workload: &str) -> (u64, u64) {
     let runs = session.simulated_repetitions(FIGURE);
     match session.effort {
         Effort::Full if is_judged(workload) => (runs, 20_000),
+        Effort::Quick if !is_judged(workload) => (runs.min(1), 1_000),
         Effort::Full | Effort::Quick => (runs.min(1), 4_000),
         Effort::Trial => (runs, 40),
     }
@@ -213,7 +218,11 @@ fn record(
     model_name: &str,
     into: &mut Measurements,
 ) -> Result<(), Error> {
-    let most = if is_judged(selection.name()) { u64::MAX } else { BESIDE };
+    let most = match model_name {
+        _ if !is_judged(selection.name()) => BESIDE[usize::from(session.effort != Effort::Full)],
+        "strict" => OF_STRICT,
+        _ => u64::MAX,
+    };
     let transactions = transactions(session).min(most);
     let recording = Recording {
         model: model(model_name),
