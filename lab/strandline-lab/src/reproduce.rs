@@ -55,12 +55,15 @@ impl Session {
             natively: paper.natively,
             round: 0,
             judged: paper.judged(),
-            overrides: Vec::new(),
+            overrides: settings.set.clone(),
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
             registry: settings.registry,
             runs: Memo::default(),
             progress: progress.clone(),
         };
+        if !settings.set.is_empty() {
+            session.load(own_machine(paper)?, &[])?;
+        }
         session.machine = match &settings.simulation {
             Simulation::On(_) | Simulation::Nothing if !paper.natively => {
                 return Err(Error::Usage(paper.no_choice_of_machine()));
@@ -101,8 +104,9 @@ impl Session {
         let has_readings = settings.readings && settings.figures.is_empty() && is_papers && !nothing_depends;
         let readings = paper.readings().filter(|_| has_readings).map(Setting::Reading);
         let with = |setting: Setting| {
-            let overrides = setting.set();
-            let machine = self.load(own_machine(paper)?, &overrides)?;
+            let set = setting.set();
+            let machine = self.load(own_machine(paper)?, &set)?;
+            let overrides = [&self.overrides[..], &set].concat();
             let machine = paper.natively.then_some(machine);
             // As where a figure is measured again: what stands beside those that claims are judged by is left out.
             Ok((setting, Self { overrides, machine, natively: false, round: 1, ..self.clone() }))
@@ -558,6 +562,7 @@ mod tests {
                 readings: false,
                 intervals: Vec::new(),
                 together: Vec::new(),
+                set: Vec::new(),
                 registry: Registry::default(),
             };
             let progress = ProgressBar::hidden();

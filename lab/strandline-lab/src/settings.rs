@@ -37,6 +37,8 @@ pub struct Settings {
     pub intervals: Vec<Interval>,
     /// Keys of the papers' machines with other values (`key=value`), each list together: do claims hold with them?
     pub together: Vec<Together>,
+    /// Keys of the paper's machine that have other values (`key=value`) in all that is measured.
+    pub set: Vec<String>,
     /// The schemes and workloads that are compared beyond the papers.
     pub registry: Registry,
 }

@@ -17,6 +17,7 @@ fn settings(claims: &[&str]) -> Settings {
         readings: false,
         intervals: Vec::new(),
         together: Vec::new(),
+        set: Vec::new(),
         registry: Default::default(),
         effort: Effort::Trial,
         seed: 7,

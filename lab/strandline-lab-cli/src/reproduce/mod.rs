@@ -40,11 +40,11 @@ pub struct Arguments {
     /// file, or `native` for none. Claims that the paper's machine has to judge are not judged on another [default: the paper's]
     #[arg(long)]
     machine: Option<String>,
-    /// Fewer points and shorter measurements: fifteen processor minutes at most for all papers
+    /// Fewer points and shorter measurements: ten processor minutes at most for all papers
     #[arg(long)]
     quick: bool,
     /// Transactions to record for each curve of deferred-commit's Fig. 6 [default: the paper's 10,000,000, which take
-    /// some 35 processor minutes; 20,000 with --quick]
+    /// some 35 processor minutes; 50,000 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     transactions: Option<u64>,
     /// Varies a key of the paper's simulated machine, and says for which values each claim holds; may be given
@@ -61,14 +61,21 @@ pub struct Arguments {
     /// Leaves these readings out
     #[arg(long, conflicts_with = "readings")]
     no_readings: bool,
-    /// Prints what was measured for a figure of one paper instead of verdicts (names as in results.json); may be given several times
-    #[arg(long, value_name = "FIGURE:QUANTITY", conflicts_with_all = ["claims", "json", "intervals", "together"])]
+    /// Prints what was measured for a figure of one paper instead of verdicts (names as in results.json), of all settings or of those with
+    /// this part in their names; may be given several times
+    #[arg(long, value_name = "FIGURE:QUANTITY[:SETTING]", conflicts_with_all = ["claims", "json", "intervals", "together", "readings"])]
     series: Vec<series::Wanted>,
     /// Divides the numbers of --series by those of this system
     #[arg(long, value_name = "SYSTEM", requires = "series")]
     over: Option<String>,
+    /// Adds the means over the settings to --series
+    #[arg(long, requires = "series")]
+    mean: bool,
+    /// Another value for a key of the paper's simulated machine, for --series; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "series", conflicts_with_all = ["machine", "from"])]
+    set: Vec<String>,
     /// Takes --series from the results.json of an earlier run instead of measuring
-    #[arg(long, value_name = "FILE", requires = "series")]
+    #[arg(long, value_name = "FILE", requires = "series", conflicts_with_all = ["quick", "machine", "seed", "transactions"])]
     from: Option<PathBuf>,
     /// Seeds the random numbers
     #[arg(long, default_value_t = 1)]
@@ -88,6 +95,17 @@ impl Arguments {
         let refusing = papers.iter().find(|paper| !paper.natively);
         if let Some(paper) = refusing.filter(|_| self.machine.is_some()) {
             return Err(Failure::Usage(paper.no_choice_of_machine()));
+        }
+        if self.readings && papers.iter().all(|paper| paper.readings().next().is_none()) {
+            return Err(Failure::Usage(
+                "no paper that is asked for has other readings: leave --readings out".into(),
+            ));
+        }
+        if self.readings && self.machine.is_some() {
+            return Err(Failure::Usage(
+                "--readings are other settings of the paper's machine: leave --machine out, or --readings"
+                    .into(),
+            ));
         }
         Ok(match self.machine.as_deref() {
             None => Simulation::Papers,
@@ -122,6 +140,7 @@ impl Arguments {
             readings: self.readings || !self.quick && !self.no_readings,
             intervals: self.intervals.clone(),
             together: self.together.clone(),
+            set: self.set.clone(),
             registry,
         }
     }
@@ -352,8 +371,9 @@ impl Arguments {
 
     /// Prints what was measured.
     fn print_series(&self, all: &Measurements) -> Result<Outcome, Failure> {
+        let shown = series::Shown { over: self.over.as_deref(), mean: self.mean };
         for wanted in &self.series {
-            say!("{}", series::table(all, wanted, self.over.as_deref())?);
+            say!("{}", series::table(all, wanted, shown)?);
         }
         Ok(Outcome::Success)
     }
@@ -372,6 +392,8 @@ impl Arguments {
         command.extend(self.together.iter().map(|together| format!("--together {together}")));
         command.extend(self.series.iter().map(|wanted| format!("--series {wanted}")));
         command.extend(self.over.iter().map(|over| format!("--over {over}")));
+        command.extend(self.mean.then(|| "--mean".to_owned()));
+        command.extend(self.set.iter().map(|set| format!("--set {set}")));
         command.extend(self.readings.then(|| "--readings".to_owned()));
         command.extend(self.no_readings.then(|| "--no-readings".to_owned()));
         if self.seed != 1 {

@@ -12,21 +12,39 @@ pub struct Wanted {
     /// The figure's id.
     pub figure: String,
     quantity: String,
+    /// A part of the settings' names that all of those wanted have.
+    setting: Option<String>,
+}
+
+impl Wanted {
+    /// The rest of a setting's name, if the setting is wanted.
+    fn rest_of(&self, setting: &str) -> Option<String> {
+        let Some(wanted) = &self.setting else { return Some(setting.to_owned()) };
+        let (own, others): (Vec<_>, Vec<_>) = setting.split(", ").partition(|part| part == wanted);
+        (!own.is_empty()).then(|| others.join(", "))
+    }
 }
 
 impl std::str::FromStr for Wanted {
     type Err = String;
 
-    /// `FIGURE:QUANTITY`.
+    /// `FIGURE:QUANTITY` or `FIGURE:QUANTITY:SETTING`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (figure, quantity) = text.split_once(':').ok_or("expected FIGURE:QUANTITY")?;
-        Ok(Self { figure: figure.into(), quantity: quantity.into() })
+        let mut parts = text.split(':');
+        let (Some(figure), Some(quantity), setting, None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err("expected FIGURE:QUANTITY or FIGURE:QUANTITY:SETTING".into());
+        };
+        let setting = setting.map(str::to_owned);
+        Ok(Self { figure: figure.into(), quantity: quantity.into(), setting })
     }
 }
 
 impl std::fmt::Display for Wanted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.figure, self.quantity)
+        write!(f, "{}:{}", self.figure, self.quantity)?;
+        self.setting.iter().try_for_each(|setting| write!(f, ":{setting}"))
     }
 }
 
@@ -45,82 +63,78 @@ pub fn read(file: &Path, paper: &str) -> Result<Measurements, Failure> {
         .map_err(|error| wrong(format!("its series cannot be read: {error}")))
 }
 
-/// A table of medians: where a figure varies a parameter, a row for each system and setting and a column for each of its values, else a
-/// row for each system and a column for each setting; with means over the settings. With `over`, each number is divided by this system's.
+/// How a table is made of series.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown<'a> {
+    /// Numbers are divided by those of this system.
+    pub over: Option<&'a str>,
+    /// There is a mean over the settings.
+    pub mean: bool,
+}
+
+/// A series that is wanted.
+struct Line<'a> {
+    key: Key<'a>,
+    /// Its setting, without what is wanted of it.
+    setting: String,
+}
+
+/// A table of medians: where a figure varies a parameter, a row for each system and setting and a column for each value; else systems by
+/// settings, the fewer of them as columns.
 ///
 /// # Errors
-/// There is no such quantity, or no such system.
-pub fn table(all: &Measurements, wanted: &Wanted, over: Option<&str>) -> Result<Table, Failure> {
-    let Wanted { figure, quantity } = wanted;
-    let series: Vec<_> = all.of(figure).map(|series| series.key()).collect();
-    let names = |of: fn(&Key<'_>) -> String| {
-        let mut names: Vec<String> = Vec::new();
-        for name in series.iter().map(of).filter(|name| !name.is_empty()) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
-    };
-    let of_quantity: Vec<_> = series.iter().filter(|key| key.quantity == quantity).copied().collect();
-    if of_quantity.is_empty() {
-        let known = names(|key| key.quantity.to_owned()).join(", ");
-        return Err(Failure::Usage(format!("{figure} has no quantity {quantity:?}; choose from {known}")));
-    }
-    let systems = names(|key| key.system.to_owned());
-    if let Some(over) = over.filter(|over| !systems.iter().any(|system| system == over)) {
-        let known = systems.join(", ");
-        return Err(Failure::Usage(format!("{figure} has no system {over:?}; choose from {known}")));
-    }
+/// There is no such quantity, setting or system.
+pub fn table(all: &Measurements, wanted: &Wanted, shown: Shown<'_>) -> Result<Table, Failure> {
+    let lines = lines(all, wanted, shown)?;
     let number = |key: Key<'_>, x: &str| {
         let own = all.median(key, x)?;
-        let Some(over) = over else { return Some(own) };
+        let Some(over) = shown.over else { return Some(own) };
         Some(own / all.median(Key { system: over, ..key }, x)?)
     };
-    let settings = names(|key| key.setting.to_owned());
-    let own_xs = |key: &Key<'_>| {
-        all.of(figure)
-            .find(|series| series.key() == *key)
-            .map(|series| series.xs().map(str::to_owned).collect::<Vec<_>>())
+    let systems = unique(lines.iter().map(|line| line.key.system.to_owned()));
+    let settings = unique(lines.iter().map(|line| line.setting.clone()));
+    let of = |system: &str, setting: &str, x: &str| {
+        let line = lines.iter().find(|line| line.key.system == system && line.setting == setting)?;
+        number(line.key, x)
     };
-    let mut xs: Vec<String> = Vec::new();
-    for x in of_quantity.iter().filter_map(own_xs).flatten() {
-        if !xs.contains(&x) {
-            xs.push(x);
-        }
-    }
-    let of_system = systems.iter().filter(|system| of_quantity.iter().any(|key| key.system == *system));
+    let series = all.of(&wanted.figure).filter(|series| lines.iter().any(|line| line.key == series.key()));
+    let xs = unique(series.flat_map(|series| series.xs().map(str::to_owned).collect::<Vec<_>>()));
+    let has_mean = shown.mean && settings.len() > 1;
     let mut rows: Vec<(String, Vec<Option<f64>>)> = Vec::new();
-    let header = if let [x] = &xs[..] {
-        for system in of_system {
-            let of = |setting: &String| number(Key { figure, setting, system, quantity }, x);
-            let mut numbers: Vec<_> = settings.iter().map(of).collect();
-            numbers.extend((settings.len() > 1).then(|| mean(&numbers)));
+    let mut header;
+    if let [x] = &xs[..] {
+        header = settings.clone();
+        header.extend(has_mean.then(|| "mean".into()));
+        for system in &systems {
+            let mut numbers: Vec<_> = settings.iter().map(|setting| of(system, setting, x)).collect();
+            numbers.extend(has_mean.then(|| mean(&numbers)));
             rows.push((system.clone(), numbers));
         }
-        settings.iter().cloned().chain((settings.len() > 1).then(|| "mean".into())).collect()
-    } else {
-        for system in of_system {
-            let mut of_settings = Vec::new();
-            for setting in &settings {
-                let of = |x: &String| number(Key { figure, setting, system, quantity }, x);
-                let numbers: Vec<_> = xs.iter().map(of).collect();
-                if numbers.iter().any(Option::is_some) {
-                    of_settings.push((format!("{system}, {setting}"), numbers));
-                }
-            }
-            if of_settings.len() > 1 {
-                let at =
-                    |x: usize| mean(&of_settings.iter().map(|(_, numbers)| numbers[x]).collect::<Vec<_>>());
-                let means: Vec<_> = (0..xs.len()).map(at).collect();
-                if means.iter().any(Option::is_some) {
-                    of_settings.push((format!("{system}, mean"), means));
-                }
-            }
-            rows.extend(of_settings);
+        if settings.len() > systems.len() {
+            let turned = |(at, name): (usize, String)| (name, rows.iter().map(|(_, row)| row[at]).collect());
+            rows = header.into_iter().enumerate().map(turned).collect();
+            header = systems;
         }
-        xs
-    };
+    } else {
+        for system in &systems {
+            let mut of_system = Vec::new();
+            for setting in
+                settings.iter().filter(|&setting| xs.iter().any(|x| of(system, setting, x).is_some()))
+            {
+                let name =
+                    [&**system, setting].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+                of_system
+                    .push((name.join(", "), xs.iter().map(|x| of(system, setting, x)).collect::<Vec<_>>()));
+            }
+            if has_mean && of_system.len() > 1 {
+                let column = |x| of_system.iter().map(|(_, numbers)| numbers[x]).collect::<Vec<_>>();
+                let means: Vec<_> = (0..xs.len()).map(|x| mean(&column(x))).collect();
+                of_system.push((format!("{system}, mean"), means));
+            }
+            rows.extend(of_system);
+        }
+        header = xs;
+    }
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header([wanted.quantity.clone()].into_iter().chain(header));
@@ -129,6 +143,45 @@ pub fn table(all: &Measurements, wanted: &Wanted, over: Option<&str>) -> Result<
         table.add_row([name].into_iter().chain(numbers));
     }
     Ok(table)
+}
+
+/// The series that are wanted.
+///
+/// # Errors
+/// As [`table`].
+fn lines<'a>(all: &'a Measurements, wanted: &Wanted, shown: Shown<'_>) -> Result<Vec<Line<'a>>, Failure> {
+    let Wanted { figure, quantity, setting } = wanted;
+    let keys: Vec<_> = all.of(figure).map(|series| series.key()).collect();
+    let unknown = |what: &str, named: &str, known: Vec<String>| {
+        Failure::Usage(format!("{figure} has no {what} {named:?}; choose from {}", known.join(", ")))
+    };
+    let of_quantity: Vec<_> = keys.iter().filter(|key| key.quantity == quantity).copied().collect();
+    if of_quantity.is_empty() {
+        let known = unique(keys.iter().map(|key| key.quantity.to_owned()));
+        return Err(unknown("quantity", quantity, known));
+    }
+    if let Some(over) = shown.over.filter(|over| !keys.iter().any(|key| key.system == *over)) {
+        return Err(unknown("system", over, unique(keys.iter().map(|key| key.system.to_owned()))));
+    }
+    let line = |&key: &Key<'a>| Some(Line { key, setting: wanted.rest_of(key.setting)? });
+    let lines: Vec<_> = of_quantity.iter().filter_map(line).collect();
+    match setting {
+        Some(setting) if lines.is_empty() => {
+            let parts = of_quantity.iter().flat_map(|key| key.setting.split(", ").map(str::to_owned));
+            Err(unknown("setting", setting, unique(parts)))
+        }
+        _ => Ok(lines),
+    }
+}
+
+fn unique(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
 }
 
 fn mean(numbers: &[Option<f64>]) -> Option<f64> {
@@ -150,11 +203,13 @@ mod tests {
         all
     }
 
-    fn text(all: &Measurements, over: Option<&str>) -> Result<Vec<Vec<String>>, String> {
-        let table = table(all, &"f:tx/s".parse().unwrap(), over).map_err(|error| error.to_string())?;
+    fn text(all: &Measurements, wanted: &str, shown: Shown<'_>) -> Result<Vec<Vec<String>>, String> {
+        let table = table(all, &wanted.parse()?, shown).map_err(|error| error.to_string())?;
         let row = |row: &comfy_table::Row| row.cell_iter().map(comfy_table::Cell::content).collect();
-        Ok(table.row_iter().map(row).collect())
+        Ok(table.header().into_iter().map(row).chain(table.row_iter().map(row)).collect())
     }
+
+    const MEAN: Shown<'_> = Shown { over: None, mean: true };
 
     #[test]
     fn systems_are_rows_and_settings_columns_or_parameters() {
@@ -164,21 +219,63 @@ mod tests {
             ("sps", "BASE", "any", 4.0),
             ("sps", "ATOM", "any", 10.0),
         ]);
-        assert_eq!(text(&all, Some("BASE")).unwrap(), [["BASE", "1", "1", "1"], ["ATOM", "1.5", "2.5", "2"]]);
+        let over = Shown { over: Some("BASE"), mean: true };
+        assert_eq!(
+            text(&all, "f:tx/s", over).unwrap(),
+            [
+                vec!["tx/s", "hash", "sps", "mean"],
+                vec!["BASE", "1", "1", "1"],
+                vec!["ATOM", "1.5", "2.5", "2"]
+            ]
+        );
         let all =
             measured(&[("hash", "ATOM", "1", 3.0), ("hash", "ATOM", "2", 5.0), ("sps", "ATOM", "2", 7.0)]);
         assert_eq!(
-            text(&all, None).unwrap(),
-            [["ATOM, hash", "3", "5"], ["ATOM, sps", "–", "7"], ["ATOM, mean", "–", "6"]]
+            text(&all, "f:tx/s", MEAN).unwrap(),
+            [
+                vec!["tx/s", "1", "2"],
+                vec!["ATOM, hash", "3", "5"],
+                vec!["ATOM, sps", "–", "7"],
+                vec!["ATOM, mean", "–", "6"]
+            ]
         );
+    }
+
+    #[test]
+    fn more_settings_than_systems_are_rows() {
+        let all = measured(&[("hash", "ATOM", "any", 3.0), ("sps", "ATOM", "any", 5.0)]);
+        assert_eq!(
+            text(&all, "f:tx/s", MEAN).unwrap(),
+            [["tx/s", "ATOM"], ["hash", "3"], ["sps", "5"], ["mean", "4"]]
+        );
+        assert_eq!(text(&all, "f:tx/s", Shown::default()).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn one_setting_is_chosen_by_a_part_of_its_name() {
+        let all = measured(&[
+            ("hash, simulated", "NP", "1", 3.0),
+            ("hash, clflush", "NP", "1", 5.0),
+            ("hash, simulated", "NP", "2", 4.0),
+            ("simulated", "BASE", "2", 6.0),
+        ]);
+        assert_eq!(
+            text(&all, "f:tx/s:simulated", Shown::default()).unwrap(),
+            [["tx/s", "1", "2"], ["NP, hash", "3", "4"], ["BASE", "–", "6"]]
+        );
+        let error = text(&all, "f:tx/s:clwb", Shown::default()).unwrap_err();
+        assert!(error.contains("choose from hash, simulated, clflush"), "{error}");
     }
 
     #[test]
     fn what_was_not_measured_is_refused() {
         let all = measured(&[("hash", "ATOM", "1", 3.0)]);
-        assert!(text(&all, Some("REDO")).unwrap_err().contains("choose from ATOM"));
-        let wanted = "f:cycles".parse().unwrap();
-        let error = table(&all, &wanted, None).map(|_| ()).unwrap_err().to_string();
+        let over = Shown { over: Some("REDO"), mean: false };
+        assert!(text(&all, "f:tx/s", over).unwrap_err().contains("choose from ATOM"));
+        let error = text(&all, "f:cycles", Shown::default()).unwrap_err();
         assert!(error.contains("choose from tx/s"), "{error}");
+        for wrong in ["f", "f:q:s:t"] {
+            assert!(wrong.parse::<Wanted>().unwrap_err().contains("FIGURE:QUANTITY:SETTING"), "{wrong}");
+        }
     }
 }

@@ -66,6 +66,15 @@ fn wrong_usage_says_what_there_is() {
         (&["wrap", "--claim", "W1", "--interval", "nvm.wirte_ns=300"], "`write_ns`"),
         (&["compare", "--interval", "nvm.write_ns=300"], "no machine of its own"),
         (&["wrap", "--transactions", "5"], "deferred-commit"),
+        (&["blurred", "--machine", "native", "--readings"], "leave --machine out"),
+        (&["blurred", "--machine", "opteron", "--interval", "cores.count=2"], "leave --machine out"),
+        (&["compare", "--readings"], "leave --readings out"),
+        (&["compare", "--series", "table:q", "--set", "cores.count=2"], "no machine of its own"),
+        (&["atom", "--series", "tpcc:tx/s", "--set", "cores.cuont=2"], "`count`"),
+        (
+            &["wrap", "--series", "fig8:speedup", "--from", "results.json", "--seed", "2"],
+            "cannot be used with",
+        ),
     ] {
         let output = reproduce(arguments, folder.path());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
