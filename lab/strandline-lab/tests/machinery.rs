@@ -114,11 +114,23 @@ fn numbers(value: &Value) -> Vec<String> {
     }
 }
 
-/// The numbers of a trial: the sum of each quantity of each figure, and what each claim is judged by.
+/// Whether a series has the speed of the processor at hand: its setting is an instruction, or it is a rate of Fig. 6 of deferred commit.
+fn is_native(paper: &Paper, series: &Value) -> bool {
+    let [figure, setting, quantity] =
+        ["figure", "setting", "quantity"].map(|field| series[field].as_str().unwrap());
+    let last = setting.rsplit(", ").next().unwrap();
+    paper.natively
+        && (["clflush", "clflushopt", "clwb"].contains(&last)
+            || figure == "fig6" && ["volatile tx/s", "tx/s"].contains(&quantity))
+}
+
+/// The numbers of a trial that are the same on every processor: the sum of each quantity of each figure, and what each claim is judged by.
 fn trial(evaluation: &Evaluation) -> String {
+    let paper = evaluation.paper;
     let results = json(&[evaluation], &Machine::here(), None, "");
     let mut sums = std::collections::BTreeMap::<_, (u64, f64)>::new();
-    for series in results["papers"][0]["series"].as_array().unwrap() {
+    let series = results["papers"][0]["series"].as_array().unwrap();
+    for series in series.iter().filter(|series| !is_native(paper, series)) {
         let name = |field: &str| series[field].as_str().unwrap();
         let (count, sum) = sums.entry((name("figure"), name("quantity"))).or_default();
         for point in series["points"].as_array().unwrap() {
@@ -133,11 +145,15 @@ fn trial(evaluation: &Evaluation) -> String {
         let id = row["id"].as_str().unwrap();
         format!("{id}: {}: {}\n", row["verdict"].as_str().unwrap(), numbers(&row["measured"]).join(" "))
     };
-    let claims: String = results["claims"].as_array().unwrap().iter().map(claim).collect();
+    let is_same = |row: &&Value| {
+        let spec = paper.claim(row["id"].as_str().unwrap()).unwrap();
+        spec.venue.site != Site::Native
+    };
+    let claims: String = results["claims"].as_array().unwrap().iter().filter(is_same).map(claim).collect();
     sums.into_iter().map(figure).collect::<String>() + &claims
 }
 
-/// The papers that are simulated alone have the same numbers in a trial as when their pages were written, in each figure and for each claim.
+/// What is simulated or recorded has the same numbers in a trial as when the papers' pages were written, in each figure and for each claim.
 /// The numbers of a trial mean nothing; but a change of the simulator that would change a page shows in them, and they cost a hundredth.
 /// `.ci/figures` writes them together with the pages.
 fn simulated_numbers_are_those_of_the_pages(evaluations: &[&Evaluation]) {
@@ -145,9 +161,7 @@ fn simulated_numbers_are_those_of_the_pages(evaluations: &[&Evaluation]) {
         // Loose-Ordering's averages have SQLite in them.
         return;
     }
-    let is_simulated = |evaluation: &&&Evaluation| !evaluation.paper.natively;
-    let trials: String =
-        evaluations.iter().filter(is_simulated).map(|evaluation| trial(evaluation)).collect();
+    let trials: String = evaluations.iter().map(|evaluation| trial(evaluation)).collect();
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trial.txt");
     if std::env::var_os("STRANDLINE_FIGURES").is_some_and(|what| what != "compare") {
         std::fs::write(path, trials).unwrap();

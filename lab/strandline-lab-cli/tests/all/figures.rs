@@ -4,23 +4,50 @@
 //! what the commands print into the blocks, and the scoreboard's rows of these papers.
 //!
 //! By default the claims of the cheapest figures are compared; the laboratory's own tests compare a trial of all figures. All blocks are
-//! compared with `STRANDLINE_FIGURES=compare`, in some four processor minutes, as `.ci/others --full` does.
+//! compared with `STRANDLINE_FIGURES=compare`, as `.ci/others --full` does.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The papers that are simulated alone: what is printed of them is the same on every machine. With the claims that are compared by default:
-/// those that take seconds.
-const PAPERS: [(&str, &[&str]); 3] = [
-    ("loose-ordering", &["L12", "L15", "L16", "L19", "L20", "L21"]),
-    ("atom", &["A8", "A10", "A16"]),
-    ("wrap", &["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11", "W12", "W13", "W14"]),
-];
-/// The others, with the names of their pages: runs of them take minutes, and one claim is timed on the machine at hand. What is compared is
-/// the README with the page.
-const OTHERS: [(&str, &[&str]); 2] = [
-    ("blurred-persistence", &["reproduce", "blurred", "--quick"]),
-    ("deferred-commit", &["reproduce", "deferred-commit", "--quick", "--readings"]),
+/// A paper's page.
+struct Page {
+    /// The name of its file, and of the paper unless that is another.
+    name: &'static str,
+    paper: &'static str,
+    /// The claims that are compared by default: those that take seconds.
+    cheap: &'static [&'static str],
+    /// The claims that this processor's speed decides, which are not compared.
+    native: &'static [&'static str],
+    /// Whether it has the readings of the paper's text.
+    readings: bool,
+    /// Whether `.ci/figures` writes it only if it is to write all: it takes many minutes.
+    is_long: bool,
+}
+
+impl Page {
+    /// The command whose output has the verdicts.
+    fn verdicts(&self) -> Vec<&'static str> {
+        let readings = self.readings.then_some("--readings");
+        ["reproduce", self.paper, "--quick"].into_iter().chain(readings).collect()
+    }
+}
+
+const fn page(name: &'static str, cheap: &'static [&'static str]) -> Page {
+    Page { name, paper: name, cheap, native: &[], readings: true, is_long: false }
+}
+
+const PAGES: [Page; 5] = [
+    page("loose-ordering", &["L12", "L15", "L16", "L19", "L20", "L21"]),
+    page("atom", &["A8", "A10", "A16"]),
+    page("wrap", &["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11", "W12", "W13", "W14"]),
+    Page {
+        paper: "blurred",
+        native: &["B12"],
+        readings: false,
+        is_long: true,
+        ..page("blurred-persistence", &["B17", "B21", "B22"])
+    },
+    Page { is_long: true, ..page("deferred-commit", &["D1", "D2", "D3", "D13"]) },
 ];
 const BEGIN: &str = "<!-- prints: strandline-lab ";
 const END: &str = "```\n<!-- end of output -->";
@@ -49,14 +76,15 @@ fn blocks(page: &str) -> Vec<(Vec<&str>, std::ops::Range<usize>)> {
     begins.map(block).collect()
 }
 
-/// Runs a command of `strandline-lab` and returns its output, without the last lines, which name the report's folder.
+/// Runs a command of `strandline-lab` and returns its output, without the last lines, which name the folder that it writes.
 fn printed(command: &[&str], out: &Path) -> String {
     let mut program = Command::new(env!("CARGO_BIN_EXE_strandline-lab"));
     let output = program.args(command).arg("--out").arg(out).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{command:?}: {error}");
     let text = String::from_utf8(output.stdout).unwrap();
-    let (text, _) = text.split_once("\nThe report: ").expect("it ends with the report");
+    let ends = ["\nThe report: ", "The plots: "].into_iter().filter_map(|end| text.split_once(end));
+    let (text, _) = ends.min_by_key(|(text, _)| text.len()).expect("it ends with the folder");
     text.to_owned()
 }
 
@@ -76,11 +104,12 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     lines.map(cells).filter(|cells: &Vec<&str>| cells.len() == 6 && !cells[0].is_empty()).collect()
 }
 
-/// Compares the rows of `claims`, or all, of a page's block, which was written with `--readings`, with the output of a run without; returns
-/// those that differ.
-fn differences(page: &str, claims: Option<&[&str]>, run: &str) -> Vec<String> {
-    let (mut page, run) = (rows(page), rows(run));
-    page.retain(|cells| claims.is_none_or(|claims| claims.contains(&cells[0])));
+/// Compares the rows of the claims that `is_compared` of a page's block, which was written with `--readings`, with the output of a run
+/// without; returns those that differ.
+fn differences(page: &str, is_compared: impl Fn(&str) -> bool, run: &str) -> Vec<String> {
+    let (mut page, mut run) = (rows(page), rows(run));
+    page.retain(|cells| is_compared(cells[0]));
+    run.retain(|cells| is_compared(cells[0]));
     if page.is_empty() || page.len() != run.len() {
         return vec![format!("{} rows for {}", page.len(), run.len())];
     }
@@ -142,91 +171,111 @@ fn with_rows(readme: &str, rows: &[(&str, Vec<u64>)]) -> String {
     format!("{before}<!-- scoreboard -->\n{written}<!-- end of scoreboard -->{after}")
 }
 
-/// Compares the blocks of a paper's page with what the commands print now, or writes them there; returns the paper's score. With `claims`
-/// it compares these rows alone, and no series.
+/// What is done with pages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Task {
+    /// The rows of cheap claims are compared.
+    CompareClaims,
+    /// All blocks are compared.
+    Compare,
+    /// All blocks are written.
+    Write,
+}
+
+/// Compares a page's blocks with what the commands print now, or writes them there; returns the paper's score.
 ///
 /// # Panics
 /// A block differs, or a command fails.
-fn blocks_of_paper(paper: &str, claims: Option<&[&str]>, folder: &Path, writes: bool) -> Vec<u64> {
-    let path = root().join("docs/papers").join(format!("{paper}.md"));
+fn blocks_of_paper(page: &Page, task: Task, folder: &Path) -> Vec<u64> {
+    let path = root().join("docs/papers").join(format!("{}.md", page.name));
     let old = std::fs::read_to_string(&path).unwrap();
-    let mut page = old.clone();
-    let out = folder.join(paper);
-    let quick = ["reproduce", paper, "--quick"];
-    let with_readings = [&quick[..], &["--readings"]].concat();
-    let of_claims = claims.into_iter().flatten().flat_map(|claim| ["--claim", claim]);
-    let quick_run: Vec<_> = quick.into_iter().chain(of_claims).collect();
-    let run = printed(if writes { &with_readings } else { &quick_run }, &out);
+    let mut new = old.clone();
+    let out = folder.join(page.name);
+    let quick = ["reproduce", page.paper, "--quick"];
+    let of_claims = page.cheap.iter().flat_map(|claim| ["--claim", claim]);
+    let run = match task {
+        Task::CompareClaims => printed(&quick.into_iter().chain(of_claims).collect::<Vec<_>>(), &out),
+        Task::Compare => printed(&quick, &out),
+        Task::Write => printed(&page.verdicts(), &out),
+    };
+    let is_compared = |claim: &str| match task {
+        Task::CompareClaims => page.cheap.contains(&claim),
+        _ => !page.native.contains(&claim),
+    };
     let mut found = None;
     // From the last: what is before stays where it is.
     for (command, range) in blocks(&old).into_iter().rev() {
-        if command == with_readings {
-            found = Some(score(if writes { &run } else { &old[range.clone()] }));
-            if writes {
-                page.replace_range(range, &run);
-            } else {
-                let differ = differences(&old[range], claims, &run);
+        let printed_now = if command == page.verdicts() {
+            found = Some(score(if task == Task::Write { &run } else { &old[range.clone()] }));
+            if task != Task::Write {
+                let differ = differences(&old[range], is_compared, &run);
                 assert!(differ.is_empty(), "{}: .ci/figures writes it: {differ:#?}", path.display());
+                continue;
             }
+            run.clone()
+        } else if task == Task::CompareClaims {
             continue;
-        }
-        assert!(command.starts_with(&quick) && command.contains(&"--series"), "{command:?}");
-        if claims.is_some() {
-            continue;
-        }
-        let series = series_of(&command, &out.join("results.json"));
-        if writes {
-            page.replace_range(range, &series);
+        } else if command.starts_with(&quick) && !command.contains(&"--set") {
+            series_of(&command, &out.join("results.json"))
         } else {
-            assert_eq!(old[range], series, "{}: .ci/figures writes it", path.display());
+            printed(&command, &folder.join(format!("{}-{}", page.name, range.start)))
+        };
+        if task == Task::Write {
+            new.replace_range(range, &printed_now);
+        } else {
+            assert_eq!(old[range], printed_now, "{}: .ci/figures writes it", path.display());
         }
     }
-    if writes {
-        std::fs::write(&path, page).unwrap();
+    if task == Task::Write {
+        std::fs::write(&path, new).unwrap();
     }
     found.expect("each page has the quick run of its paper")
 }
 
-/// The comparison leaves the readings of the text out: with them the commands take ten processor minutes, without them four.
-/// The papers run side by side, since most of a run is one thread's.
+/// The score that a page has.
+fn score_of_page(page: &Page) -> Vec<u64> {
+    let path = root().join("docs/papers").join(format!("{}.md", page.name));
+    let text = std::fs::read_to_string(path).unwrap();
+    let all = blocks(&text);
+    let (_, range) = all.into_iter().find(|(words, _)| *words == page.verdicts()).expect("a block");
+    score(&text[range])
+}
+
+/// The comparison leaves the readings of the text out: with them the commands take several times as long.
+/// The papers run side by side, since most of a run is one thread's; the long ones come after the others, since they measure time.
 #[test]
 fn pages_and_the_readme_have_what_the_commands_print() {
     if !cfg!(feature = "sqlite") {
         // Loose-Ordering's averages have SQLite in them.
         return;
     }
-    let written = std::env::var("STRANDLINE_FIGURES").unwrap_or_default();
-    let (writes, writes_all) = (["write", "all"].contains(&&*written), written == "all");
-    let is_whole = writes || written == "compare";
+    let wanted = std::env::var("STRANDLINE_FIGURES").unwrap_or_default();
+    let writes_all = wanted == "all";
+    let task = match &*wanted {
+        "write" | "all" => Task::Write,
+        "compare" => Task::Compare,
+        _ => Task::CompareClaims,
+    };
     let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let joined = |thread: std::thread::ScopedJoinHandle<Vec<u64>>| {
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    };
+    let (long, short): (Vec<_>, Vec<_>) = PAGES.iter().partition(|page| page.is_long);
     let mut scores: Vec<_> = std::thread::scope(|scope| {
-        let folder = folder.path();
-        let run = |(paper, claims): (_, &'static [_])| {
-            let claims = (!is_whole).then_some(claims);
-            (paper, scope.spawn(move || blocks_of_paper(paper, claims, folder, writes)))
-        };
-        let runs = PAPERS.map(run);
-        let joined = |thread: std::thread::ScopedJoinHandle<Vec<u64>>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        runs.into_iter().map(|(paper, thread)| (paper, joined(thread))).collect()
+        let run = |page: &'static Page| (page.name, scope.spawn(move || blocks_of_paper(page, task, folder)));
+        let runs: Vec<_> = short.into_iter().map(run).collect();
+        runs.into_iter().map(|(name, thread)| (name, joined(thread))).collect()
     });
-    for (page, command) in OTHERS {
-        let path = root().join("docs/papers").join(format!("{page}.md"));
-        let old = std::fs::read_to_string(&path).unwrap();
-        let all = blocks(&old);
-        let (_, range) = all.into_iter().find(|(words, _)| words == command).expect("a block");
-        let mut block = old[range.clone()].to_owned();
-        if writes_all {
-            block = printed(command, &folder.path().join(page));
-            std::fs::write(&path, format!("{}{block}{}", &old[..range.start], &old[range.end..])).unwrap();
-        }
-        scores.push((page, score(&block)));
+    for page in long {
+        let is_left = task == Task::Write && !writes_all;
+        let score = if is_left { score_of_page(page) } else { blocks_of_paper(page, task, folder) };
+        scores.push((page.name, score));
     }
     let readme = root().join("README.md");
     let old = std::fs::read_to_string(&readme).unwrap();
     let new = with_rows(&old, &scores);
-    if writes {
+    if task == Task::Write {
         std::fs::write(&readme, new).unwrap();
     } else {
         assert_eq!(old, new, "README.md is not what the pages have: .ci/figures writes it");
@@ -241,7 +290,7 @@ fn a_digit_or_a_verdict_that_differs_is_found() {
         )
     };
     let run = block("short", "0.163");
-    let differences = |page: &str| differences(page, None, &run);
+    let differences = |page: &str| differences(page, |_| true, &run);
     assert_eq!(differences(&block("short", "0.163")), [""; 0]);
     assert_eq!(differences(&block("holds within the text", "0.163")), [""; 0]);
     assert_eq!(differences(&block("holds", "0.163")).len(), 1);
@@ -249,7 +298,7 @@ fn a_digit_or_a_verdict_that_differs_is_found() {
     assert_eq!(differences("").len(), 1);
     let two = block("short", "0.163") + "│ L2 ┆ short ┆ 0.3 ┆ 0.5 ┆ Fig. 7 │\n";
     assert_eq!(differences(&two).len(), 1);
-    assert_eq!(super::figures::differences(&two, Some(&["L1"]), &run), [""; 0]);
+    assert_eq!(super::figures::differences(&two, |claim| claim == "L1", &run), [""; 0]);
     let score = score(
         "x\nMeasured: 2 of 14 hold, 1 holds within the text, 10 short, 1 inconsistent. Constants, closed forms and constructions: 5 \
          of 6 hold. Calibrated: 3.\n",
