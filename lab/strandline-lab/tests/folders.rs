@@ -159,20 +159,30 @@ fn few_functions_are_made_to_be_inlined() {
 
 /// Cargo would leave them out without a word.
 #[test]
-fn libraries_that_cargo_does_not_test_have_no_tests() {
+fn what_cargo_does_not_test_has_no_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for folder in ORDER {
         for entry in fs::read_dir(root.join(folder)).unwrap() {
             let folder = entry.unwrap().path();
             let Ok(text) = fs::read_to_string(folder.join("Cargo.toml")) else { continue };
             let manifest: Table = text.parse().unwrap();
-            let is_off =
-                |key| manifest.get("lib").and_then(|lib| lib.get(key)) == Some(&Value::Boolean(false));
+            let is_off = |part: &Value, key| part.get(key) == Some(&Value::Boolean(false));
+            let library = manifest.get("lib");
             let mut texts = Vec::new();
             sources(&folder.join("src"), &mut texts);
             for (key, sign) in [("test", "#[test]"), ("doctest", "```")] {
+                let is_off = library.is_some_and(|part| is_off(part, key));
                 let has_some = texts.iter().any(|text| text.contains(sign));
-                assert!(!(is_off(key) && has_some), "{}: {key} = false, but {sign}", folder.display());
+                assert!(!(is_off && has_some), "{}: {key} = false, but {sign}", folder.display());
+            }
+            let programs = manifest.get("bin").and_then(Value::as_array).into_iter().flatten();
+            for program in programs.filter(|part| is_off(part, "test")) {
+                let path = folder.join(program["path"].as_str().unwrap());
+                let text = fs::read_to_string(&path).unwrap();
+                // Other files would be parts of the library.
+                assert!(!text.contains("#[test]"), "{}: test = false, but #[test]", path.display());
+                let has_module = text.lines().any(|line| line.starts_with("mod "));
+                assert!(!has_module, "{}: test = false, but a module", path.display());
             }
         }
     }
