@@ -161,35 +161,40 @@ impl<'t> Entered<'t> {
         read.chain(overwritten.filter(|&other| updates[other].order < update.order))
     }
 
-    /// The indices of those that must be in S after a crash at `time`, and what is wrong if there is no such S.
-    fn required(&self, time: u32, survival: Survival) -> (BTreeSet<usize>, Option<String>) {
+    /// For each transaction whether it must be in S after a crash at `time`, and what is wrong if there is no such S.
+    fn required(&self, time: u32, survival: Survival) -> (Vec<bool>, Option<String>) {
         let (trace, updates) = (self.trace, self.updates);
-        let mut required = BTreeSet::new();
+        let mut is_required = vec![false; updates.len()];
         let mut queue: Vec<usize> = (0..updates.len()).filter(|&i| updates[i].acknowledged <= time).collect();
         let readers = trace.readers.iter().filter(|reader| reader.acknowledged <= time);
         queue.extend(readers.flat_map(|r| &r.reads).filter_map(|&(_, time)| trace.writer(time)));
         let mut wrong = None;
         while let Some(index) = queue.pop() {
-            if index >= updates.len() {
+            let Some(known) = is_required.get_mut(index) else {
                 wrong = Some("a transaction read what was never committed".to_owned());
-            } else if required.insert(index) {
-                queue.extend(self.brings(index));
+                continue;
+            };
+            if !std::mem::replace(known, true) {
+                queue.extend(self.brings(index).filter(|&other| is_required.get(other) != Some(&true)));
             }
         }
-        if survival == Survival::Prefix
-            && let Some(last) = required.iter().map(|&index| updates[index].id).max()
-        {
-            required.extend((0..updates.len()).filter(|&index| updates[index].id < last));
+        if survival == Survival::Prefix {
+            let required = updates.iter().zip(&is_required).filter(|&(_, &required)| required);
+            let last = required.map(|(update, _)| update.id).max();
+            for (update, required) in updates.iter().zip(&mut is_required) {
+                *required |= last.is_some_and(|last| update.id < last);
+            }
         }
-        (required, wrong)
+        (is_required, wrong)
     }
 
-    /// Whether the `required` transactions and those of `optional` in `set`, a bit for each, bring no others with them.
-    fn is_closed(&self, set: u32, required: &BTreeSet<usize>, optional: &[usize]) -> bool {
+    /// Whether the transactions that are required and those of `optional` in `set`, a bit for each, bring no others with them.
+    fn is_closed(&self, set: u32, is_required: &[bool], optional: &[usize]) -> bool {
         let is_taken = |bit: usize| set >> bit & 1 == 1;
         optional.iter().enumerate().filter(|&(bit, _)| is_taken(bit)).all(|(_, &index)| {
             self.brings(index).all(|other| {
-                required.contains(&other) || optional.iter().position(|&o| o == other).is_some_and(is_taken)
+                is_required.get(other) == Some(&true)
+                    || optional.iter().position(|&o| o == other).is_some_and(is_taken)
             })
         })
     }
@@ -230,8 +235,9 @@ impl Expectation {
     ) -> Self {
         let entered = Entered::at(trace, home, time);
         let updates = entered.updates;
-        let (required, mut wrong) = entered.required(time, survival);
-        let mut optional: Vec<usize> = (0..updates.len()).filter(|index| !required.contains(index)).collect();
+        let (is_required, mut wrong) = entered.required(time, survival);
+        let (required, mut optional): (Vec<usize>, Vec<usize>) =
+            (0..updates.len()).partition(|&index| is_required[index]);
         if survival == Survival::Prefix {
             optional.sort_by_key(|&index| updates[index].id);
         }
@@ -240,7 +246,7 @@ impl Expectation {
             wrong = Some(format!("{} transactions are in commit at once", optional.len()));
             optional.truncate(most);
         }
-        let is_closed = |&set: &u32| entered.is_closed(set, &required, &optional);
+        let is_closed = |&set: &u32| entered.is_closed(set, &is_required, &optional);
         let sets: Vec<u32> = candidates.into_iter().filter(is_closed).collect();
         let values = newest_values(home, required.iter().map(|&index| &updates[index]));
         let optional_writes = entered.writes_of(&optional);
@@ -262,7 +268,7 @@ impl Expectation {
             contested_values: Vec::new(),
             optional_writes,
             optional,
-            required: required.into_iter().collect(),
+            required,
             sets,
             keys,
             fingerprint,

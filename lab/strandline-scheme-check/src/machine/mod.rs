@@ -191,6 +191,18 @@ struct Left {
     changed: Vec<(u32, u64)>,
 }
 
+/// The words of `new`, by number, that are not those of `old`.
+fn differences(old: &[u64], new: &[u64]) -> Vec<(u32, u64)> {
+    // Compared several at once: hardly any differ, and there may be millions.
+    const CHUNK: usize = 512;
+    let chunks = old.chunks(CHUNK).zip(new.chunks(CHUNK)).enumerate().filter(|(_, (old, new))| old != new);
+    let words = chunks.flat_map(|(chunk, (old, new))| {
+        let words = old.iter().zip(new).enumerate().filter(|(_, (old, new))| old != new);
+        words.map(move |(word, (_, &new))| ((chunk * CHUNK + word) as u32, new))
+    });
+    words.collect()
+}
+
 /// A finished run.
 struct Run {
     notes: Vec<Note>,
@@ -288,8 +300,7 @@ impl Lab {
             let (last, list) = &mut *keep.borrow_mut();
             // The hardware's own words lie behind the pool's.
             last.resize(crash.image.len(), 0);
-            let changed = last.iter().zip(&crash.image).enumerate().filter(|(_, (old, new))| old != new);
-            let changed: Vec<_> = changed.map(|(word, (_, &new))| (word as u32, new)).collect();
+            let changed = differences(last, &crash.image);
             changed.iter().for_each(|&(word, value)| last[word as usize] = value);
             let (at, notes, acknowledged) = (crash.at, crash.notes, crash.acknowledged);
             list.push(Left { at, notes, acknowledged, changed });
