@@ -320,6 +320,28 @@ fn open_parameters_are_varied() {
     assert!("nvm.write_ns".parse::<strandline_lab::Interval>().is_err());
 }
 
+/// The seed and an interval reach each paper that is simulated on its own machine. That of WrAP: a test of the same name in
+/// `strandline-lab-cli`.
+#[test]
+fn seeds_and_intervals_reach_each_paper() {
+    // The claims with the cheapest figures; that of A8 has latencies of its own.
+    for (name, claim, interval) in
+        [("loose-ordering", "L12", "nvm.write_ns=5000"), ("atom", "A8", "nvm.gigabytes_per_s=0.5")]
+    {
+        let plain = settings(&[claim]);
+        let varied = Settings { seed: 8, intervals: vec![interval.parse().unwrap()], ..plain.clone() };
+        let [plain, varied] = [plain, varied]
+            .map(|settings| reproduce(paper(name), &settings, &ProgressBar::hidden()).unwrap());
+        let [plain, other] =
+            [&plain, &varied].map(|run| json(&[run], &Machine::here(), None, "")["papers"][0].clone());
+        assert_eq!((&plain["seed"], &other["seed"]), (&7.into(), &8.into()));
+        assert_ne!(plain["series"], other["series"], "{name}");
+        let (_, finding) = &varied.rows[0];
+        assert_eq!(finding.interval.len(), 1);
+        assert_ne!(finding.interval[0].finding.measured, finding.measured, "{name}");
+    }
+}
+
 fn paper(name: &str) -> &'static Paper {
     PAPERS.iter().copied().find(|paper| paper.name == name).unwrap()
 }
