@@ -246,7 +246,6 @@ impl<C: Control> Engine<C> {
     }
 
     /// Gives back the memory that a transaction with many reads or writes has taken. What they were is forgotten.
-    #[inline]
     fn give_memory_back(&mut self) {
         if self.reads.capacity() > MOST_KEPT {
             self.reads = Vec::with_capacity(FIRST_READS);

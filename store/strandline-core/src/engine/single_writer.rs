@@ -110,7 +110,6 @@ impl<C: Control> Engine<C> {
     }
 
     /// What the line of `at` is to an optimistic search. For readers the sequence guards everything.
-    #[inline]
     pub(super) fn guard_single_writer(&self, at: PersistentAddress) -> Guard {
         match self.holds_lock {
             true if self.writes.may_have(at.line(), LINE_WORDS as usize) => Guard::Own,
@@ -135,7 +134,6 @@ impl<C: Control> Engine<C> {
     }
 
     /// Whether no writer has stored home since this reader began.
-    #[inline]
     pub(super) fn is_sequence_unchanged(&self) -> bool {
         self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon
     }

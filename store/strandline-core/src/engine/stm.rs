@@ -164,7 +164,6 @@ impl<C: Control> Engine<C> {
     }
 
     /// What the line of `at` is to an optimistic search that may see versions below `horizon`; it counts as read if home is.
-    #[inline]
     pub(super) fn guard_stm(&mut self, at: PersistentAddress, horizon: u64) -> Guard {
         let index = self.guards.lock_index(at);
         let lock = self.view.memory.load(self.guards.lock(index));
@@ -176,7 +175,6 @@ impl<C: Control> Engine<C> {
     }
 
     /// Whether the lines that were read after the first `before` ones have the versions that they had, and nobody writes them.
-    #[inline]
     pub(super) fn are_unchanged_stm(&self, before: usize) -> bool {
         self.reads[before..]
             .iter()

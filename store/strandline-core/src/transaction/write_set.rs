@@ -99,13 +99,11 @@ impl WriteSet {
     }
 
     /// Words for which there is room already.
-    #[inline]
     pub(crate) fn room(&self) -> usize {
         self.slots.len()
     }
 
     /// Gives memory back if there is room for more than `words` words; then all words are forgotten.
-    #[inline]
     pub fn keep_room_for(&mut self, words: usize) {
         if self.room() > words {
             *self = Self::for_at_most(self.most);

@@ -171,8 +171,8 @@ fn opposite_orders_in_all_forms<C: Control<Memory = Native> + 'static>() {
             a.db.read(|tx| a.rows.get(tx, &0)).map(drop)
         });
         opposite_orders::<C>("snapshot", domain, true, (false, false), |a| a.db.snapshot().map(drop));
-        opposite_orders::<C>("usage", domain, true, (true, false), |a| a.db.usage().map(drop));
-        opposite_orders::<C>("check", domain, true, (true, false), |a| a.db.check().map(drop));
+        opposite_orders::<C>("usage", domain, true, (false, false), |a| a.db.usage().map(drop));
+        opposite_orders::<C>("check", domain, true, (false, false), |a| a.db.check().map(drop));
         if domain == Domain::Sync {
             opposite_orders::<C>("checkpoint", domain, true, (true, false), |a| a.db.checkpoint());
         }
