@@ -20,7 +20,7 @@ pub enum Effort {
     /// Every point of every figure, with both write-back instructions.
     Full,
     /// Fewer points, shorter and fewer repetitions, one instruction where figures sweep a parameter: within
-    /// ten processor minutes for all papers.
+    /// fifteen processor minutes for all papers.
     Quick,
     /// The machinery on tiny structures: seconds, and figures that say nothing.
     Trial,

@@ -40,7 +40,7 @@ pub struct Arguments {
     /// file, or `native` for none. Claims that the paper's machine has to judge are not judged on another [default: the paper's]
     #[arg(long)]
     machine: Option<String>,
-    /// Fewer points and shorter measurements: ten processor minutes at most for all papers
+    /// Fewer points and shorter measurements: fifteen processor minutes at most for all papers
     #[arg(long)]
     quick: bool,
     /// Transactions to record for each curve of deferred-commit's Fig. 6 [default: the paper's 10,000,000, which take
