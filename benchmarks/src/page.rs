@@ -19,7 +19,7 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Finds the block in the page at `path`; ends the program if there is none.
+    /// Reads the page at `path` and finds its block. Exits with an error if there is no page or no block.
     pub fn find(path: &'a Path, arguments: &Arguments) -> Self {
         let what: Vec<_> = arguments.what.iter().filter_map(ValueEnum::to_possible_value).collect();
         let what: Vec<_> = what.iter().map(|value| value.get_name()).collect();

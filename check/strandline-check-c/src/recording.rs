@@ -56,7 +56,7 @@ pub fn open() {
     }
 }
 
-/// Whether this process runs under valgrind: whether the library is mapped that valgrind loads into each program.
+/// Whether this process runs under valgrind, which maps a library of its own into each program.
 fn runs_in_valgrind() -> bool {
     let Ok(maps) = std::fs::File::open("/proc/self/maps") else { return false };
     std::io::BufReader::new(maps).lines().map_while(Result::ok).any(|line| line.contains("/vgpreload_core"))

@@ -114,8 +114,8 @@ fn numbers(value: &Value) -> Vec<String> {
     }
 }
 
-/// Whether a series depends on the processor at hand: its setting is an instruction, it is a rate of Fig. 6 of deferred commit, or it says what a search
-/// for violations has found in the time that it has.
+/// Whether the numbers of a series differ from machine to machine. These are speeds with an instruction of the processor, the native rates of deferred
+/// commit's Fig. 6, and the results of D9's search for violations, which stops after some time.
 fn is_native(paper: &Paper, series: &Value) -> bool {
     let [figure, setting, quantity] =
         ["figure", "setting", "quantity"].map(|field| series[field].as_str().unwrap());
@@ -156,7 +156,7 @@ fn trial(evaluation: &Evaluation) -> String {
     sums.into_iter().map(figure).collect::<String>() + &claims
 }
 
-/// What is simulated or recorded has the same numbers in a trial as when the papers' pages were written, in each figure and for each claim.
+/// A trial gives the simulated and recorded numbers in `trial.txt`, which was written together with the papers' pages.
 /// The numbers of a trial mean nothing; but a change of the simulator that would change a page shows in them, and they cost a hundredth.
 /// `.ci/figures` writes them together with the pages.
 fn simulated_numbers_are_those_of_the_pages(evaluations: &[&Evaluation]) {

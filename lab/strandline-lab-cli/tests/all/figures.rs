@@ -18,9 +18,9 @@ struct Page {
     cheap: &'static [&'static str],
     /// The claims that this processor's speed decides, which are not compared.
     native: &'static [&'static str],
-    /// Whether it has the readings of the paper's text.
+    /// Whether the page shows what each claim becomes under other readings of the paper (`--readings`).
     readings: bool,
-    /// Whether `.ci/figures` writes it only if it is to write all: it takes many minutes.
+    /// Whether writing the page takes many minutes. Only `.ci/figures all` writes such a page.
     is_long: bool,
 }
 
@@ -171,7 +171,7 @@ fn with_rows(readme: &str, rows: &[(&str, Vec<u64>)]) -> String {
     format!("{before}<!-- scoreboard -->\n{written}<!-- end of scoreboard -->{after}")
 }
 
-/// What is done with pages.
+/// What the test does with the blocks of pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
     /// The rows of cheap claims are compared.

@@ -201,7 +201,7 @@ fn simulated_rates(session: &Session, workload: WorkloadKind, into: &mut Measure
     Ok(())
 }
 
-/// What is measured of a recorded run.
+/// A quantity's name, and how it follows from a recorded run.
 type Quantity = (&'static str, fn(&Traced) -> f64);
 const QUANTITIES: [Quantity; 5] = [
     (EPOCHS, Traced::epochs_per_transaction),

@@ -188,7 +188,7 @@ impl<'t> Entered<'t> {
         (is_required, wrong)
     }
 
-    /// Whether the transactions that are required and those of `optional` in `set`, a bit for each, bring no others with them.
+    /// Whether a set of transactions brings no others with it: those that are required, and those of `optional` whose bit in `set` is 1.
     fn is_closed(&self, set: u32, is_required: &[bool], optional: &[usize]) -> bool {
         let is_taken = |bit: usize| set >> bit & 1 == 1;
         optional.iter().enumerate().filter(|&(bit, _)| is_taken(bit)).all(|(_, &index)| {

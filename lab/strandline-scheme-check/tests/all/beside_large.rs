@@ -7,14 +7,16 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use strandline_check::Setting;
-use strandline_check::x86::{Policy, X86World};
-use strandline_core::engine::{Control, Over, Setup, SingleWriter, Snapshot, Stm, Worker};
+use strandline_check::x86::X86World;
+use strandline_core::engine::{Control, Over, SingleWriter, Snapshot, Stm};
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
-use strandline_core::scheme::{Product, Schemes};
+use strandline_core::scheme::Product;
 use strandline_core::{Abort, Read, Runner, Transaction};
+
+use super::histories::{closed, lease, run_by_chance};
 
 const READERS: usize = 2;
 const LOG_BYTES: u64 = 4096;
@@ -26,10 +28,6 @@ const MANY: u64 = 260;
 const LINES: u64 = MANY * 3 / 8 + 1;
 /// Pauses after which a large transaction that waits for readers gives up.
 const PATIENCE: u32 = 20_000;
-
-fn lease<C: Control<Scheme = Product>>(view: View<&Hosted>, control: C) -> Worker<Over<C, &Hosted>> {
-    Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
-}
 
 /// With room for so many versions.
 fn layouts(entries: u64) -> (Layout, SharedLayout) {
@@ -49,14 +47,7 @@ fn image() -> Vec<u64> {
     });
     made.unwrap();
     drop(worker);
-    let mut words = recorder.contents();
-    // As after a clean close.
-    words[(Layout::WATERMARK.offset() / 8) as usize] = 1;
-    for index in 0..layout.geometry.logs {
-        let at = (layout.log(index).offset() / 8) as usize;
-        words[at..at + (LOG_BYTES / 8) as usize].fill(0);
-    }
-    words
+    closed(recorder.contents(), &layout, 1)
 }
 
 fn fill(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {
@@ -161,15 +152,7 @@ where
             }
         }));
     }
-    let policy = match random.u8(..3) {
-        0 => Policy::Random { every: random.u32(1..40) },
-        1 => Policy::Priorities { every: random.u32(20..400), critical: 12, stalls: false },
-        _ => Policy::Priorities { every: random.u32(20..400), critical: 10, stalls: true },
-    };
-    if random.bool() {
-        world.delay_stores(random.u64(..));
-    }
-    world.run(bodies, policy, random.u64(..));
+    run_by_chance(&world, bodies, &mut random);
     wrong.take().map_or(Ok(()), Err)
 }
 
@@ -213,8 +196,8 @@ fn rules_that_are_left_out_are_found() {
     }
 }
 
-/// Whoever reclaims has to stop between the clock and the registrations until the transaction has ended. The search begins shortly before the first
-/// history that shows it; if another comes to be the first, it only takes longer.
+/// The loss shows if a thread that reclaims versions loads the clock, and loads the registrations only after the large transaction has ended. That is rare:
+/// the search begins shortly before the first history in which it happens. If that is another one after a change, the search takes longer.
 #[test]
 fn a_bound_that_is_too_high_is_found() {
     let found = first_wrong(SingleWriter, Some(Step::LargeBound), LINES + 20, 3000..100_000);

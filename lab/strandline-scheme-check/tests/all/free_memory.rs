@@ -10,7 +10,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline_check::Setting;
 use strandline_check::x86::{CrashMemory, Policy, Trace, X86World};
-use strandline_core::engine::{Control, Over, Setup, SingleWriter, Snapshot, Stm, Worker};
+use strandline_core::engine::{Control, Over, SingleWriter, Snapshot, Stm, Worker};
 use strandline_core::heap;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
@@ -18,6 +18,8 @@ use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
 use strandline_core::scheme::{Product, SchemeMemory, Schemes, recover};
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
+
+use super::histories::{closed, lease};
 
 /// Two threads that write, one that reads, one that compacts.
 const THREADS: usize = 4;
@@ -42,10 +44,6 @@ fn places(bytes: u64) -> impl Iterator<Item = u64> {
 /// Sizes of objects: blocks of a chunk with several words of bitmap, others, and whole chunks.
 const SIZES: [u64; 4] = [16, 512, CHUNK, 2 * CHUNK];
 
-fn lease<C: Control<Scheme = Product>>(view: View<&Hosted>, control: C) -> Worker<Over<C, &Hosted>> {
-    Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
-}
-
 fn layouts() -> (Layout, SharedLayout) {
     let layout = Layout::new(GEOMETRY).unwrap();
     (layout, SharedLayout::new(&layout, 11, 0).with_versions(8 * (11 * 8 + 300 * 13 + 2)))
@@ -63,14 +61,7 @@ fn image() -> Vec<u64> {
     });
     made.unwrap();
     drop(worker);
-    let mut words = recorder.contents();
-    // As after a clean close.
-    words[(Layout::WATERMARK.offset() / 8) as usize] = 1;
-    for index in 0..layout.geometry.logs {
-        let at = (layout.log(index).offset() / 8) as usize;
-        words[at..at + (LOG_BYTES / 8) as usize].fill(0);
-    }
-    words
+    closed(recorder.contents(), &layout, 1)
 }
 
 /// Replaces object `which` by one of `bytes` bytes that is full of `value`; by none where `bytes` is 0.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline_check::Setting;
 use strandline_check::x86::{CrashMemory, Policy, Trace, X86World};
-use strandline_core::engine::{Control, Over, Setup, SingleWriter, Stm, Worker};
+use strandline_core::engine::{Control, SingleWriter, Stm};
 use strandline_core::heap;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
@@ -14,6 +14,8 @@ use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Memory, PersistentAddress, Step};
 use strandline_core::scheme::{Product, SchemeMemory, Schemes, recover};
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
+
+use super::histories::{closed, lease};
 
 const GEOMETRY: Geometry = Geometry { size: 32 << 12, logs: 3, log_bytes: 4096, chunk_bytes: 4096 };
 /// Words that are more than a log of 256 records takes.
@@ -34,10 +36,6 @@ fn filling(cells: u64, number: u64) -> PersistentAddress {
     PersistentAddress::new(cells + number % 3 * 4096 + 3072 + number / 3 * 8)
 }
 
-fn lease<C: Control<Scheme = Product>>(view: View<&Hosted>, control: C) -> Worker<Over<C, &Hosted>> {
-    Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
-}
-
 fn layouts() -> (Layout, SharedLayout) {
     let layout = Layout::new(GEOMETRY).unwrap();
     (layout, SharedLayout::new(&layout, 4, 0))
@@ -56,14 +54,7 @@ fn image() -> Vec<u64> {
         })
         .unwrap();
     drop(worker);
-    let mut words = recorder.contents();
-    // As after a clean close.
-    words[(Layout::WATERMARK.offset() / 8) as usize] = 1;
-    for index in 0..layout.geometry.logs {
-        let at = (layout.log(index).offset() / 8) as usize;
-        words[at..at + (GEOMETRY.log_bytes / 8) as usize].fill(0);
-    }
-    words
+    closed(recorder.contents(), &layout, 1)
 }
 
 fn write_cells(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {

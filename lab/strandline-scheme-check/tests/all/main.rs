@@ -7,6 +7,7 @@ mod campaigns;
 mod deferred;
 mod explore;
 mod free_memory;
+mod histories;
 mod large;
 mod leavings;
 mod machine;

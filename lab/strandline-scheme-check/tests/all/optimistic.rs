@@ -7,15 +7,17 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use strandline_check::Setting;
-use strandline_check::x86::{Policy, X86World};
-use strandline_core::engine::{Control, Over, Setup, SingleWriter, Snapshot, Stm, Worker};
+use strandline_check::x86::X86World;
+use strandline_core::engine::{Control, Over, SingleWriter, Snapshot, Stm};
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Step};
-use strandline_core::scheme::{Product, Schemes};
+use strandline_core::scheme::Product;
 use strandline_core::structures::PageTree;
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
+
+use super::histories::{closed, lease, run_by_chance};
 
 const WRITERS: usize = 2;
 const READERS: usize = 2;
@@ -26,10 +28,6 @@ const PLACES: u64 = 3;
 const TOKENS: u64 = 12;
 /// Words of the longest value: a page has room for four.
 const MOST_WORDS: u64 = 12;
-
-fn lease<C: Control<Scheme = Product>>(view: View<&Hosted>, control: C) -> Worker<Over<C, &Hosted>> {
-    Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
-}
 
 fn layouts() -> (Layout, SharedLayout) {
     let layout = Layout::new(GEOMETRY).unwrap();
@@ -87,14 +85,7 @@ fn image() -> Vec<u64> {
         worker.run(|tx| put(tx, token, token % PLACES, 1 + token % MOST_WORDS)).unwrap();
     }
     drop(worker);
-    let mut words = recorder.contents();
-    // As after a clean close.
-    words[(Layout::WATERMARK.offset() / 8) as usize] = 1 + TOKENS;
-    for index in 0..layout.geometry.logs {
-        let at = (layout.log(index).offset() / 8) as usize;
-        words[at..at + (LOG_BYTES / 8) as usize].fill(0);
-    }
-    words
+    closed(recorder.contents(), &layout, 1 + TOKENS)
 }
 
 /// One history; what is wrong with it.
@@ -133,7 +124,7 @@ where
                         tree.remove(tx, located)?;
                     }
                     put(tx, token, to, words)?;
-                    // What it has written itself is found, too.
+                    // A transaction finds its own writes.
                     place(tx, token)
                 });
                 note(moved);
@@ -156,15 +147,7 @@ where
             }
         }));
     }
-    let policy = match random.u8(..3) {
-        0 => Policy::Random { every: random.u32(1..40) },
-        1 => Policy::Priorities { every: random.u32(20..400), critical: 12, stalls: false },
-        _ => Policy::Priorities { every: random.u32(20..400), critical: 10, stalls: true },
-    };
-    if random.bool() {
-        world.delay_stores(random.u64(..));
-    }
-    world.run(bodies, policy, random.u64(..));
+    run_by_chance(&world, bodies, &mut random);
     wrong.take().map_or(Ok(()), Err)
 }
 

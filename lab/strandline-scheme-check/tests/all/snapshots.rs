@@ -8,12 +8,14 @@ use std::rc::Rc;
 use fastrand::Rng;
 use strandline_check::Setting;
 use strandline_check::x86::{Policy, X86World};
-use strandline_core::engine::{Control, Over, Setup, SingleWriter, Snapshot, Stm, Worker};
+use strandline_core::engine::{Control, Over, SingleWriter, Snapshot, Stm};
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, PersistentAddress, Step};
-use strandline_core::scheme::{Product, Schemes};
+use strandline_core::scheme::Product;
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
+
+use super::histories::lease;
 
 const GEOMETRY: Geometry = Geometry { size: 16 << 12, logs: 4, log_bytes: 4096, chunk_bytes: 4096 };
 /// Words on three lines, two on the first; the second line shares its chain where there are few.
@@ -38,10 +40,6 @@ struct Seen {
 fn version_bytes(entries: u64) -> u64 {
     // Registrations and other words, heads, entries of twelve words.
     8 * (11 * 8 + entries * 13 + 2)
-}
-
-fn lease<C: Control<Scheme = Product>>(view: View<&Hosted>, control: C) -> Worker<Over<C, &Hosted>> {
-    Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
 }
 
 /// One history; what is wrong with it.

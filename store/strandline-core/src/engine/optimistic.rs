@@ -11,12 +11,10 @@
 
 use crate::error::Error;
 use crate::memory::{Memory, PersistentAddress, Step};
+use crate::transaction::plain::{NOT_HERE, words_alone};
 use crate::transaction::{Abort, Concurrency, OptimisticSearch, Read};
 
 use super::{Control, Engine, State, versions};
-
-/// What an optimistic search is told where it has to be done otherwise.
-const NOT_HERE: Abort = Abort::User;
 
 /// Reads for a search.
 struct Optimistic<'e, C: Control> {
@@ -117,27 +115,5 @@ impl<C: Control> Read for Optimistic<'_, C> {
     fn heap_words(&self) -> u64 {
         self.engine.view.layout.heap_words()
     }
-    #[cold]
-    fn find_block(&mut self, _: PersistentAddress) -> Result<Option<u64>, Abort> {
-        Err(NOT_HERE)
-    }
-    #[cold]
-    fn is_allocated(&mut self, _: PersistentAddress) -> Result<bool, Abort> {
-        Err(NOT_HERE)
-    }
-    #[cold]
-    fn next_allocated(&mut self, _: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort> {
-        Err(NOT_HERE)
-    }
-    #[cold]
-    fn tolerate(
-        &mut self,
-        _: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
-    ) -> Result<Option<Error>, Abort> {
-        Err(NOT_HERE)
-    }
-    #[cold]
-    fn fail(&mut self, _: Error) -> Abort {
-        NOT_HERE
-    }
+    words_alone!();
 }

@@ -8,7 +8,7 @@
 mod any;
 mod control;
 pub(crate) mod locks;
-mod plain;
+pub(crate) mod plain;
 mod runner;
 pub(crate) mod write_set;
 

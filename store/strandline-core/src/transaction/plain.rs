@@ -14,8 +14,41 @@ pub struct Plain<'t> {
     layout: &'t Layout,
 }
 
-/// What is not to be had here.
-const NOT_HERE: Abort = Abort::User;
+/// The abort that a reader of words alone returns where it cannot answer.
+pub(crate) const NOT_HERE: Abort = Abort::User;
+
+/// The methods of [`Read`] that a reader of words alone cannot answer.
+macro_rules! words_alone {
+    () => {
+        #[cold]
+        fn find_block(&mut self, _: PersistentAddress) -> Result<Option<u64>, Abort> {
+            Err(NOT_HERE)
+        }
+        #[cold]
+        fn is_allocated(&mut self, _: PersistentAddress) -> Result<bool, Abort> {
+            Err(NOT_HERE)
+        }
+        #[cold]
+        fn next_allocated(
+            &mut self,
+            _: PersistentAddress,
+        ) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+            Err(NOT_HERE)
+        }
+        #[cold]
+        fn tolerate(
+            &mut self,
+            _: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
+        ) -> Result<Option<Error>, Abort> {
+            Err(NOT_HERE)
+        }
+        #[cold]
+        fn fail(&mut self, _: Error) -> Abort {
+            NOT_HERE
+        }
+    };
+}
+pub(crate) use words_alone;
 
 impl<'t> Plain<'t> {
     #[inline]
@@ -43,27 +76,5 @@ impl Read for Plain<'_> {
     fn heap_words(&self) -> u64 {
         self.layout.heap_words()
     }
-    #[cold]
-    fn find_block(&mut self, _: PersistentAddress) -> Result<Option<u64>, Abort> {
-        Err(NOT_HERE)
-    }
-    #[cold]
-    fn is_allocated(&mut self, _: PersistentAddress) -> Result<bool, Abort> {
-        Err(NOT_HERE)
-    }
-    #[cold]
-    fn next_allocated(&mut self, _: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort> {
-        Err(NOT_HERE)
-    }
-    #[cold]
-    fn tolerate(
-        &mut self,
-        _: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
-    ) -> Result<Option<Error>, Abort> {
-        Err(NOT_HERE)
-    }
-    #[cold]
-    fn fail(&mut self, _: Error) -> Abort {
-        NOT_HERE
-    }
+    words_alone!();
 }

@@ -65,7 +65,7 @@ pub struct CrashMemory {
     unsettled: RefCell<Vec<u32>>,
     recorder: RefCell<Recorder>,
     recording: Cell<bool>,
-    /// Whether each run of the present search decides every line again. It does while decisions are recorded.
+    /// Whether each run of the current search decides the value of every line again, as it does while its decisions are recorded.
     one_by_one: Cell<bool>,
     pauses: Cell<u64>,
 }
