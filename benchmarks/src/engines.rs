@@ -6,8 +6,8 @@ use std::path::Path;
 pub trait Engine: Sync {
     /// One thread's means to use it.
     fn worker(&self) -> Box<dyn Worker + '_>;
-    /// Fills it, in transactions of [`BATCH`] rows, each durable.
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values);
+    /// Puts rows into it, in transactions of so many, each durable.
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize);
     /// Fills it, which is empty, with rows in the order of their keys, in the way that it has for that; durable in the end. `false`: it has none.
     fn load_sorted(&self, _keys: &mut dyn Iterator<Item = u64>, _values: &Values) -> bool {
         false
@@ -88,12 +88,12 @@ pub const ENGINES: &[(&str, Make)] = &[
 ];
 
 /// Keys loaded in one transaction.
-const BATCH: usize = 1000;
+pub const BATCH: usize = 1000;
 
 /// Calls `put` with batches of keys.
-pub fn in_batches(keys: &mut dyn Iterator<Item = u64>, mut put: impl FnMut(&[u64])) {
+pub fn in_batches(keys: &mut dyn Iterator<Item = u64>, batch: usize, mut put: impl FnMut(&[u64])) {
     loop {
-        let batch: Vec<u64> = keys.take(BATCH).collect();
+        let batch: Vec<u64> = keys.take(batch).collect();
         if batch.is_empty() {
             return;
         }
@@ -139,8 +139,8 @@ impl Engine for Strandline {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
-        in_batches(keys, |batch| {
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize) {
+        in_batches(keys, batch, |batch| {
             let load = self.database.write(|tx| {
                 batch.iter().try_for_each(|key| self.pairs.insert(tx, key, values.of(*key)).map(drop))
             });
@@ -229,9 +229,9 @@ impl Engine for Sqlite {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self.connect())
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize) {
         let mut connection = self.connect();
-        in_batches(keys, |batch| {
+        in_batches(keys, batch, |batch| {
             let transaction = connection.transaction().expect("begin");
             for &key in batch {
                 transaction
@@ -309,8 +309,8 @@ impl Engine for Lmdb {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
-        in_batches(keys, |batch| {
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize) {
+        in_batches(keys, batch, |batch| {
             let mut transaction = self.environment.write_txn().expect("begin");
             for key in batch {
                 self.database.put(&mut transaction, key, values.of(*key)).expect("load");
@@ -369,8 +369,8 @@ impl Engine for Redb {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
-        in_batches(keys, |batch| {
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize) {
+        in_batches(keys, batch, |batch| {
             let transaction = self.0.begin_write().expect("begin");
             {
                 let mut table = transaction.open_table(TABLE).expect("open the table");
@@ -427,8 +427,8 @@ impl Engine for Fjall {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
-        in_batches(keys, |batch| {
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize) {
+        in_batches(keys, batch, |batch| {
             let mut writes = self.database.batch();
             for key in batch {
                 writes.insert(&self.pairs, key.to_be_bytes(), values.of(*key));

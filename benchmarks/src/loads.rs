@@ -2,21 +2,22 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::engines::{Engine, Values};
-use crate::{Add, Arguments, Measured, device_bytes, gets, key, no_latencies};
+use crate::engines::{BATCH, Engine, Values};
+use crate::{Add, Arguments, Measured, device_bytes, gets, getter, key, no_latencies};
 
 /// A way to fill a store; whether it has it.
 type Load = fn(&dyn Engine, u64, &Values) -> bool;
 
 const LOADS: [(&str, Load); 3] = [
     ("load-random", |engine, keys, values| {
-        engine.load(&mut (0..keys).map(key), values);
+        engine.load(&mut (0..keys).map(key), values, BATCH);
         true
     }),
     ("load-ordered", |engine, keys, values| {
-        engine.load(&mut (0..keys), values);
+        engine.load(&mut (0..keys), values, BATCH);
         true
     }),
     ("load-sorted", |engine, keys, values| engine.load_sorted(&mut (0..keys), values)),
@@ -46,6 +47,41 @@ pub fn loads(arguments: &Arguments, add: Add<'_>) {
     }
 }
 
+/// As many rows again in one transaction, in random order, and what gets another thread gets through meanwhile.
+pub fn one_transaction(arguments: &Arguments, add: Add<'_>) {
+    let values = Values::new(arguments.value_bytes);
+    for _ in 0..arguments.rounds {
+        for (name, make) in arguments.wanted() {
+            let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
+            let engine = make(folder.path(), arguments.size());
+            engine.load(&mut (0..arguments.keys).map(key), &values, BATCH);
+            engine.settle();
+            rustix::fs::sync();
+            let (before, since) = (device_bytes(), Instant::now());
+            let is_over = AtomicBool::new(false);
+            let (latencies, count) = std::thread::scope(|scope| {
+                let reader = scope.spawn(|| {
+                    let mut get = getter(&*engine, arguments);
+                    let (mut latencies, mut count) = (no_latencies(), 0);
+                    while !is_over.load(Ordering::Relaxed) {
+                        let since = Instant::now();
+                        count += get();
+                        latencies.saturating_record(since.elapsed().as_nanos() as u64);
+                    }
+                    (latencies, count)
+                });
+                let new = arguments.keys..2 * arguments.keys;
+                engine.load(&mut new.map(key), &values, usize::MAX);
+                is_over.store(true, Ordering::Relaxed);
+                reader.join().expect("the reader panicked")
+            });
+            let elapsed = since.elapsed();
+            add("load-at-once", name, 1, Measured::of(arguments.keys, elapsed, before, no_latencies()));
+            add("gets-beside", name, 1, Measured::of(count, elapsed, device_bytes(), latencies));
+        }
+    }
+}
+
 /// Gets of random keys, and a scan of everything, each after the system's caches of the store's files were dropped.
 pub fn cold(arguments: &Arguments, add: Add<'_>) {
     let values = Values::new(arguments.value_bytes);
@@ -53,7 +89,7 @@ pub fn cold(arguments: &Arguments, add: Add<'_>) {
         let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
         let open = || make(folder.path(), arguments.size());
         let engine = open();
-        engine.load(&mut (0..arguments.keys).map(key), &values);
+        engine.load(&mut (0..arguments.keys).map(key), &values, BATCH);
         engine.settle();
         drop(engine);
         for _ in 0..arguments.rounds {

@@ -14,8 +14,8 @@
 //! or compactions.
 //!
 //! `--what` has more: `scans`, all rows in order and as of one moment; `ycsb`, its workloads A to F; `large`, puts and gets of large
-//! values by one thread; `loads`, filling a store, and what it takes of the disk then; `cold`, gets and scans where nothing is in memory. Each begins with
-//! stores of its own.
+//! values by one thread; `loads`, filling a store, and what it takes of the disk then; `transaction`, a transaction of many rows, and gets beside it; `cold`,
+//! gets and scans where nothing is in memory. Each begins with stores of its own.
 //!
 //! `--page PAGE` writes the medians into a page of the documentation, between two comments that name what is measured.
 
@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
-use engines::{ENGINES, Engine, Size, Values};
+use engines::{BATCH, ENGINES, Engine, Size, Values};
 use hdrhistogram::Histogram;
 use serde_json::json;
 
@@ -99,6 +99,8 @@ pub enum What {
     Large,
     /// Rows in random order, in order, and sorted ones in the way that a store has for them: rows per second
     Loads,
+    /// As many rows again in one transaction, and gets by another thread meanwhile
+    Transaction,
     /// Gets and a scan by one thread, where nothing is in memory
     Cold,
 }
@@ -252,16 +254,17 @@ fn puts(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> Measured 
 }
 
 fn gets(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> Measured {
-    let worker = || -> Operation<'_> {
-        let mut random = random();
-        let mut worker = engine.worker();
-        let length = arguments.value_bytes;
-        Box::new(move || {
-            assert_eq!(worker.get(key(random.u64(..arguments.keys))), Some(length), "a key is missing");
-            1
-        })
-    };
-    measure(threads, arguments.seconds, worker, None)
+    measure(threads, arguments.seconds, || getter(engine, arguments), None)
+}
+
+/// Gets of random keys that are there.
+fn getter<'e>(engine: &'e dyn Engine, arguments: &Arguments) -> Operation<'e> {
+    let (mut random, mut worker) = (random(), engine.worker());
+    let (keys, length) = (arguments.keys, arguments.value_bytes);
+    Box::new(move || {
+        assert_eq!(worker.get(key(random.u64(..keys))), Some(length), "a key is missing");
+        1
+    })
 }
 
 /// `None`: the engine has no order.
@@ -320,7 +323,7 @@ fn engines(arguments: &Arguments) -> Vec<Made> {
     let made = arguments.wanted().map(|(name, make)| {
         let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
         let engine = make(folder.path(), arguments.size());
-        engine.load(&mut (0..arguments.keys).map(key), &values);
+        engine.load(&mut (0..arguments.keys).map(key), &values, BATCH);
         engine.settle();
         (*name, engine, folder)
     });
@@ -425,6 +428,9 @@ fn main() {
     }
     if wanted(What::Loads) {
         loads::loads(&arguments, &mut add);
+    }
+    if wanted(What::Transaction) {
+        loads::one_transaction(&arguments, &mut add);
     }
     if wanted(What::Cold) {
         loads::cold(&arguments, &mut add);

@@ -102,6 +102,9 @@ fn table(medians: &[Medians<'_>], row_bytes: f64) -> String {
             line("– bytes written / payload".into(), &|row| Some(row.bytes_each / row_bytes), false, 2);
             line("– bytes of disk / payload".into(), &|row| Some(row.disk_each? / row_bytes), false, 2);
         }
+        if what == "gets-beside" {
+            line("– the longest, ms".into(), &|row| Some(row.latencies_us[3] / 1000.0), false, 1);
+        }
         if what.starts_with("cold") {
             line("– bytes read for each".into(), &|row| Some(row.read_each), false, 0);
         }

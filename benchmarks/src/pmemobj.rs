@@ -132,8 +132,8 @@ impl Engine for PmemObj {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
-        in_batches(keys, |batch| {
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize) {
+        in_batches(keys, batch, |batch| {
             // SAFETY: within a transaction, which holds the lock.
             self.transaction(|| batch.iter().for_each(|&key| unsafe { self.insert(key, values.of(key)) }));
         });

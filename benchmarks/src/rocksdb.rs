@@ -109,8 +109,8 @@ impl Engine for RocksDb {
     fn worker(&self) -> Box<dyn Worker + '_> {
         Box::new(self)
     }
-    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values) {
-        in_batches(keys, |batch| {
+    fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize) {
+        in_batches(keys, batch, |batch| {
             // SAFETY: the batch lives until it is destroyed; keys and values are copied into it.
             unsafe {
                 let writes = rocksdb_writebatch_create();
