@@ -11,8 +11,8 @@ use strandline_workloads::{
 };
 
 use super::curves::{
-    ANY, DESIGNS, EPOCHS, FIGURE, FIRST_EPOCHS, INDEXED, MODELS, RECORDED, Rates, STRANDS, THREADS,
-    WORKLOADS, latencies_us, setting, x,
+    ANY, DESIGNS, DEVIATION, EPOCHS, FIGURE, FIRST_EPOCHS, INDEXED, MODELS, RECORDED, Rates, STRANDS,
+    THREADS, WORKLOADS, latencies_us, setting, x,
 };
 use super::trace::{Recording, Traced, trace_scheme};
 use crate::error::Error;
@@ -203,9 +203,10 @@ fn simulated_rates(session: &Session, workload: WorkloadKind, into: &mut Measure
 
 /// A quantity's name, and how it follows from a recorded run.
 type Quantity = (&'static str, fn(&Traced) -> f64);
-const QUANTITIES: [Quantity; 5] = [
+const QUANTITIES: [Quantity; 6] = [
     (EPOCHS, Traced::epochs_per_transaction),
     (FIRST_EPOCHS, Traced::epochs_per_transaction_at_first),
+    (DEVIATION, Traced::deviation_of_a_tenth),
     (RECORDED, |traced| traced.transactions as f64),
     ("events/tx", |traced| traced.events as f64 / traced.transactions as f64),
     ("persists/tx", |traced| traced.persists as f64 / traced.transactions as f64),

@@ -33,13 +33,21 @@ pub struct Recording {
     pub in_turn: bool,
 }
 
+/// The parts of a run by which its path is found to grow with the run or not.
+pub const TENTHS: usize = 10;
+
+/// Returns how many of the transactions are executed at the end of a tenth of the run, which is counted from zero.
+fn end_of(tenth: usize, transactions: u64) -> u64 {
+    (transactions * (tenth as u64 + 1)).div_ceil(TENTHS as u64)
+}
+
 /// The critical paths and counts of a recorded run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// Persist epochs on the critical path.
     pub critical_path: u32,
-    /// Those of the first tenth of the transactions.
-    pub first_tenth: u32,
+    /// Persist epochs on the critical path at the end of each tenth of the transactions.
+    pub at_tenths: [u32; TENTHS],
     /// Transactions recorded, of all threads.
     pub transactions: u64,
     /// Memory events that the models were given.
@@ -54,9 +62,44 @@ impl Traced {
         f64::from(self.critical_path) / self.transactions as f64
     }
 
-    /// Those of the first tenth: whether the run was long enough.
+    /// Persist epochs per transaction of the first tenth.
     pub fn epochs_per_transaction_at_first(&self) -> f64 {
-        f64::from(self.first_tenth) / (self.transactions / 10).max(1) as f64
+        self.increments()[0]
+    }
+
+    /// The standard deviation of a tenth's persist epochs per transaction.
+    ///
+    /// It follows from the differences between successive tenths, since the deviation from a mean would count a path's steady growth as
+    /// scatter. The first tenth is left out because it is compared with the others, and the last because threads that have executed all
+    /// their transactions leave the others alone in it.
+    pub fn deviation_of_a_tenth(&self) -> f64 {
+        let increments = self.increments();
+        let differences = increments[1..TENTHS - 1].windows(2).map(|pair| pair[1] - pair[0]);
+        let count = differences.len() as f64;
+        // A difference has the variances of both tenths.
+        (differences.map(|difference| difference * difference).sum::<f64>() / (2.0 * count)).sqrt()
+    }
+
+    /// A run of so many transactions, each tenth of which makes the path longer by so many persist epochs.
+    #[cfg(test)]
+    pub fn of_increments(increments: [u32; TENTHS], transactions: u64) -> Self {
+        let mut critical_path = 0;
+        let at_tenths = increments.map(|epochs| {
+            critical_path += epochs;
+            critical_path
+        });
+        Self { critical_path, at_tenths, transactions, events: 0, persists: 0 }
+    }
+
+    /// Persist epochs per transaction by which the path grows in each tenth.
+    fn increments(&self) -> [f64; TENTHS] {
+        let (mut path, mut executed) = (0, 0);
+        std::array::from_fn(|tenth| {
+            let (path_before, executed_before) = (path, executed);
+            (path, executed) = (self.at_tenths[tenth], end_of(tenth, self.transactions));
+            // Of fewer than ten transactions some tenths have none.
+            f64::from(path - path_before) / (executed - executed_before).max(1) as f64
+        })
     }
 }
 
@@ -123,11 +166,11 @@ fn trace(
     workload.prepare(&mut AnyRunner::new(PlainWorker::new(view, 0, Program::VOLATILE)))?;
     // Recording begins when all threads are there, and ends before the first one leaves.
     let (ready, turn, done) = (Cell::new(0), Cell::new(0), Cell::new(0));
-    let (executed, first_tenth) = (Cell::new(0), Cell::new(0));
+    let (executed, at_tenths) = (Cell::new(0), RefCell::new([0; TENTHS]));
     let failure = RefCell::new(None);
     let bodies = (0..threads).map(|thread| {
         let (ready, turn, done, failure, recorder) = (&ready, &turn, &done, &failure, &recorder);
-        let (executed, first_tenth) = (&executed, &first_tenth);
+        let (executed, at_tenths) = (&executed, &at_tenths);
         Box::new(move |memory: &Hosted| {
             let run = || -> strandline_core::Result<()> {
                 let view = View { memory, layout, shared };
@@ -149,8 +192,10 @@ fn trace(
                     part.transaction(&mut worker)?;
                     turn.set(number + 1);
                     executed.set(executed.get() + 1);
-                    if executed.get() == (recording.transactions / 10).max(1) {
-                        first_tenth.set(recorder.observer().path.length());
+                    for (tenth, length) in at_tenths.borrow_mut().iter_mut().enumerate() {
+                        if executed.get() == end_of(tenth, recording.transactions) {
+                            *length = recorder.observer().path.length();
+                        }
                     }
                     if number % 1000 == thread {
                         progress(1000);
@@ -182,7 +227,7 @@ fn trace(
     let path = &recorder.observer().path;
     Ok(Traced {
         critical_path: path.length(),
-        first_tenth: first_tenth.get(),
+        at_tenths: at_tenths.into_inner(),
         transactions: recording.transactions,
         events: path.events(),
         persists: path.persists(),
@@ -246,7 +291,21 @@ mod tests {
             let traced = trace_scheme(scheme, selection.workload(), recording, &|_| ()).unwrap();
             let (first, whole) = (traced.epochs_per_transaction_at_first(), traced.epochs_per_transaction());
             assert!((first / whole - 1.0).abs() < 0.02, "{scheme}: {first} epochs at first, {whole} in all");
+            let last = traced.at_tenths[TENTHS - 1];
+            assert!(traced.at_tenths.is_sorted() && last <= traced.critical_path, "{scheme}: {traced:?}");
+            assert!(f64::from(last) > 0.98 * f64::from(traced.critical_path), "{scheme}: {traced:?}");
         }
+    }
+
+    #[test]
+    fn the_deviation_counts_neither_a_slope_nor_the_ends_of_a_run() {
+        let deviation = |increments| Traced::of_increments(increments, 10_000).deviation_of_a_tenth();
+        assert_eq!(deviation([9, 500, 500, 500, 500, 500, 500, 500, 500, 900]), 0.0);
+        // Differences of two thousandths, with the variances of two tenths in each.
+        let scattered = deviation([500, 501, 499, 501, 499, 501, 499, 501, 499, 500]);
+        assert!((scattered - 0.002 / 2f64.sqrt()).abs() < 1e-9, "{scattered}");
+        let growing = deviation([500, 510, 520, 530, 540, 550, 560, 570, 580, 590]);
+        assert!((growing - 0.01 / 2f64.sqrt()).abs() < 1e-9, "{growing}");
     }
 
     /// A transaction that declares no locks repeats PB1 behind those that it took: its log entry comes between that barrier and
