@@ -334,7 +334,11 @@ impl Error {
 
     /// A system call's failure while doing `what`.
     pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
-        Self::Io { what: what.into(), source }
+        match source.downcast::<Self>() {
+            // A reader of a value has handed it on.
+            Ok(error) => error,
+            Err(source) => Self::Io { what: what.into(), source },
+        }
     }
 }
 

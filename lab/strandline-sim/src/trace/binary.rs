@@ -142,7 +142,9 @@ impl<W: Write> Writer<W> {
                 O::Event(Event::PersistBarrier(_)) => Step::PersistBarrier,
                 O::Event(Event::NewStrand(_)) => Step::NewStrand,
                 // Nothing happens at them.
-                O::Event(Event::Executed(_) | Event::Lock(_) | Event::Unlock(_)) => return,
+                O::Event(Event::Executed(_) | Event::Lock(_) | Event::Unlock(_) | Event::PastLog(..)) => {
+                    return;
+                }
             },
         };
         let mut record = Vec::with_capacity(24);

@@ -244,9 +244,24 @@ impl<C: Control> Access for Engine<C> {
 
     #[cold]
     fn make_space(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
+        if let Some(log) = self.shared_log
+            && log.hand_out(&self.view.memory, at, bytes)
+        {
+            self.past_log.add_unused(at, bytes);
+        }
         self.view.memory.make_space(at, bytes).map_err(|error| {
             self.fail(Error::io(format!("find disk space for {bytes} bytes of the pool"), error))
         })
+    }
+
+    #[cold]
+    fn expect_stores(&mut self, at: PersistentAddress, bytes: u64) {
+        self.past_log.use_otherwise(at, bytes);
+        self.view.memory.expect_stores(at, bytes);
+    }
+
+    fn is_unused(&self, at: PersistentAddress, bytes: u64) -> bool {
+        self.past_log.is_unused(at, bytes)
     }
 
     #[cold]

@@ -9,7 +9,7 @@ use crate::memory::{DeviceFile, Event, Memory, PAGE_BYTES, PersistentAddress, St
 use crate::scheme::{Full, SchemeObject};
 use crate::transaction::{Abort, Concurrency};
 
-use super::{Control, Engine, State, TURN};
+use super::{Control, Engine, State, TURN, versions};
 
 impl<C: Control> Engine<C> {
     /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
@@ -102,6 +102,7 @@ impl<C: Control> Engine<C> {
     fn commit_shared(&mut self) -> Result<u64, Abort> {
         let Some(log) = self.shared_log else { return Ok(0) };
         self.take_lacking_space()?;
+        self.flush_past_log(log)?;
         // A scheme that takes writes has them as records.
         let own = self.scheme.takes_writes().then(|| self.scheme.running_records());
         let records = own.map_or(self.writes.words().len() as u64, |(_, records)| records);
@@ -115,10 +116,10 @@ impl<C: Control> Engine<C> {
                 });
             }
         };
-        if self.concurrency() == Concurrency::Stm
+        let is_invalid = self.concurrency() == Concurrency::Stm
             && self.view.memory.load(SharedLayout::CLOCK) + 1 != self.horizon
-            && !self.validate()
-        {
+            && !self.validate();
+        if is_invalid || self.is_past_log_in_backup(log) {
             log.leave_unchanged(&self.view, reservation);
             return Err(self.doom(Abort::Conflict));
         }
@@ -132,6 +133,9 @@ impl<C: Control> Engine<C> {
         self.gather_home();
         log.mark_dirty(&self.view, self.writes.words().iter().map(|&(at, _)| at));
         self.keep_versions(transaction, counted);
+        if versions::are_wanted(&self.view) {
+            self.writes.words().iter().for_each(|&(at, value)| self.unsettle_vacated(log, at, value));
+        }
         match self.concurrency() {
             Concurrency::Stm => {
                 self.store_home();

@@ -90,8 +90,7 @@ impl<C: Control> Worker<C> {
         let view = &self.tx.engine.view;
         let bytes = chunks.len() as u64 * view.layout.geometry.chunk_bytes;
         let held_by = view.memory.load(SharedLayout::CLOCK);
-        let is_read =
-            versions::has_snapshot_before(view, held_by) && !view.memory.omitted(Step::FreeSnapshots);
+        let is_read = view.has_snapshot_before(held_by) && !view.memory.omitted(Step::FreeSnapshots);
         let punched = if is_read { Ok(()) } else { self.tx.engine.punch(&chunks)? };
         self.release(&chunks)?;
         punched.map_err(|error| Error::io("release space of the pool to the file system", error))?;

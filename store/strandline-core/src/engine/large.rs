@@ -275,6 +275,13 @@ impl<C: Control> Engine<C> {
             let lines = (at.line().offset()..end).step_by(LINE_BYTES as usize).map(PersistentAddress::new);
             versions::keep(&self.view, transaction, lines);
         }
+        if let Some(log) = self.shared_log
+            && versions::are_wanted(&self.view)
+        {
+            (0..)
+                .zip(values)
+                .for_each(|(word, &value)| self.unsettle_vacated(log, at.word_inside(word), value));
+        }
         self.mark(at);
         self.view.memory.store_range(at, values);
         self.write_if_dirty()
@@ -282,7 +289,7 @@ impl<C: Control> Engine<C> {
 
     /// Whether there may be a snapshot of an earlier state than the one at which large transaction `transaction` has begun.
     pub(super) fn is_older_read(&self, transaction: u64) -> bool {
-        versions::has_snapshot_before(&self.view, transaction - 1)
+        self.view.has_snapshot_before(transaction - 1)
     }
 
     /// Under `Sync`, marks the page of `at`, in which something is about to change.

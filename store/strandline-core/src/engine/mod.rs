@@ -27,7 +27,7 @@
 //! 1 comes first because bulk persistence, checkpoints and new snapshots wait for transactions in commit. 2 comes before 3 because a commit record that
 //! a cache evicts is a commit. 3 comes before 4 so that a crash may find any part of the transaction at home: the log has all of it.
 //!
-//! In the `Sync` domain validation comes first, under the latch of the shared log. The log's `append` then takes the TxID, and the commit waits for the
+//! In the `Sync` domain a transaction that has written past the log (`past_log.rs`) first flushes the heap file. Then validation comes, under the latch of the shared log. The log's `append` then takes the TxID, and the commit waits for the
 //! flush after 5, holding nothing, so that conflicting transactions share a flush.
 //!
 //! # Who waits for whom
@@ -41,7 +41,7 @@
 //! 5. in the `Sync` domain: room in the log, the gate and `in_commit`, the latch of checkpoints, the latch of the log;
 //! 6. the growth of the file, and the device.
 //!
-//! A transaction that needs what only another thread can provide releases what it holds first: when its log is full it drops the token before it persists
+//! A transaction that writes past the log waits for commits that are under way, and for a flush of the log, with its locks; neither needs these. Otherwise a transaction that needs what only another thread can provide releases what it holds first: when its log is full it drops the token before it persists
 //! in bulk, and it waits for chunks that a compaction holds with nothing in hand. A checkpoint waits only for transactions in commit, and these
 //! only for processors. Readers take no locks and wait for no token.
 //!
@@ -55,6 +55,7 @@ use crate::scheme::SchemeObject;
 use crate::sync::SharedLog;
 
 use self::large::Large;
+use self::past_log::PastLog;
 use self::savepoint::Undo;
 use self::versions::Registration;
 use crate::transaction::{Abort, Concurrency, LockSet, Statistics, WriteSet};
@@ -66,6 +67,7 @@ mod free_memory;
 mod large;
 mod locks;
 mod optimistic;
+mod past_log;
 mod savepoint;
 mod single_writer;
 mod snapshot;
@@ -146,6 +148,8 @@ pub struct Engine<C: Control> {
     state: State,
     /// The running transaction's journal, if it is a large one.
     large: Option<Box<Large>>,
+    /// What it has written past the log.
+    past_log: PastLog,
     /// What goes back to its savepoints, if there are any.
     undo: Option<Box<Undo>>,
     /// The number of the newest savepoint of this worker: none is used twice.
@@ -225,6 +229,7 @@ impl<C: Control> Engine<C> {
             error: None,
             state: State::Writing,
             large: None,
+            past_log: PastLog::default(),
             undo: None,
             newest_savepoint: 0,
             restorations: 0,
@@ -305,6 +310,7 @@ impl<C: Control> Engine<C> {
     fn begin_with_care(&mut self, attempt: u32) -> Result<(), Abort> {
         self.undo = None;
         self.newest_seen = 0;
+        self.past_log.clear();
         if let Err(error) = self.view.memory.check_poison() {
             self.release_token();
             return Err(self.fail(error));

@@ -212,6 +212,14 @@ impl<C: Control> Read for Snapshot<C> {
     fn search_optimistically<S: OptimisticSearch>(&mut self, search: &S) -> Option<S::Found> {
         self.tx().search_optimistically(search)
     }
+    fn read_pages(
+        &mut self,
+        guard: PersistentAddress,
+        at: PersistentAddress,
+        into: &mut [u64],
+    ) -> Result<(), Abort> {
+        self.tx().read_pages(guard, at, into)
+    }
     fn root(&self, index: u64) -> PersistentAddress {
         self.tx.root(index)
     }

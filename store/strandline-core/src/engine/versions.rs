@@ -48,19 +48,10 @@
 //! its rules in turn.
 
 use crate::error::{Error, Result};
-use crate::layout::{SharedLayout, VersionLayout, View};
+use crate::layout::{Registered, SharedLayout, VersionLayout, View};
 use crate::memory::latch;
 use crate::memory::{LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
 use crate::scheme::wait_for_commits;
-
-/// In a registration: nobody's.
-const NONE: u64 = 0;
-/// Somebody who has not read the clock yet.
-const EVERYTHING: u64 = 1;
-/// Time S is S plus this.
-const FIRST_TIME: u64 = 2;
-/// Ended for want of room.
-const ENDED: u64 = u64::MAX;
 
 /// In the count of snapshots: the memory of all entries is given back.
 pub(super) const GIVING_BACK: u64 = 1 << 63;
@@ -101,8 +92,9 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         ));
     }
     loop {
-        let free =
-            |&(_, word): &(u64, VolatileAddress)| memory.compare_exchange(word, NONE, EVERYTHING).is_ok();
+        let free = |&(_, word): &(u64, VolatileAddress)| {
+            memory.compare_exchange(word, Registered::NONE, Registered::EVERYTHING).is_ok()
+        };
         let Some((number, word)) = (1..).zip(versions.registrations()).find(free) else {
             return Err(Error::TooManySnapshots(VersionLayout::REGISTRATIONS));
         };
@@ -116,7 +108,7 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         let large = memory.load(SharedLayout::LARGE);
         let time = if large == 0 { clock } else { clock.min(large - 1) };
         let registration = Registration { word, time };
-        if memory.compare_exchange(word, EVERYTHING, time + FIRST_TIME).is_ok() {
+        if memory.compare_exchange(word, Registered::EVERYTHING, time + Registered::FIRST_TIME).is_ok() {
             if let Err(error) = wait_for_commits(view, time, Step::SnapshotWait) {
                 end(view, registration);
                 return Err(error);
@@ -135,13 +127,18 @@ pub(super) fn pin<M: Memory>(view: &View<M>, transaction: u64) -> Option<Registr
     if !versions.any() || memory.omitted(Step::LargePin) {
         return None;
     }
-    let free = |&(_, word): &(u64, VolatileAddress)| memory.compare_exchange(word, NONE, EVERYTHING).is_ok();
+    let free = |&(_, word): &(u64, VolatileAddress)| {
+        memory.compare_exchange(word, Registered::NONE, Registered::EVERYTHING).is_ok()
+    };
     let (number, word) = (1..).zip(versions.registrations()).find(free)?;
     raise(memory, versions.registered(), number);
     memory.fetch_add(SharedLayout::SNAPSHOTS, 1);
     wait_for_memory(memory);
     let registration = Registration { word, time: transaction - 1 };
-    if memory.compare_exchange(word, EVERYTHING, registration.time + FIRST_TIME).is_err() {
+    if memory
+        .compare_exchange(word, Registered::EVERYTHING, registration.time + Registered::FIRST_TIME)
+        .is_err()
+    {
         end(view, registration);
         return None;
     }
@@ -180,28 +177,10 @@ fn raise<M: Memory>(memory: &M, at: VolatileAddress, value: u64) {
     }
 }
 
-/// The registrations that were ever taken, and what they hold. One that is missing is of a snapshot that has not read the clock yet.
-fn registered<M: Memory>(view: &View<M>) -> impl Iterator<Item = (u64, VolatileAddress)> {
-    let (memory, versions) = (&view.memory, view.shared.versions());
-    let most = memory.load(versions.registered()) as usize;
-    versions.registrations().take(most).map(|word| (memory.load(word), word))
-}
-
-/// Whether there may be a snapshot that does not see what transaction `transaction`, which has committed, did.
-pub(super) fn has_snapshot_before<M: Memory>(view: &View<M>, transaction: u64) -> bool {
-    let is_older = |time: u64| match time {
-        NONE | ENDED => false,
-        // It may have read the clock already.
-        EVERYTHING => true,
-        time => time - FIRST_TIME < transaction,
-    };
-    view.shared.versions().any() && registered(view).any(|(time, _)| is_older(time))
-}
-
 /// Ends a snapshot.
 pub(super) fn end<M: Memory>(view: &View<M>, registration: Registration) {
     let (memory, versions) = (&view.memory, view.shared.versions());
-    memory.store(registration.word, NONE);
+    memory.store(registration.word, Registered::NONE);
     let was_last = memory.fetch_add(SharedLayout::SNAPSHOTS, 1u64.wrapping_neg()) == 1;
     if was_last && memory.load(versions.used()) > versions.entries() / SHARE_TO_KEEP && give_back(view) {
         return;
@@ -273,7 +252,7 @@ pub(super) fn read_home_range<M: Memory>(
 pub(super) fn is_newest<M: Memory>(view: &View<M>, registration: Registration) -> bool {
     let memory = &view.memory;
     memory.load(view.shared.versions().newest()) <= registration.time
-        && memory.load(registration.word) == registration.time + FIRST_TIME
+        && memory.load(registration.word) == registration.time + Registered::FIRST_TIME
 }
 
 /// Reads words of one line as they were at the snapshot's time.
@@ -297,7 +276,7 @@ pub(super) fn read_line<M: Memory>(
         let words = view.shared.versions().entry(entry).words();
         memory.load_range(words.word(at.offset() / 8 % LINE_WORDS), into);
     }
-    let is_marked = memory.load(registration.word) != registration.time + FIRST_TIME;
+    let is_marked = memory.load(registration.word) != registration.time + Registered::FIRST_TIME;
     if is_marked && !memory.omitted(Step::SnapshotMark) { Err(Ended) } else { Ok(()) }
 }
 
@@ -382,11 +361,13 @@ pub(super) fn keep<M: Memory>(
 /// as it may have read the clock already.
 fn snapshots_before<M: Memory>(view: &View<M>, transaction: u64) -> (Option<u64>, bool) {
     let (mut newest, mut takes_everything) = (None, false);
-    for (time, _) in registered(view) {
+    for (time, _) in view.registrations() {
         match time {
-            NONE | ENDED => {}
-            EVERYTHING => takes_everything = true,
-            time if time - FIRST_TIME < transaction => newest = newest.max(Some(time - FIRST_TIME)),
+            Registered::NONE | Registered::ENDED => {}
+            Registered::EVERYTHING => takes_everything = true,
+            time if time - Registered::FIRST_TIME < transaction => {
+                newest = newest.max(Some(time - Registered::FIRST_TIME))
+            }
             _ => {}
         }
     }
@@ -468,10 +449,12 @@ fn make_room<M: Memory>(view: &View<M>) -> bool {
 /// Ends the oldest snapshot; whether there was one.
 fn end_oldest<M: Memory>(view: &View<M>) -> bool {
     let (memory, versions) = (&view.memory, view.shared.versions());
-    let oldest =
-        registered(view).filter(|&(time, _)| time != NONE && time != ENDED).min_by_key(|&(time, _)| time);
+    let oldest = view
+        .registrations()
+        .filter(|&(time, _)| time != Registered::NONE && time != Registered::ENDED)
+        .min_by_key(|&(time, _)| time);
     if let Some((time, word)) = oldest
-        && memory.compare_exchange(word, time, ENDED).is_ok()
+        && memory.compare_exchange(word, time, Registered::ENDED).is_ok()
     {
         memory.fetch_add(versions.ended(), 1);
     }
@@ -486,10 +469,13 @@ fn reclaim<M: Memory>(view: &View<M>) -> u64 {
     let clock = memory.load(SharedLayout::CLOCK);
     let large = if memory.omitted(Step::LargeBound) { 0 } else { memory.load(SharedLayout::LARGE) };
     let clock = if large == 0 { clock } else { clock.min(large - 1) };
-    let times = registered(view).map(|(time, _)| time).filter(|&time| time != NONE && time != ENDED);
+    let times = view
+        .registrations()
+        .map(|(time, _)| time)
+        .filter(|&time| time != Registered::NONE && time != Registered::ENDED);
     let newest = memory.omitted(Step::SnapshotBound);
     let bound = if newest { times.max() } else { times.min() };
-    let bound = bound.map_or(clock, |time| clock.min(time.saturating_sub(FIRST_TIME)));
+    let bound = bound.map_or(clock, |time| clock.min(time.saturating_sub(Registered::FIRST_TIME)));
     (0..versions.heads()).map(|number| cut(view, versions.head(number), bound)).sum()
 }
 

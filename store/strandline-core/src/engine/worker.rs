@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::error::{Error, Result};
 use crate::heap::{self, Access, Arenas, HeapUsage};
 use crate::layout::{SharedLayout, View};
-use crate::memory::{Memory, PersistentAddress};
+use crate::memory::{Memory, PAGE_BYTES, PersistentAddress};
 use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::SharedLog;
 
@@ -423,6 +423,14 @@ impl<C: Control> Read for Tx<C> {
     fn search_optimistically<S: OptimisticSearch>(&mut self, search: &S) -> Option<S::Found> {
         self.engine.search_optimistically(search)
     }
+    fn read_pages(
+        &mut self,
+        guard: PersistentAddress,
+        at: PersistentAddress,
+        into: &mut [u64],
+    ) -> Result<(), Abort> {
+        self.engine.read_pages(guard, at, into)
+    }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         self.engine.view.memory.prefetch(at, words);
     }
@@ -494,6 +502,27 @@ impl<C: Control> Transaction for Tx<C> {
         let freed = self.arenas.free(&mut self.engine, region, at);
         self.engine.locks.set_allocating(false);
         freed
+    }
+    fn alloc_pages(&mut self, most: u64) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        if self.engine.concurrency() == Concurrency::Locks {
+            return Ok(None);
+        }
+        let region = self.engine.locks.region();
+        let extent = self.arenas.alloc_pages(&mut self.engine, region, most)?;
+        if let Some((at, pages)) = extent {
+            self.engine.note_extent(at, pages);
+        }
+        Ok(extent)
+    }
+    fn fill_pages(&mut self, at: PersistentAddress, words: &[u64]) -> Result<(), Abort> {
+        self.engine.fill_pages(at, words)
+    }
+    fn free_pages(&mut self, at: PersistentAddress, pages: u64) -> Result<(), Abort> {
+        if self.engine.concurrency() == Concurrency::Locks {
+            return (0..pages).try_for_each(|page| self.free(at.byte(page * PAGE_BYTES)));
+        }
+        let region = self.engine.locks.region();
+        self.arenas.free_pages(&mut self.engine, region, at, pages)
     }
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         heap::block(&mut self.engine, at)

@@ -23,6 +23,7 @@
 
 mod arena;
 mod compact;
+mod extents;
 mod growth;
 mod runs;
 mod survey;
@@ -35,6 +36,8 @@ use crate::layout::{Layout, View};
 pub use arena::Arenas;
 pub(crate) use compact::bitmap_area;
 pub use compact::{held, hold, release};
+pub use extents::is_used;
+pub(crate) use extents::{PagesAtHome, bitmap_of_pages, pages_at_home, vacated_pages};
 pub use growth::{reach_end, reached_by, used_end};
 pub use survey::{
     ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated,
@@ -81,6 +84,12 @@ pub trait Access {
     fn raise_versions(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
         Ok(())
     }
+    /// The `bytes` bytes at `at`, which were handed out, are not for extents: much of them will soon be stored to.
+    fn expect_stores(&mut self, _at: PersistentAddress, _bytes: u64) {}
+    /// Whether nobody had the `bytes` bytes at `at` before this transaction was handed them out; a guess may say no.
+    fn is_unused(&self, _at: PersistentAddress, _bytes: u64) -> bool {
+        false
+    }
     /// Where the heap lies.
     fn layout(&self) -> &Layout;
     /// Whether nothing that this transaction may have to put back lies in `chunk`, which is free now.
@@ -104,10 +113,10 @@ pub trait Access {
     }
 }
 
-/// Block sizes in bytes, up to a quarter of a chunk; larger allocations take whole chunks.
-const CLASSES: [u64; 25] = [
+/// Block sizes in bytes, up to a quarter of a chunk; larger allocations take whole chunks. The last class is that of the pages of extents.
+const CLASSES: [u64; 26] = [
     16, 32, 48, 64, 128, 192, 256, 320, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 6144,
-    8192, 12288, 16384, 32768, 65536,
+    8192, 12288, 16384, 32768, 65536, PAGE_BYTES,
 ];
 
 const FREE: u64 = 0;
@@ -289,6 +298,7 @@ pub(crate) fn take_chunk<A: Access>(
         let (at, word) = (start(tx.layout(), chunk), table(tx.layout(), chunk));
         if tx.was_free(chunk) && tx.read(word)? == FREE {
             tx.make_space(at, bytes)?;
+            tx.expect_stores(at, bytes);
             filled(tx, at);
             tx.write(word, Chunk::Large { chunks: 1 }.encode())?;
             return Ok(at);
@@ -322,7 +332,7 @@ fn inside(layout: &Layout, at: PersistentAddress) -> u64 {
 }
 
 fn class_of(layout: &Layout, bytes: u64) -> Option<usize> {
-    CLASSES
+    CLASSES[..extents::CLASS]
         .iter()
         .position(|&size| bytes <= size)
         .filter(|&class| CLASSES[class] <= layout.geometry.chunk_bytes / 4)

@@ -13,6 +13,7 @@ mod versions;
 
 pub use header::Header;
 pub use pool_id::PoolId;
+pub(crate) use versions::Registered;
 pub use versions::{VersionEntry, VersionLayout};
 
 pub use crate::memory::PAGE_BYTES;

@@ -1,6 +1,7 @@
 //! Where the old versions of lines lie, in the volatile words.
 
-use crate::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress, VolatileAddress};
+use super::View;
+use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, VolatileAddress};
 
 /// Where the old versions of lines lie that snapshots read. They are in `engine/versions.rs`, which says what they mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +127,40 @@ impl VersionLayout {
     /// The entry with this number, from 1 on.
     pub fn entry(&self, number: u64) -> VersionEntry {
         VersionEntry(self.head(self.heads).word((number - 1) * Self::ENTRY_WORDS))
+    }
+}
+
+/// What the words hold in which snapshots register, besides their times.
+pub(crate) struct Registered;
+
+impl Registered {
+    /// Nobody's.
+    pub const NONE: u64 = 0;
+    /// That of somebody who has not read the clock yet.
+    pub const EVERYTHING: u64 = 1;
+    /// Time S is S plus this.
+    pub const FIRST_TIME: u64 = 2;
+    /// That of a snapshot that was ended for want of room.
+    pub const ENDED: u64 = u64::MAX;
+}
+
+impl<M: Memory> View<M> {
+    /// The registrations that were ever taken, and what they hold. One that is missing is of a snapshot that has not read the clock yet.
+    pub(crate) fn registrations(&self) -> impl Iterator<Item = (u64, VolatileAddress)> {
+        let versions = self.shared.versions();
+        let most = self.memory.load(versions.registered()) as usize;
+        versions.registrations().take(most).map(|word| (self.memory.load(word), word))
+    }
+
+    /// Whether there may be a snapshot that does not see what transaction `transaction`, which has committed, did.
+    pub(crate) fn has_snapshot_before(&self, transaction: u64) -> bool {
+        let is_older = |time: u64| match time {
+            Registered::NONE | Registered::ENDED => false,
+            // It may have read the clock already.
+            Registered::EVERYTHING => true,
+            time => time - Registered::FIRST_TIME < transaction,
+        };
+        self.shared.versions().any() && self.registrations().any(|(time, _)| is_older(time))
     }
 }
 

@@ -64,6 +64,14 @@ pub trait Device {
     /// The system's. Any part of it may have been written, and any part of that lost.
     fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
 
+    /// As [`Device::write`], for what is likely to be read soon: the system keeps it in memory, too.
+    ///
+    /// # Errors
+    /// As [`Device::write`].
+    fn write_kept(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.write(file, offset, from)
+    }
+
     /// Writes pages of 4 KB, whose contents stand one after another in `contents`, in whatever order is fastest; as
     /// [`Device::write`] for each.
     ///

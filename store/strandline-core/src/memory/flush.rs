@@ -20,7 +20,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::device::{Device, DeviceFile};
 use super::{PAGE_BYTES, system};
@@ -118,6 +118,8 @@ fn poisoned(cause: &Cause) -> Error {
 pub struct Guarded<P> {
     device: P,
     poison: Arc<Poison>,
+    /// Held by the one that flushes the heap file.
+    flushing_heap: Mutex<()>,
     /// For a mutant: failed flushes of files that have grown are not noted.
     swallows_growth: bool,
 }
@@ -125,7 +127,7 @@ pub struct Guarded<P> {
 impl<P: Deref<Target: Device>> Guarded<P> {
     /// Over `device`, whose failures `poison` is to keep.
     pub fn new(device: P, poison: Arc<Poison>) -> Self {
-        Self { device, poison, swallows_growth: false }
+        Self { device, poison, flushing_heap: Mutex::default(), swallows_growth: false }
     }
 
     /// The same, wrong if `left_out`: for a mutant of the crash checker.
@@ -160,6 +162,10 @@ impl<P: Deref<Target: Device>> Device for Guarded<P> {
         self.poison.guard(writing(file), || self.device.write(file, offset, from))
     }
 
+    fn write_kept(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.poison.guard(writing(file), || self.device.write_kept(file, offset, from))
+    }
+
     fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
         self.poison.guard(writing(file), || self.device.write_pages(file, pages, contents))
     }
@@ -169,6 +175,9 @@ impl<P: Deref<Target: Device>> Device for Guarded<P> {
     }
 
     fn flush(&self, file: DeviceFile) -> io::Result<()> {
+        // The system tells of a failure once: whoever comes second is to find the poison.
+        let _one = (file == DeviceFile::Heap)
+            .then(|| self.flushing_heap.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
         self.poison.guard(flushing(file), || self.device.flush(file))
     }
 

@@ -569,11 +569,12 @@ impl Memory for Hosted {
         }
     }
 
-    fn give_back(&self, at: PersistentAddress, bytes: u64) {
+    fn give_back(&self, at: PersistentAddress, bytes: u64) -> bool {
         self.perform_by(|world, thread| {
             world.give_back(thread, at.offset(), bytes);
             0
         });
+        true
     }
 
     fn prefetch_for_write(&self, _: PersistentAddress) {}

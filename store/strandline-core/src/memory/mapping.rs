@@ -252,22 +252,22 @@ impl Mapping {
 
     /// Gives back the memory of those of the system's pages that lie in the `bytes` bytes at `offset`, where the mapping is a private one
     /// of a file: stores that went there since it was mapped are gone, and loads find what the file holds. Where the system refuses, they
-    /// stay, so that this is a matter of memory alone to whoever has the same bytes in the file.
+    /// stay, and this returns `false`: it is a matter of memory alone to whoever has the same bytes in the file.
     ///
     /// # Panics
     /// They are not whole pages of the mapping.
-    pub fn give_back(&self, offset: u64, bytes: u64) {
+    pub fn give_back(&self, offset: u64, bytes: u64) -> bool {
         let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.extent());
         let is_pages = offset.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
         assert!(is_inside && is_pages, "{bytes} bytes at {offset:#x} are not whole pages of the mapping");
         let (first, end) = self.system_pages(offset, bytes);
-        let Some(file) = self.file.as_ref().filter(|_| !self.is_shared && first < end) else { return };
+        let Some(file) = self.file.as_ref().filter(|_| !self.is_shared && first < end) else { return true };
         let base = self.base.wrapping_byte_add(first as usize);
         // A page that covers a hole would be zeros again, whatever the file has there by now.
         let give_back = if self.covers_holes { system::map_over } else { system::give_back };
         // SAFETY: whole pages inside this mapping, which is a private one of the file from its first byte on, and all access to it is by
         // atomics.
-        let _ = unsafe { give_back(base.cast(), (end - first) as usize, Some((file, first))) };
+        unsafe { give_back(base.cast(), (end - first) as usize, Some((file, first))) }.is_ok()
     }
 
     /// Has the words in the `bytes` bytes at `offset` of anonymous memory be zero, and gives back the memory of whole pages of them.

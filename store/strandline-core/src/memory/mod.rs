@@ -360,6 +360,9 @@ pub trait Memory {
         }
     }
 
+    /// A hint that much of the `bytes` bytes at `at` will soon be stored to.
+    fn expect_stores(&self, _at: PersistentAddress, _bytes: u64) {}
+
     /// Releases the disk space of the `bytes` bytes at `at`, which read as zeros from now on, durably after
     /// [`Memory::flush_file`]. Space is to be made ([`Memory::make_space`]) before they are stored to.
     ///
@@ -385,8 +388,10 @@ pub trait Memory {
 
     /// Gives back the memory of the pages in the `bytes` bytes at `at`, whole pages of whose contents the pool's file has
     /// every byte: what is read there from now on comes from the file. Nobody stores to them meanwhile. Only memory over a
-    /// private mapping has any to give back.
-    fn give_back(&self, _at: PersistentAddress, _bytes: u64) {}
+    /// private mapping has any to give back. `false`: the system refuses, and what was stored there stays.
+    fn give_back(&self, _at: PersistentAddress, _bytes: u64) -> bool {
+        true
+    }
 
     /// Bytes of the pages in which memory is given back: a power of two. What [`Memory::give_back`] is asked for beside whole ones stays.
     fn page_bytes(&self) -> u64 {
@@ -662,14 +667,17 @@ impl<M: Memory> Memory for &M {
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         (**self).make_space(at, bytes)
     }
+    fn expect_stores(&self, at: PersistentAddress, bytes: u64) {
+        (**self).expect_stores(at, bytes);
+    }
     fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         (**self).punch(at, bytes)
     }
     fn flush_file(&self) -> std::io::Result<()> {
         (**self).flush_file()
     }
-    fn give_back(&self, at: PersistentAddress, bytes: u64) {
-        (**self).give_back(at, bytes);
+    fn give_back(&self, at: PersistentAddress, bytes: u64) -> bool {
+        (**self).give_back(at, bytes)
     }
     fn page_bytes(&self) -> u64 {
         (**self).page_bytes()

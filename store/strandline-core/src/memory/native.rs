@@ -537,8 +537,8 @@ impl Memory for Native {
         }
     }
 
-    fn give_back(&self, at: PersistentAddress, bytes: u64) {
-        self.persistent.mapping.give_back(at.offset(), bytes);
+    fn give_back(&self, at: PersistentAddress, bytes: u64) -> bool {
+        self.persistent.mapping.give_back(at.offset(), bytes)
     }
 
     fn page_bytes(&self) -> u64 {
@@ -694,11 +694,13 @@ impl Memory for Native {
 
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         let Some(device) = &self.device else { return self.persistent.mapping.allocate(at.offset(), bytes) };
-        device.allocate(DeviceFile::Heap, at.offset(), bytes)?;
-        if bytes <= MOST_COPIED_AHEAD {
+        device.allocate(DeviceFile::Heap, at.offset(), bytes)
+    }
+
+    fn expect_stores(&self, at: PersistentAddress, bytes: u64) {
+        if self.device.is_some() && bytes <= MOST_COPIED_AHEAD {
             self.persistent.mapping.copy_ahead(at.offset(), bytes);
         }
-        Ok(())
     }
 
     fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {

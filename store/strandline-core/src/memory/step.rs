@@ -1,6 +1,6 @@
 //! Names of persistence steps and of the boundaries that worlds may observe.
 
-use super::VolatileAddress;
+use super::{PersistentAddress, VolatileAddress};
 
 /// A step on which durability rests. Worlds may leave one out ([`Memory::omitted`](super::Memory::omitted))
 /// to make a mutant; the crash checker must find each of them broken.
@@ -216,6 +216,20 @@ pub enum Step {
     FreeWait,
     /// Free memory: a large transaction keeps what its journal overwrites, for snapshots.
     FreeJournalVersions,
+    /// Past the log: what was written is flushed before the commit record refers to it.
+    PastLogFlush,
+    /// Past the log: the transactions that freed a page are durable, and have stored home, before it is written (a wait).
+    PastLogDurable,
+    /// Past the log: pages are written only if no record and no checkpoint stores to them (a comparison).
+    PastLogSettled,
+    /// Past the log: nor pages that a snapshot may read (a comparison).
+    PastLogSnapshots,
+    /// Past the log: nor pages that the transaction itself has freed (a comparison).
+    PastLogFree,
+    /// Past the log: whoever has read pages looks whether they were freed meanwhile (a comparison).
+    PastLogGuard,
+    /// Past the log: nothing is written and committed while a backup copies the heap file (a comparison).
+    PastLogBackup,
     /// A large transaction writes back what it has saved in its journal.
     JournalWriteBack,
     /// The fence between that and the journal's header.
@@ -284,7 +298,7 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 27] = [
+    pub const SYNC: [Self; 32] = [
         Self::SyncMarkBeforePages,
         Self::SyncMarkOwnWrite,
         Self::SyncMark,
@@ -312,6 +326,11 @@ impl Step {
         Self::SyncChecksumFlush,
         Self::SyncForgetChecksums,
         Self::SyncGrowthFlush,
+        Self::PastLogFlush,
+        Self::PastLogDurable,
+        Self::PastLogSettled,
+        Self::PastLogSnapshots,
+        Self::PastLogFree,
     ];
 }
 
@@ -347,6 +366,8 @@ pub enum Event {
     Commit(u64),
     /// The transaction with this TxID is durable, and the caller may be told.
     Acknowledged(u64),
+    /// The transaction is about to write so many bytes from this address on to the pool's file, past the log.
+    PastLog(PersistentAddress, u64),
     /// The transaction ends without effect.
     Abort,
     /// A lock word was taken.

@@ -138,6 +138,7 @@ impl SharedLog {
                 let (word, bit) = (self.bitmap(active, page / 64), 1 << (page % 64));
                 let bits = memory.load(word);
                 if bits & bit != 0 {
+                    self.add_recent(memory, page / 64, bit);
                     // Nobody else marks pages now.
                     memory.store(word, bits & !bit);
                     batch.push(page);

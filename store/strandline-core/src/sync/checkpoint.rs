@@ -132,6 +132,7 @@ impl SharedLog {
     }
 
     pub(super) fn run_checkpoint<M: Memory>(&self, view: &View<M>, haste: Haste) -> Result<CheckpointReport> {
+        self.settle(view);
         self.close_gate(view);
         let taken = self.take_dirty_pages(&view.memory);
         self.open_gate(&view.memory);
@@ -164,6 +165,9 @@ impl SharedLog {
         unlock(memory, self.latch());
         let bitmap = memory.load(self.active_bitmap());
         memory.store(self.active_bitmap(), 1 - bitmap);
+        if start != memory.load(self.start()) {
+            self.begin_recent(memory);
+        }
         Taken { start, watermark, bitmap }
     }
 
@@ -249,6 +253,7 @@ impl SharedLog {
             if bits == 0 {
                 continue;
             }
+            self.add_recent(memory, index, bits);
             memory.store(word, 0);
             while bits != 0 {
                 batch.push(64 * index + u64::from(bits.trailing_zeros()));

@@ -154,6 +154,14 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
         Ok(())
     }
 
+    fn write_kept(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.device.write_kept(file, offset, from)?;
+        if file == DeviceFile::Heap {
+            self.note(offset / PAGE_BYTES, from);
+        }
+        Ok(())
+    }
+
     fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
         self.device.write_pages(file, pages, contents)?;
         if file == DeviceFile::Heap {

@@ -306,6 +306,11 @@ impl Device for FileDevice {
         }
     }
 
+    fn write_kept(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.count_write(file, from);
+        self.file(file).buffered.write_all_at(from, offset)
+    }
+
     fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
         let mut rest = contents;
         let runs: Vec<(u64, &[u8])> = pages

@@ -121,7 +121,7 @@ impl SharedLog {
         let last = memory.load(self.last_transaction());
         unlock(memory, self.latch());
         // It does not change while there are blocks to write.
-        let ring = self.ring_blocks(memory);
+        let (ring, has_blocks) = (self.ring_blocks(memory), from < to);
         while from < to {
             // As far as the ring goes before it wraps.
             let count = (to - from).min(ring - from % ring).min(WRITE_BLOCKS);
@@ -146,6 +146,9 @@ impl SharedLog {
             // Before the blocks count as durable: who waits for those of this write needs a later one.
             memory.store(self.marked(), from);
             from += count;
+        }
+        if has_blocks {
+            memory.store(self.marked_transaction(), memory.load(self.durable_transaction()));
         }
         // The TxID first: who sees staging free may rely on nothing else.
         memory.store(self.durable_transaction(), last);

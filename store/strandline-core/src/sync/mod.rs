@@ -19,6 +19,7 @@
 //! | `checkpoint.rs` | the checkpoint |
 //! | `alone.rs` | large transactions, which run alone and write the heap file themselves |
 //! | `pages.rs` | pages: dirty ones, those that are private copies, giving memory back |
+//! | `past_log.rs` | writing to free pages past the log |
 //! | `checksums.rs` | checksums of pages at rest, an option |
 //! | `recovery.rs` | recovery, and making a new log |
 //! | `damage.rs` | how blocks of the log prove that it was longer |
@@ -36,6 +37,7 @@ mod file_device;
 mod group_flush;
 mod pages;
 mod parameters;
+mod past_log;
 mod recovery;
 mod repair;
 mod ring;

@@ -23,14 +23,14 @@ use crate::error::Result;
 
 /// The number of the bitmap of private pages; those of the dirty ones are 0 and 1.
 const PRIVATE: u64 = 2;
-/// How many bitmaps there are.
-pub(super) const BITMAPS: u64 = 3;
+/// How many bitmaps there are: two more are of recent pages (`past_log.rs`).
+pub(super) const BITMAPS: u64 = 5;
 
 /// Pages given back while the gate is closed.
 const BATCH_PAGES: u64 = 512;
 
 /// The bits of the pages in the `bytes` bytes at `at`, whole pages, by bitmap word.
-fn bits_of(at: PersistentAddress, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+pub(super) fn bits_of(at: PersistentAddress, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let pages = at.offset() / PAGE_BYTES..(at.offset() + bytes) / PAGE_BYTES;
     (pages.start / 64..pages.end.div_ceil(64)).map(move |index| {
         let from = pages.start.saturating_sub(64 * index);
@@ -196,9 +196,7 @@ impl SharedLog {
             if bits == 0 {
                 continue;
             }
-            let word = self.bitmap(PRIVATE, index);
-            memory.store(word, memory.load(word) & !bits);
-            given += u64::from(bits.count_ones());
+            given += self.clear_private(memory, index, bits);
             while bits != 0 {
                 let page = 64 * index + u64::from(bits.trailing_zeros());
                 bits &= bits - 1;
@@ -228,22 +226,28 @@ impl SharedLog {
         let memory = &view.memory;
         // A checkpoint gives back as well.
         self.keep_checkpoints(memory);
-        let mut forgotten = 0;
-        for (index, mask) in bits_of(at, bytes) {
-            let word = self.bitmap(PRIVATE, index);
-            let mut old = memory.load(word);
-            while old & mask != 0 {
-                match memory.compare_exchange(word, old, old & !mask) {
-                    Ok(_) => {
-                        forgotten += u64::from((old & mask).count_ones());
-                        break;
-                    }
-                    Err(now) => old = now,
-                }
-            }
-        }
-        memory.fetch_add(self.private_count(), forgotten.wrapping_neg());
+        self.forget_private(memory, at, bytes);
         memory.give_back(at, bytes);
         self.let_checkpoints(memory);
+    }
+
+    /// Counts the pages of these bytes no longer among the private ones.
+    pub(super) fn forget_private<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) {
+        let forgotten: u64 =
+            bits_of(at, bytes).map(|(index, mask)| self.clear_private(memory, index, mask)).sum();
+        memory.fetch_add(self.private_count(), forgotten.wrapping_neg());
+    }
+
+    /// Clears these bits of a word of the bitmap of private pages; how many were set.
+    fn clear_private<M: Memory>(&self, memory: &M, index: u64, mask: u64) -> u64 {
+        let word = self.bitmap(PRIVATE, index);
+        let mut old = memory.load(word);
+        while old & mask != 0 {
+            match memory.compare_exchange(word, old, old & !mask) {
+                Ok(_) => return u64::from((old & mask).count_ones()),
+                Err(now) => old = now,
+            }
+        }
+        0
     }
 }

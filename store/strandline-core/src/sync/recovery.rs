@@ -308,6 +308,7 @@ impl SharedLog {
             other => other,
         })?;
         self.begin_at(memory, next, found.report.watermark);
+        self.find_used(view);
         Ok(found.report)
     }
 
@@ -461,6 +462,7 @@ impl SharedLog {
         for word in [
             self.last_transaction(),
             self.durable_transaction(),
+            self.marked_transaction(),
             SharedLayout::CLOCK,
             SharedLayout::PUBLISHED_WATERMARK,
         ] {

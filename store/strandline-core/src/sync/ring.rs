@@ -313,8 +313,8 @@ impl SharedLog {
         lock(memory, self.checkpointing());
     }
 
-    /// Runs `body` while no checkpoint runs: neither the heap file nor the blocks from S on change, other than by
-    /// commits that append, nor where they lie.
+    /// Runs `body` while no checkpoint runs and nobody writes past the log what then is committed: neither the heap file, as far as it is used, nor the
+    /// blocks from S on change, other than by commits that append, nor where they lie.
     ///
     /// # Errors
     /// [`Error::Poisoned`]; those of `body`.
@@ -323,7 +323,13 @@ impl SharedLog {
         view: &View<M>,
         body: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        self.hold_latch_of_checkpoints(view, || self.check_poison(&view.memory).and_then(|()| body()))
+        self.hold_latch_of_checkpoints(view, || {
+            self.check_poison(&view.memory)?;
+            self.begin_backup(&view.memory);
+            let done = body();
+            self.end_backup(&view.memory);
+            done
+        })
     }
 
     /// Runs `body` with the latch that a checkpoint holds. A panic there poisons the pool and leaves neither the latch nor the gate closed.

@@ -261,6 +261,10 @@ impl SharedLog {
     pub(super) fn durable_transaction(&self) -> VolatileAddress {
         self.line(3).word(1)
     }
+    /// A TxID up to which all are in blocks of which a durable block says that they are durable.
+    pub(super) fn marked_transaction(&self) -> VolatileAddress {
+        self.line(3).word(3)
+    }
     /// 1 while somebody leads a flush.
     pub(super) fn leader(&self) -> VolatileAddress {
         self.line(4)
@@ -311,7 +315,7 @@ impl SharedLog {
     }
     /// The bitmap word of private pages to look at next.
     pub(super) fn hand(&self) -> VolatileAddress {
-        self.line(15 + BITMAPS)
+        self.line(18)
     }
     /// Word `index` of bitmap `which`. Their lines alternate, so that the words of a pool that is yet small lie together.
     pub(super) fn bitmap(&self, which: u64, index: u64) -> VolatileAddress {

@@ -157,6 +157,14 @@ impl<T: Read + ?Sized> Read for &mut T {
     fn guard(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         T::guard(self, at)
     }
+    fn read_pages(
+        &mut self,
+        guard: PersistentAddress,
+        at: PersistentAddress,
+        into: &mut [u64],
+    ) -> Result<(), Abort> {
+        T::read_pages(self, guard, at, into)
+    }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         T::prefetch(self, at, words);
     }
@@ -207,6 +215,15 @@ impl<T: Transaction + ?Sized> Transaction for &mut T {
     }
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         T::free(self, at)
+    }
+    fn alloc_pages(&mut self, most: u64) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        T::alloc_pages(self, most)
+    }
+    fn fill_pages(&mut self, at: PersistentAddress, words: &[u64]) -> Result<(), Abort> {
+        T::fill_pages(self, at, words)
+    }
+    fn free_pages(&mut self, at: PersistentAddress, pages: u64) -> Result<(), Abort> {
+        T::free_pages(self, at, pages)
     }
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         T::block(self, at)

@@ -21,7 +21,7 @@ pub use runner::Runner;
 pub use write_set::WriteSet;
 
 use crate::error::Error;
-use crate::memory::PersistentAddress;
+use crate::memory::{PAGE_BYTES, PersistentAddress};
 
 /// Reading in a transaction.
 ///
@@ -161,6 +161,19 @@ pub trait Read {
     /// Somebody else writes to the line, or it is too new.
     fn guard(&mut self, _at: PersistentAddress) -> Result<(), Abort> {
         Ok(())
+    }
+
+    /// Reads words of an extent ([`Transaction::alloc_pages`]). `guard`: a word to which every transaction writes that frees these pages.
+    ///
+    /// # Errors
+    /// As [`Read::read`].
+    fn read_pages(
+        &mut self,
+        _guard: PersistentAddress,
+        at: PersistentAddress,
+        into: &mut [u64],
+    ) -> Result<(), Abort> {
+        self.read_range(at, into)
     }
 
     /// A hint that `words` words from `at` on will soon be read: whoever says so of several places waits for all of them together.
@@ -429,6 +442,50 @@ pub trait Transaction: Read {
     /// # Errors
     /// Nothing is allocated there; as [`Transaction::write`].
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort>;
+
+    /// Allocates an extent, for what is written once and as a whole: up to `most` pages of 4096 bytes that follow one another, one at least.
+    /// Returns the first one, and how many they are. `None`: there are no extents here, and blocks serve as well.
+    ///
+    /// Whoever frees the extent also writes to a word from which its readers came to it, the guard of [`Read::read_pages`]. They read the
+    /// extent by that, and only [`Transaction::fill_pages`] writes to it unless the same transaction writes to the guard.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// worker.run(|tx| {
+    ///     if let Some((at, pages)) = tx.alloc_pages(3)? {
+    ///         tx.fill_pages(at, &[7; 512])?;
+    ///         tx.write(tx.root(0), at.offset())?;
+    ///         tx.free_pages(at, pages)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(pool.usage()?.objects, 0);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::alloc`].
+    fn alloc_pages(&mut self, _most: u64) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        Ok(None)
+    }
+
+    /// Writes `words` from the beginning of a page on, to pages of an extent that this transaction has allocated and not filled yet. What the last page
+    /// has behind them is undefined. In the `Sync` domain they go straight to the pool's file where that is possible, and not to the log.
+    ///
+    /// # Errors
+    /// As [`Transaction::write`]; the device failed.
+    fn fill_pages(&mut self, at: PersistentAddress, words: &[u64]) -> Result<(), Abort> {
+        self.write_range(at, words)
+    }
+
+    /// Frees `pages` pages of an extent from `at` on, those of one allocation or some of them.
+    ///
+    /// # Errors
+    /// As [`Transaction::free`].
+    fn free_pages(&mut self, at: PersistentAddress, pages: u64) -> Result<(), Abort> {
+        (0..pages).try_for_each(|page| self.free(at.byte(page * PAGE_BYTES)))
+    }
 
     /// Bytes of the heap's block that begins at `at`, allocated or not.
     ///

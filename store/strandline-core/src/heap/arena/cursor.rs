@@ -2,7 +2,7 @@
 
 use super::Arena;
 use crate::error::Abort;
-use crate::heap::{Access, CLASSES, Chunk, Division, start, table};
+use crate::heap::{Access, CLASSES, Chunk, Division, extents, start, table};
 use crate::layout::Layout;
 use crate::memory::PersistentAddress;
 
@@ -62,7 +62,11 @@ impl Cursor {
             return Ok(None);
         }
         let used = tx.read(self.at)?;
-        let free = !used & self.mask;
+        let mut free = !used & self.mask;
+        if class == extents::CLASS && !self.fresh {
+            // A page that this transaction has freed itself would have to go through the log.
+            free &= !tx.hint(self.at);
+        }
         if free == 0 {
             return Ok(None);
         }
@@ -82,7 +86,15 @@ impl Arena {
         chunk: u64,
     ) -> Result<Option<PersistentAddress>, Abort> {
         let (at, base) = (table(tx.layout(), chunk), start(tx.layout(), chunk));
+        let had_extents = class == extents::CLASS && extents::are_in(tx.hint(at));
         tx.write(at, Chunk::Small { class, arena: self.index }.encode())?;
+        let bytes = tx.layout().geometry.chunk_bytes;
+        if class != extents::CLASS {
+            tx.expect_stores(base, bytes);
+        } else if !had_extents && !tx.is_unused(base, bytes) {
+            // Whoever has read its way to a block that was here notices: stores past the log raise no versions.
+            tx.raise_versions(base, bytes)?;
+        }
         for word in 0..division.words() {
             if tx.read(base.word(word))? != 0 {
                 tx.write(base.word(word), 0)?;

@@ -19,6 +19,7 @@ use std::collections::{HashMap, VecDeque};
 use self::cursor::Cursor;
 use self::partial::least_room;
 use self::search::{reclaim, take_run};
+use super::extents::{self, bits_of};
 use super::runs::{ChunkSet, Runs};
 use super::{
     Access, CLASSES, Chunk, Division, FREE, REGIONS, chunk_at, class_of, growth, inside, start, table,
@@ -27,6 +28,7 @@ use crate::error::{Abort, Error};
 use crate::memory::PersistentAddress;
 
 mod cursor;
+mod pages;
 mod partial;
 mod search;
 mod vacant;
@@ -107,6 +109,34 @@ impl Arenas {
     ) -> Result<(), Abort> {
         self.of(region).free(tx, at)
     }
+
+    /// Allocates an extent: up to `most` pages that follow one another, one at least. The first one, and how many. `None`: chunks of this
+    /// size have none.
+    ///
+    /// # Errors
+    /// No room is left, or a conflict.
+    pub fn alloc_pages<A: Access>(
+        &mut self,
+        tx: &mut A,
+        region: Option<u32>,
+        most: u64,
+    ) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        self.of(region).alloc_pages(tx, most)
+    }
+
+    /// Frees `pages` pages of an extent, from `at` on.
+    ///
+    /// # Errors
+    /// They are not pages of an extent that are allocated, or a conflict.
+    pub fn free_pages<A: Access>(
+        &mut self,
+        tx: &mut A,
+        region: Option<u32>,
+        at: PersistentAddress,
+        pages: u64,
+    ) -> Result<(), Abort> {
+        self.of(region).free_pages(tx, at, pages)
+    }
 }
 
 impl Arena {
@@ -131,7 +161,16 @@ impl Arena {
     }
 
     fn alloc<A: Access>(&mut self, tx: &mut A, bytes: u64) -> Result<PersistentAddress, Abort> {
-        let class = class_of(tx.layout(), bytes);
+        self.alloc_of_class(tx, class_of(tx.layout(), bytes), bytes)
+    }
+
+    /// Allocates a block of `class`, or where that is `None` whole chunks.
+    fn alloc_of_class<A: Access>(
+        &mut self,
+        tx: &mut A,
+        class: Option<usize>,
+        bytes: u64,
+    ) -> Result<PersistentAddress, Abort> {
         if let Some(class) = class
             && let Some(block) = self.alloc_at_cursor(tx, class)?
         {
@@ -239,6 +278,7 @@ impl Arena {
             let word = if back == 0 { Chunk::Large { chunks } } else { Chunk::LargeRest { back } };
             tx.write(table(tx.layout(), first + back), word.encode())?;
         }
+        tx.expect_stores(start(tx.layout(), first), chunks * tx.layout().geometry.chunk_bytes);
         Ok(Some(start(tx.layout(), first)))
     }
 
@@ -253,22 +293,8 @@ impl Arena {
                 let Some(number) = division.block_at(inside(&layout, at)) else {
                     return Err(tx.fail(invalid()));
                 };
-                let (word, bit) = (number / 64, 1 << (number % 64));
-                let used = tx.read(base.word_inside(word))?;
-                if used & bit == 0 {
-                    return Err(tx.fail(invalid()));
-                }
-                tx.write(base.word_inside(word), used & !bit)?;
-                if arena == self.index {
-                    self.list(class, chunk);
-                }
-                if used == bit && self.may_use(arena) && self.cursors[class].chunk != chunk + 1 {
-                    let is_used = |other| other != word && tx.hint(base.word_inside(other)) != 0;
-                    if !(0..division.words()).any(is_used) {
-                        self.vacant.insert(chunk, 1);
-                    }
-                }
-                Ok(())
+                self.free_blocks(tx, (chunk, class, arena), number, 1)
+                    .and_then(|is_freed| if is_freed { Ok(()) } else { Err(tx.fail(invalid())) })
             }
             Some(Chunk::Large { chunks }) if at == base && chunk + chunks <= layout.chunk_count => {
                 for number in chunk..chunk + chunks {
@@ -279,5 +305,34 @@ impl Arena {
             }
             _ => Err(tx.fail(invalid())),
         }
+    }
+
+    /// Frees `count` blocks of one word of the bitmap of a small chunk, from number `number` on; whether all of them were allocated.
+    fn free_blocks<A: Access>(
+        &mut self,
+        tx: &mut A,
+        (chunk, class, arena): (u64, usize, u64),
+        number: u64,
+        count: u64,
+    ) -> Result<bool, Abort> {
+        let (division, base) = (Division::new(tx.layout(), class), start(tx.layout(), chunk));
+        let (word, bits) = (number / 64, bits_of(number, count));
+        let used = tx.read(base.word_inside(word))?;
+        if used & bits != bits {
+            return Ok(false);
+        }
+        tx.write(base.word_inside(word), used & !bits)?;
+        if arena == self.index {
+            self.list(class, chunk);
+        }
+        // This transaction has no use for pages of extents that it has freed itself: the hand finds them later.
+        let is_of_use = class != extents::CLASS && self.may_use(arena);
+        if used == bits && is_of_use && self.cursors[class].chunk != chunk + 1 {
+            let is_used = |other| other != word && tx.hint(base.word_inside(other)) != 0;
+            if !(0..division.words()).any(is_used) {
+                self.vacant.insert(chunk, 1);
+            }
+        }
+        Ok(true)
     }
 }

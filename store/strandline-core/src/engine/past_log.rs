@@ -1,0 +1,317 @@
+//! Values of many pages, written once: to free pages of the heap file, past the log.
+//!
+//! # The protocol
+//!
+//! A transaction in the `Sync` domain that has allocated an extent ([`Transaction::alloc_pages`](crate::Transaction::alloc_pages)) and fills it
+//! ([`fill_pages`](crate::Transaction::fill_pages)) writes the pages to the heap file at once, instead of to its write set. Before it appends its
+//! records, which are those of the allocation and of what refers to the extent, it flushes the heap file. So whatever is committed is there. If it
+//! is not committed, the pages are free, as they were.
+//!
+//! It may do so under these rules:
+//!
+//! 1. *Free.* By the last committed transactions they are free pages of a chunk of extents, or the chunk was handed out by nobody since the pool was
+//!    opened, and was none of it then. So what the transaction itself has freed is not overwritten before it commits; and a chunk that had other
+//!    blocks has raised the versions of its lines before, as it became one of extents, so that whoever has read its way to such a block notices.
+//!    Nor has the transaction itself allocated them before, or written to them by way of its write set.
+//! 2. *Durable.* The transaction that freed them is durable, and a later block of the log says so, so that recovery reports damage if the block with the
+//!    freeing rots. All transactions before it have stored home.
+//! 3. *Settled.* They are in no checkpoint's set of pages, the log has no record for them that could be replayed, and no snapshot reads them
+//!    (`sync/past_log.rs`). Whoever frees pages while there are snapshots says so, as it commits.
+//! 4. *Backups.* No backup copies the heap file, since it copies the log afterwards. A backup that begins waits for writes that are under way, and a
+//!    transaction that finds, under the latch of the log, that one has begun since its first write runs again.
+//!
+//! Otherwise the words go to the write set.
+//!
+//! *Readers.* What is written past the log raises no versions. So a transaction that frees pages also writes to a *guard*, a word by which readers came to
+//! them. A reader reads the guard in the usual way, then the pages, and then looks whether the guard is as it was. A snapshot needs none: while it exists its
+//! pages are not settled.
+//!
+//! `fill_pages` waits for other commits, a flush of the log and the device while it holds locks of lines, or the writer's lock. None of these waits for a
+//! transaction that holds such locks.
+//!
+//! The device world of `lab/strandline-scheme-check` (workload `extents`) leaves out each of the rules in turn, but for backups: `tests/all/values.rs` of
+//! `strandline` has one begin between a write and its commit.
+
+use std::collections::BTreeMap;
+
+use crate::heap::{self, Access, PagesAtHome};
+use crate::memory::device::DeviceFile;
+use crate::memory::{Event, LINE_BYTES, Memory, PAGE_BYTES, PersistentAddress, Step, WORD_BYTES};
+use crate::scheme::{SchemeObject, wait_for_commits};
+use crate::sync::SharedLog;
+use crate::transaction::{Abort, Concurrency};
+
+use super::{Control, Engine, State};
+
+/// What the running transaction has to do with pages that are written past the log.
+#[derive(Default)]
+pub(super) struct PastLog {
+    /// The count of backups at its first write past the log; `None` before it.
+    backups: Option<u64>,
+    /// Where what it was handed out begins and ends that nobody had before in this run of the program, as long as it has been of no other use.
+    unused: Vec<(u64, u64)>,
+    /// Where the extents that it has allocated begin, and where they end.
+    allocated: BTreeMap<u64, u64>,
+    /// Those of which it had allocated pages before: a savepoint may need what they hold.
+    again: Vec<(u64, u64)>,
+}
+
+impl PastLog {
+    /// A transaction begins.
+    pub fn clear(&mut self) {
+        self.backups = None;
+        self.unused.clear();
+        self.allocated.clear();
+        self.again.clear();
+    }
+
+    /// These bytes were never handed out before.
+    pub fn add_unused(&mut self, at: PersistentAddress, bytes: u64) {
+        self.unused.push((at.offset(), at.offset() + bytes));
+    }
+
+    /// These bytes are of use otherwise.
+    pub fn use_otherwise(&mut self, at: PersistentAddress, bytes: u64) {
+        let (first, end) = (at.offset(), at.offset() + bytes);
+        self.unused.retain(|&(from, to)| to <= first || end <= from);
+    }
+
+    /// Whether nobody had these bytes before.
+    pub fn is_unused(&self, at: PersistentAddress, bytes: u64) -> bool {
+        let (first, end) = (at.offset(), at.offset() + bytes);
+        self.unused.iter().any(|&(from, to)| from <= first && end <= to)
+    }
+
+    /// An extent was allocated.
+    pub fn add_allocated(&mut self, at: PersistentAddress, bytes: u64) {
+        let (first, end) = (at.offset(), at.offset() + bytes);
+        let before = self.allocated.range(..end).next_back();
+        if before.is_some_and(|(_, &to)| to > first) || self.is_again(first, end) {
+            self.again.push((first, end));
+        } else {
+            self.allocated.insert(first, end);
+        }
+    }
+
+    fn is_again(&self, first: u64, end: u64) -> bool {
+        self.again.iter().any(|&(from, to)| from < end && first < to)
+    }
+}
+
+impl<C: Control> Engine<C> {
+    /// Notes that this transaction has allocated an extent.
+    pub(super) fn note_extent(&mut self, at: PersistentAddress, pages: u64) {
+        if self.shared_log.is_some() {
+            self.past_log.add_allocated(at, pages * PAGE_BYTES);
+        }
+    }
+
+    /// Fills pages of an extent that this transaction has allocated.
+    pub(super) fn fill_pages(&mut self, at: PersistentAddress, words: &[u64]) -> Result<(), Abort> {
+        self.begin_tolerating()?;
+        let bytes = (words.len() as u64 * WORD_BYTES).next_multiple_of(PAGE_BYTES);
+        if let Some(log) = self.shared_log
+            && let Some(backups) = self.may_write_past_log(log, at, bytes)?
+        {
+            self.past_log.backups = Some(backups);
+            self.view.memory.event(Event::PastLog(at, bytes));
+            let written = log.write_unless_backup(&self.view, at, words, backups);
+            if written.map_err(|error| self.fail(error))? {
+                return Ok(());
+            }
+        }
+        self.write_range(at, words)
+    }
+
+    /// Whether the pages of these bytes may be written past the log: the count of backups then. Waits until the last transaction that had to do with
+    /// them is durable.
+    fn may_write_past_log(
+        &mut self,
+        log: SharedLog,
+        at: PersistentAddress,
+        bytes: u64,
+    ) -> Result<Option<u64>, Abort> {
+        let is_possible = matches!(self.state, State::Writing | State::Noting)
+            && self.concurrency() != Concurrency::Locks
+            && !self.scheme.takes_writes()
+            // What the system maps together is not written together.
+            && self.view.memory.page_bytes() == PAGE_BYTES;
+        if !is_possible || bytes == 0 || !at.offset().is_multiple_of(PAGE_BYTES) {
+            return Ok(None);
+        }
+        if !self.may_have(at, bytes / WORD_BYTES) {
+            self.look(at, bytes / WORD_BYTES)?;
+        }
+        let is_unused = self.past_log.is_unused(at, bytes);
+        if !self.are_free_at_home(at, bytes, is_unused) {
+            return Ok(None);
+        }
+        let backups = log.backups_begun(&self.view.memory);
+        if backups.is_none() || self.past_log.backups.is_some_and(|before| backups != Some(before)) {
+            return Ok(None);
+        }
+        if !is_unused && !self.wait_for_freed(log, at)? {
+            return Ok(None);
+        }
+        if !log.are_settled(&self.view.memory, at, bytes) {
+            return Ok(None);
+        }
+        if self.view.memory.device().is_some_and(|device| device.needs_space(DeviceFile::Heap)) {
+            self.make_space(at, bytes)?;
+        }
+        Ok(backups)
+    }
+
+    /// Whether these pages are free by what the last committed transactions say, and this one has nothing in them that has to stay.
+    fn are_free_at_home(&mut self, at: PersistentAddress, bytes: u64, is_unused: bool) -> bool {
+        if self.view.memory.omitted(Step::PastLogFree) {
+            return true;
+        }
+        let is_free = match heap::pages_at_home(&self.view, at, bytes / PAGE_BYTES) {
+            PagesAtHome::Free => true,
+            PagesAtHome::InFreeChunk => is_unused,
+            PagesAtHome::Used => false,
+        };
+        is_free
+            && !self.past_log.is_again(at.offset(), at.offset() + bytes)
+            && (self.writes.is_empty() || !self.has_written_in(at, bytes))
+    }
+
+    /// Whether the write set has any of these words.
+    fn has_written_in(&mut self, at: PersistentAddress, bytes: u64) -> bool {
+        let mut lines = (0..bytes).step_by(LINE_BYTES as usize).map(|inside| at.byte(inside));
+        let line_words = LINE_BYTES / WORD_BYTES;
+        lines.any(|line| {
+            self.writes.may_have(line, line_words as usize)
+                && (0..line_words).any(|word| self.writes.find(line.word_inside(word)).is_some())
+        })
+    }
+
+    /// Waits until who has freed a page at `at`, and all before, are durable and have stored home. `false`: the log has no room for what says so.
+    fn wait_for_freed(&mut self, log: SharedLog, at: PersistentAddress) -> Result<bool, Abort> {
+        let newest = self.newest_free(at);
+        let waited = wait_for_commits(&self.view, newest, Step::PastLogDurable)
+            .and_then(|()| log.wait_for_freed(&self.view, newest));
+        waited.map_err(|error| self.fail(error))
+    }
+
+    /// The highest TxID that a transaction can have which has freed a page of the chunk that `at` lies in, where this one has allocated some.
+    fn newest_free(&self, at: PersistentAddress) -> u64 {
+        let bitmap = match self.concurrency() {
+            Concurrency::Stm => heap::bitmap_of_pages(&self.view.layout, at),
+            _ => None,
+        };
+        bitmap.and_then(|bitmap| self.held_version_stm(bitmap)).unwrap_or(self.newest_seen)
+    }
+
+    /// Makes durable what the transaction has written past the log.
+    pub(super) fn flush_past_log(&mut self, log: SharedLog) -> Result<(), Abort> {
+        if self.past_log.backups.is_none() {
+            return Ok(());
+        }
+        log.flush_past_log(&self.view).map_err(|error| self.fail(error))
+    }
+
+    /// Whether a backup may have copied pages before the transaction wrote them.
+    pub(super) fn is_past_log_in_backup(&self, log: SharedLog) -> bool {
+        self.past_log.backups.is_some_and(|begun| log.has_backup_begun(&self.view.memory, begun))
+    }
+
+    /// In commit, while there are snapshots: says which pages the store of `value` to the word at `at` frees.
+    pub(super) fn unsettle_vacated(&self, log: SharedLog, at: PersistentAddress, value: u64) {
+        if let Some(pages) = heap::vacated_pages(&self.view, at, value)
+            && !self.view.memory.omitted(Step::PastLogSnapshots)
+        {
+            log.unsettle(&self.view.memory, pages);
+        }
+    }
+
+    /// Reads words of pages of an extent, where whoever frees them writes to `guard`.
+    pub(super) fn read_pages(
+        &mut self,
+        guard: PersistentAddress,
+        at: PersistentAddress,
+        into: &mut [u64],
+    ) -> Result<(), Abort> {
+        let is_usual = matches!(self.state, State::Writing | State::Noting | State::Reading);
+        if !is_usual || self.concurrency() == Concurrency::Locks {
+            return self.read_range(at, into);
+        }
+        if !self.may_have(at, into.len() as u64) {
+            self.look(at, into.len() as u64)?;
+        }
+        let read_before = self.reads.len();
+        self.read(guard)?;
+        if self.writes.is_empty() {
+            self.load_pages(at, into);
+        } else {
+            self.own_lines_or_home(at, into);
+        }
+        if self.is_guard_unchanged(read_before) { Ok(()) } else { Err(self.doom(Abort::Conflict)) }
+    }
+
+    /// Loads words of pages as they lie at home; the next page is on its way while one is loaded.
+    fn load_pages(&self, at: PersistentAddress, into: &mut [u64]) {
+        const PAGE_WORDS: usize = (PAGE_BYTES / WORD_BYTES) as usize;
+        for (page, words) in (0..).zip(into.chunks_mut(PAGE_WORDS)) {
+            let at = at.byte(page * PAGE_BYTES);
+            self.view.memory.prefetch(at.byte(PAGE_BYTES), PAGE_WORDS);
+            self.view.memory.load_range(at, words);
+        }
+    }
+
+    fn is_guard_unchanged(&self, read_before: usize) -> bool {
+        self.view.memory.omitted(Step::PastLogGuard)
+            || match self.concurrency() {
+                Concurrency::Stm => self.are_unchanged_stm(read_before),
+                _ => self.holds_lock || self.is_sequence_unchanged(),
+            }
+    }
+
+    /// Reads words, those that this transaction has written among them.
+    fn own_lines_or_home(&mut self, mut at: PersistentAddress, into: &mut [u64]) {
+        let first = at.words_left_in_line().min(into.len());
+        let (head, rest) = into.split_at_mut(first);
+        let lines = std::iter::once(head).chain(rest.chunks_mut((LINE_BYTES / WORD_BYTES) as usize));
+        for line in lines {
+            if self.writes.may_have(at, line.len()) {
+                self.own_or_home(at, line);
+            } else {
+                self.view.memory.load_range(at, line);
+            }
+            at = at.word_inside(line.len() as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::memory::PAGE_BYTES;
+    use crate::{Options, Pool, Read, Runner, Transaction};
+
+    /// Chunks that a transaction was handed out for something else, and then takes for extents.
+    #[test]
+    fn an_extent_where_the_transaction_had_other_blocks() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = Pool::create(folder.path().join("pool"), &Options::default()).unwrap();
+        let mut worker = pool.worker().unwrap();
+        let words: Vec<u64> = (1..=PAGE_BYTES / 4).collect();
+        for bytes in [100, 300 << 10] {
+            let at = worker
+                .run(|tx| {
+                    // So many that it is handed out new chunks.
+                    let blocks =
+                        (0..(2 << 20) / bytes).map(|_| tx.alloc(bytes)).collect::<Result<Vec<_>, _>>()?;
+                    blocks.iter().try_for_each(|&block| tx.write(block, 7))?;
+                    blocks.iter().try_for_each(|&block| tx.free(block))?;
+                    let (at, pages) = tx.alloc_pages(2)?.unwrap();
+                    tx.fill_pages(at, &words[..512 * pages as usize])?;
+                    Ok((at, pages))
+                })
+                .unwrap();
+            let mut found = vec![0; 512 * at.1 as usize];
+            worker.view(|tx| tx.read_range(at.0, &mut found)).unwrap();
+            assert!(found == words[..found.len()], "after blocks of {bytes} bytes");
+        }
+    }
+}

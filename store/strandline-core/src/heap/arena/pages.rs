@@ -1,0 +1,54 @@
+//! Extents in an arena: pages are blocks of a class of their own, of which some that follow one another are taken together.
+
+use super::Arena;
+use crate::error::{Abort, Error};
+use crate::heap::extents::{self, CLASS, bits_of};
+use crate::heap::{Access, Chunk, Division, chunk_of, inside, start, table};
+use crate::memory::{PAGE_BYTES, PersistentAddress};
+
+impl Arena {
+    /// Allocates up to `most` pages that follow one another.
+    pub(super) fn alloc_pages<A: Access>(
+        &mut self,
+        tx: &mut A,
+        most: u64,
+    ) -> Result<Option<(PersistentAddress, u64)>, Abort> {
+        if !extents::are_possible(tx.layout()) {
+            return Ok(None);
+        }
+        let first = self.alloc_of_class(tx, Some(CLASS), PAGE_BYTES)?;
+        let division = Division::new(tx.layout(), CLASS);
+        let base = start(tx.layout(), chunk_of(tx.layout(), first));
+        let Some(number) = division.block_at(inside(tx.layout(), first)) else { return Ok(Some((first, 1))) };
+        // Those behind it in the same word of the bitmap, without those that this transaction has freed itself.
+        let word = base.word(number / 64);
+        let used = tx.read(word)?;
+        let mut free = !used & division.mask(number / 64);
+        if extents::are_in(tx.hint(table(tx.layout(), chunk_of(tx.layout(), first)))) {
+            free &= !tx.hint(word);
+        }
+        let free = free >> (number % 64) >> 1;
+        let more = u64::from(free.trailing_ones()).min(most.saturating_sub(1));
+        if more > 0 {
+            tx.write(word, used | bits_of(number + 1, more))?;
+        }
+        Ok(Some((first, 1 + more)))
+    }
+
+    /// Frees `pages` pages of an extent, from `at` on.
+    pub(super) fn free_pages<A: Access>(
+        &mut self,
+        tx: &mut A,
+        at: PersistentAddress,
+        pages: u64,
+    ) -> Result<(), Abort> {
+        if let Some((chunk, number, _)) = extents::place(tx.layout(), at, pages)
+            && let Some(Chunk::Small { class: CLASS, arena }) =
+                Chunk::decode(tx.read(table(tx.layout(), chunk))?)
+            && self.free_blocks(tx, (chunk, CLASS, arena), number, pages)?
+        {
+            return Ok(());
+        }
+        Err(tx.fail(Error::InvalidFree(at.offset())))
+    }
+}

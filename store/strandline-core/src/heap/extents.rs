@@ -1,0 +1,136 @@
+//! Extents: pages that follow one another, for values that are written once and as a whole.
+//!
+//! They lie in small chunks of a class of their own, whose blocks are pages. So all that looks chunks over sees blocks, and every page of an extent
+//! is one. No other block lies in these chunks: what a transaction writes to an extent need not go through the log (`engine/past_log.rs`).
+
+use super::{CHUNK_BITS, CLASSES, Chunk, Division, chunk_at, chunk_of_word, inside, start, table};
+use crate::layout::{Layout, View};
+use crate::memory::{Memory, PAGE_BYTES, PersistentAddress};
+
+/// The class of pages of extents.
+pub(super) const CLASS: usize = CLASSES.len() - 1;
+
+/// The bits of `count` blocks from number `number` on, which are of one word of the bitmap.
+pub(super) fn bits_of(number: u64, count: u64) -> u64 {
+    (u64::MAX >> (64 - count.clamp(1, 64))) << (number % 64)
+}
+
+/// Whether there are extents in chunks of this size. The bitmap of any class has to fit the page that the bitmap of extents has, since an allocation
+/// relies on what a bitmap's words hold in a chunk that is free.
+pub(super) fn are_possible(layout: &Layout) -> bool {
+    const LEAST_BITS: u32 = 14;
+    const MOST_BITS: u32 = 19;
+    const { assert!(CHUNK_BITS.0 < LEAST_BITS && MOST_BITS < CHUNK_BITS.1) };
+    (LEAST_BITS..=MOST_BITS).contains(&layout.chunk_bits)
+}
+
+/// Whether a chunk with this word in the table has extents.
+pub(super) fn are_in(word: u64) -> bool {
+    matches!(Chunk::decode(word), Some(Chunk::Small { class: CLASS, .. }))
+}
+
+/// Where pages of an extent are in their chunk: the word of the bitmap, and the bits in it.
+pub(super) fn place(layout: &Layout, at: PersistentAddress, pages: u64) -> Option<(u64, u64, u64)> {
+    let chunk = chunk_at(layout, at)?;
+    let division = Division::new(layout, CLASS);
+    let number = division.block_at(inside(layout, at))?;
+    let last = number + pages.checked_sub(1)?;
+    (last < division.blocks && last / 64 == number / 64).then(|| (chunk, number, bits_of(number, pages)))
+}
+
+/// The word of the bitmap that has the page at `at`, of a chunk of extents.
+pub(crate) fn bitmap_of_pages(layout: &Layout, at: PersistentAddress) -> Option<PersistentAddress> {
+    place(layout, at, 1).map(|(chunk, number, _)| start(layout, chunk).word(number / 64))
+}
+
+/// What the last committed transactions say of pages.
+pub(crate) enum PagesAtHome {
+    /// They lie in a chunk that is free.
+    InFreeChunk,
+    /// They are free pages of a chunk of extents.
+    Free,
+    /// Neither: some of them may be of use to somebody.
+    Used,
+}
+
+/// What home says of `pages` pages from `at` on, which a running transaction has allocated as an extent.
+pub(crate) fn pages_at_home<M: Memory>(view: &View<M>, at: PersistentAddress, pages: u64) -> PagesAtHome {
+    let (layout, memory) = (&view.layout, &view.memory);
+    let Some((chunk, number, bits)) = place(layout, at, pages) else { return PagesAtHome::Used };
+    match Chunk::decode(memory.load(table(layout, chunk))) {
+        Some(Chunk::Free) => PagesAtHome::InFreeChunk,
+        Some(Chunk::Small { class: CLASS, .. })
+            if memory.load(start(layout, chunk).word(number / 64)) & bits == 0 =>
+        {
+            PagesAtHome::Free
+        }
+        _ => PagesAtHome::Used,
+    }
+}
+
+/// Whether anybody may rely on the word at `at`, by what `load` returns for words of the heap's own: it is in a chunk that is neither free nor held, and
+/// if that one has extents, in a page that is allocated.
+pub fn is_used(layout: &Layout, at: PersistentAddress, load: impl Fn(PersistentAddress) -> u64) -> bool {
+    let Some(chunk) = chunk_at(layout, at) else { return true };
+    let word = load(table(layout, chunk));
+    if matches!(Chunk::decode(word), Some(Chunk::Free | Chunk::Held)) {
+        return false;
+    }
+    let page = PersistentAddress::new(at.offset() / PAGE_BYTES * PAGE_BYTES);
+    match place(layout, page, 1) {
+        Some((_, number, bits)) if are_in(word) => load(start(layout, chunk).word(number / 64)) & bits != 0,
+        _ => true,
+    }
+}
+
+/// The pages that a transaction frees, or gives to extents, by storing `value` to the word at `at`: numbers of the heap's pages, of one run.
+pub(crate) fn vacated_pages<M: Memory>(
+    view: &View<M>,
+    at: PersistentAddress,
+    value: u64,
+) -> Option<std::ops::Range<u64>> {
+    let (layout, memory) = (&view.layout, &view.memory);
+    let pages_of = |chunk: u64| {
+        let first = start(layout, chunk).offset() / PAGE_BYTES;
+        first..first + layout.geometry.chunk_bytes / PAGE_BYTES
+    };
+    if let Some(chunk) = chunk_of_word(layout, at) {
+        return (are_in(value) && !are_in(memory.load(at))).then(|| pages_of(chunk));
+    }
+    let chunk = chunk_at(layout, at)?;
+    let division = Division::new(layout, CLASS);
+    let word = inside(layout, at) / 8;
+    if word >= division.words() || !are_in(memory.load(table(layout, chunk))) {
+        return None;
+    }
+    let freed = memory.load(at) & !value;
+    if freed == 0 {
+        return None;
+    }
+    let first = start(layout, chunk).offset() / PAGE_BYTES + division.header / PAGE_BYTES + 64 * word;
+    Some(first + u64::from(freed.trailing_zeros())..first + 64 - u64::from(freed.leading_zeros()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Geometry;
+
+    #[test]
+    fn bits_are_those_of_the_blocks() {
+        assert_eq!([bits_of(0, 1), bits_of(65, 2), bits_of(0, 64)], [1, 6, u64::MAX]);
+        assert_eq!(bits_of(63, 1), 1 << 63);
+    }
+
+    #[test]
+    fn no_bitmap_is_larger_than_the_page_of_the_bitmap_of_extents() {
+        for chunk_bits in 12..=24 {
+            let geometry = Geometry { size: 1 << 30, chunk_bytes: 1 << chunk_bits, ..Geometry::default() };
+            let layout = Layout::new(geometry).unwrap();
+            if are_possible(&layout) {
+                let (_, words) = super::super::bitmap_area(&layout, 0);
+                assert!(8 * words <= Division::new(&layout, CLASS).header, "chunks of {chunk_bits} bits");
+            }
+        }
+    }
+}

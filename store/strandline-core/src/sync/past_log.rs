@@ -1,0 +1,254 @@
+//! Writing to the heap file past the log: to free pages, for a transaction that has allocated them.
+//!
+//! `engine/past_log.rs` has the protocol. Here is what the log knows of pages: which of them are *settled*, so that nobody relies on what they
+//! hold, and which part of the heap was never used.
+//!
+//! # Settled pages
+//!
+//! A free page is settled when neither recovery nor a checkpoint will store to it, and no snapshot reads it. A dirty page is not. When a checkpoint
+//! A takes it, the page is a *recent* one of A before it stops being a dirty one. It is so until A and the next checkpoint, B, have ended and a third begins. By then
+//! both slots are past the page's records, so that not even a damaged slot has them replayed. A page that is freed while there are
+//! snapshots becomes recent as well. Recent pages are forgotten unless a snapshot exists that is older than checkpoint B.
+//!
+//! There are two sets of recent pages, one of which is added to. A checkpoint empties the other one, and with the gate closed makes it the one that is
+//! added to.
+
+use crate::error::Result;
+use crate::layout::{PAGE_BYTES, SharedLayout, View};
+use crate::memory::device::{AlignedBuffer, DeviceFile};
+use crate::memory::latch::load_in_order;
+use crate::memory::{Memory, PersistentAddress, Space, Step, VolatileAddress};
+
+use super::block::to_bytes;
+use super::pages::bits_of;
+use super::shared_log::{Failure, SPARE_BLOCKS, SharedLog};
+
+/// The number of the first of the two bitmaps of recent pages.
+const RECENT: u64 = 3;
+
+/// Pages that are written at a time.
+const BATCH_PAGES: usize = 64;
+
+impl SharedLog {
+    /// Which of the two sets of recent pages is added to.
+    fn adding(&self) -> VolatileAddress {
+        self.line(14).word(1)
+    }
+
+    /// The clock when the last checkpoint began.
+    fn clock_of_checkpoint(&self) -> VolatileAddress {
+        self.line(14).word(2)
+    }
+
+    /// How many backups have begun and ended: odd while one copies the heap file.
+    fn backups(&self) -> VolatileAddress {
+        self.line(14).word(3)
+    }
+
+    /// The heap's bytes from here on were never handed out.
+    fn used(&self) -> VolatileAddress {
+        self.line(14).word(4)
+    }
+
+    /// When the pool is opened, any chunk that the heap has may have been handed out before.
+    pub(super) fn find_used<M: Memory>(&self, view: &View<M>) {
+        let chunks = view.memory.load(view.layout.reached()).min(view.layout.chunk_count);
+        view.memory.store(self.used(), view.layout.end_of(chunks).offset());
+    }
+
+    /// The `bytes` bytes at `at` are about to be handed out; whether none of them ever was.
+    pub(crate) fn hand_out<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> bool {
+        let end = at.offset() + bytes;
+        let mut used = memory.load(self.used());
+        while used < end {
+            match memory.compare_exchange(self.used(), used, end) {
+                Ok(_) => break,
+                Err(now) => used = now,
+            }
+        }
+        used <= at.offset()
+    }
+
+    /// Empties the set of recent pages that the next checkpoint adds to, if nobody relies on them. No checkpoint runs.
+    pub(super) fn settle<M: Memory>(&self, view: &View<M>) {
+        let memory = &view.memory;
+        if memory.omitted(Step::PastLogSnapshots)
+            || !view.has_snapshot_before(memory.load(self.clock_of_checkpoint()))
+        {
+            let next = RECENT + 1 - memory.load(self.adding());
+            for index in 0..Self::bitmap_words(memory.size(Space::Persistent).min(view.layout.end().offset()))
+            {
+                let word = self.bitmap(next, index);
+                if memory.load(word) != 0 {
+                    memory.store(word, 0);
+                }
+            }
+        }
+    }
+
+    /// A checkpoint begins: from here on the other set of recent pages is added to. The gate is closed.
+    pub(super) fn begin_recent<M: Memory>(&self, memory: &M) {
+        memory.store(self.adding(), 1 - memory.load(self.adding()));
+        memory.store(self.clock_of_checkpoint(), memory.load(SharedLayout::CLOCK));
+    }
+
+    /// Adds pages of one word of the bitmaps to the recent ones.
+    pub(super) fn add_recent<M: Memory>(&self, memory: &M, index: u64, bits: u64) {
+        let word = self.bitmap(RECENT + memory.load(self.adding()), index);
+        let mut old = memory.load(word);
+        while old & bits != bits {
+            match memory.compare_exchange(word, old, old | bits) {
+                Ok(_) => break,
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// A transaction in commit frees these pages while there may be snapshots that read them.
+    pub(crate) fn unsettle<M: Memory>(&self, memory: &M, pages: std::ops::Range<u64>) {
+        let first = PersistentAddress::new(pages.start * PAGE_BYTES);
+        for (index, bits) in bits_of(first, (pages.end - pages.start) * PAGE_BYTES) {
+            self.add_recent(memory, index, bits);
+        }
+    }
+
+    /// Waits until transaction `transaction`, which has freed pages, is durable, and a durable block of the log says so. `false`: the log has no
+    /// room for such a block, and the pages must not be written past it.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    pub(crate) fn wait_for_freed<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<bool> {
+        let memory = &view.memory;
+        if memory.omitted(Step::PastLogDurable) {
+            return Ok(true);
+        }
+        if memory.load(self.marked_transaction()) < transaction {
+            let end = memory.load(self.start()) + self.ring_blocks(memory);
+            let room = end.saturating_sub(memory.load(self.claimed()));
+            if room <= 2 * SPARE_BLOCKS {
+                self.ask_for_checkpoint(memory);
+                return Ok(false);
+            }
+            self.wait_durable(view, transaction)?;
+            self.wait_flushed(view, true, || memory.load(self.marked_transaction()) >= transaction)?;
+        }
+        Ok(true)
+    }
+
+    /// Whether all pages of the `bytes` bytes at `at`, which are free, are settled.
+    pub(crate) fn are_settled<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> bool {
+        if memory.omitted(Step::PastLogSettled) {
+            return true;
+        }
+        // In this order: a page that is no dirty one any more is a recent one.
+        let is_free_of = |sets: [u64; 2]| {
+            bits_of(at, bytes)
+                .all(|(index, bits)| sets.iter().all(|set| memory.load(self.bitmap(*set, index)) & bits == 0))
+        };
+        is_free_of([0, 1]) && is_free_of([RECENT, RECENT + 1])
+    }
+
+    /// How many threads write past the log now.
+    fn writers(&self) -> VolatileAddress {
+        self.line(14).word(5)
+    }
+
+    /// What tells whether a backup has begun: `None` while one copies the heap file.
+    pub(crate) fn backups_begun<M: Memory>(&self, memory: &M) -> Option<u64> {
+        let backups = load_in_order(memory, self.backups());
+        (backups.is_multiple_of(2) || memory.omitted(Step::PastLogBackup)).then_some(backups)
+    }
+
+    /// Whether a backup has begun since there were `begun`.
+    pub(crate) fn has_backup_begun<M: Memory>(&self, memory: &M, begun: u64) -> bool {
+        memory.load(self.backups()) != begun && !memory.omitted(Step::PastLogBackup)
+    }
+
+    /// A backup begins: when this returns, nobody writes past the log until [`SharedLog::end_backup`].
+    pub(super) fn begin_backup<M: Memory>(&self, memory: &M) {
+        memory.fetch_add(self.backups(), 1);
+        loop {
+            match load_in_order(memory, self.writers()) {
+                0 => break,
+                writers => memory.wait(self.writers(), writers),
+            }
+        }
+    }
+
+    /// A backup ends.
+    pub(super) fn end_backup<M: Memory>(&self, memory: &M) {
+        memory.fetch_add(self.backups(), 1);
+    }
+
+    /// As [`SharedLog::write_past_log`], unless a backup has begun since there were `begun`: then this returns `false`.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    pub(crate) fn write_unless_backup<M: Memory>(
+        &self,
+        view: &View<M>,
+        at: PersistentAddress,
+        words: &[u64],
+        begun: u64,
+    ) -> Result<bool> {
+        let memory = &view.memory;
+        memory.fetch_add(self.writers(), 1);
+        let write = || {
+            let is_alone = self.backups_begun(memory) == Some(begun);
+            if is_alone { self.write_past_log(view, at, words).map(|()| true) } else { Ok(false) }
+        };
+        self.poisoning(memory, "a write past the log", write, || {
+            memory.fetch_add(self.writers(), 1u64.wrapping_neg());
+            memory.wake(self.writers());
+        })
+    }
+
+    /// Writes `words` to the heap file from the beginning of a page on, past the log, and has memory show that; the rest of the last page becomes zeros.
+    /// The pages are settled, and only the caller has a use for them.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    fn write_past_log<M: Memory>(&self, view: &View<M>, at: PersistentAddress, words: &[u64]) -> Result<()> {
+        const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
+        let (memory, device, heap) = (&view.memory, self.device(view)?, DeviceFile::Heap);
+        self.check_poison(memory)?;
+        let pages = words.len().div_ceil(PAGE_WORDS);
+        let first = at.offset() / PAGE_BYTES;
+        if !memory.omitted(Step::SyncForgetChecksums) {
+            device
+                .forget_checksums(&mut (first..first + pages as u64))
+                .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
+        }
+        let mut buffer = AlignedBuffer::new(PAGE_BYTES as usize * pages.min(BATCH_PAGES));
+        let pieces = words.chunks(BATCH_PAGES * PAGE_WORDS);
+        for (offset, piece) in (at.offset()..).step_by(BATCH_PAGES * PAGE_BYTES as usize).zip(pieces) {
+            let bytes = &mut buffer[..piece.len().next_multiple_of(PAGE_WORDS) * 8];
+            to_bytes(piece, bytes);
+            bytes[piece.len() * 8..].fill(0);
+            device
+                .write_kept(heap, offset, bytes)
+                .map_err(|e| self.poison(memory, Failure::HeapWrite, &e))?;
+        }
+        let bytes = pages as u64 * PAGE_BYTES;
+        self.forget_private(memory, at, bytes);
+        if !memory.give_back(at, bytes) {
+            // As where memory is locked.
+            memory.store_range(at, words);
+            self.mark_private(memory, &(first..first + pages as u64).collect::<Vec<_>>());
+        }
+        Ok(())
+    }
+
+    /// Waits until what was written past the log is durable.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    pub(crate) fn flush_past_log<M: Memory>(&self, view: &View<M>) -> Result<()> {
+        let memory = &view.memory;
+        if memory.omitted(Step::PastLogFlush) {
+            return Ok(());
+        }
+        let flushed = self.device(view)?.flush(DeviceFile::Heap);
+        flushed.map_err(|error| self.poison(memory, Failure::HeapFlush, &error))
+    }
+}
