@@ -130,6 +130,7 @@ pub use collections::hash_map::{HashMap, HashMapIter};
 pub use collections::ordered_map::OrderedMap;
 pub use collections::queue::{Iter as QueueIter, Queue};
 pub use collections::range::Range;
+pub use collections::stream::ValueReader;
 pub use collections::vector::{Iter as VectorIter, Vector};
 pub use database::dynamic_store::DynamicStore;
 pub use database::export::Loaded;

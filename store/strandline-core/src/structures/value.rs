@@ -7,6 +7,8 @@
 //! Each type has a number, which becomes a part of the structure's tag: a table of `i64` is not mistaken for
 //! one of `u64`. Numbers below 128 are this library's.
 
+use std::cell::Cell;
+
 use crate::memory::PersistentAddress;
 
 /// A value that fits one word.
@@ -177,7 +179,20 @@ impl Word for PersistentAddress {
     }
 }
 
-/// Calls `body` with a buffer of `words` words, on the stack up to 512 bytes.
+/// Words of memory that a thread keeps for [`with_buffer`] from one call to the next.
+const MOST_KEPT: usize = 1 << 18;
+
+thread_local! {
+    /// Memory for buffers: to take it from the system anew, page by page, costs several times as much as to copy a value.
+    static KEPT: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
+}
+
+/// Calls `body` with a buffer of `words` words that it fills; what it holds at first is undefined.
+pub fn with_buffer_to_fill<R>(words: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
+    body(&mut Many::of(words).0[..words])
+}
+
+/// Calls `body` with a buffer of `words` words that are 0, on the stack up to 512 bytes.
 #[inline]
 pub fn with_buffer<R>(words: u64, body: impl FnOnce(&mut [u64]) -> R) -> R {
     // The body stands here once, so that it is compiled in place. To take memory costs less than to clear as much of the stack as the
@@ -193,8 +208,37 @@ pub fn with_buffer<R>(words: u64, body: impl FnOnce(&mut [u64]) -> R) -> R {
             &mut some[..words]
         }
         words => {
-            many = vec![0; words];
-            &mut many
+            many = Many::of_zeros(words);
+            &mut many.0[..words]
         }
     })
+}
+
+/// A buffer of many words.
+struct Many(Vec<u64>);
+
+impl Many {
+    #[cold]
+    fn of_zeros(words: usize) -> Self {
+        let mut buffer = Self::of(words);
+        buffer.0[..words].fill(0);
+        buffer
+    }
+
+    fn of(words: usize) -> Self {
+        let mut buffer = KEPT.take();
+        if buffer.len() < words {
+            buffer.resize(words, 0);
+        }
+        Self(buffer)
+    }
+}
+
+impl Drop for Many {
+    fn drop(&mut self) {
+        if self.0.len() <= MOST_KEPT {
+            // A body that has used one itself may have left another.
+            let _ = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.0)));
+        }
+    }
 }

@@ -8,4 +8,5 @@ pub(crate) mod ordered_map;
 pub(crate) mod pages;
 pub(crate) mod queue;
 pub(crate) mod range;
+pub(crate) mod stream;
 pub(crate) mod vector;

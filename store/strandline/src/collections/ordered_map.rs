@@ -101,7 +101,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         pages::tree(tx, self.raw.at, Self::TAG)
     }
 
-    fn tree_to_write(self, tx: &mut impl Transaction) -> Result<PageTree, Abort> {
+    pub(super) fn tree_to_write(self, tx: &mut impl Transaction) -> Result<PageTree, Abort> {
         pages::tree_to_write(tx, self.raw.at, Self::TAG)
     }
 
@@ -212,6 +212,52 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         Ok(old)
     }
 
+    /// Gives `key` the value `value`, as [`insert`](Self::insert) does, but does not read the one before: for large values that costs less.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # example::transaction(|tx| {
+    /// let map = OrderedMap::new(tx)?;
+    /// map.set(tx, &7u64, &"seven".to_string())?;
+    /// map.set(tx, &7u64, &"sept".to_string())?;
+    /// assert_eq!(map.get(tx, &7)?.as_deref(), Some("sept"));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`OrderedMap::insert`].
+    pub fn set(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<()> {
+        if V::OWNS {
+            // What it held is destroyed.
+            return self.insert(tx, key, value).map(drop);
+        }
+        self.set_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))
+    }
+
+    /// As `set`, with a key's bytes and a value of `bytes` bytes that `encode` writes.
+    pub(crate) fn set_encoded(
+        self,
+        tx: &Tx<'p, impl Control>,
+        key: &KeyBytes,
+        bytes: u64,
+        encode: impl FnOnce(&mut [u64]),
+    ) -> Result<()> {
+        tx.words(|tx| {
+            let key = key.as_slice();
+            Self::check_sizes(tx, key, bytes)?;
+            with_buffer(bytes.div_ceil(8), |words| {
+                encode(words);
+                let tree = self.tree_to_write(tx)?;
+                let place = tree.locate(tx, key)?;
+                match place.cell {
+                    None => tree.insert(tx, place, key, words, bytes),
+                    Some(_) => tree.replace(tx, place, key, words, bytes),
+                }
+            })
+        })
+    }
+
     /// As `insert`, with a key's bytes and a value of `bytes` bytes that `encode` writes.
     pub(crate) fn insert_encoded(
         self,
@@ -229,7 +275,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    fn check_sizes(tx: &mut impl Transaction, key: &[u8], bytes: u64) -> Result<(), Abort> {
+    pub(super) fn check_sizes(tx: &mut impl Transaction, key: &[u8], bytes: u64) -> Result<(), Abort> {
         if key.len() > PageTree::MAX_KEY_BYTES || bytes >> 32 != 0 {
             return Err(tx.fail(Error::Parameter(format!(
                 "a key of {} encoded bytes with a value of {bytes}: at most {} and 2^32 are possible",
@@ -310,8 +356,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// Fails if the iterator of a load, which may use the transaction, has destroyed the map or taken back what the load has allocated.
-    fn check_load<C: Control>(
+    /// Fails if what gives pairs or bytes, and may use the transaction, has destroyed the map or taken back what was allocated for them.
+    pub(super) fn check_load<C: Control>(
         self,
         tx: &mut strandline_core::engine::Tx<C>,
         restorations: u64,
@@ -320,7 +366,9 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         if tx.restorations() == restorations {
             return Ok(());
         }
-        Err(tx.fail(Error::Parameter("what gives the pairs of a load has gone back to a savepoint".into())))
+        Err(tx.fail(Error::Parameter(
+            "what gives the pairs of a load, or the bytes of a value, has gone back to a savepoint".into(),
+        )))
     }
 
     /// Removes `key`; returns its value, if it was there. Collections in it are destroyed; what it points to stays.

@@ -5,6 +5,7 @@ pub(crate) mod export;
 pub(crate) mod migrate;
 #[cfg(feature = "observed")]
 pub(crate) mod observe;
+mod stream;
 pub(crate) mod table;
 pub(crate) mod tables;
 

@@ -217,7 +217,7 @@ table! {
 
 impl<K: Key, V: Value> Table<K, V> {
     /// The map, in a transaction in which it can be used.
-    fn map<'p>(&self, tx: &View<'p, impl Control>) -> Result<OrderedMap<'p, K, V>> {
+    pub(super) fn map<'p>(&self, tx: &View<'p, impl Control>) -> Result<OrderedMap<'p, K, V>> {
         let map = OrderedMap::of(self.handle.at);
         self.handle.check(tx, map.number())?;
         Ok(map)
@@ -285,6 +285,22 @@ impl<K: Key, V: Value> Table<K, V> {
         K: Borrow<Q>,
     {
         self.map(tx)?.insert_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))
+    }
+
+    /// Gives `key` the value `value`, as [`insert`](Self::insert) does, but does not read the one before: for large values that costs less.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn set<'p, Q: KeyRef + ?Sized, W: ValueRef<V> + ?Sized>(
+        &self,
+        tx: &Tx<'p, impl Control>,
+        key: &Q,
+        value: &W,
+    ) -> Result<()>
+    where
+        K: Borrow<Q>,
+    {
+        self.map(tx)?.set_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))
     }
 
     /// Stores pairs that come in ascending order of their keys, each key once; returns how many. Behind all keys that are there this is the fastest way, and

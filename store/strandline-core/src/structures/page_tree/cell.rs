@@ -5,12 +5,15 @@ use std::cmp::Ordering;
 use arrayvec::ArrayVec;
 
 use super::KIND;
+use super::outside::{self, Outside};
 use super::page::most_cell_words;
 use crate::memory::PersistentAddress;
 use crate::structures::bytes::{check_length, put_bytes, read_bytes, with_words, write_bytes};
 use crate::transaction::{Abort, Read, Transaction};
 
-/// The value is in a block of its own.
+/// The value is outside, and in extents.
+const VALUE_IN_EXTENTS: u64 = 1 << 61;
+/// The value is outside: in a block of its own, or in extents.
 const VALUE_OUTSIDE: u64 = 1 << 62;
 /// The key is in a block of its own.
 const KEY_OUTSIDE: u64 = 1 << 63;
@@ -171,13 +174,18 @@ impl Cell {
         Ok((PersistentAddress::new(tx.read(self.at().word(1))?), 0))
     }
 
-    /// The block that has the value, and the word at which it begins there.
-    pub(super) fn value_place(&self, tx: &mut impl Read) -> Result<(PersistentAddress, u64), Abort> {
-        let at = self.offset + 1 + key_words(self.head);
+    /// The word of its page at which the value begins, or the address of what has it.
+    pub(super) fn value_offset(&self) -> u64 {
+        self.offset + 1 + key_words(self.head)
+    }
+
+    /// Where the value is, if it is outside.
+    pub(super) fn value_outside(&self, tx: &mut impl Read) -> Result<Option<Outside>, Abort> {
         if self.head & VALUE_OUTSIDE == 0 {
-            return Ok((self.page, at));
+            return Ok(None);
         }
-        Ok((PersistentAddress::new(tx.read(self.page.word(at))?), 0))
+        let at = PersistentAddress::new(tx.read(self.page.word(self.value_offset()))?);
+        Ok(Some(if self.head & VALUE_IN_EXTENTS != 0 { Outside::Extents(at) } else { Outside::Block(at) }))
     }
 
     /// Calls `body` with the words of the value, and its bytes.
@@ -185,8 +193,12 @@ impl Cell {
     /// # Errors
     /// A conflict, damage.
     pub fn with_value<R>(&self, tx: &mut impl Read, body: impl FnOnce(&[u64], u64) -> R) -> Result<R, Abort> {
-        let (block, offset) = self.value_place(tx)?;
-        with_words(tx, block, offset, self.value_bytes(), body)
+        let bytes = self.value_bytes();
+        match self.value_outside(tx)? {
+            None => with_words(tx, self.page, self.value_offset(), bytes, body),
+            Some(Outside::Block(block)) => with_words(tx, block, 0, bytes, body),
+            Some(Outside::Extents(list)) => outside::with_value(tx, list, bytes, body),
+        }
     }
 
     /// Reads the key into `key`.
@@ -225,17 +237,16 @@ impl Cell {
         Ok(words)
     }
 
-    /// Frees the blocks of what lies outside.
+    /// Frees what lies outside.
     pub(super) fn free_outside(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
         if self.head & KEY_OUTSIDE != 0 {
             let (block, _) = self.key_place(tx)?;
             tx.free(block)?;
         }
-        if self.head & VALUE_OUTSIDE != 0 {
-            let (block, _) = self.value_place(tx)?;
-            tx.free(block)?;
+        match self.value_outside(tx)? {
+            Some(value) => outside::free(tx, value, self.value_bytes()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Frees the block of the key, where `words` are those of the cell.
@@ -243,19 +254,14 @@ impl Cell {
         if self.head & KEY_OUTSIDE == 0 { Ok(()) } else { tx.free(PersistentAddress::new(words[1])) }
     }
 
-    /// Whether the value has a block of its own.
+    /// Whether the value is not in its page.
     pub fn is_outside(&self) -> bool {
         self.head & VALUE_OUTSIDE != 0
     }
 
-    /// The block of the key, if it has one, and the block of the value, if it has one.
-    pub(super) fn outside(
-        &self,
-        tx: &mut impl Read,
-    ) -> Result<(Option<PersistentAddress>, Option<PersistentAddress>), Abort> {
-        let key = if self.head & KEY_OUTSIDE != 0 { Some(self.key_place(tx)?.0) } else { None };
-        let value = if self.is_outside() { Some(self.value_place(tx)?.0) } else { None };
-        Ok((key, value))
+    /// The block of the key, if it has one.
+    pub(super) fn key_outside(&self, tx: &mut impl Read) -> Result<Option<PersistentAddress>, Abort> {
+        if self.head & KEY_OUTSIDE == 0 { Ok(None) } else { self.key_place(tx).map(|(block, _)| Some(block)) }
     }
 
     /// Writes the first word anew, for a value of so many bytes with as many words.
@@ -274,14 +280,47 @@ pub(super) fn new_cell(
     bytes: u64,
 ) -> Result<CellWords, Abort> {
     let most = most_cell_words(page_words);
+    let mut head = new_head(page_words, key, bytes);
+    if words(head) <= most {
+        let mut cell = cell_with_key(tx, head, key)?;
+        cell.extend(value.iter().copied());
+        return Ok(cell);
+    }
+    head |= VALUE_OUTSIDE;
+    let mut cell = cell_with_key(tx, head, key)?;
+    match outside::store(tx, value, bytes)? {
+        Outside::Block(block) => cell.push(block.offset()),
+        Outside::Extents(list) => {
+            cell[0] |= VALUE_IN_EXTENTS;
+            cell.push(list.offset());
+        }
+    }
+    Ok(cell)
+}
+
+/// The words of a new cell whose value is in the extents that are listed at `list`.
+pub(super) fn new_outside_cell(
+    tx: &mut impl Transaction,
+    page_words: u64,
+    key: &[u8],
+    list: PersistentAddress,
+    bytes: u64,
+) -> Result<CellWords, Abort> {
+    let head = new_head(page_words, key, bytes) | VALUE_OUTSIDE | VALUE_IN_EXTENTS;
+    let mut cell = cell_with_key(tx, head, key)?;
+    cell.push(list.offset());
+    Ok(cell)
+}
+
+/// The first word of a new cell, if the value is inside.
+fn new_head(page_words: u64, key: &[u8], bytes: u64) -> u64 {
+    let is_outside = key.len().div_ceil(8) as u64 > most_cell_words(page_words) / 4;
+    (key.len() as u64) << 32 | bytes | if is_outside { KEY_OUTSIDE } else { 0 }
+}
+
+/// The first words of a cell: the one that it is given, and the key.
+fn cell_with_key(tx: &mut impl Transaction, head: u64, key: &[u8]) -> Result<CellWords, Abort> {
     let mut cell = CellWords::new();
-    let mut head = (key.len() as u64) << 32 | bytes;
-    if key.len().div_ceil(8) as u64 > most / 4 {
-        head |= KEY_OUTSIDE;
-    }
-    if words(head) > most {
-        head |= VALUE_OUTSIDE;
-    }
     cell.push(head);
     if head & KEY_OUTSIDE != 0 {
         let block = tx.alloc(8 * key.len().div_ceil(8) as u64)?;
@@ -289,13 +328,6 @@ pub(super) fn new_cell(
         cell.push(block.offset());
     } else {
         push_bytes(&mut cell, key);
-    }
-    if head & VALUE_OUTSIDE != 0 {
-        let block = tx.alloc(8 * value.len() as u64)?;
-        tx.write_range(block, value)?;
-        cell.push(block.offset());
-    } else {
-        cell.extend(value.iter().copied());
     }
     Ok(cell)
 }

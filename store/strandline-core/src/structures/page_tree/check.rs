@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use super::cell::Cell;
+use super::outside::{Extents, Outside};
 use super::page::Page;
 use super::{KIND, PAGE, PageTree};
 use crate::error;
-use crate::memory::PersistentAddress;
+use crate::memory::{PAGE_BYTES, PersistentAddress};
 use crate::structures::survey::Survey;
 use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
@@ -102,6 +103,25 @@ fn children(
     Ok(below)
 }
 
+/// Notes the blocks of a value that is outside; whether they are sound.
+fn survey_value<S: Survey>(survey: &mut S, value: Outside, bytes: u64) -> error::Result<bool> {
+    const VALUE: &str = "a tree's value";
+    let list = match value {
+        Outside::Block(block) => return survey.block(block, bytes.div_ceil(8), VALUE),
+        Outside::Extents(list) => list,
+    };
+    let Some(extents) = survey.read(|tx| Extents::load(tx, list, bytes))? else { return Ok(false) };
+    if !survey.block(list, 1 + extents.runs.len() as u64, "the list of a value's extents")? {
+        return Ok(false);
+    }
+    for page in extents.pages() {
+        if !survey.block(page, PAGE_BYTES / 8, VALUE)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 impl PageTree {
     fn all(&self, tx: &mut impl Read) -> Result<Waiting, Abort> {
         let at = PersistentAddress::new(tx.read(self.top)?);
@@ -145,14 +165,15 @@ impl PageTree {
             }
             let Some(seen) = survey.read(|tx| look(tx, &next, self.most_words))? else { continue };
             for (cell, key) in &seen.cells {
-                let outside = survey.read(|tx| cell.outside(tx))?.unwrap_or_default();
-                if let Some(block) = outside.0
+                let key_block = survey.read(|tx| cell.key_outside(tx))?.flatten();
+                if let Some(block) = key_block
                     && !survey.block(block, cell.key_bytes().div_ceil(8), "a tree's key")?
                 {
                     continue;
                 }
-                if let Some(block) = outside.1
-                    && !survey.block(block, cell.value_bytes().div_ceil(8), "a tree's value")?
+                let value = survey.read(|tx| cell.value_outside(tx))?.flatten();
+                if let Some(value) = value
+                    && !survey_value(survey, value, cell.value_bytes())?
                 {
                     continue;
                 }

@@ -1,6 +1,7 @@
 //! Insertion, and what is done where a page has no room.
 
 use super::cell::{CellWords, child_cell, new_cell};
+use super::outside::{self, Outside};
 use super::page::Page;
 use super::slots::{Place, Slots};
 use super::{Cell, KIND, Located, MAX_LEVELS, PageTree, Path};
@@ -330,7 +331,13 @@ fn rewritten(tx: &mut impl Transaction, cell: Cell, value: &[u64], bytes: u64) -
     if cell.value_bytes().div_ceil(8) != bytes.div_ceil(8) {
         return Ok(false);
     }
-    let (block, offset) = cell.value_place(tx)?;
+    let (block, offset) = match cell.value_outside(tx)? {
+        None => (cell.page, cell.value_offset()),
+        Some(Outside::Block(block)) => (block, 0),
+        Some(Outside::Extents(list)) => {
+            return outside::rewritten(tx, cell, list, (value, bytes));
+        }
+    };
     let at = block.word(offset);
     if value.len() > MOST_REWRITTEN && differs_in_more(tx, at, value, MOST_REWRITTEN)? {
         return Ok(false);

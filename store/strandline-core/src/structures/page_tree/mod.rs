@@ -6,8 +6,10 @@
 //!          word 1 slot words · first word of the cells << 16 | words of garbage among them << 32 | how many cells << 48
 //!          then the slot words; the cells lie at the page's end, and the room is between them
 //! slots    four numbers of 16 bits each: where cells begin, in the order of their keys. Those in use come first, then zeros
-//! cell     word 0 bytes of the value, bytes of the key << 32 (to 4096) · bit 62: the value is outside · bit 63: the key is outside
-//!          then the key in whole words, one at least, or the address of a block with it; then the value in whole words, or the same
+//! cell     word 0 bytes of the value, bytes of the key << 32 (to 4096) · bit 61: the value is outside and in extents
+//!          · bit 62: the value is outside · bit 63: the key is outside
+//!          then the key in whole words, one at least, or the address of a block with it; then the value in whole words, or the
+//!          address of a block with it, or of one that lists its extents (`outside.rs`)
 //! ```
 //!
 //! Every written word is a log record. So a cell stays where it was put, and an insertion writes the cell, a word of its page's head and a
@@ -36,10 +38,12 @@ mod cell;
 mod check;
 mod insert;
 mod load;
+mod outside;
 mod page;
 mod remove;
 mod scan;
 mod slots;
+mod stream;
 
 use arrayvec::ArrayVec;
 
@@ -48,6 +52,7 @@ pub use load::Load;
 use page::{Found, Page};
 pub use scan::Leaf;
 use slots::Place;
+pub use stream::{StoredValue, ValueWriter};
 
 use super::header::Kind;
 use super::walk::Walk;

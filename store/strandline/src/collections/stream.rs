@@ -1,0 +1,115 @@
+//! Reading and storing a value piece by piece.
+
+use std::fmt;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use super::ordered_map::OrderedMap;
+use crate::value::key::{Key, KeyBytes};
+use crate::value::persist::Persist;
+use crate::value::transaction::{Control, Tx, View};
+use strandline_core::error::{Error, Result};
+use strandline_core::structures::{Cell, StoredValue, ValueWriter};
+use strandline_core::transaction::Read as _;
+
+/// Reads the bytes of a value, in order or from anywhere on, without having all of them in memory: see [`Table::reader`](crate::Table::reader).
+///
+/// Each call is an operation of the transaction or snapshot that it reads by, so a [`BufReader`](std::io::BufReader) pays where few bytes are read at a time. If
+/// the same transaction changes the value meanwhile, what is read is undefined.
+pub struct ValueReader<'t, 'p, C: Control> {
+    tx: &'t View<'p, C>,
+    value: StoredValue,
+    at: u64,
+}
+
+impl<'t, 'p, C: Control> ValueReader<'t, 'p, C> {
+    /// The reader of a cell's value.
+    pub(crate) fn of(tx: &'t View<'p, C>, cell: &Cell) -> Result<Self> {
+        Ok(Self { tx, value: tx.words(|tx| cell.stored_value(tx))?, at: 0 })
+    }
+
+    /// Bytes of the whole value.
+    pub fn len(&self) -> u64 {
+        self.value.bytes()
+    }
+
+    /// Whether the value has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<C: Control> fmt::Debug for ValueReader<'_, '_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ValueReader").field("len", &self.len()).field("at", &self.at).finish()
+    }
+}
+
+impl<C: Control> Read for ValueReader<'_, '_, C> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.len().saturating_sub(self.at).min(into.len() as u64) as usize;
+        if bytes == 0 {
+            return Ok(0);
+        }
+        self.tx.words(|tx| self.value.read_at(tx, self.at, &mut into[..bytes])).map_err(io::Error::other)?;
+        self.at += bytes as u64;
+        Ok(bytes)
+    }
+}
+
+impl<C: Control> Seek for ValueReader<'_, '_, C> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let to = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(offset) => self.len().checked_add_signed(offset),
+            SeekFrom::Current(offset) => self.at.checked_add_signed(offset),
+        };
+        self.at =
+            to.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a place before the value"))?;
+        Ok(self.at)
+    }
+}
+
+impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
+    /// Gives `key` a value of `bytes` bytes, which are read from `from`: as [`set`](Self::set), but piece by piece. `from` may use the transaction.
+    pub(crate) fn set_from_encoded(
+        self,
+        tx: &Tx<'p, impl Control>,
+        key: &KeyBytes,
+        bytes: u64,
+        mut from: impl Read,
+    ) -> Result<()> {
+        let (mut writer, restorations) = tx.words(|tx| {
+            Self::check_sizes(tx, key.as_slice(), bytes)?;
+            Ok((ValueWriter::new(bytes), tx.restorations()))
+        })?;
+        let mut piece = Vec::new();
+        loop {
+            piece.resize(tx.words(|tx| writer.next(tx))?, 0);
+            if piece.is_empty() {
+                break;
+            }
+            if let Err(error) = from.read_exact(&mut piece) {
+                return tx.words(|tx| Err(tx.fail(Error::io("read the value that is to be stored", error))));
+            }
+            tx.words(|tx| {
+                self.check_load(tx, restorations)?;
+                writer.put(tx, &piece)
+            })?;
+        }
+        tx.words(|tx| {
+            self.check_load(tx, restorations)?;
+            let tree = self.tree_to_write(tx)?;
+            writer.finish(tx, &tree, key.as_slice())
+        })
+    }
+
+    /// Reads the value of `key` piece by piece, if it is there.
+    pub(crate) fn reader_encoded<'t, C: Control>(
+        self,
+        tx: &'t View<'p, C>,
+        key: &KeyBytes,
+    ) -> Result<Option<ValueReader<'t, 'p, C>>> {
+        let cell = tx.words(|tx| self.tree(tx)?.find(tx, key.as_slice()))?;
+        cell.map(|cell| ValueReader::of(tx, &cell)).transpose()
+    }
+}

@@ -1,0 +1,69 @@
+//! Values of tables that are stored and read piece by piece.
+
+use std::borrow::Borrow;
+use std::io;
+
+use super::table::{Table, Value};
+use crate::collections::stream::ValueReader;
+use crate::value::key::{Key, KeyBytes, KeyRef};
+use crate::value::persist::Readable;
+use crate::value::transaction::{Control, Tx, View};
+use strandline_core::error::Result;
+
+impl<K: Key, V: Value> Table<K, V> {
+    /// Gives `key` a value of `bytes` bytes, which are read from `from` piece by piece. In a pool on an ordinary file those of more than 64 KB go to free pages of the
+    /// file at once; what has to go through the log is in memory until the commit.
+    ///
+    /// If the transaction has to run again, its closure opens what it reads from anew.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// use std::io::Read;
+    ///
+    /// let db = Database::in_memory()?;
+    /// let films = db.table::<String, Vec<u8>>("films")?;
+    /// db.write(|tx| films.set_from(tx, "noise", 1_000_000, std::io::repeat(7)))?;
+    /// db.read(|tx| {
+    ///     let mut first = [0; 16];
+    ///     if let Some(mut film) = films.reader(tx, "noise")? {
+    ///         assert_eq!(film.len(), 1_000_000);
+    ///         film.read_exact(&mut first).map_err(|error| Error::io("read a film", error))?;
+    ///     }
+    ///     assert_eq!(first, [7; 16]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`]: `from` failed, or ended before. As [`Table::insert`].
+    pub fn set_from<'p, Q: KeyRef + ?Sized>(
+        &self,
+        tx: &Tx<'p, impl Control>,
+        key: &Q,
+        bytes: u64,
+        from: impl io::Read,
+    ) -> Result<()>
+    where
+        K: Borrow<Q>,
+        V: Readable<Borrowed = [u8]>,
+    {
+        self.map(tx)?.set_from_encoded(tx, &KeyBytes::of(key), bytes, from)
+    }
+
+    /// Reads the value of `key` piece by piece, if it is there: see [`Table::set_from`].
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn reader<'t, 'p, Q: KeyRef + ?Sized, C: Control>(
+        &self,
+        tx: &'t View<'p, C>,
+        key: &Q,
+    ) -> Result<Option<ValueReader<'t, 'p, C>>>
+    where
+        K: Borrow<Q>,
+        V: Readable<Borrowed = [u8]>,
+    {
+        self.map(tx)?.reader_encoded(tx, &KeyBytes::of(key))
+    }
+}
