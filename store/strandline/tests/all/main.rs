@@ -19,4 +19,5 @@ mod robustness;
 mod savepoints;
 mod snapshots;
 mod typed;
+mod values;
 mod walks;

@@ -347,8 +347,8 @@ fn a_pool_that_goes_inside_a_transaction_waits_for_nothing() {
 /// The words of the heap's tables are stored one after the other while transactions commit. These transactions replace rows by longer and shorter
 /// ones, so that there are as many objects at each moment, and raw loads beside them count others.
 fn usage_beside_writers<C: Control<Memory = Native> + 'static>(domain: Domain) {
-    // None lies in a page of the tree.
-    const BYTES: [usize; 3] = [1_500, 9_000, 70_000];
+    // None lies in a page of the tree, or in extents.
+    const BYTES: [usize; 3] = [1_500, 9_000, 16_000];
     // So that no transaction is a large one.
     let mut options = options(domain);
     options.geometry.log_bytes = 1 << 20;

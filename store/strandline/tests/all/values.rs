@@ -1,0 +1,391 @@
+//! Values of many pages: in extents, which are written past the log; beside readers, snapshots, backups, and after a crash.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::prelude::{Strategy, prop_oneof};
+use strandline::{Control, Database, Domain, Error, Options, OrderedMap, Persist, SingleWriter, Stm, Store};
+use strandline_core::layout::Geometry;
+use strandline_core::memory::Native;
+use strandline_core::sync::SyncParameters;
+
+#[derive(Persist)]
+struct Shelf<'p> {
+    values: OrderedMap<'p, u64, Vec<u8>>,
+}
+
+type Shelves<C> = Store<Shelf<'static>, C>;
+
+fn options(domain: Domain) -> Options {
+    Options {
+        geometry: Geometry { size: 256 << 20, logs: 4, log_bytes: 1 << 18, chunk_bytes: 1 << 18 },
+        sync: SyncParameters { ring_blocks: 1024, dirty_pages: 256, ..SyncParameters::default() },
+        domain,
+        lock_bits: 14,
+        ..Options::default()
+    }
+}
+
+fn create<C: Control<Memory = Native>>(path: &Path, options: &Options) -> Shelves<C>
+where
+    Shelf<'static>: for<'p> strandline::Root<At<'p> = Shelf<'p>>,
+{
+    Store::create(path, options, |tx| Ok(Shelf { values: OrderedMap::new(tx)? })).unwrap()
+}
+
+/// A value that is its number's and no other's, at each place.
+fn value(number: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes as u64)
+        .map(|at| (number.wrapping_mul(0x9e37_79b9) ^ at.wrapping_mul(number | 1) >> 3) as u8)
+        .collect()
+}
+
+fn get<C: Control<Memory = Native>>(store: &Shelves<C>, key: u64) -> Option<Vec<u8>> {
+    store.view(|tx, root| root.get(tx)?.values.get(tx, &key)).unwrap()
+}
+
+fn insert<C: Control<Memory = Native>>(store: &Shelves<C>, key: u64, value: &Vec<u8>) -> Option<Vec<u8>> {
+    store.update(|tx, root| root.get(tx)?.values.insert(tx, &key, value)).unwrap()
+}
+
+fn all<C: Control<Memory = Native>>(store: &Shelves<C>) -> BTreeMap<u64, Vec<u8>> {
+    store.view(|tx, root| root.get(tx)?.values.iter(tx).collect::<Result<_, _>>()).unwrap()
+}
+
+/// What the store is after a crash now.
+fn recovered<C: Control<Memory = Native>>(path: &Path, options: &Options) -> Shelves<C> {
+    let copy = path.with_file_name("copy");
+    std::fs::copy(path, &copy).unwrap();
+    if options.domain == Domain::Sync {
+        std::fs::copy(strandline_core::file::log_path(path), strandline_core::file::log_path(&copy)).unwrap();
+    }
+    Store::open(&copy, options).unwrap()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u64, usize),
+    /// Some bytes of a value change.
+    Patch(u64, usize, u8),
+    Remove(u64),
+    GiveUp(u64, usize),
+    /// To a savepoint, after an insertion.
+    GoBack(u64, usize),
+    Checkpoint,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let bytes = || prop_oneof![0..20_000_usize, 16_000..70_000_usize, 60_000..700_000_usize];
+    let step = prop_oneof![
+        4 => (0..6_u64, bytes()).prop_map(|(key, bytes)| Step::Insert(key, bytes)),
+        2 => (0..6_u64, 0..700_000_usize, 0..=u8::MAX).prop_map(|(key, at, byte)| Step::Patch(key, at, byte)),
+        2 => (0..6_u64).prop_map(Step::Remove),
+        1 => (0..6_u64, bytes()).prop_map(|(key, bytes)| Step::GiveUp(key, bytes)),
+        1 => (0..6_u64, bytes()).prop_map(|(key, bytes)| Step::GoBack(key, bytes)),
+        1 => proptest::prelude::Just(Step::Checkpoint),
+    ];
+    proptest::collection::vec(step, 1..30)
+}
+
+fn runs_like_a_map<C: Control<Memory = Native>>(steps: &[Step], domain: Domain) {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, options) = (folder.path().join("pool"), options(domain));
+    let store = create::<C>(&path, &options);
+    let empty = store.pool().usage().unwrap();
+    let mut model = BTreeMap::new();
+    for (number, step) in (0..).zip(steps) {
+        match *step {
+            Step::Insert(key, bytes) => {
+                let new = value(number, bytes);
+                assert!(insert(&store, key, &new) == model.insert(key, new));
+            }
+            Step::Patch(key, at, byte) => {
+                if let Some(known) = model.get_mut(&key).filter(|known| !known.is_empty()) {
+                    let place = at % known.len();
+                    known[place] = byte;
+                    insert(&store, key, known);
+                }
+            }
+            Step::Remove(key) => {
+                let removed = store.update(|tx, root| root.get(tx)?.values.remove(tx, &key)).unwrap();
+                assert!(removed == model.remove(&key));
+            }
+            Step::GiveUp(key, bytes) => {
+                let given_up = store.update(|tx, root| {
+                    let values = root.get(tx)?.values;
+                    values.remove(tx, &key)?;
+                    values.insert(tx, &key, &value(number, bytes))?;
+                    Err::<(), _>(Error::Aborted)
+                });
+                assert!(matches!(given_up, Err(Error::Aborted)));
+            }
+            Step::GoBack(key, bytes) => store
+                .update(|tx, root| {
+                    let values = root.get(tx)?.values;
+                    let savepoint = tx.savepoint();
+                    values.remove(tx, &key)?;
+                    values.insert(tx, &key, &value(number, bytes))?;
+                    savepoint.roll_back()?;
+                    Ok(())
+                })
+                .unwrap(),
+            Step::Checkpoint => {
+                if domain == Domain::Sync {
+                    store.pool().checkpoint().unwrap();
+                }
+            }
+        }
+        for (key, known) in &model {
+            assert!(get(&store, *key).as_ref() == Some(known), "after step {number}");
+        }
+    }
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    if domain == Domain::Sync {
+        let after_crash = recovered::<C>(&path, &options);
+        assert!(all(&after_crash) == model, "after a crash");
+        assert_eq!(after_crash.check().unwrap(), Vec::<String>::new());
+    }
+    (0..6).for_each(|key| drop(store.update(|tx, root| root.get(tx)?.values.remove(tx, &key)).unwrap()));
+    assert_eq!(store.pool().usage().unwrap().objects, empty.objects, "nothing is left of them");
+    store.close().unwrap();
+    let store: Shelves<C> = Store::open(&path, &options).unwrap();
+    assert!(all(&store).is_empty());
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 5, ..Default::default() })]
+    #[test]
+    fn a_map_of_large_values_is_a_map(steps in steps()) {
+        runs_like_a_map::<Stm>(&steps, Domain::Sync);
+        runs_like_a_map::<SingleWriter>(&steps, Domain::Sync);
+        runs_like_a_map::<Stm>(&steps, Domain::Process);
+    }
+}
+
+/// Bytes that a large value takes of the log, of disk writes and of the file.
+fn writes_once<C: Control<Memory = Native>>() {
+    const BYTES: usize = 1_000_000;
+    const VALUES: u64 = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let (path, options) = (folder.path().join("pool"), options(Domain::Sync));
+    let store = create::<C>(&path, &options);
+    // New ones, and those that take the place of others.
+    for round in 0..3 {
+        let before = store.pool().device_counters().unwrap();
+        (0..VALUES).for_each(|key| drop(insert(&store, key, &value(round * VALUES + key, BYTES))));
+        let after = store.pool().device_counters().unwrap();
+        let logged = after.log_bytes - before.log_bytes;
+        assert!(logged < VALUES * 20_000, "round {round}: {logged} bytes of log");
+    }
+    let taken = store.pool().usage().unwrap().allocated_bytes;
+    assert!((taken as f64) < 1.02 * (VALUES as usize * BYTES) as f64, "{taken} bytes are allocated");
+    store.close().unwrap();
+    let file = std::fs::metadata(&path).unwrap().len();
+    assert!((file as f64) < 1.5 * (VALUES as usize * BYTES) as f64, "the file has {file} bytes");
+}
+
+#[test]
+fn a_large_value_is_written_once() {
+    writes_once::<Stm>();
+    writes_once::<SingleWriter>();
+}
+
+/// Values that change all the time, and readers, snapshots and backups that look whether each is whole.
+fn beside<C: Control<Memory = Native> + Send + Sync>()
+where
+    Shelves<C>: Sync,
+{
+    const ROUNDS: u64 = 60;
+    const KEYS: u64 = 3;
+    let folder = tempfile::tempdir().unwrap();
+    let (path, options) = (folder.path().join("pool"), options(Domain::Sync));
+    let store = create::<C>(&path, &options);
+    // The first bytes say which one it is.
+    let new =
+        |number: u64| [&number.to_le_bytes()[..], &value(number, 100_000 + 1000 * number as usize)].concat();
+    let check = |found: &[u8]| {
+        let number = u64::from_le_bytes(found[..8].try_into().unwrap());
+        assert!(found == new(number), "value {number} is torn");
+        number
+    };
+    (0..KEYS).for_each(|key| drop(insert(&store, key, &new(key))));
+    let has_ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            while !has_ended.load(Ordering::Relaxed) {
+                (0..KEYS).for_each(|key| {
+                    check(&get(&store, key).unwrap());
+                });
+            }
+        });
+        let snapshots = scope.spawn(|| {
+            while !has_ended.load(Ordering::Relaxed) {
+                let mut snapshot = store.snapshot().unwrap();
+                let numbers = |snapshot: &mut strandline::Snapshot<'_, Shelf<'static>, C>| {
+                    let (tx, root) = snapshot.read();
+                    let pairs = root.get(&tx).unwrap().values.iter(&tx);
+                    pairs.map(|pair| check(&pair.unwrap().1)).collect::<Vec<_>>()
+                };
+                let first = numbers(&mut snapshot);
+                std::thread::yield_now();
+                assert_eq!(numbers(&mut snapshot), first, "a snapshot has changed");
+            }
+        });
+        for number in KEYS..ROUNDS {
+            insert(&store, number % KEYS, &new(number));
+            if number % 7 == 0 {
+                store.pool().checkpoint().unwrap();
+            }
+            if number % 20 == 0 {
+                let to = folder.path().join(format!("backup-{number}"));
+                store.backup(&to).unwrap();
+                let copy: Shelves<C> = Store::open(&to, &options).unwrap();
+                assert_eq!(all(&copy).len() as u64, KEYS);
+                all(&copy).values().for_each(|found| {
+                    check(found);
+                });
+            }
+        }
+        has_ended.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+        snapshots.join().unwrap();
+    });
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    let after_crash = recovered::<C>(&path, &options);
+    assert!(all(&after_crash) == all(&store), "after a crash");
+}
+
+#[test]
+fn large_values_are_whole_beside_writers() {
+    beside::<Stm>();
+    beside::<SingleWriter>();
+}
+
+/// Bytes that are given and taken piece by piece, from values of every form.
+#[test]
+fn values_are_streams() {
+    use std::io::{Read, Seek, SeekFrom};
+
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::<Stm>::open_with(folder.path().join("pool"), &options(Domain::Sync)).unwrap();
+    let films = db.table::<u64, Vec<u8>>("films").unwrap();
+    for (key, bytes) in (0..).zip([0, 7, 300, 5_000, 17_000, 65_537, 1_000_003]) {
+        let film = value(key, bytes);
+        // There, and in the place of another.
+        for _ in 0..2 {
+            db.write(|tx| films.set_from(tx, &key, bytes as u64, film.as_slice())).unwrap();
+            assert!(db.read(|tx| films.get(tx, &key)).unwrap().as_ref() == Some(&film));
+        }
+        let read = |tx: &strandline::View<'_, Stm>| {
+            let mut reader = films.reader(tx, &key)?.unwrap();
+            assert_eq!(reader.len(), bytes as u64);
+            let (mut whole, mut rest) = (Vec::new(), Vec::new());
+            reader.read_to_end(&mut whole).unwrap();
+            assert!(whole == film, "value {key}");
+            let middle = reader.seek(SeekFrom::End(-(bytes as i64 / 3))).unwrap();
+            reader.read_to_end(&mut rest).unwrap();
+            assert!(rest == film[middle as usize..], "value {key} from {middle} on");
+            assert!(reader.seek(SeekFrom::Current(-2 * bytes as i64 - 1)).is_err());
+            assert_eq!(
+                (reader.seek(SeekFrom::Start(u64::MAX)).unwrap(), reader.read(&mut [0]).unwrap()),
+                (u64::MAX, 0)
+            );
+            Ok(())
+        };
+        db.read(|tx| read(tx)).unwrap();
+    }
+    // What gives the bytes may read them by the same transaction, and its errors are its own.
+    db.write(|tx| {
+        let film = films.reader(tx, &6)?.unwrap();
+        films.set_from(tx, &7, film.len(), film)
+    })
+    .unwrap();
+    assert!(db.read(|tx| films.get(tx, &7)).unwrap() == Some(value(6, 1_000_003)));
+    let short = db.write(|tx| films.set_from(tx, &1, 100_000, [1, 2, 3].as_slice()));
+    assert!(matches!(&short, Err(Error::Io { .. })), "{short:?}");
+    assert_eq!(db.read(|tx| films.get(tx, &1)).unwrap(), Some(value(1, 7)), "it is as it was");
+    assert_eq!(db.check().unwrap(), Vec::<String>::new());
+}
+
+/// A backup that begins when a transaction has written past the log, and ends before it commits: the transaction runs again, and the copy has
+/// nothing of it.
+#[test]
+fn a_backup_has_all_that_its_log_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, options) = (folder.path().join("pool"), options(Domain::Sync));
+    let store = create::<Stm>(&path, &options);
+    let (old, new) = (value(1, 500_000), value(2, 500_000));
+    insert(&store, 1, &old);
+    // Its pages are free, and are those that the next one takes.
+    insert(&store, 2, &old);
+    store.update(|tx, root| root.get(tx)?.values.remove(tx, &2)).unwrap();
+    let mut runs = 0;
+    store
+        .update(|tx, root| {
+            runs += 1;
+            root.get(tx)?.values.insert(tx, &3, &new)?;
+            if runs == 1 {
+                let copy = std::thread::scope(|scope| {
+                    scope.spawn(|| store.backup(folder.path().join("copy"))).join()
+                });
+                copy.unwrap().unwrap();
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(runs, 2);
+    assert!(all(&store) == BTreeMap::from([(1, old.clone()), (3, new)]));
+    let copy: Shelves<Stm> = Store::open(folder.path().join("copy"), &options).unwrap();
+    assert!(all(&copy) == BTreeMap::from([(1, old)]));
+}
+
+/// One transaction stores a value again and again, and goes back: what it has stored before is not lost.
+fn again_in_one_transaction<C: Control<Memory = Native>>() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, options) = (folder.path().join("pool"), options(Domain::Sync));
+    let store = create::<C>(&path, &options);
+    // Chunks of extents with free pages, as they mostly are.
+    (1..4).for_each(|key| drop(insert(&store, key, &value(key, 100_000))));
+    let remove = |key| store.update(|tx, root| root.get(tx)?.values.remove(tx, &key).map(drop)).unwrap();
+    (1..4).for_each(remove);
+    for bytes in [20_000, 100_000, 400_000] {
+        let [first, second] = [1, 2].map(|number| value(number, bytes));
+        store
+            .update(|tx, root| {
+                let values = root.get(tx)?.values;
+                values.set(tx, &1, &first)?;
+                let savepoint = tx.savepoint();
+                values.set(tx, &1, &second)?;
+                assert!(values.get(tx, &1)?.as_ref() == Some(&second));
+                savepoint.roll_back()?;
+                assert!(values.get(tx, &1)?.as_ref() == Some(&first));
+                Ok(())
+            })
+            .unwrap();
+        assert!(get(&store, 1) == Some(first.clone()), "{bytes} bytes: what a savepoint goes back to");
+        let mut patched = first.clone();
+        patched[bytes / 2] ^= 1;
+        store
+            .update(|tx, root| {
+                let values = root.get(tx)?.values;
+                // By way of the log, and past it; and words of the value before.
+                for new in [&value(3, 20_000), &second, &first, &patched, &second] {
+                    values.set(tx, &2, new)?;
+                    assert!(values.get(tx, &2)?.as_ref() == Some(new));
+                }
+                values.remove(tx, &1).map(drop)
+            })
+            .unwrap();
+        assert!(get(&store, 2) == Some(second.clone()), "{bytes} bytes: the last one");
+        let after_crash = recovered::<C>(&path, &options);
+        assert!(all(&after_crash) == BTreeMap::from([(2, second)]), "after a crash");
+        remove(2);
+    }
+}
+
+#[test]
+fn values_stored_again_in_one_transaction_are_the_last_ones() {
+    again_in_one_transaction::<Stm>();
+    again_in_one_transaction::<SingleWriter>();
+}
