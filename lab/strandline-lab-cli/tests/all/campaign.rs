@@ -136,6 +136,8 @@ fn a_finding_is_one_wherever_it_was_made() {
         "1",
         "--samples",
         "400",
+        "--seed",
+        "570",
     ];
     let (code, whole, _) = strandline(folder, &flags);
     assert_eq!(code, 1);

@@ -127,7 +127,7 @@ impl Exhaustion<'_> {
             let pool = Pool::create(
                 seed,
                 seed.is_multiple_of(2),
-                MIX_CHUNKS,
+                (MIX_CHUNKS, 4096),
                 parameters,
                 case.concurrency,
                 case.omitted,

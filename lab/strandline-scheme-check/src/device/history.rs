@@ -8,6 +8,7 @@ use fastrand::Rng;
 use std::path::Path;
 
 use strandline_core::Error;
+use strandline_core::heap;
 use strandline_core::layout::{Layout, PAGE_BYTES};
 use strandline_core::memory::coroutines::{Thread, run};
 use strandline_core::memory::{DeviceFile, Hosted, Memory, PersistentAddress, World};
@@ -17,7 +18,7 @@ use strandline_structures::model::Structure;
 
 use super::faulty_device::{EIO, ENOSPC, Fault};
 use super::journal::Journal;
-use super::oracle::{HELD, Oracle};
+use super::oracle::Oracle;
 use super::transactions::{self, ACCOUNTS, CELL_BYTES, FIRST_VALUE, MIX_CHUNKS};
 use super::world::{DeviceWorld, Pool, THREADS};
 use super::{Case, Counts, Size};
@@ -25,13 +26,14 @@ use crate::explore::Workload;
 
 /// The structures that pools are drawn from. The typed collections have large pools, in which a fault shows late: they are
 /// run where they are asked for.
-const MIXED: [Workload; 6] = [
+const MIXED: [Workload; 7] = [
     Workload::Sps,
     Workload::Hash,
     Workload::RbTree,
     Workload::BPlusTree,
     Workload::KvStore,
     Workload::Allocator,
+    Workload::Extents,
 ];
 
 /// Switches of threads after which a history is taken to run for ever.
@@ -89,6 +91,7 @@ impl History {
             chosen => chosen,
         };
         let chunks = workload.map_or(0, |workload| workload.chunks(THREADS as u64)).max(MIX_CHUNKS);
+        let chunk_bytes = workload.map_or(4096, Workload::chunk_bytes);
         journal.note(|| {
             format!(
                 "a pool: {}, ring of {} to {} blocks, checkpoint at {} dirty pages, {}{}",
@@ -104,7 +107,7 @@ impl History {
         let pool = Pool::create(
             pool_seed,
             direct,
-            chunks,
+            (chunks, chunk_bytes),
             parameters,
             case.concurrency,
             case.omitted,
@@ -298,10 +301,10 @@ impl History {
         let (layout, one, other) = (&self.pool.layout, one.contents(), other.contents());
         let word = |at: PersistentAddress| (at.offset() / 8) as usize;
         let same = |from, to| one[word(from)..word(to)] == other[word(from)..word(to)];
-        let is_free = |chunk| matches!(one[word(layout.chunk_table.word(chunk))], 0 | HELD);
-        same(layout.data, layout.chunks)
-            && (0..layout.chunk_count)
-                .all(|chunk| is_free(chunk) || same(layout.end_of(chunk), layout.end_of(chunk + 1)))
+        let pages = (layout.chunks.offset()..layout.end().offset()).step_by(PAGE_BYTES as usize);
+        let is_used = |&page: &u64| heap::is_used(layout, PersistentAddress::new(page), |at| one[word(at)]);
+        let mut used = pages.filter(is_used).map(PersistentAddress::new);
+        same(layout.data, layout.chunks) && used.all(|page| same(page, page.byte(PAGE_BYTES)))
     }
 
     /// The workload's own check.

@@ -3,13 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use strandline_core::heap;
 use strandline_core::layout::Layout;
+use strandline_core::memory::PersistentAddress;
 
 use super::transactions::FIRST_VALUE;
 use super::world::{Committed, DeviceWorld};
-
-/// The word in the table of a chunk that a compaction holds.
-pub(super) const HELD: u64 = 4;
 
 /// What the data must be.
 #[derive(Clone)]
@@ -54,14 +53,10 @@ impl Oracle {
         self.history.len() as u64
     }
 
-    /// Whether the word at `at` is in a chunk that is free, or held by a compaction.
+    /// Whether nobody relies on the word at `at`.
     fn is_free(&self, at: u64) -> bool {
-        let layout = &self.layout;
-        let inside = at.checked_sub(layout.chunks.offset());
-        inside.is_some_and(|inside| {
-            let word = layout.chunk_table.offset() + 8 * (inside / layout.geometry.chunk_bytes);
-            self.words.get(&word).is_none_or(|&word| matches!(word, 0 | HELD))
-        })
+        let load = |word: PersistentAddress| self.words.get(&word.offset()).copied().unwrap_or(0);
+        !heap::is_used(&self.layout, PersistentAddress::new(at), load)
     }
 
     /// Whether the world's data are a prefix that holds all that it must; from then on they are the base.

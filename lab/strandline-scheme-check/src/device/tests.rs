@@ -1,16 +1,20 @@
 //! Bounded runs, and what the protocol does in cases that chance does not reach. `strandline-lab check --world device`
 //! is the long run.
 
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use strandline_check::Session;
 use strandline_core::layout::Layout;
+use strandline_core::memory::coroutines::{Thread, run};
 use strandline_core::memory::{Device, DeviceFile, PersistentAddress};
-use strandline_core::memory::{Hosted, Step};
+use strandline_core::memory::{Hosted, Step, World};
 use strandline_core::sync::{SyncParameters, create, read_log_header};
 use strandline_core::{Abort, Concurrency, Error, Read, Runner, Transaction};
+
+use strandline_structures::model::{Extents, Operation, Structure};
 
 use super::faulty_device::{EIO, ENOSPC};
 use super::journal::Journal;
@@ -67,6 +71,77 @@ fn typed_collections_survive() {
     none_violated(&sample(&case, sampling(20), &Session::new(), |_| ()));
 }
 
+/// What is written past the log, with each control.
+#[test]
+fn extents_survive() {
+    for (_, concurrency) in SCHEMES {
+        let case = Case { workload: Some(Workload::Extents), ..case(concurrency) };
+        none_violated(&sample(&case, sampling(60), &Session::new(), |_| ()));
+    }
+}
+
+/// Runs a thread that replaces extents beside one that reads them, as `seed` says; what the reader found to be wrong.
+fn read_beside_a_writer(concurrency: Concurrency, omitted: Option<Step>, seed: u64) -> Option<String> {
+    const EXTENTS: Extents = Extents { slots: 2 };
+    let parameters =
+        SyncParameters { ring_blocks: 64, dirty_pages: 100, staging_blocks: 8, ..SyncParameters::default() };
+    let pool =
+        Pool::create(1, false, (8, 16 << 10), parameters, concurrency, omitted, Journal::default()).unwrap();
+    let world = pool.open(seed);
+    pool.recover(&world).unwrap();
+    let (wrong, is_done) = (RefCell::new(None), Cell::new(false));
+    let root = pool.layout.root(0);
+    let bodies: Vec<Thread<'_>> = vec![
+        Box::new(|memory: &Hosted| {
+            let mut worker = pool.worker(memory).unwrap();
+            for number in 1..24 {
+                // One, two and three pages.
+                let operation = Operation::Toggle(number % 2, (number << 8) | (number % 4));
+                worker.run(|tx| EXTENTS.apply(tx, root, &operation)).unwrap();
+            }
+            is_done.set(true);
+        }),
+        Box::new(|memory: &Hosted| {
+            let mut worker = pool.worker(memory).unwrap();
+            while !is_done.get() {
+                for slot in 0..2 {
+                    let read = worker.view(|tx| EXTENTS.apply(tx, root, &Operation::Get(slot)));
+                    if let Err(error) = read {
+                        *wrong.borrow_mut() = Some(error.to_string());
+                    }
+                }
+            }
+        }),
+    ];
+    // One runs for long while the other waits in the middle of what it does.
+    let (mut random, mut turn) = (fastrand::Rng::with_seed(seed), 0);
+    let hosted: Rc<dyn World> = world.clone();
+    run(&hosted, bodies, |running| {
+        if random.u8(..100) == 0 {
+            turn = random.usize(..2);
+        }
+        turn % running.len()
+    });
+    wrong.take()
+}
+
+#[test]
+fn extents_are_whole_to_readers() {
+    for (_, concurrency) in SCHEMES {
+        for seed in 0..40 {
+            assert_eq!(read_beside_a_writer(concurrency, None, seed), None, "{concurrency:?}, seed {seed}");
+        }
+        let found = (0..1000).find_map(|seed| {
+            read_beside_a_writer(concurrency, Some(Step::PastLogGuard), seed).map(|wrong| (seed, wrong))
+        });
+        println!("without the guard, {concurrency:?}: {found:?}");
+        assert!(
+            found.is_some_and(|(_, wrong)| wrong.contains("extents")),
+            "{concurrency:?}: the mutant survived"
+        );
+    }
+}
+
 #[test]
 fn small_histories_exhaustively() {
     for (_, concurrency) in SCHEMES {
@@ -82,22 +157,24 @@ fn small_histories_exhaustively() {
 /// comes to be the first, the search only takes longer.
 const fn first_seed(step: Step) -> u64 {
     match step {
-        Step::FreeDurable => 392,
-        Step::FreePunchFlush => 4870,
+        Step::FreeDurable => 470,
+        Step::FreePunchFlush => 8673,
         Step::SyncForgetChecksums => 50,
         Step::SyncGrowthFlush => 419,
-        Step::SyncJournalFlush => 297,
-        Step::SyncReadWait => 259,
-        Step::SyncRecoveryBlocks => 1219,
+        Step::SyncJournalFlush => 875,
+        Step::SyncReadWait => 441,
+        Step::SyncRecoveryBlocks => 1852,
         Step::SyncRecoveryHeapFlush => 560,
-        Step::SyncRecoveryNumbers => 2634,
+        Step::SyncRecoveryNumbers => 4773,
+        Step::SyncRingPlaces => 526,
         _ => 0,
     }
 }
 
 /// Without `step` something is lost, and the seed that shows it loses nothing with it.
 fn an_omitted_step_is_found(step: Step) {
-    let case = Case { omitted: Some(step), ..case(Concurrency::Stm) };
+    let workload = format!("{step:?}").starts_with("PastLog").then_some(Workload::Extents);
+    let case = Case { omitted: Some(step), workload, ..case(Concurrency::Stm) };
     let outcome =
         sample(&case, Sampling { seed: first_seed(step), ..sampling(u64::MAX) }, &Session::new(), |_| ());
     let violation = outcome.violation.unwrap_or_else(|| panic!("the mutant without {step:?} survived"));
@@ -126,7 +203,7 @@ fn growing_pool(initial_ring_blocks: u64, ring_blocks: u64, concurrency: Concurr
         staging_blocks: 1,
         ..SyncParameters::default()
     };
-    Pool::create(1, false, 8, parameters, concurrency, None, Journal::default()).unwrap()
+    Pool::create(1, false, (8, 4096), parameters, concurrency, None, Journal::default()).unwrap()
 }
 
 /// A recovered pool's world.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use strandline_core::engine::{Control, Over, SingleWriter, Snapshot, Stm};
+use strandline_core::heap;
 use strandline_core::layout::{Geometry, Layout, SharedLayout, View};
 use strandline_core::memory::hosted::Operation;
 use strandline_core::memory::recorder::Recorder;
@@ -23,7 +24,6 @@ use strandline_core::{Concurrency, Error, Read, Result};
 
 use super::faulty_device::FaultyDevice;
 use super::journal::Journal;
-use super::oracle::HELD;
 use crate::explore::worker::AnyWorker;
 
 /// Binds the two files.
@@ -59,6 +59,8 @@ pub(super) struct DeviceWorld {
     storing: RefCell<Vec<Option<usize>>>,
     /// By thread, what its transaction has stored home before it entered commit: it is a large one.
     in_place: RefCell<Vec<Vec<(u64, u64)>>>,
+    /// By thread, where its transaction has written past the log.
+    past_log: RefCell<Vec<Vec<Range<u64>>>>,
     /// Addresses of all such words.
     scratch: RefCell<HashSet<u64>>,
     history: RefCell<Vec<Committed>>,
@@ -118,10 +120,12 @@ impl DeviceWorld {
     fn observe(&self, thread: usize, operation: Operation) {
         let storing = &mut self.storing.borrow_mut()[thread];
         let in_place = &mut self.in_place.borrow_mut()[thread];
+        let past_log = &mut self.past_log.borrow_mut()[thread];
         match operation {
             Operation::Event(Event::Begin) => {
                 *storing = None;
                 in_place.clear();
+                past_log.clear();
             }
             Operation::Event(Event::Abort) => {
                 *storing = None;
@@ -130,10 +134,19 @@ impl DeviceWorld {
                     *value = self.recorder.perform(thread, Operation::Load(Space::Persistent, *at));
                 }
             }
+            Operation::Event(Event::PastLog(at, bytes)) => {
+                let words = at.offset()..at.offset() + bytes;
+                self.scratch.borrow_mut().extend(words.clone().step_by(8));
+                past_log.push(words);
+                self.journal.note(|| format!("thread {thread}: writes {bytes} bytes at {at:?} past the log"));
+            }
             Operation::Event(Event::Commit(transaction)) if transaction != 0 => {
                 let mut history = self.history.borrow_mut();
                 *storing = Some(history.len());
                 let mut writes = std::mem::take(in_place);
+                for at in past_log.drain(..).flat_map(|words| words.step_by(8)) {
+                    writes.push((at, self.recorder.perform(thread, Operation::Load(Space::Persistent, at))));
+                }
                 if self.compactor.get() == Some(thread) {
                     writes.extend(self.take_holes());
                 }
@@ -237,24 +250,24 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A new pool with `chunks` chunks of 4 KB. `direct` is what [`Device::is_direct`] answers.
+    /// A new pool with so many chunks of so many bytes. `direct` is what [`Device::is_direct`] answers.
     ///
     /// # Errors
     /// The parameters are impossible.
     pub fn create(
         seed: u64,
         direct: bool,
-        chunks: u64,
+        (chunks, chunk_bytes): (u64, u64),
         parameters: SyncParameters,
         concurrency: Concurrency,
         omitted: Option<Step>,
         journal: Journal,
     ) -> Result<Self> {
         let geometry = Geometry {
-            size: (16 + chunks) << 12,
+            size: (15 << 12) + (chunks + 1) * chunk_bytes,
             logs: THREADS as u64 + 1,
             log_bytes: 8192,
-            chunk_bytes: 4096,
+            chunk_bytes,
         };
         let layout = Layout::new(geometry)?;
         let device = Rc::new(FaultyDevice::new(seed, direct, journal.clone()));
@@ -297,6 +310,7 @@ impl Pool {
             data: self.layout.data.offset()..self.layout.end().offset(),
             storing: RefCell::new(vec![None; THREADS + 3]),
             in_place: RefCell::new(vec![Vec::new(); THREADS + 3]),
+            past_log: RefCell::new(vec![Vec::new(); THREADS + 3]),
             scratch: RefCell::default(),
             history: RefCell::default(),
             acknowledged: Cell::new(0),
@@ -408,10 +422,15 @@ impl Pool {
                 let (table, word) =
                     (layout.chunk_table.word(chunk), rng.u64(..layout.geometry.chunk_bytes / 8));
                 let at = layout.chunks.byte(chunk * layout.geometry.chunk_bytes).word(word);
-                let read = snapshot.read(|tx| Ok((tx.read(table)?, tx.read(at)?)));
+                let bitmap = layout.chunks.byte(chunk * layout.geometry.chunk_bytes);
+                let read = snapshot.read(|tx| {
+                    let (chunk, used, value) = (tx.read(table)?, tx.read(bitmap)?, tx.read(at)?);
+                    let is_used = heap::is_used(layout, at, |word| if word == table { chunk } else { used });
+                    Ok(is_used.then_some(value))
+                });
                 match read {
-                    Ok((0 | HELD, _)) => {}
-                    Ok((_, value)) => seen.push((at, value)),
+                    Ok(None) => {}
+                    Ok(Some(value)) => seen.push((at, value)),
                     Err(Error::SnapshotEnded { .. }) => return Ok(()),
                     Err(error) => return Err(error),
                 }

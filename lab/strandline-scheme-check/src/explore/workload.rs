@@ -12,7 +12,7 @@ use strandline_core::{Abort, Error, Read, Result, Runner, Transaction};
 use strandline_structures::SortedShape;
 use strandline_structures::model::typed::Everything;
 use strandline_structures::model::{
-    BPlusTree, Blocks, Choices, Contents, HashTable, Invariant, KeyValueStore, Operation, Outcome,
+    BPlusTree, Blocks, Choices, Contents, Extents, HashTable, Invariant, KeyValueStore, Operation, Outcome,
     RedBlackTree, SortedTree, Structure, Words,
 };
 use strandline_workloads::{Checked, UnknownName, WorkloadKind, Workloads};
@@ -47,6 +47,8 @@ pub enum Workload {
     Allocator,
     /// The typed interface: every collection, and values behind pointers.
     Typed,
+    /// Values of several pages, in the device world alone.
+    Extents,
     /// One of a registry.
     Registered(Registered),
 }
@@ -81,7 +83,7 @@ impl Hash for Registered {
 }
 
 impl Workload {
-    /// All that the checker has of its own.
+    /// All that the checker has of its own for every world.
     pub const ALL: [Self; 9] = [
         Self::Sps,
         Self::Hash,
@@ -106,6 +108,7 @@ impl Workload {
             Self::KvStore => "kvstore",
             Self::Allocator => "allocator",
             Self::Typed => "typed",
+            Self::Extents => "extents",
             Self::Registered(registered) => registered.name,
         }
     }
@@ -127,7 +130,12 @@ impl Workload {
         })
     }
 
-    /// Heap chunks of 4 KB that it needs.
+    /// Bytes of the chunks of its pools.
+    pub(crate) fn chunk_bytes(self) -> u64 {
+        if self == Self::Extents { 16 << 10 } else { 4096 }
+    }
+
+    /// Heap chunks that it needs.
     pub(crate) fn chunks(self, threads: u64) -> u64 {
         match self {
             Self::Sps => 1,
@@ -135,6 +143,7 @@ impl Workload {
             Self::BPlusTree | Self::BPlusTreeSorted | Self::BTreeSorted | Self::KvStore => 4 + 4 * threads,
             Self::Allocator => 6 + 7 * threads,
             Self::Typed => 12 + 8 * threads,
+            Self::Extents => 4 + 2 * threads,
             Self::Registered(Registered { checked, .. }) => {
                 checked.chunks + checked.chunks_per_thread * threads
             }
@@ -245,6 +254,7 @@ impl Workload {
             Self::KvStore => &KeyValueStore { buckets: 3 },
             Self::Allocator => &Blocks { slots: SLOTS },
             Self::Typed => return None,
+            Self::Extents => &Extents { slots: 4 },
             Self::Registered(registered) => registered.checked.structure,
         })
     }
