@@ -175,7 +175,7 @@ impl Engine for Strandline {
 
 impl Worker for &Strandline {
     fn put(&mut self, key: u64, value: &[u8]) {
-        self.database.write(|tx| self.pairs.insert(tx, &key, value).map(drop)).expect("put");
+        self.database.write(|tx| self.pairs.set(tx, &key, value)).expect("put");
     }
     fn get(&mut self, key: u64) -> Option<usize> {
         self.database.read(|tx| self.pairs.read_with(tx, &key, touch)).expect("get")
