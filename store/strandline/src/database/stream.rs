@@ -8,6 +8,8 @@ use crate::collections::stream::ValueReader;
 use crate::value::key::{Key, KeyBytes, KeyRef};
 use crate::value::persist::Readable;
 use crate::value::transaction::{Control, Tx, View};
+#[cfg(doc)]
+use strandline_core::error::Error;
 use strandline_core::error::Result;
 
 impl<K: Key, V: Value> Table<K, V> {
