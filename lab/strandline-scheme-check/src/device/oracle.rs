@@ -53,7 +53,7 @@ impl Oracle {
         self.history.len() as u64
     }
 
-    /// Whether nobody relies on the word at `at`.
+    /// Whether the word at `at` belongs to no allocation.
     fn is_free(&self, at: u64) -> bool {
         let load = |word: PersistentAddress| self.words.get(&word.offset()).copied().unwrap_or(0);
         !heap::is_used(&self.layout, PersistentAddress::new(at), load)

@@ -71,7 +71,7 @@ fn typed_collections_survive() {
     none_violated(&sample(&case, sampling(20), &Session::new(), |_| ()));
 }
 
-/// What is written past the log, with each control.
+/// Transactions write values of several pages past the log, under each control.
 #[test]
 fn extents_survive() {
     for (_, concurrency) in SCHEMES {

@@ -148,7 +148,7 @@ pub struct Engine<C: Control> {
     state: State,
     /// The running transaction's journal, if it is a large one.
     large: Option<Box<Large>>,
-    /// What it has written past the log.
+    /// The pages that the running transaction has allocated for what it writes past the log.
     past_log: PastLog,
     /// What goes back to its savepoints, if there are any.
     undo: Option<Box<Undo>>,

@@ -58,8 +58,8 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Whether the guards of a search, which are the last reads, are as they were.
-    fn are_guards_unchanged(&self, read_before: usize) -> bool {
+    /// Whether the guards of a search, or of pages that were read, which are the last reads, are as they were.
+    pub(super) fn are_guards_unchanged(&self, read_before: usize) -> bool {
         let memory = &self.view.memory;
         if memory.omitted(Step::OptimisticGuards) {
             return true;

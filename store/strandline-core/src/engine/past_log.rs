@@ -247,7 +247,10 @@ impl<C: Control> Engine<C> {
         } else {
             self.own_lines_or_home(at, into);
         }
-        if self.is_guard_unchanged(read_before) { Ok(()) } else { Err(self.doom(Abort::Conflict)) }
+        if self.view.memory.omitted(Step::PastLogGuard) || self.are_guards_unchanged(read_before) {
+            return Ok(());
+        }
+        Err(self.doom(Abort::Conflict))
     }
 
     /// Loads words of pages as they lie at home; the next page is on its way while one is loaded.
@@ -258,14 +261,6 @@ impl<C: Control> Engine<C> {
             self.view.memory.prefetch(at.byte(PAGE_BYTES), PAGE_WORDS);
             self.view.memory.load_range(at, words);
         }
-    }
-
-    fn is_guard_unchanged(&self, read_before: usize) -> bool {
-        self.view.memory.omitted(Step::PastLogGuard)
-            || match self.concurrency() {
-                Concurrency::Stm => self.are_unchanged_stm(read_before),
-                _ => self.holds_lock || self.is_sequence_unchanged(),
-            }
     }
 
     /// Reads words, those that this transaction has written among them.
