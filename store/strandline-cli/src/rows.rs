@@ -345,7 +345,7 @@ fn to_json(value: &Dynamic) -> Value {
         Dynamic::Float(number) => number.to_string().into(),
         Dynamic::Duration(seconds, nanos) => json!([seconds, nanos]),
         Dynamic::Text(text) => text.as_str().into(),
-        Dynamic::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+        Dynamic::Bytes(bytes) => hex::encode(bytes).into(),
         Dynamic::Optional(None) => Value::Null,
         // So that an option of nothing can be told from nothing.
         Dynamic::Optional(Some(inside)) if matches!(**inside, Dynamic::Optional(_) | Dynamic::Unit) => {

@@ -157,7 +157,7 @@ fn operation<'t>(kind: &str, rest: &'t str) -> Option<(What, &'t str)> {
         "store" => {
             let (at, rest) = field(rest)?;
             let (digits, site) = rest.split_once(' ').unwrap_or((rest, ""));
-            (What::Store { at, bytes: bytes(digits)? }, site)
+            (What::Store { at, bytes: hex::decode(digits).ok()? }, site)
         }
         "flush" => {
             let (at, rest) = field(rest)?;
@@ -186,11 +186,6 @@ fn operation<'t>(kind: &str, rest: &'t str) -> Option<(What, &'t str)> {
 fn field(text: &str) -> Option<(u64, &str)> {
     let (number, rest) = text.split_once(' ').unwrap_or((text, ""));
     Some((number.parse().ok()?, rest))
-}
-
-fn bytes(digits: &str) -> Option<Vec<u8>> {
-    let pairs = digits.as_bytes().chunks(2);
-    pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 #[cfg(test)]

@@ -319,7 +319,7 @@ fn meant_plain(shape: &Shape, value: &Dynamic) -> Option<Dynamic> {
             _ => return None,
         },
         (Shape::Vec(element), Dynamic::Text(text)) if **element == Shape::Unsigned(8) => {
-            Dynamic::Bytes(from_hex(text)?)
+            Dynamic::Bytes(hex::decode(text).ok()?)
         }
         _ => return None,
     })
@@ -372,13 +372,6 @@ fn variant<'v>(named: &TypeDescription, value: &'v Dynamic) -> Result<(usize, Ve
         _ => return Err(Invalid),
     };
     if fields.len() == variant.fields.len() { Ok((number, fields)) } else { Err(Invalid) }
-}
-
-/// Bytes from pairs of hexadecimal digits.
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u32> = text.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
-    let pairs = digits.chunks(2).map(|pair| (pair.len() == 2).then(|| (pair[0] << 4 | pair[1]) as u8));
-    pairs.collect()
 }
 
 /// Fields as they are shown: with their names, unless these are numbers.
