@@ -159,6 +159,7 @@ const fn first_seed(step: Step) -> u64 {
     match step {
         Step::FreeDurable => 470,
         Step::FreePunchFlush => 8673,
+        Step::PastLogDurable => 227,
         Step::SyncForgetChecksums => 50,
         Step::SyncGrowthFlush => 419,
         Step::SyncJournalFlush => 875,
