@@ -15,7 +15,7 @@ use strandline_workloads::{
 const TRANSACTIONS: u64 = 60;
 
 /// Sizes and schemes have nothing to do with each other: where the sizes are the subject, one durable scheme of each kind of isolation runs.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Schemes {
     All,
     OneDurable,
@@ -46,9 +46,12 @@ fn runs(schemes: Schemes, sizes: &Sizes, workloads: &[WorkloadKind]) {
             }
             let native =
                 SchemeName::all().filter(|scheme| scheme.concurrency == concurrency && scheme.is_native());
-            let is_chosen = |scheme: &SchemeName| schemes == Schemes::All || scheme.is_durable();
-            let most = if schemes == Schemes::All { usize::MAX } else { 1 };
-            for scheme in native.filter(is_chosen).take(most) {
+            let chosen: Vec<_> = match schemes {
+                Schemes::All => native.collect(),
+                Schemes::OneDurable => native.filter(|scheme| scheme.is_durable()).take(1).collect(),
+            };
+            assert!(!chosen.is_empty(), "{concurrency:?}");
+            for scheme in chosen {
                 let run = Run {
                     threads: if selection.allow(2).is_ok() { 2 } else { 1 },
                     length: Length::Transactions(TRANSACTIONS),

@@ -123,7 +123,7 @@ pub fn meeting(sct: &Curve, dct: &Curve) -> Option<f64> {
     break_even(sct, dct).or(same)
 }
 
-/// Whether the path of a run's first tenth differs from the rest's by more than [`verdict::MARGIN`], and by more than the scatter of
+/// Returns whether the path of a run's first tenth differs from the rest's by more than [`verdict::MARGIN`], and by more than the scatter of
 /// tenths explains. All are in epochs per transaction.
 fn differs(first: f64, rest: f64, deviation: f64) -> bool {
     let is_beyond_margin = verdict::above(first, rest) || verdict::above(rest, first);

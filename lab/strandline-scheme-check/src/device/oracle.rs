@@ -53,7 +53,7 @@ impl Oracle {
         self.history.len() as u64
     }
 
-    /// Whether the word at `at` belongs to no allocation.
+    /// Returns true if the word at `at` is in free memory, so that recovery may leave anything there.
     fn is_free(&self, at: u64) -> bool {
         let load = |word: PersistentAddress| self.words.get(&word.offset()).copied().unwrap_or(0);
         !heap::is_used(&self.layout, PersistentAddress::new(at), load)

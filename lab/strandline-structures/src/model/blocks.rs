@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use strandline_core::Abort;
 use strandline_core::memory::PersistentAddress;
-use strandline_core::transaction::{AnyRunner, Transaction};
-use strandline_core::{Abort, Result};
+use strandline_core::transaction::Transaction;
 
-use super::{Choices, Contents, Operation, Outcome, Structure, damaged, refused};
+use super::{Choices, Contents, Operation, Outcome, Structure, damaged, look_up_or_change, refused};
 
 /// Blocks of the allocator, whose addresses stand in so many words from the root on.
 #[derive(Clone, Copy, Debug)]
@@ -44,14 +44,11 @@ impl Structure for Blocks {
     fn name(&self) -> &'static str {
         "allocator"
     }
-    fn create(&self, _: &mut AnyRunner<'_>, _: PersistentAddress) -> Result<()> {
-        Ok(())
-    }
     fn places(&self) -> u64 {
         self.slots
     }
     fn draw(&self, choices: &mut dyn Choices) -> Operation {
-        if choices.below(4) == 0 { self.look_up(choices) } else { self.change(choices) }
+        look_up_or_change(self, choices)
     }
     fn apply(
         &self,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use strandline_core::Abort;
 use strandline_core::memory::PersistentAddress;
-use strandline_core::transaction::{AnyRunner, Transaction};
-use strandline_core::{Abort, Result};
+use strandline_core::transaction::Transaction;
 
-use super::{Choices, Contents, Operation, Outcome, Structure, damaged, refused};
+use super::{Choices, Contents, Operation, Outcome, Structure, damaged, look_up_or_change, refused};
 
 /// Words of a page.
 const PAGE_WORDS: u64 = 512;
@@ -18,11 +18,11 @@ const SLOT_WORDS: u64 = 4;
 /// Values in extents. There are so many slots behind the root: each has a value, and up to three runs of pages that are full of what follows from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Extents {
-    /// How many slots there are.
+    /// The number of slots.
     pub slots: u64,
 }
 
-/// Where runs of pages begin, and how many pages each has.
+/// Runs of pages: the first page of each, and the number of pages.
 type Runs = Vec<(PersistentAddress, u64)>;
 
 /// Words in the pages of a value, which fill them: what a page has behind the words is undefined.
@@ -94,14 +94,11 @@ impl Structure for Extents {
     fn name(&self) -> &'static str {
         "extents"
     }
-    fn create(&self, _: &mut AnyRunner<'_>, _: PersistentAddress) -> Result<()> {
-        Ok(())
-    }
     fn places(&self) -> u64 {
         self.slots
     }
     fn draw(&self, choices: &mut dyn Choices) -> Operation {
-        if choices.below(4) == 0 { self.look_up(choices) } else { self.change(choices) }
+        look_up_or_change(self, choices)
     }
     fn apply(
         &self,

@@ -169,11 +169,14 @@ pub trait Structure: Debug + Sync {
     /// What it is called.
     fn name(&self) -> &'static str;
 
-    /// Creates it under the root word `root`, or completes and opens the one that is there.
+    /// Creates it under the root word `root`, or completes and opens the one that is there. By default it does nothing: a structure of slots behind
+    /// the root needs nothing that is created.
     ///
     /// # Errors
     /// The pool is full; something else is there.
-    fn create(&self, runner: &mut AnyRunner<'_>, root: PersistentAddress) -> Result<()>;
+    fn create(&self, _runner: &mut AnyRunner<'_>, _root: PersistentAddress) -> Result<()> {
+        Ok(())
+    }
 
     /// What it holds when it has been created.
     fn empty(&self) -> Contents {
@@ -247,6 +250,11 @@ pub trait Structure: Debug + Sync {
             }
         }
     }
+}
+
+/// Draws a look-up in one of four operations, and otherwise a change, for a structure that has no insertions and removals.
+fn look_up_or_change(structure: &dyn Structure, choices: &mut dyn Choices) -> Operation {
+    if choices.below(4) == 0 { structure.look_up(choices) } else { structure.change(choices) }
 }
 
 /// The end of a transaction that has met what cannot be.

@@ -6,7 +6,7 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{AnyRunner, Runner, Transaction};
 use strandline_core::{Abort, Result};
 
-use super::{Choices, Contents, Operation, Outcome, Structure, damaged, refused};
+use super::{Choices, Contents, Operation, Outcome, Structure, damaged, look_up_or_change, refused};
 
 /// Words at fixed places. The root is any address from which these are counted.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl Structure for Words {
         self.count
     }
     fn draw(&self, choices: &mut dyn Choices) -> Operation {
-        if choices.below(4) == 0 { self.look_up(choices) } else { self.change(choices) }
+        look_up_or_change(self, choices)
     }
     fn change(&self, choices: &mut dyn Choices) -> Operation {
         let place = choices.key() % self.count;

@@ -58,7 +58,8 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Whether the guards of a search, or of pages that were read, which are the last reads, are as they were.
+    /// Returns whether nobody has changed the guards since the transaction read them. They are the entries of the read set from
+    /// `read_before` on, added by a search or by a read of pages.
     pub(super) fn are_guards_unchanged(&self, read_before: usize) -> bool {
         let memory = &self.view.memory;
         if memory.omitted(Step::OptimisticGuards) {

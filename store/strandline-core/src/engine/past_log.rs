@@ -11,12 +11,12 @@
 //!
 //! 1. *Free.* By the last committed transactions they are free pages of a chunk of extents, or the chunk was handed out by nobody since the pool was
 //!    opened, and was none of it then. So what the transaction itself has freed is not overwritten before it commits; and a chunk that had other
-//!    blocks has raised the versions of its lines before, as it became one of extents, so that whoever has read its way to such a block notices.
+//!    blocks raised the versions of its lines when it became one of extents, so that a reader on its way to such a block conflicts.
 //!    Nor has the transaction itself allocated them before, or written to them by way of its write set.
 //! 2. *Durable.* The transaction that freed them is durable, and a later block of the log says so, so that recovery reports damage if the block with the
 //!    freeing rots. All transactions before it have stored home.
 //! 3. *Settled.* They are in no checkpoint's set of pages, the log has no record for them that could be replayed, and no snapshot reads them
-//!    (`sync/past_log.rs`). Whoever frees pages while there are snapshots says so, as it commits.
+//!    (`sync/past_log.rs`). A transaction that frees pages while there are snapshots marks them as unsettled in its commit.
 //! 4. *Backups.* No backup copies the heap file, since it copies the log afterwards. A backup that begins waits for writes that are under way, and a
 //!    transaction that finds, under the latch of the log, that one has begun since its first write runs again.
 //!
@@ -43,21 +43,22 @@ use crate::transaction::{Abort, Concurrency};
 
 use super::{Control, Engine, State};
 
-/// What the running transaction has to do with pages that are written past the log.
+/// The extents and the unused memory of the running transaction, from which it follows what it may write past the log.
 #[derive(Default)]
 pub(super) struct PastLog {
     /// The count of backups at its first write past the log; `None` before it.
     backups: Option<u64>,
-    /// Where what it was handed out begins and ends that nobody had before in this run of the program, as long as it has been of no other use.
+    /// Memory that this transaction was the first to be handed out since the pool was opened, as begin and end in bytes. A range is removed when
+    /// the transaction uses it for anything but an extent.
     unused: Vec<(u64, u64)>,
-    /// Where the extents that it has allocated begin, and where they end.
+    /// The extents that the transaction has allocated: the end of each in bytes, by its beginning.
     allocated: BTreeMap<u64, u64>,
-    /// Those of which it had allocated pages before: a savepoint may need what they hold.
+    /// Extents with pages that the transaction had allocated, and freed, before. Going back to a savepoint may need the old contents.
     again: Vec<(u64, u64)>,
 }
 
 impl PastLog {
-    /// A transaction begins.
+    /// Forgets the last transaction.
     pub fn clear(&mut self) {
         self.backups = None;
         self.unused.clear();
@@ -65,24 +66,24 @@ impl PastLog {
         self.again.clear();
     }
 
-    /// These bytes were never handed out before.
+    /// Adds memory that was never handed out before.
     pub fn add_unused(&mut self, at: PersistentAddress, bytes: u64) {
         self.unused.push((at.offset(), at.offset() + bytes));
     }
 
-    /// These bytes are of use otherwise.
+    /// Removes memory that the transaction uses for something else than an extent.
     pub fn use_otherwise(&mut self, at: PersistentAddress, bytes: u64) {
         let (first, end) = (at.offset(), at.offset() + bytes);
         self.unused.retain(|&(from, to)| to <= first || end <= from);
     }
 
-    /// Whether nobody had these bytes before.
+    /// Returns whether this transaction is the first that was handed out these bytes.
     pub fn is_unused(&self, at: PersistentAddress, bytes: u64) -> bool {
         let (first, end) = (at.offset(), at.offset() + bytes);
         self.unused.iter().any(|&(from, to)| from <= first && end <= to)
     }
 
-    /// An extent was allocated.
+    /// Adds an extent that the transaction has allocated.
     pub fn add_allocated(&mut self, at: PersistentAddress, bytes: u64) {
         let (first, end) = (at.offset(), at.offset() + bytes);
         let before = self.allocated.range(..end).next_back();
@@ -123,8 +124,8 @@ impl<C: Control> Engine<C> {
         self.write_range(at, words)
     }
 
-    /// Whether the pages of these bytes may be written past the log: the count of backups then. Waits until the last transaction that had to do with
-    /// them is durable.
+    /// Returns the number of backups that have begun if these pages may be written past the log, and `None` if they must go through it. Waits
+    /// until the transaction that freed them is durable.
     fn may_write_past_log(
         &mut self,
         log: SharedLog,
@@ -134,7 +135,7 @@ impl<C: Control> Engine<C> {
         let is_possible = matches!(self.state, State::Writing | State::Noting)
             && self.concurrency() != Concurrency::Locks
             && !self.scheme.takes_writes()
-            // What the system maps together is not written together.
+            // Where the system's pages are larger, one holds pages that must not be written.
             && self.view.memory.page_bytes() == PAGE_BYTES;
         if !is_possible || bytes == 0 || !at.offset().is_multiple_of(PAGE_BYTES) {
             return Ok(None);
@@ -162,7 +163,7 @@ impl<C: Control> Engine<C> {
         Ok(backups)
     }
 
-    /// Whether these pages are free by what the last committed transactions say, and this one has nothing in them that has to stay.
+    /// Returns whether committed transactions have left these pages free, and this transaction has stored nothing in them that it still needs.
     fn are_free_at_home(&mut self, at: PersistentAddress, bytes: u64, is_unused: bool) -> bool {
         if self.view.memory.omitted(Step::PastLogFree) {
             return true;
@@ -177,7 +178,7 @@ impl<C: Control> Engine<C> {
             && (self.writes.is_empty() || !self.has_written_in(at, bytes))
     }
 
-    /// Whether the write set has any of these words.
+    /// Returns whether the write set contains one of these words.
     fn has_written_in(&mut self, at: PersistentAddress, bytes: u64) -> bool {
         let mut lines = (0..bytes).step_by(LINE_BYTES as usize).map(|inside| at.byte(inside));
         let line_words = LINE_BYTES / WORD_BYTES;
@@ -187,7 +188,8 @@ impl<C: Control> Engine<C> {
         })
     }
 
-    /// Waits until who has freed a page at `at`, and all before, are durable and have stored home. `false`: the log has no room for what says so.
+    /// Waits until the transaction that freed the page at `at`, and all before it, are durable and have stored home. Returns false if the log has no
+    /// room for a block that records this.
     fn wait_for_freed(&mut self, log: SharedLog, at: PersistentAddress) -> Result<bool, Abort> {
         let newest = self.newest_free(at);
         let waited = wait_for_commits(&self.view, newest, Step::PastLogDurable)
@@ -195,7 +197,7 @@ impl<C: Control> Engine<C> {
         waited.map_err(|error| self.fail(error))
     }
 
-    /// The highest TxID that a transaction can have which has freed a page of the chunk that `at` lies in, where this one has allocated some.
+    /// Returns an upper bound of the TxIDs that have freed pages in the chunk of `at`, in which this transaction has allocated some.
     fn newest_free(&self, at: PersistentAddress) -> u64 {
         let bitmap = match self.concurrency() {
             Concurrency::Stm => heap::bitmap_of_pages(&self.view.layout, at),
@@ -204,7 +206,7 @@ impl<C: Control> Engine<C> {
         bitmap.and_then(|bitmap| self.held_version_stm(bitmap)).unwrap_or(self.newest_seen)
     }
 
-    /// Makes durable what the transaction has written past the log.
+    /// Flushes the heap file if the transaction has written past the log.
     pub(super) fn flush_past_log(&mut self, log: SharedLog) -> Result<(), Abort> {
         if self.past_log.backups.is_none() {
             return Ok(());
@@ -212,7 +214,7 @@ impl<C: Control> Engine<C> {
         log.flush_past_log(&self.view).map_err(|error| self.fail(error))
     }
 
-    /// Whether a backup may have copied pages before the transaction wrote them.
+    /// Returns whether a backup has begun since the transaction first wrote past the log, and may have copied its pages before that.
     pub(super) fn is_past_log_in_backup(&self, log: SharedLog) -> bool {
         self.past_log.backups.is_some_and(|begun| log.has_backup_begun(&self.view.memory, begun))
     }

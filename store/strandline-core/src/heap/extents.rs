@@ -15,7 +15,7 @@ pub(super) fn bits_of(number: u64, count: u64) -> u64 {
     (u64::MAX >> (64 - count.clamp(1, 64))) << (number % 64)
 }
 
-/// Whether there are extents in chunks of this size. The bitmap of any class has to fit the page that the bitmap of extents has, since an allocation
+/// Returns whether chunks of this size can hold extents. The bitmap of any class has to fit the page that the bitmap of extents has, since an allocation
 /// relies on what a bitmap's words hold in a chunk that is free.
 pub(super) fn are_possible(layout: &Layout) -> bool {
     const LEAST_BITS: u32 = 14;
@@ -24,12 +24,12 @@ pub(super) fn are_possible(layout: &Layout) -> bool {
     (LEAST_BITS..=MOST_BITS).contains(&layout.chunk_bits)
 }
 
-/// Whether a chunk with this word in the table has extents.
+/// Returns whether a chunk with this word in the table holds extents.
 pub(super) fn are_in(word: u64) -> bool {
     matches!(Chunk::decode(word), Some(Chunk::Small { class: CLASS, .. }))
 }
 
-/// Where pages of an extent are in their chunk: the word of the bitmap, and the bits in it.
+/// The place of an extent's pages in the bitmap of their chunk: the word, and the bits in it.
 pub(super) fn place(layout: &Layout, at: PersistentAddress, pages: u64) -> Option<(u64, u64, u64)> {
     let chunk = chunk_at(layout, at)?;
     let division = Division::new(layout, CLASS);
@@ -43,7 +43,7 @@ pub(crate) fn bitmap_of_pages(layout: &Layout, at: PersistentAddress) -> Option<
     place(layout, at, 1).map(|(chunk, number, _)| start(layout, chunk).word(number / 64))
 }
 
-/// What the last committed transactions say of pages.
+/// The state of pages after the last committed transactions.
 pub(crate) enum PagesAtHome {
     /// They lie in a chunk that is free.
     InFreeChunk,
@@ -53,7 +53,7 @@ pub(crate) enum PagesAtHome {
     Used,
 }
 
-/// What home says of `pages` pages from `at` on, which a running transaction has allocated as an extent.
+/// Returns the committed state of `pages` pages from `at` on, which a running transaction has allocated as an extent.
 pub(crate) fn pages_at_home<M: Memory>(view: &View<M>, at: PersistentAddress, pages: u64) -> PagesAtHome {
     let (layout, memory) = (&view.layout, &view.memory);
     let Some((chunk, number, bits)) = place(layout, at, pages) else { return PagesAtHome::Used };
@@ -68,7 +68,7 @@ pub(crate) fn pages_at_home<M: Memory>(view: &View<M>, at: PersistentAddress, pa
     }
 }
 
-/// Whether anybody may rely on the word at `at`, by what `load` returns for words of the heap's own: it is in a chunk that is neither free nor held, and
+/// Returns whether the word at `at` is in use, by the heap's own words as `load` returns them: it is in a chunk that is neither free nor held, and
 /// if that one has extents, in a page that is allocated.
 pub fn is_used(layout: &Layout, at: PersistentAddress, load: impl Fn(PersistentAddress) -> u64) -> bool {
     let Some(chunk) = chunk_at(layout, at) else { return true };

@@ -86,7 +86,7 @@ pub trait Access {
     }
     /// The `bytes` bytes at `at`, which were handed out, are not for extents: much of them will soon be stored to.
     fn expect_stores(&mut self, _at: PersistentAddress, _bytes: u64) {}
-    /// Whether nobody had the `bytes` bytes at `at` before this transaction was handed them out; a guess may say no.
+    /// Returns whether this transaction is the first that was handed out the `bytes` bytes at `at`. It may return false if it does not know.
     fn is_unused(&self, _at: PersistentAddress, _bytes: u64) -> bool {
         false
     }

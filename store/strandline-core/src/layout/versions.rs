@@ -130,17 +130,17 @@ impl VersionLayout {
     }
 }
 
-/// What the words hold in which snapshots register, besides their times.
+/// Values of the words in which snapshots register, other than times.
 pub(crate) struct Registered;
 
 impl Registered {
     /// Nobody's.
     pub const NONE: u64 = 0;
-    /// That of somebody who has not read the clock yet.
+    /// The snapshot registers, and has not read the clock yet.
     pub const EVERYTHING: u64 = 1;
     /// Time S is S plus this.
     pub const FIRST_TIME: u64 = 2;
-    /// That of a snapshot that was ended for want of room.
+    /// The snapshot was ended for want of room.
     pub const ENDED: u64 = u64::MAX;
 }
 
@@ -152,7 +152,7 @@ impl<M: Memory> View<M> {
         versions.registrations().take(most).map(|word| (self.memory.load(word), word))
     }
 
-    /// Whether there may be a snapshot that does not see what transaction `transaction`, which has committed, did.
+    /// Returns whether there may be a snapshot that is older than the commit of transaction `transaction`.
     pub(crate) fn has_snapshot_before(&self, transaction: u64) -> bool {
         let is_older = |time: u64| match time {
             Registered::NONE | Registered::ENDED => false,

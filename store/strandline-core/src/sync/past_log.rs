@@ -40,7 +40,7 @@ impl SharedLog {
         self.line(14).word(2)
     }
 
-    /// How many backups have begun and ended: odd while one copies the heap file.
+    /// Counts each beginning and each end of a backup: odd while one copies the heap file.
     fn backups(&self) -> VolatileAddress {
         self.line(14).word(3)
     }
@@ -135,7 +135,7 @@ impl SharedLog {
         Ok(true)
     }
 
-    /// Whether all pages of the `bytes` bytes at `at`, which are free, are settled.
+    /// Returns whether all pages of the `bytes` bytes at `at`, which are free, are settled.
     pub(crate) fn are_settled<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> bool {
         if memory.omitted(Step::PastLogSettled) {
             return true;
@@ -148,18 +148,18 @@ impl SharedLog {
         is_free_of([0, 1]) && is_free_of([RECENT, RECENT + 1])
     }
 
-    /// How many threads write past the log now.
+    /// The number of threads that are writing past the log.
     fn writers(&self) -> VolatileAddress {
         self.line(14).word(5)
     }
 
-    /// What tells whether a backup has begun: `None` while one copies the heap file.
+    /// Returns a number that changes when a backup begins; `None` while one copies the heap file.
     pub(crate) fn backups_begun<M: Memory>(&self, memory: &M) -> Option<u64> {
         let backups = load_in_order(memory, self.backups());
         (backups.is_multiple_of(2) || memory.omitted(Step::PastLogBackup)).then_some(backups)
     }
 
-    /// Whether a backup has begun since there were `begun`.
+    /// Returns whether a backup has begun since [`SharedLog::backups_begun`] returned `begun`.
     pub(crate) fn has_backup_begun<M: Memory>(&self, memory: &M, begun: u64) -> bool {
         memory.load(self.backups()) != begun && !memory.omitted(Step::PastLogBackup)
     }
@@ -180,7 +180,8 @@ impl SharedLog {
         memory.fetch_add(self.backups(), 1);
     }
 
-    /// As [`SharedLog::write_past_log`], unless a backup has begun since there were `begun`: then this returns `false`.
+    /// Does the same as [`SharedLog::write_past_log`], unless a backup has begun since [`SharedLog::backups_begun`] returned `begun`. Returns whether it
+    /// has written.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).

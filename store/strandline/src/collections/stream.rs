@@ -32,7 +32,7 @@ impl<'t, 'p, C: Control> ValueReader<'t, 'p, C> {
         self.value.bytes()
     }
 
-    /// Whether the value has no bytes.
+    /// Returns whether the value has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

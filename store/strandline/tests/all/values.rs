@@ -53,7 +53,7 @@ fn all<C: Control<Memory = Native>>(store: &Shelves<C>) -> BTreeMap<u64, Vec<u8>
     store.view(|tx, root| root.get(tx)?.values.iter(tx).collect::<Result<_, _>>()).unwrap()
 }
 
-/// What the store is after a crash now.
+/// Opens a copy of the store as a crash would leave it at this moment.
 fn recovered<C: Control<Memory = Native>>(path: &Path, options: &Options) -> Shelves<C> {
     let copy = path.with_file_name("copy");
     std::fs::copy(path, &copy).unwrap();

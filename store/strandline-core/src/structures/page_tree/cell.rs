@@ -179,7 +179,7 @@ impl Cell {
         self.offset + 1 + key_words(self.head)
     }
 
-    /// Where the value is, if it is outside.
+    /// The place of a value that is not in the page.
     pub(super) fn value_outside(&self, tx: &mut impl Read) -> Result<Option<Outside>, Abort> {
         if self.head & VALUE_OUTSIDE == 0 {
             return Ok(None);
@@ -254,7 +254,7 @@ impl Cell {
         if self.head & KEY_OUTSIDE == 0 { Ok(()) } else { tx.free(PersistentAddress::new(words[1])) }
     }
 
-    /// Whether the value is not in its page.
+    /// Returns whether the value is outside its page.
     pub fn is_outside(&self) -> bool {
         self.head & VALUE_OUTSIDE != 0
     }

@@ -19,7 +19,7 @@ const MOST_IN_LOG: u64 = 16 * PAGE_BYTES;
 const MOST_REWRITTEN: usize = 1 << 10;
 const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
 
-/// Where a value lies.
+/// The place of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outside {
     /// In this block.
@@ -60,7 +60,7 @@ fn store_in_extents(
 pub(super) struct ExtentsWriter {
     bytes: u64,
     rest: u64,
-    /// What the list has behind its first word.
+    /// The words of the list behind its first one.
     runs: Vec<u64>,
     /// The extent that is to be filled, and its bytes of the value.
     extent: Option<(PersistentAddress, u64)>,
@@ -72,7 +72,7 @@ impl ExtentsWriter {
         Self { bytes, rest: bytes, runs: Vec::new(), extent: None }
     }
 
-    /// Whether a value of so many bytes is large enough for extents.
+    /// Returns whether a value of so many bytes is kept in extents.
     pub fn is_for(bytes: u64) -> bool {
         bytes > MOST_IN_BLOCK
     }
@@ -126,7 +126,7 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    /// Those that the block at `list` has for a value of `bytes` bytes.
+    /// Reads the extents of a value of `bytes` bytes from the block at `list`.
     pub fn load(tx: &mut impl Read, list: PersistentAddress, bytes: u64) -> Result<Self, Abort> {
         let (count, pages) = (tx.read(list)?, bytes.div_ceil(PAGE_BYTES));
         if count == 0 || count > pages {
@@ -172,7 +172,7 @@ impl Extents {
         Ok(())
     }
 
-    /// Whether more than `most` words differ from those of `new`.
+    /// Returns whether more than `most` words differ from those of `new`.
     fn differ_in_more(&self, tx: &mut impl Read, new: &[u64], most: usize) -> Result<bool, Abort> {
         let (mut old, mut differing) = ([0; PAGE_WORDS], 0);
         for (at, new) in self.pages().zip(new.chunks(PAGE_WORDS)) {

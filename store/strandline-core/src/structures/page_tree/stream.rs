@@ -131,7 +131,7 @@ impl ValueWriter {
         Self { bytes, kind }
     }
 
-    /// How many bytes the next piece has to have; 0 at the end.
+    /// Returns the number of bytes that the next piece must have; 0 at the end.
     ///
     /// # Errors
     /// The pool is full; a conflict, a full log.
