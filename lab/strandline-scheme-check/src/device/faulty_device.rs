@@ -10,7 +10,7 @@
 //! [`FaultyDevice::fail_after`] chooses the operation that fails, [`FaultyDevice::power_cycle`] what survives: at
 //! random, reproducible by its seed, or [`FaultyDevice::power_cycle_choosing`] each sector's version in turn.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -297,9 +297,9 @@ impl FaultyDevice {
         self.clear_fault();
     }
 
-    /// A copy of what reads of the file show.
-    pub fn contents(&self, file: DeviceFile) -> Vec<u8> {
-        self.file(file).borrow().cache.clone()
+    /// What reads of the file show; no operation until it is given back.
+    pub fn contents(&self, file: DeviceFile) -> Ref<'_, [u8]> {
+        Ref::map(self.file(file).borrow(), |contents| &contents.cache[..])
     }
 
     fn file(&self, file: DeviceFile) -> &RefCell<Contents> {

@@ -1,7 +1,7 @@
 //! The oracle: after recovery the data are those of a prefix of the TxID order that holds everything that was
 //! acknowledged, and everything that an acknowledged reader saw.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use strandline_core::heap;
 use strandline_core::layout::Layout;
@@ -14,8 +14,8 @@ use super::world::{Committed, DeviceWorld};
 #[derive(Clone)]
 pub(super) struct Oracle {
     layout: Layout,
-    /// By address, as of the last recovery; 0 where there is none.
-    words: BTreeMap<u64, u64>,
+    /// The pool's words as of the last recovery.
+    words: Vec<u64>,
     /// The highest TxID in it.
     watermark: u64,
     /// The last life's transactions, and what of them must have survived.
@@ -28,7 +28,8 @@ pub(super) struct Oracle {
 
 impl Oracle {
     pub fn new(layout: Layout) -> Self {
-        let (words, history, seen, scratch) = Default::default();
+        let (history, seen, scratch) = Default::default();
+        let words = vec![0; (layout.geometry.size / 8) as usize];
         Self { layout, words, watermark: 0, history, acknowledged: 0, seen, scratch }
     }
 
@@ -55,8 +56,9 @@ impl Oracle {
 
     /// Returns true if the word at `at` is in free memory, so that recovery may leave anything there.
     fn is_free(&self, at: u64) -> bool {
-        let load = |word: PersistentAddress| self.words.get(&word.offset()).copied().unwrap_or(0);
-        !heap::is_used(&self.layout, PersistentAddress::new(at), load)
+        !heap::is_used(&self.layout, PersistentAddress::new(at), |word| {
+            self.words[(word.offset() / 8) as usize]
+        })
     }
 
     /// Whether the world's data are a prefix that holds all that it must; from then on they are the base.
@@ -75,7 +77,8 @@ impl Oracle {
             // Other values are written again and again.
             let unique = |value: &u64| (FIRST_VALUE..1 << 63).contains(value);
             // The journal of a large transaction has what others have written, too.
-            let mut source: HashMap<u64, u64> = self.words.values().map(|&value| (value, 0)).collect();
+            let mut source: HashMap<u64, u64> =
+                self.words.iter().filter(|value| unique(value)).map(|&value| (value, 0)).collect();
             for (id, writes) in &history {
                 for &(_, value) in writes.iter().filter(|(_, value)| unique(value)) {
                     source.entry(value).or_insert(*id);
@@ -95,7 +98,9 @@ impl Oracle {
                     return Err(format!("transaction {id} follows {}", self.watermark));
                 }
                 self.watermark = id;
-                self.words.extend(writes);
+                for (at, value) in writes {
+                    self.words[(at / 8) as usize] = value;
+                }
             }
         }
         if watermark != self.watermark {
@@ -103,16 +108,17 @@ impl Oracle {
         }
         self.acknowledged = watermark;
         let contents = world.contents();
-        let words = self.layout.data.offset() / 8..self.layout.end().offset() / 8;
-        for word in words {
-            let expected = self.words.get(&(8 * word)).copied().unwrap_or(0);
-            let found = contents[word as usize];
-            if found != expected && self.scratch.contains(&(8 * word)) && self.is_free(8 * word) {
-                // Large transactions and holes leave any words in free chunks.
-                self.words.insert(8 * word, found);
-            } else if found != expected {
-                return Err(format!("at {:#x}: {found:#x} instead of {expected:#x}", 8 * word));
+        for at in (self.layout.data.offset()..self.layout.end().offset()).step_by(8) {
+            let word = (at / 8) as usize;
+            let (found, expected) = (contents[word], self.words[word]);
+            if found == expected {
+                continue;
             }
+            if !(self.scratch.contains(&at) && self.is_free(at)) {
+                return Err(format!("at {at:#x}: {found:#x} instead of {expected:#x}"));
+            }
+            // Large transactions and holes leave any words in free chunks.
+            self.words[word] = found;
         }
         Ok(())
     }

@@ -296,8 +296,8 @@ impl Pool {
         let heap = self.device.contents(DeviceFile::Heap);
         let words =
             heap.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
-        let mut words: Vec<u64> = words.collect();
-        words.resize((self.layout.geometry.size / 8) as usize, 0);
+        let behind_end = std::iter::repeat(0);
+        let words = words.chain(behind_end).take((self.layout.geometry.size / 8) as usize).collect();
         let recorder = Recorder::new(words, self.shared.bytes(), 6, seed, self.omitted);
         recorder.set_recording(false);
         let device: Rc<dyn Device> =
@@ -375,9 +375,11 @@ impl Pool {
         recovered: Result<SyncRecoveryReport>,
     ) -> Result<SyncRecoveryReport> {
         let report = recovered?;
-        let reached = world.contents()[(self.layout.reached().offset() / 8) as usize];
+        let mut reached = [0];
+        // The order of threads is not to depend on it.
+        world.load_range(MAIN, Space::Persistent, self.layout.reached().offset(), &mut reached);
         let length = self.device.contents(DeviceFile::Heap).len() as u64;
-        self.layout.check_length(reached, length, Path::new("heap"))?;
+        self.layout.check_length(reached[0], length, Path::new("heap"))?;
         Ok(report)
     }
 

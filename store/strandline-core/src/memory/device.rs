@@ -212,6 +212,13 @@ impl AlignedBuffer {
         let address = bytes.as_ptr().addr();
         Self { start: address.next_multiple_of(ALIGNMENT) - address, bytes, length }
     }
+
+    /// Has at least `length` bytes from now on; if they were fewer, all are zeros.
+    pub fn make_room(&mut self, length: usize) {
+        if self.length < length {
+            *self = Self::new(length);
+        }
+    }
 }
 
 impl std::ops::Deref for AlignedBuffer {

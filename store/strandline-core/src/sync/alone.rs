@@ -28,7 +28,7 @@ use crate::memory::latch::{lock, unlock};
 use crate::memory::{Memory, PersistentAddress, Step};
 
 use super::block::to_bytes;
-use super::checkpoint::{BATCH_PAGES, Haste, copy_page};
+use super::checkpoint::{Haste, copy_page};
 use super::shared_log::{Failure, SharedLog};
 
 impl SharedLog {
@@ -130,8 +130,7 @@ impl SharedLog {
     ) -> Result<()> {
         let memory = &view.memory;
         let active = memory.load(self.active_bitmap());
-        let mut copies = AlignedBuffer::new(BATCH_PAGES * PAGE_BYTES as usize);
-        let mut batch = Vec::with_capacity(BATCH_PAGES);
+        let (mut copies, mut batch) = (AlignedBuffer::new(0), Vec::new());
         for chunk in chunks {
             let first = chunk.offset() / PAGE_BYTES;
             for page in first..first + view.layout.geometry.chunk_bytes / PAGE_BYTES {

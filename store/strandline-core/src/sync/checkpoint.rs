@@ -244,8 +244,7 @@ impl SharedLog {
         haste: Haste,
     ) -> Result<u64> {
         let memory = &view.memory;
-        let mut copies = AlignedBuffer::new(BATCH_PAGES * PAGE_BYTES as usize);
-        let mut batch = Vec::with_capacity(BATCH_PAGES);
+        let (mut copies, mut batch) = (AlignedBuffer::new(0), Vec::new());
         let mut written = 0;
         for index in 0..Self::bitmap_words(self.dirty_end(view)) {
             let word = self.bitmap(taken, index);
@@ -272,7 +271,7 @@ impl SharedLog {
         view: &View<M>,
         device: &dyn Device,
         batch: &mut Vec<u64>,
-        copies: &mut [u8],
+        copies: &mut AlignedBuffer,
         haste: Haste,
     ) -> Result<u64> {
         let memory = &view.memory;
@@ -283,6 +282,7 @@ impl SharedLog {
         self.grow_ahead(view);
         let end = || (memory.load(self.last_transaction()), memory.load(self.records_end()));
         let end_before = end();
+        copies.make_room(batch.len() * PAGE_BYTES as usize);
         for (&page, copy) in batch.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
             copy_page(memory, page, copy);
         }

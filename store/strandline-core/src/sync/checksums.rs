@@ -242,7 +242,7 @@ pub fn create_checksums(device: &dyn Device, pool: &[u8; 16], layout: &Layout) -
     device.write(SUMS, 0, &header(pool))?;
     let made = Checksummed::new(device, pool, layout);
     let end = device.size(DeviceFile::Heap)? / PAGE_BYTES;
-    let mut contents = AlignedBuffer::new((BATCH_PAGES * PAGE_BYTES) as usize);
+    let mut contents = AlignedBuffer::new((BATCH_PAGES.min(end) * PAGE_BYTES) as usize);
     let mut page = made.pages.first;
     while page < end {
         let pages = BATCH_PAGES.min(end - page);
@@ -341,7 +341,7 @@ impl<'d> Verifier<'d> {
     /// The device fails.
     pub fn damaged_pages(&mut self, left_out: &HashSet<u64>) -> io::Result<Vec<u64>> {
         let end = self.device.size(DeviceFile::Heap)? / PAGE_BYTES;
-        let mut contents = AlignedBuffer::new((BATCH_PAGES * PAGE_BYTES) as usize);
+        let mut contents = AlignedBuffer::new((BATCH_PAGES.min(end) * PAGE_BYTES) as usize);
         let mut damaged = Vec::new();
         for first in (self.pages.first..self.known).step_by(BATCH_PAGES as usize) {
             let mut known = Vec::new();

@@ -270,7 +270,7 @@ impl SharedLog {
         if !memory.omitted(Step::SyncRecoveryBlocks) {
             self.write_again(device, found.slot.start, &found.blocks)?;
         }
-        let mut copies = AlignedBuffer::new((BATCH_PAGES as u64 * PAGE_BYTES) as usize);
+        let mut copies = AlignedBuffer::new(0);
         if let Some(journal) = &found.journal
             && !memory.omitted(Step::SyncJournalRollBack)
         {
@@ -318,9 +318,10 @@ impl SharedLog {
         view: &View<M>,
         device: &dyn Device,
         pages: &[u64],
-        copies: &mut [u8],
+        copies: &mut AlignedBuffer,
     ) -> Result<()> {
         let (memory, heap) = (&view.memory, DeviceFile::Heap);
+        copies.make_room(pages.len() * PAGE_BYTES as usize);
         let copies = &mut copies[..pages.len() * PAGE_BYTES as usize];
         for (&page, copy) in pages.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
             copy_page(memory, page, copy);
