@@ -375,11 +375,9 @@ impl Pool {
         recovered: Result<SyncRecoveryReport>,
     ) -> Result<SyncRecoveryReport> {
         let report = recovered?;
-        let mut reached = [0];
-        // The order of threads is not to depend on it.
-        world.load_range(MAIN, Space::Persistent, self.layout.reached().offset(), &mut reached);
+        let reached = world.contents()[(self.layout.reached().offset() / 8) as usize];
         let length = self.device.contents(DeviceFile::Heap).len() as u64;
-        self.layout.check_length(reached[0], length, Path::new("heap"))?;
+        self.layout.check_length(reached, length, Path::new("heap"))?;
         Ok(report)
     }
 
