@@ -25,8 +25,8 @@
 //! pushed at the head by an exchange, and one reclaimer at a time cuts off what nobody needs: the bound is the smaller of the
 //! clock, read before the registrations, and the oldest S, and entries at or below it are free; a chain is cut where everything behind is.
 //! An entry stays an entry for ever and is used again. Whoever stands on one that is refilled sees T = 0 first of all, or
-//! the new T; T is stored last. Reclaiming looks at every chain, so it is left until there is no free entry, or until a snapshot ends and
-//! many entries were pushed.
+//! the new T; T is stored last. Entries are reclaimed when none is free, which is a look at every chain, and when a snapshot ends after many
+//! pushes. The latter keeps a reader, so it looks at some chains, and the next one at those that follow.
 //!
 //! *Bound.* When there is no entry left, and reclaiming frees too few, the oldest snapshot is ended: its registration is
 //! marked by an exchange, and the bound taken again. A snapshot looks at its mark after everything else that a read does. Writers do not
@@ -47,6 +47,8 @@
 //! `lab/strandline-scheme-check/tests/all/snapshots.rs` and `beside_large.rs` run the protocol under schedules and store buffers, and leave out each of
 //! its rules in turn.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::layout::{Registered, SharedLayout, VersionLayout, View};
 use crate::memory::latch;
@@ -64,7 +66,8 @@ const NAPS: u32 = 4;
 /// Reclaiming frees this share of all entries, or the oldest snapshot ends: so it is rare.
 const SHARE_TO_FREE: u64 = 8;
 
-/// A snapshot that ends looks at all chains if there was a push for each so many of them, and so many pushes at least.
+/// A snapshot that ends looks at so many chains, if there was a push for each so many of them, and so many pushes at least.
+const CHAINS_AT_A_TIME: u64 = 1 << 16;
 const CHAINS_FOR_A_PUSH: u64 = 32;
 const LEAST_PUSHES: u64 = 32;
 
@@ -186,9 +189,15 @@ pub(super) fn end<M: Memory>(view: &View<M>, registration: Registration) {
         return;
     }
     let pushed = memory.load(versions.pushed()).wrapping_sub(memory.load(versions.reclaimed()));
-    if pushed >= (versions.heads() / CHAINS_FOR_A_PUSH).max(LEAST_PUSHES) && memory.try_lock(versions.latch())
+    let chains = versions.heads().min(CHAINS_AT_A_TIME);
+    if pushed >= (chains / CHAINS_FOR_A_PUSH).max(LEAST_PUSHES)
+        // What a large transaction pushes is needed until it has ended.
+        && large_beside(memory) == 0
+        && memory.try_lock(versions.latch())
     {
-        reclaim(view);
+        let first = memory.load(versions.next_head());
+        memory.store(versions.next_head(), (first + chains) & (versions.heads() - 1));
+        reclaim(view, first..first + chains);
         memory.unlock(versions.latch());
     }
 }
@@ -433,13 +442,14 @@ fn make_room<M: Memory>(view: &View<M>) -> bool {
     // Somebody else may have done it meanwhile.
     let mut freed = u64::from(memory.load(versions.free()) as u32 != 0);
     if freed == 0 {
-        freed = reclaim(view);
+        let all = || reclaim(view, 0..versions.heads());
+        freed = all();
         let enough = (versions.entries() / SHARE_TO_FREE).max(1);
         if freed < enough && !memory.omitted(Step::LargeWithdraw) {
             withdraw(memory);
         }
         while freed < enough && end_oldest(view) {
-            freed += reclaim(view);
+            freed += all();
         }
     }
     memory.unlock(versions.latch());
@@ -461,13 +471,18 @@ fn end_oldest<M: Memory>(view: &View<M>) -> bool {
     oldest.is_some()
 }
 
-/// Frees the entries that no snapshot needs; how many. The caller holds the latch.
-fn reclaim<M: Memory>(view: &View<M>) -> u64 {
+/// Returns the TxID of the large transaction that runs, to whom reclaims versions; 0 if there is none.
+fn large_beside<M: Memory>(memory: &M) -> u64 {
+    if memory.omitted(Step::LargeBound) { 0 } else { memory.load(SharedLayout::LARGE) }
+}
+
+/// Frees the entries that no snapshot needs in the chains with these heads; returns how many. The caller holds the latch.
+fn reclaim<M: Memory>(view: &View<M>, heads: Range<u64>) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
     memory.store(versions.reclaimed(), memory.load(versions.pushed()));
     // What is registered after this is of that time at least, or, while the large transaction runs, of the time before it.
     let clock = memory.load(SharedLayout::CLOCK);
-    let large = if memory.omitted(Step::LargeBound) { 0 } else { memory.load(SharedLayout::LARGE) };
+    let large = large_beside(memory);
     let clock = if large == 0 { clock } else { clock.min(large - 1) };
     let times = view
         .registrations()
@@ -476,7 +491,7 @@ fn reclaim<M: Memory>(view: &View<M>) -> u64 {
     let newest = memory.omitted(Step::SnapshotBound);
     let bound = if newest { times.max() } else { times.min() };
     let bound = bound.map_or(clock, |time| clock.min(time.saturating_sub(Registered::FIRST_TIME)));
-    (0..versions.heads()).map(|number| cut(view, versions.head(number), bound)).sum()
+    heads.map(|number| cut(view, versions.head(number), bound)).sum()
 }
 
 /// Cuts off and frees what a chain has at or below `bound` at its end; how many entries.

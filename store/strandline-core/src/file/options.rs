@@ -45,8 +45,8 @@ pub struct Options {
     pub protect: bool,
     /// The STM has 2 to this power stripe locks, 8 bytes each.
     pub lock_bits: u32,
-    /// Bytes of memory that old versions of what transactions change may take while there are snapshots. It is taken as they are
-    /// needed. With 0 there are no snapshots.
+    /// Bytes of memory that old versions of what transactions change may take while there are snapshots, a quarter of [`Options::memory`] at most. It is
+    /// taken as they are needed. With 0 there are no snapshots.
     pub snapshot_bytes: u64,
     /// `Sync`: how large the log is at first and at most, and when checkpoints run.
     pub sync: SyncParameters,
@@ -83,7 +83,7 @@ impl Default for Options {
             assume_persistent: false,
             protect: false,
             lock_bits: 18,
-            snapshot_bytes: 256 << 20,
+            snapshot_bytes: DEFAULT_MEMORY / 4,
             sync: SyncParameters::default(),
             initial_size: None,
             address_space: None,

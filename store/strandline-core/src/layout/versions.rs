@@ -98,6 +98,11 @@ impl VersionLayout {
         self.first.byte(LINE_BYTES).word(2)
     }
 
+    /// The head from which on a snapshot that ends looks for entries to reclaim.
+    pub fn next_head(&self) -> VolatileAddress {
+        self.first.byte(LINE_BYTES).word(3)
+    }
+
     /// How many of the registrations were ever taken, the first ones.
     pub fn registered(&self) -> VolatileAddress {
         self.first.byte(2 * LINE_BYTES).word(3)

@@ -276,16 +276,16 @@ impl Mapping {
     /// They are not words of the mapping, or it is one of a file.
     pub fn clear(&self, offset: u64, bytes: u64) {
         assert!(self.file.is_none(), "what a file has is not cleared");
-        let words = &self.words()[(offset / 8) as usize..((offset + bytes) / 8) as usize];
+        let behind = offset + bytes;
         let (first, end) = self.system_pages(offset, bytes);
         let base = self.base.wrapping_byte_add(first as usize);
         // SAFETY: whole pages inside this mapping, which is anonymous, and all access to it is by atomics.
         let given_back =
             first < end && unsafe { system::give_back(base.cast(), (end - first) as usize, None) }.is_ok();
-        for (at, word) in (offset..).step_by(8).zip(words) {
-            if !given_back || at < first || at >= end {
-                word.store(0, Ordering::Release);
-            }
+        let left = if given_back { [offset..first, end..behind] } else { [offset..behind, behind..behind] };
+        for words in left {
+            let words = &self.words()[(words.start / 8) as usize..(words.end / 8) as usize];
+            words.iter().for_each(|word| word.store(0, Ordering::Release));
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use strandline_core::engine::{Control, Setup, SingleWriter, Stm};
 use strandline_core::example::{durable_path_and_options, path_and_options};
+use strandline_core::layout::Geometry;
 use strandline_core::memory::{LINE_BYTES, Native, PersistentAddress};
 use strandline_core::{Abort, Error, Pool, Read, Runner, Transaction};
 
@@ -184,6 +185,32 @@ fn past_its_memory_the_oldest_snapshot_ends_and_writers_go_on() {
         assert_eq!(snapshot.read(|tx| sum(tx, first)).unwrap(), before);
     }
     assert_eq!(pool.snapshot_usage().unwrap().ended, 2);
+}
+
+/// There are more chains than one that ends looks at, and each round takes entries in all of them.
+#[test]
+fn snapshots_that_end_reclaim_what_nobody_needs() {
+    const LINES: u64 = 4096;
+    const STRIDE: u64 = 2048;
+    let (path, options) = path_and_options();
+    let geometry = Geometry { size: 64 << 20, logs: 4, log_bytes: 1 << 20, chunk_bytes: 1 << 18 };
+    let options = strandline_core::Options { geometry, snapshot_bytes: 32 << 20, ..options };
+    let pool = Pool::create(path, &options).unwrap();
+    let mut worker = pool.worker().unwrap();
+    let first = worker.run(|tx| tx.alloc(LINES * STRIDE)).unwrap();
+    // There is always one, so that the memory of all is never given back.
+    let mut snapshot = pool.snapshot().unwrap();
+    for round in 1..40 {
+        worker
+            .run(|tx| (0..LINES).try_for_each(|number| tx.write(first.byte(number * STRIDE), round)))
+            .unwrap();
+        let last = LINES - 1;
+        let seen = snapshot.read(|tx| Ok([tx.read(first)?, tx.read(first.byte(last * STRIDE))?])).unwrap();
+        assert_eq!(seen, [round - 1; 2]);
+        snapshot = pool.snapshot().unwrap();
+    }
+    let usage = pool.snapshot_usage().unwrap();
+    assert!(usage.versions < 4 * LINES && usage.versions < usage.most_versions / 4, "{usage:?}");
 }
 
 #[test]
