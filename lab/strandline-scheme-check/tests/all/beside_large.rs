@@ -196,8 +196,9 @@ fn rules_that_are_left_out_are_found() {
     }
 }
 
-/// The loss shows if a thread that reclaims versions loads the clock, and loads the registrations only after the large transaction has ended. That is rare:
-/// the search begins shortly before the first history in which it happens. If that is another one after a change, the search takes longer.
+/// Without the rule nobody asks whether a large transaction runs, so that who ends a snapshot beside one reclaims versions. The loss shows if a thread that
+/// does so loads the clock, and loads the registrations only after the large transaction has ended. That is rare: the search begins shortly before the
+/// first history in which it happens. If that is another one after a change, the search takes longer.
 #[test]
 fn a_bound_that_is_too_high_is_found() {
     let found = first_wrong(SingleWriter, Some(Step::LargeBound), LINES + 20, 3000..100_000);
