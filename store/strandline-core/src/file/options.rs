@@ -45,7 +45,7 @@ pub struct Options {
     pub protect: bool,
     /// The STM has 2 to this power stripe locks, 8 bytes each.
     pub lock_bits: u32,
-    /// Bytes of memory that old versions of what transactions change may take while there are snapshots, a quarter of [`Options::memory`] at most. It is
+    /// Bytes of memory that old versions of what transactions change may take while there are snapshots, a quarter of `memory` at most. It is
     /// taken as they are needed. With 0 there are no snapshots.
     pub snapshot_bytes: u64,
     /// `Sync`: how large the log is at first and at most, and when checkpoints run.
