@@ -175,7 +175,7 @@ typedef struct {
   // Bytes of memory for copies of the file's pages and for old versions, at least 4 MB; 0: half of what the machine or the container has, and at
   // most 4 GB.
   uint64_t memory_bytes;
-  // Bytes of memory for what snapshots need, at most a quarter of `memory_bytes`; 0: 1 GB, or that quarter.
+  // Bytes of memory for what snapshots need; 0: 1 GB. At most a quarter of `memory_bytes`, or of its default, is taken.
   uint64_t snapshot_bytes;
   // `STRANDLINE_SYNC`: how long a transaction of `strandline_write_later` may stay in memory, in microseconds; 0: 10,000.
   uint64_t flush_interval_us;

@@ -38,7 +38,7 @@ pub struct StrandlineOptions {
     /// Bytes of memory for copies of the file's pages and for old versions, at least 4 MB; 0: half of what the machine or the container has, and at
     /// most 4 GB.
     pub memory_bytes: u64,
-    /// Bytes of memory for what snapshots need, at most a quarter of `memory_bytes`; 0: 1 GB, or that quarter.
+    /// Bytes of memory for what snapshots need; 0: 1 GB. At most a quarter of `memory_bytes`, or of its default, is taken.
     pub snapshot_bytes: u64,
     /// `STRANDLINE_SYNC`: how long a transaction of `strandline_write_later` may stay in memory, in microseconds; 0: 10,000.
     pub flush_interval_us: u64,

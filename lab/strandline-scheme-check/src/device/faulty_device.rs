@@ -297,7 +297,7 @@ impl FaultyDevice {
         self.clear_fault();
     }
 
-    /// What reads of the file show; no operation until it is given back.
+    /// Borrows the file's cache, which reads show. While it is borrowed, no operation of the device may write.
     pub fn contents(&self, file: DeviceFile) -> Ref<'_, [u8]> {
         Ref::map(self.file(file).borrow(), |contents| &contents.cache[..])
     }

@@ -296,8 +296,8 @@ impl Pool {
         let heap = self.device.contents(DeviceFile::Heap);
         let words =
             heap.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
-        let behind_end = std::iter::repeat(0);
-        let words = words.chain(behind_end).take((self.layout.geometry.size / 8) as usize).collect();
+        let mut words: Vec<u64> = words.collect();
+        words.resize((self.layout.geometry.size / 8) as usize, 0);
         let recorder = Recorder::new(words, self.shared.bytes(), 6, seed, self.omitted);
         recorder.set_recording(false);
         let device: Rc<dyn Device> =

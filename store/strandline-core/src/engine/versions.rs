@@ -191,7 +191,7 @@ pub(super) fn end<M: Memory>(view: &View<M>, registration: Registration) {
     let pushed = memory.load(versions.pushed()).wrapping_sub(memory.load(versions.reclaimed()));
     let chains = versions.heads().min(CHAINS_AT_A_TIME);
     if pushed >= (chains / CHAINS_FOR_A_PUSH).max(LEAST_PUSHES)
-        // What a large transaction pushes is needed until it has ended.
+        // Snapshots of the state before a large transaction need every entry that it pushes, so there is nothing to free while it runs.
         && large_beside(memory) == 0
         && memory.try_lock(versions.latch())
     {
@@ -471,15 +471,27 @@ fn end_oldest<M: Memory>(view: &View<M>) -> bool {
     oldest.is_some()
 }
 
-/// Returns the TxID of the large transaction that runs, to whom reclaims versions; 0 if there is none.
+/// Returns the TxID of the large transaction that is running, or 0 if there is none. A thread that reclaims entries has to know it.
 fn large_beside<M: Memory>(memory: &M) -> u64 {
     if memory.omitted(Step::LargeBound) { 0 } else { memory.load(SharedLayout::LARGE) }
+}
+
+/// Returns for how many pushes chains have been looked at when `chains` more of them have: for all, if these are all chains. The chains that are
+/// left may have entries of pushes before, so that the next snapshots that end look at these without further pushes.
+fn pushes_reclaimed<M: Memory>(view: &View<M>, chains: u64) -> u64 {
+    let (memory, versions) = (&view.memory, view.shared.versions());
+    let (pushed, left) = (memory.load(versions.pushed()), versions.heads() - chains);
+    if left == 0 {
+        return pushed;
+    }
+    let reclaimed = memory.load(versions.reclaimed()) + chains / CHAINS_FOR_A_PUSH;
+    reclaimed.max(pushed.saturating_sub(left / CHAINS_FOR_A_PUSH))
 }
 
 /// Frees the entries that no snapshot needs in the chains with these heads; returns how many. The caller holds the latch.
 fn reclaim<M: Memory>(view: &View<M>, heads: Range<u64>) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
-    memory.store(versions.reclaimed(), memory.load(versions.pushed()));
+    memory.store(versions.reclaimed(), pushes_reclaimed(view, heads.end - heads.start));
     // What is registered after this is of that time at least, or, while the large transaction runs, of the time before it.
     let clock = memory.load(SharedLayout::CLOCK);
     let large = large_beside(memory);
