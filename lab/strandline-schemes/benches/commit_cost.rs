@@ -137,7 +137,7 @@ fn main() -> Result<()> {
     let bare_file = tempfile::tempfile_in(folder.path()).expect("a temporary file");
     bare_file.set_len(1 << 20).expect("1 MB");
     let bare = Native::new(
-        Arc::new(Mapping::file(&bare_file, 1 << 20, MappingKind::Shared)?),
+        Arc::new(Mapping::file(bare_file, 1 << 20, MappingKind::Shared)?),
         Arc::new(Mapping::anonymous(4096)?),
         Domain::Flush,
         None,

@@ -1,21 +1,9 @@
 //! `strandline-lab pool`: what it can open beyond `strandline pool`.
 
 use std::process::Command;
-use std::time::Duration;
 
-use strandline_core::{Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline_core::{Concurrency, Domain, Options, Pool, Read, Runner, Transaction};
 use strandline_schemes::{BASE, laboratory};
-
-/// Opens again while the pool is locked by a process that another test is starting, and that has not become another program yet.
-fn patiently<T>(mut open: impl FnMut() -> Result<T>) -> Result<T> {
-    for _ in 0..100 {
-        match open() {
-            Err(Error::Locked { .. }) => std::thread::sleep(Duration::from_millis(10)),
-            result => return result,
-        }
-    }
-    open()
-}
 
 /// What an application refuses says how it is recovered, and that is true.
 #[test]
@@ -24,19 +12,19 @@ fn a_pool_that_another_scheme_left_is_recovered() {
     let path = folder.path().join("pool").display().to_string();
     let options = Options { domain: Domain::Process, ..Options::default() };
     Pool::create(&path, &options).unwrap().close().unwrap();
-    let pool = patiently(|| laboratory(Concurrency::Stm).open(&path, &options)).unwrap();
+    let pool = laboratory(Concurrency::Stm).open(&path, &options).unwrap();
     let mut worker = pool.worker_of(&BASE).unwrap();
     worker.run(|tx| tx.write(tx.root(0), 5)).unwrap();
     // It is dropped while a worker exists, and so not closed.
     drop(pool);
     drop(worker);
 
-    let refused = patiently(|| Pool::open(&path, &options)).err().unwrap().to_string();
+    let refused = Pool::open(&path, &options).err().unwrap().to_string();
     assert!(refused.contains(&path) && refused.contains("strandline-lab pool recover"), "{refused}");
     let recover =
         Command::new(env!("CARGO_BIN_EXE_strandline-lab")).args(["pool", "recover", &path]).output();
     let out = String::from_utf8(recover.unwrap().stdout).unwrap();
     assert!(out.contains("the pool is closed"), "{out}");
-    let pool = patiently(|| Pool::open(&path, &options)).unwrap();
+    let pool = Pool::open(&path, &options).unwrap();
     assert_eq!(pool.worker().unwrap().view(|tx| tx.read(tx.root(0))).unwrap(), 5);
 }

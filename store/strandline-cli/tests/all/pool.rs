@@ -9,28 +9,12 @@ use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
 /// The output of a run that ends with this exit code.
 #[track_caller]
 fn ends(arguments: &[&str], code: i32) -> String {
-    let run = || Command::new(env!("CARGO_BIN_EXE_strandline")).arg("pool").args(arguments).output().unwrap();
-    let output = patiently(code, run);
+    let output = Command::new(env!("CARGO_BIN_EXE_strandline")).arg("pool").args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{out}{err}");
     assert!(!err.contains("panicked"), "{err}");
     out + &err
-}
-
-/// Runs again while the pool is locked by a process that another test is starting, and that has not become another program yet.
-fn patiently(code: i32, mut run: impl FnMut() -> std::process::Output) -> std::process::Output {
-    for _ in 0..100 {
-        let output = run();
-        if code == 3
-            || output.status.code() != Some(3)
-            || !String::from_utf8_lossy(&output.stderr).contains("in use")
-        {
-            return output;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    run()
 }
 
 fn create(folder: &Path, domain: &str) -> String {
@@ -607,7 +591,7 @@ impl ReadOnly {
             command.uid(user).gid(user);
         }
         command.arg("pool").args(arguments).current_dir("/");
-        let output = patiently(code, || command.output().unwrap());
+        let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "{user:?}, {arguments:?}: {out}{err}");
@@ -716,13 +700,7 @@ fn killed_creations_leave_nothing_for_good() {
             // The kill may have come while the pool was open.
             let used = [Domain::Sync, Domain::Process][round % 2];
             let options = Options { domain: used, ..Options::default() };
-            loop {
-                match Pool::open(&path, &options) {
-                    // By a process that another test is starting.
-                    Err(strandline_core::Error::Locked { .. }) => std::thread::yield_now(),
-                    opened => break opened.unwrap().close().unwrap(),
-                }
-            }
+            Pool::open(&path, &options).unwrap().close().unwrap();
             // A log may be there that an earlier creation left.
             assert!(
                 names().iter().all(|name| ["pool", "pool.log"].contains(&name.as_str())),

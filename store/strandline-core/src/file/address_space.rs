@@ -1,10 +1,8 @@
 //! The address space of a pool: how much of it is reserved for the pool's growth, and for the volatile words that belong to it.
 
-use std::fs::File;
-
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES, SharedLayout};
-use crate::memory::{Mapping, MappingKind};
+use crate::memory::{Mapping, MappingKind, SharedFile};
 
 /// The mappings of a pool, and the layouts that they are for.
 pub(super) struct AddressSpace {
@@ -24,7 +22,7 @@ impl AddressSpace {
     /// Returns [`Error::Parameter`] if `wanted` is less than the pool has, [`Error::Io`] if the system refuses so little, and
     /// [`Error::NotPersistentMemory`].
     pub fn reserve(
-        file: &File,
+        file: &SharedFile,
         kind: MappingKind,
         layout: Layout,
         wanted: Option<u64>,
@@ -43,7 +41,7 @@ impl AddressSpace {
             let layout = layout.limited_to(bytes);
             let shared = shared_for(&layout);
             let (persistent, volatile) =
-                (Mapping::file(file, bytes, kind)?, Mapping::anonymous(shared.bytes())?);
+                (Mapping::file(file.clone(), bytes, kind)?, Mapping::anonymous(shared.bytes())?);
             Ok(Self { layout, shared, persistent, volatile })
         };
         let mut bytes = if is_read_only { least } else { wanted.unwrap_or(size).min(size) };

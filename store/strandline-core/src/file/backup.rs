@@ -322,22 +322,21 @@ fn settle(
         lock_bits: 10,
         ..Options::default()
     };
-    let keep = |file: &NewFile| file.file().try_clone().map_err(cannot("keep open", file.path()));
     let log = match log {
         Some(log) => {
-            let device = FileDevice::new(keep(heap)?, keep(log)?, false);
+            let device = FileDevice::new(heap.file().clone(), log.file().clone(), false);
             let header = sync::read_log_header(&device, log.path())?;
             let (identity, ring_blocks) = (header.identity, header.ring);
-            Some(OpenLog { file: keep(log)?, identity, ring_blocks, remade: false })
+            Some(OpenLog { file: log.file().clone(), identity, ring_blocks, remade: false })
         }
         None => None,
     };
     let files = OpenFiles {
         path: heap.path().to_owned(),
-        heap: keep(heap)?,
+        heap: heap.file().clone(),
         header: source.header.clone(),
         log,
-        checksums: checksums.map(keep).transpose()?,
+        checksums: checksums.map(|file| file.file().clone()),
     };
     let pool = Pool::open_files(files, &options, Setup::from(Stm), Use::Writing)?;
     let (recovery, usage) = (*pool.recovery(), pool.usage()?);

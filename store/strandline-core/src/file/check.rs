@@ -123,7 +123,7 @@ fn check_log(pool: &Pool, path: &Path, info: &PoolInfo, report: &mut CheckReport
 fn check_pages(pool: &Pool, info: &PoolInfo, report: &mut CheckReport) -> Result<()> {
     match checksums::find_own(pool.path(), &pool.file, &info.header, true) {
         Ok(None) => {}
-        Ok(Some(file)) => report.damage.extend(compare(pool, &checksums::device(&pool.file, &file)?)?),
+        Ok(Some(file)) => report.damage.extend(compare(pool, &checksums::device(&pool.file, &file))?),
         Err(error @ Error::ChecksumFile { .. }) => report.damage.push(error.to_string()),
         Err(error) => return Err(error),
     }

@@ -8,7 +8,7 @@ use super::new_file::{NewFile, cannot, remove_leavings, remove_locked, synchroni
 use super::open::{find, open_locked, read_header, read_word, resolve, with_suffix};
 use crate::error::{Error, Result};
 use crate::layout::{Header, Layout, PAGE_BYTES};
-use crate::memory::{AlignedBuffer, Device, DeviceFile, flush};
+use crate::memory::{AlignedBuffer, Device, DeviceFile, SharedFile, flush};
 use crate::sync::{FileDevice, check_checksums_header, create_checksums};
 
 /// Where the checksums of the pool at `path` are: beside it, `.sums` appended to its name.
@@ -28,19 +28,23 @@ pub(super) fn wrong(name: &Path, problem: &str) -> Error {
 }
 
 /// The heap with its checksums, to look at.
-pub(super) fn device(heap: &File, checksums: &File) -> Result<FileDevice> {
-    let keep = |file: &File| file.try_clone().map_err(|e| Error::io("keep the pool's files open", e));
-    Ok(FileDevice::buffered(keep(heap)?, keep(heap)?).with_checksums(Some(keep(checksums)?)))
+pub(super) fn device(heap: &SharedFile, checksums: &SharedFile) -> FileDevice {
+    FileDevice::buffered(heap.clone(), heap.clone()).with_checksums(Some(checksums.clone()))
 }
 
 /// The checksums of the pool at `path`, locked, if it has any.
 ///
 /// # Errors
 /// [`Error::ChecksumFile`]: they are another pool's, or damaged.
-pub(super) fn find_own(path: &Path, heap: &File, header: &Header, read_only: bool) -> Result<Option<File>> {
+pub(super) fn find_own(
+    path: &Path,
+    heap: &SharedFile,
+    header: &Header,
+    read_only: bool,
+) -> Result<Option<SharedFile>> {
     let name = checksums_path(path);
     let Some(file) = find(&name, read_only)? else { return Ok(None) };
-    let checked = check_checksums_header(&device(heap, &file)?, header.uuid.as_bytes());
+    let checked = check_checksums_header(&device(heap, &file), header.uuid.as_bytes());
     match checked.map_err(cannot("read", &name))? {
         Ok(()) => Ok(Some(file)),
         Err(problem) => Err(wrong(&name, problem)),
@@ -48,7 +52,7 @@ pub(super) fn find_own(path: &Path, heap: &File, header: &Header, read_only: boo
 }
 
 /// Checksums of what the heap holds, which will be those of the pool at `path`.
-pub(super) fn make(path: &Path, heap: &File, header: &Header) -> Result<NewFile> {
+pub(super) fn make(path: &Path, heap: &SharedFile, header: &Header) -> Result<NewFile> {
     let name = checksums_path(path);
     remove_leavings(&name);
     // What only the page cache has is not there yet.
@@ -56,7 +60,7 @@ pub(super) fn make(path: &Path, heap: &File, header: &Header) -> Result<NewFile>
     let like = heap.metadata().map_err(cannot("look at the pool", path))?;
     let new = NewFile::create(&name, Some(&like))?;
     let layout = Layout::new(header.geometry)?;
-    create_checksums(&device(heap, new.file())?, header.uuid.as_bytes(), &layout)
+    create_checksums(&device(heap, new.file()), header.uuid.as_bytes(), &layout)
         .map_err(cannot("write", &name))?;
     Ok(new)
 }

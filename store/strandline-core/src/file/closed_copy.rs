@@ -2,7 +2,7 @@
 //! what their logs hold is replayed in the copy.
 
 use std::collections::HashSet;
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::Domain;
 use crate::engine::{Setup, Stm};
 use crate::error::{Error, Result, compare_moved};
 use crate::layout::{Layout, PAGE_BYTES};
-use crate::memory::{AlignedBuffer, Device, DeviceFile, flush, system};
+use crate::memory::{AlignedBuffer, Device, DeviceFile, SharedFile, flush, system};
 use crate::scheme::Schemes;
 use crate::sync::{FileDevice, Verifier};
 
@@ -74,7 +74,7 @@ pub(super) fn make(from: &Path, to: &Path, like: Option<&Metadata>, schemes: Sch
     let own = files.heap.metadata().map_err(cannot("look at", &from))?;
     let like = like.unwrap_or(&own);
     let setup = || Setup { control: Stm, schemes };
-    let original = Pool::open_files(duplicate(&files)?, &options, setup(), Use::Reading)?;
+    let original = Pool::open_files(duplicate(&files), &options, setup(), Use::Reading)?;
     // In other domains recovery would leave them wrong.
     let sums = match options.domain == Domain::Sync || is_clean {
         true => checksums::find_own(&from, &files.heap, &files.header, true)?,
@@ -83,22 +83,22 @@ pub(super) fn make(from: &Path, to: &Path, like: Option<&Metadata>, schemes: Sch
 
     let heap = NewFile::create_copy(to, like)?;
     let heap_bytes = copy_heap(&files, &original, sums.as_ref(), &heap)?;
-    let copy_sums = |sums| checksums::copy(&checksums::device(&files.heap, sums)?, to, heap.file());
+    let copy_sums = |sums| checksums::copy(&checksums::device(&files.heap, sums), to, heap.file());
     let new_sums = sums.as_ref().map(copy_sums).transpose()?;
     let copy_log = |log: &OpenLog| {
         let new = NewFile::create_copy(&log_path(to), like)?;
         copy_file(&log.file, &log_path(&from), &new)?;
-        let file = keep(&new)?;
+        let file = new.file().clone();
         Ok::<_, Error>((new, OpenLog { file, remade: false, ..*log }))
     };
     // The file has its name until the copy is closed.
     let (_new_log, log) = files.log.as_ref().map(copy_log).transpose()?.unzip();
     let copied = OpenFiles {
         path: heap.path().to_owned(),
-        heap: keep(&heap)?,
+        heap: heap.file().clone(),
         header: files.header.clone(),
         log,
-        checksums: new_sums.as_ref().filter(|_| !is_clean).map(keep).transpose()?,
+        checksums: new_sums.as_ref().filter(|_| !is_clean).map(|file| file.file().clone()),
     };
     let usage = if is_clean { Use::Reading } else { Use::Writing };
     let copy = Pool::open_files(copied, &options, setup(), usage)?;
@@ -106,10 +106,6 @@ pub(super) fn make(from: &Path, to: &Path, like: Option<&Metadata>, schemes: Sch
     flush::file(heap.file()).map_err(cannot("flush", heap.path()))?;
     let report = BackupReport { heap_bytes, log_blocks, replayed: original.recovery().replayed() };
     Ok(ClosedCopy { heap, checksums: new_sums, report })
-}
-
-fn keep(file: &NewFile) -> Result<File> {
-    file.file().try_clone().map_err(cannot("keep open", file.path()))
 }
 
 /// Closes the recovered copy, and compares it with the original. Returns the blocks of its log.
@@ -143,25 +139,15 @@ fn open(path: &Path, schemes: Schemes) -> Result<(OpenFiles, Options)> {
 }
 
 /// The same open files once more, with the same locks.
-fn duplicate(files: &OpenFiles) -> Result<OpenFiles> {
-    let keep = |file: &File| file.try_clone().map_err(cannot("keep open", &files.path));
-    Ok(OpenFiles {
-        path: files.path.clone(),
-        heap: keep(&files.heap)?,
-        header: files.header.clone(),
-        log: match &files.log {
-            Some(log) => Some(OpenLog { file: keep(&log.file)?, ..*log }),
-            None => None,
-        },
-        checksums: None,
-    })
+fn duplicate(files: &OpenFiles) -> OpenFiles {
+    OpenFiles { checksums: None, ..files.clone() }
 }
 
 /// Copies the heap, and compares its pages with their checksums; bytes copied.
-fn copy_heap(files: &OpenFiles, original: &Pool, sums: Option<&File>, to: &NewFile) -> Result<u64> {
+fn copy_heap(files: &OpenFiles, original: &Pool, sums: Option<&SharedFile>, to: &NewFile) -> Result<u64> {
     let read = |e| Error::io("read the pool's checksums for its copy", e);
     let device = match sums {
-        Some(sums) => checksums::device(&files.heap, sums)?,
+        Some(sums) => checksums::device(&files.heap, sums),
         None => return copy_file(&files.heap, &files.path, to),
     };
     // Those that recovery will write.
@@ -183,9 +169,8 @@ fn copy_heap(files: &OpenFiles, original: &Pool, sums: Option<&File>, to: &NewFi
     })
 }
 
-fn copy_file(from: &File, name: &Path, to: &NewFile) -> Result<u64> {
-    let keep = || from.try_clone().map_err(cannot("keep open", name));
-    copy_checked(&FileDevice::buffered(keep()?, keep()?), name, to, |_, _| Ok(()))
+fn copy_file(from: &SharedFile, name: &Path, to: &NewFile) -> Result<u64> {
+    copy_checked(&FileDevice::buffered(from.clone(), from.clone()), name, to, |_, _| Ok(()))
 }
 
 /// Copies a file, which the device has as its heap, and flushes the copy. Zeros become holes. `check` gets each page.

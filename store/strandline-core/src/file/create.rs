@@ -29,7 +29,7 @@ use crate::Domain;
 use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES};
-use crate::memory::{extend, flush, system};
+use crate::memory::{SharedFile, extend, flush, system};
 use crate::sync;
 use crate::sync::{FileDevice, LogIdentity, SyncParameters};
 
@@ -100,22 +100,14 @@ impl NewPool {
     }
 
     /// The files, to be opened while nobody else can find them.
-    ///
-    /// # Errors
-    /// The process has too many files open.
-    pub fn open(&self) -> Result<OpenFiles> {
-        let keep = |file: &File| file.try_clone().map_err(cannot("keep open", &self.path));
-        let log = match &self.log {
-            Some((_, log)) => Some(OpenLog { file: keep(&log.file)?, ..*log }),
-            None => None,
-        };
-        Ok(OpenFiles {
+    pub fn open(&self) -> OpenFiles {
+        OpenFiles {
             path: self.path.clone(),
-            heap: keep(self.heap.file())?,
+            heap: self.heap.file().clone(),
             header: self.header.clone(),
-            log,
-            checksums: self.checksums.as_ref().map(|file| keep(file.file())).transpose()?,
-        })
+            log: self.log.as_ref().map(|(_, log)| log.clone()),
+            checksums: self.checksums.as_ref().map(|file| file.file().clone()),
+        }
     }
 
     /// Gives the files their names, durably.
@@ -199,7 +191,7 @@ fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
 /// # Errors
 /// The parameters are impossible; the disk is full.
 pub(super) fn new_log(
-    heap: &File,
+    heap: &SharedFile,
     header: &Header,
     name: &Path,
     parameters: SyncParameters,
@@ -207,11 +199,11 @@ pub(super) fn new_log(
 ) -> Result<(NewFile, OpenLog)> {
     let like = heap.metadata().map_err(cannot("look at the pool of", name))?;
     let new = NewFile::create(name, Some(&like))?;
-    let keep = |file: &File| file.try_clone().map_err(cannot("keep open", name));
     let identity = LogIdentity { pool: *header.uuid.as_bytes(), nonce: random()? };
-    sync::create(&FileDevice::new(keep(heap)?, keep(new.file())?, true), identity, parameters, watermark)?;
-    let log =
-        OpenLog { file: keep(new.file())?, identity, ring_blocks: parameters.first_ring(), remade: false };
+    let device = FileDevice::new(heap.clone(), new.file().clone(), true);
+    sync::create(&device, identity, parameters, watermark)?;
+    let ring_blocks = parameters.first_ring();
+    let log = OpenLog { file: new.file().clone(), identity, ring_blocks, remade: false };
     Ok((new, log))
 }
 
@@ -225,8 +217,7 @@ fn remove_orphan(pool: &Path) -> Result<()> {
     if pool.try_exists().map_err(cannot("look for", pool))? {
         return Err(exists(pool));
     }
-    let keep = || log.try_clone().map_err(cannot("keep open", &name));
-    let device = FileDevice::new(keep()?, keep()?, false);
+    let device = FileDevice::new(log.clone(), log.clone(), false);
     let header = sync::read_log_header(&device, &name)?;
     if sync::was_used(&device, &header).map_err(cannot("read", &name))? {
         return Err(Error::LogFile {

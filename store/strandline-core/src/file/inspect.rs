@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::heap::HeapUsage;
 use crate::layout::Header;
 use crate::layout::{Layout, ROOTS};
-use crate::memory::{Memory, system};
+use crate::memory::{Memory, SharedFile, system};
 use crate::scheme::Schemes;
 
 /// What `strandline pool info` shows.
@@ -84,7 +84,7 @@ impl LogFile {
     fn beside(files: &OpenFiles, is_clean: bool) -> Result<Self> {
         let name = log_path(&files.path);
         let log = match system::open_to_read(&name) {
-            Ok(log) => log,
+            Ok(log) => log.into(),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Ok(if files.own_log()?.is_some() { Self::Missing } else { Self::None });
             }
@@ -121,7 +121,7 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
 /// As [`inspect`].
 pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
-    let file = system::open_to_read(path).map_err(cannot("open the pool", path))?;
+    let file: SharedFile = system::open_to_read(path).map_err(cannot("open the pool", path))?.into();
     let header = read_header(&file, path)?;
     let file_bytes = file.metadata().map_err(cannot("look at", path))?.len();
     let state = read_word(&file, Layout::STATE.offset())?;

@@ -5,12 +5,13 @@ use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::memory::SharedFile;
 
 /// Locks `file` for this process alone, or, to read, beside other readers. Returns `false` if somebody else has it.
 ///
 /// # Errors
 /// The system cannot lock the file: its file system has no locks, or something forbids them.
-pub(super) fn try_lock(file: &File, shared: bool) -> io::Result<bool> {
+pub(super) fn try_lock(file: &SharedFile, shared: bool) -> io::Result<bool> {
     match if shared { file.try_lock_shared() } else { file.try_lock() } {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
@@ -31,7 +32,7 @@ pub(super) fn cannot_lock(path: &Path) -> impl Fn(io::Error) -> Error {
 ///
 /// # Errors
 /// Returns [`Error::Locked`], which names who holds it as far as the system tells, and [`Error::Io`] if the system cannot lock the file.
-pub(super) fn lock(file: &File, path: &Path, read_only: bool) -> Result<()> {
+pub(super) fn lock(file: &SharedFile, path: &Path, read_only: bool) -> Result<()> {
     if try_lock(file, read_only).map_err(cannot_lock(path))? {
         return Ok(());
     }

@@ -17,7 +17,7 @@ use super::checksums::checksums_path;
 use super::lock;
 use super::open::{MOST_NAME_BYTES, log_path};
 use crate::error::{Error, Result};
-use crate::memory::{Process, flush, system};
+use crate::memory::{Process, SharedFile, flush, system};
 
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
@@ -126,7 +126,7 @@ fn temporary_name(name: &Path) -> io::Result<PathBuf> {
 
 /// A file that nobody else can find yet. It is removed if it is dropped unpublished.
 pub(super) struct NewFile {
-    file: File,
+    file: SharedFile,
     temporary: PathBuf,
     name: PathBuf,
     is_published: bool,
@@ -158,7 +158,7 @@ impl NewFile {
             let temporary = temporary_name(name).map_err(cannot("create", name))?;
             let file = match create_like(&temporary, like).and_then(in_place) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                made => made.map_err(cannot("create", name))?,
+                made => SharedFile::from(made.map_err(cannot("create", name))?),
             };
             let process = Process::current();
             let new = Self { file, temporary, name: name.to_owned(), is_published: false, process };
@@ -204,7 +204,8 @@ impl NewFile {
     pub fn create_unnamed(name: &Path) -> Result<Self> {
         if let Ok(file) = system::create_unnamed(folder_of(name)) {
             let (temporary, name) = (name.to_owned(), name.to_owned());
-            return Ok(Self { file, temporary, name, is_published: true, process: Process::current() });
+            let (file, process) = (file.into(), Process::current());
+            return Ok(Self { file, temporary, name, is_published: true, process });
         }
         let mut new = Self::create(name, None)?;
         std::fs::remove_file(&new.temporary).map_err(cannot("create", name))?;
@@ -216,16 +217,16 @@ impl NewFile {
     ///
     /// # Errors
     /// It cannot be given.
-    pub fn replace(mut self) -> Result<File> {
+    pub fn replace(mut self) -> Result<SharedFile> {
         self.process.check()?;
         std::fs::rename(&self.temporary, &self.name).map_err(cannot("name", &self.name))?;
         self.is_published = true;
         synchronize_folder(&self.name).map_err(cannot("name", &self.name))?;
-        self.file.try_clone().map_err(cannot("keep open", &self.name))
+        Ok(self.file.clone())
     }
 
-    /// The file; a duplicate of it holds its lock, too.
-    pub fn file(&self) -> &File {
+    /// The file; a clone of it holds its lock, too.
+    pub fn file(&self) -> &SharedFile {
         &self.file
     }
 
@@ -286,7 +287,7 @@ fn remove_leavings_of(folder: &Path, names: &[&Path]) {
     for entry in entries.flatten() {
         if is_temporary(entry.file_name().as_encoded_bytes())
             && entry.file_type().is_ok_and(|kind| kind.is_file())
-            && let Ok(file) = system::open_to_read(&entry.path())
+            && let Ok(file) = system::open_to_read(&entry.path()).map(SharedFile::from)
             && lock::try_lock(&file, false).unwrap_or(false)
         {
             let _ = remove_locked(&file, &entry.path());

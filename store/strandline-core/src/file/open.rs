@@ -35,7 +35,7 @@ use crate::Domain;
 use crate::error::{Error, Result};
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState};
-use crate::memory::system;
+use crate::memory::{SharedFile, system};
 use crate::scheme::{SchemeKind, Schemes, check_transaction};
 use crate::sync;
 use crate::sync::{FileDevice, LogIdentity, OwnLog, SyncParameters};
@@ -88,20 +88,22 @@ pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// The files of a pool, locked.
+#[derive(Clone)]
 pub(super) struct OpenFiles {
     /// The heap's, resolved.
     pub path: PathBuf,
-    pub heap: File,
+    pub heap: SharedFile,
     pub header: Header,
     /// In the `Sync` domain; none in a cleanly closed pool that is only read and has none.
     pub log: Option<OpenLog>,
     /// Checksums of its pages, if it has them and is to be written.
-    pub checksums: Option<File>,
+    pub checksums: Option<SharedFile>,
 }
 
 /// A log that belongs to the heap.
+#[derive(Clone)]
 pub(super) struct OpenLog {
-    pub file: File,
+    pub file: SharedFile,
     pub identity: LogIdentity,
     pub ring_blocks: u64,
     /// Whether it had to be made anew.
@@ -113,7 +115,7 @@ pub(super) enum FoundLog {
     Own(OpenLog),
     /// It is not the heap's, but was never used: a creation, or the making of a log, was cut short. Or its format is an older one, and the pool
     /// was closed cleanly.
-    Unused(File),
+    Unused(SharedFile),
 }
 
 impl OpenFiles {
@@ -134,7 +136,7 @@ impl OpenFiles {
 
     fn of_heap(
         path: PathBuf,
-        heap: File,
+        heap: SharedFile,
         options: &Options,
         schemes: Schemes,
         read_only: bool,
@@ -194,7 +196,7 @@ impl OpenFiles {
     }
 
     /// The pool's checksums, made if they are asked for.
-    fn find_checksums(&self, options: &Options) -> Result<Option<File>> {
+    fn find_checksums(&self, options: &Options) -> Result<Option<SharedFile>> {
         let (path, heap) = (&self.path, &self.heap);
         if options.domain != Domain::Sync {
             let name = checksums::checksums_path(path);
@@ -224,10 +226,9 @@ impl OpenFiles {
     ///
     /// # Errors
     /// [`Error::LogFile`]: it is damaged, or holds what is not the heap's.
-    pub fn judge_log(&self, file: File, is_clean: bool) -> Result<FoundLog> {
+    pub fn judge_log(&self, file: SharedFile, is_clean: bool) -> Result<FoundLog> {
         let name = log_path(&self.path);
-        let keep = |file: &File| file.try_clone().map_err(cannot("keep open", &name));
-        let device = FileDevice::new(keep(&self.heap)?, keep(&file)?, false);
+        let device = FileDevice::new(self.heap.clone(), file.clone(), false);
         if is_clean
             && sync::is_older_log(&device, self.header.uuid.as_bytes()).map_err(cannot("read", &name))?
         {
@@ -320,10 +321,10 @@ pub fn check_name(path: impl AsRef<Path>) -> Result<()> {
 ///
 /// # Errors
 /// Returns [`Error::Locked`] if somebody has it, and [`Error::Io`] if it cannot be opened or locked.
-pub(super) fn find(path: &Path, read_only: bool) -> Result<Option<File>> {
+pub(super) fn find(path: &Path, read_only: bool) -> Result<Option<SharedFile>> {
     for _ in 0..ATTEMPTS {
         let file = match system::open(OpenOptions::new().read(true).write(!read_only), path) {
-            Ok(file) => file,
+            Ok(file) => SharedFile::from(file),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(cannot("open", path)(error)),
         };
@@ -337,7 +338,7 @@ pub(super) fn find(path: &Path, read_only: bool) -> Result<Option<File>> {
 }
 
 /// The file at `path`, locked.
-pub(super) fn open_locked(path: &Path, read_only: bool) -> Result<File> {
+pub(super) fn open_locked(path: &Path, read_only: bool) -> Result<SharedFile> {
     find(path, read_only)?.ok_or_else(|| cannot("open the pool", path)(ErrorKind::NotFound.into()))
 }
 

@@ -1,6 +1,5 @@
 //! A pool in a file, as its users have it. `start.rs` maps and recovers it, `close.rs` closes it.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -21,7 +20,7 @@ use crate::heap::{self, HeapUsage};
 use crate::layout::Header;
 use crate::layout::{Layout, SharedLayout, View};
 use crate::memory::deadlock::{Awaited, Wait};
-use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Outside};
+use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Outside, SharedFile};
 use crate::scheme::{self, BPPM, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::DeviceCounters;
 use crate::sync::{FileDevice, SharedLog};
@@ -59,7 +58,7 @@ pub(super) enum Use {
 /// ```
 pub struct Pool<C: Control<Memory = Native> = Stm> {
     path: PathBuf,
-    pub(super) file: File,
+    pub(super) file: SharedFile,
     header: Header,
     layout: Layout,
     shared: SharedLayout,
@@ -111,7 +110,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
         init: impl FnOnce(&Pool<C>) -> Result<T>,
     ) -> Result<(Pool<C>, T)> {
         let new = NewPool::create(path.as_ref(), options)?;
-        let pool = Pool::open_files(new.open()?, options, self, Use::Creation)?;
+        let pool = Pool::open_files(new.open(), options, self, Use::Creation)?;
         let made = init(&pool)?;
         pool.end_creation()?;
         new.publish()?;
@@ -129,7 +128,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
         init: impl FnOnce(&Pool<C>) -> Result<T>,
     ) -> Result<(Pool<C>, T)> {
         let new = NewPool::create_unnamed(folder.as_ref(), options)?;
-        let pool = Pool::open_files(new.open()?, options, self, Use::Creation)?;
+        let pool = Pool::open_files(new.open(), options, self, Use::Creation)?;
         pool.persistent.expect_no_name();
         let made = init(&pool)?;
         pool.end_creation()?;

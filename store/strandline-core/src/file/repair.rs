@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::heap;
 use crate::layout::Header;
 use crate::layout::{Layout, PAGE_BYTES, PoolState};
-use crate::memory::{Device, flush, system};
+use crate::memory::{Device, SharedFile, flush, system};
 use crate::scheme::Schemes;
 use crate::sync;
 use crate::sync::{Checksummed, FileDevice, SyncParameters};
@@ -152,7 +152,7 @@ fn mend_copy(
         return Err(Error::Irreparable(report.damage.join("; ")));
     }
     if let Some(from) = missing_from {
-        let header = read_header(&open(copy)?, copy)?;
+        let header = read_header(&*open(copy)?, copy)?;
         let pool = open_to_look(copy, &header, schemes)?;
         if !heap::is_free_from(&pool.native_view()?, from) {
             return Err(Error::Irreparable(format!("what lay behind byte {from} is missing and was in use")));
@@ -205,8 +205,9 @@ fn replace(path: &Path, copy: &Path, kept: &Path, was_clean: bool) -> Result<Vec
     Ok(all)
 }
 
-fn open(path: &Path) -> Result<File> {
-    system::open(OpenOptions::new().read(true).write(true), path).map_err(cannot("open", path))
+fn open(path: &Path) -> Result<SharedFile> {
+    let file = system::open(OpenOptions::new().read(true).write(true), path);
+    file.map(SharedFile::from).map_err(cannot("open", path))
 }
 
 /// A copy with the same owner and permissions; holes stay holes.
@@ -293,10 +294,10 @@ impl Mended<'_> {
     }
 
     /// What was known of a part of the file that was missing: it is zeros now.
-    fn forget_checksums(&self, heap: &File, from: u64, to: u64) -> Result<()> {
+    fn forget_checksums(&self, heap: &SharedFile, from: u64, to: u64) -> Result<()> {
         let header = read_header(heap, self.path)?;
         let Some(file) = checksums::find_own(self.path, heap, &header, false)? else { return Ok(()) };
-        let device = checksums::device(heap, &file)?;
+        let device = checksums::device(heap, &file);
         Checksummed::new(&device, header.uuid.as_bytes(), &Layout::new(header.geometry)?)
             .forget_checksums(&mut (from / PAGE_BYTES..to.div_ceil(PAGE_BYTES)))
             .map_err(cannot("write the checksums of", self.path))
@@ -415,7 +416,7 @@ impl Mended<'_> {
             let what = format!("the table's word of chunk {chunk}, part of a large object");
             self.write(at, &table[chunk as usize].to_le_bytes(), what)?;
         }
-        flush::file(&open(self.path)?).map_err(cannot("write", self.path))
+        flush::file(&*open(self.path)?).map_err(cannot("write", self.path))
     }
 }
 

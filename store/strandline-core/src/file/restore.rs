@@ -23,6 +23,7 @@ use super::open::{check_name, find, log_path, read_word, resolve, with_suffix};
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PoolState};
+use crate::memory::SharedFile;
 use crate::scheme::Schemes;
 
 /// What becomes of the files of a pool that a backup replaces.
@@ -92,28 +93,28 @@ pub fn restore(
     if old_files == OldFiles::Keep {
         old.check_kept()?;
     }
-    let like = old.heap.as_ref().map(File::metadata).transpose().map_err(cannot("look at", &path))?;
+    let like = old.heap.as_ref().map(|heap| heap.metadata()).transpose().map_err(cannot("look at", &path))?;
     let ClosedCopy { heap, checksums, report: copied } =
         closed_copy::make(&backup, &path, like.as_ref(), schemes)?;
     let kept = if old_files == OldFiles::Keep { old.keep()? } else { Vec::new() };
     if old.sums.is_some() {
-        old.remove(&checksums_path(&path), old.sums.as_ref())?;
+        old.remove(&checksums_path(&path), old.sums.as_deref())?;
     }
     if !old.needs_log {
-        old.remove(&log_path(&path), old.log.as_ref())?;
+        old.remove(&log_path(&path), old.log.as_deref())?;
     }
     // Its lock is held until everything beside it is its own.
     let _locked = if old.heap.is_some() {
         heap.replace()?
     } else {
-        let file = heap.file().try_clone().map_err(cannot("keep open", &path))?;
+        let file = heap.file().clone();
         if heap.publish()?.is_some() {
             return Err(cannot("restore the pool", &path)(ErrorKind::AlreadyExists.into()));
         }
         file
     };
     if old.needs_log {
-        old.remove(&log_path(&path), old.log.as_ref())?;
+        old.remove(&log_path(&path), old.log.as_deref())?;
     }
     if let Some(checksums) = checksums {
         checksums::publish(checksums, &path)?;
@@ -134,9 +135,9 @@ fn same_file(one: &Path, other: &Path) -> Result<bool> {
 /// What is at the pool's place, locked.
 struct Old<'p> {
     path: &'p Path,
-    heap: Option<File>,
-    log: Option<File>,
-    sums: Option<File>,
+    heap: Option<SharedFile>,
+    log: Option<SharedFile>,
+    sums: Option<SharedFile>,
     /// Whether the heap could not be opened without the log.
     needs_log: bool,
 }

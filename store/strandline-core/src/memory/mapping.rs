@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::flush::{self, Poison};
 use super::process::Process;
 use super::protection::{AllocatedKey, ProtectionKey};
+use super::shared_file::SharedFile;
 use super::{PAGE_BYTES, system};
 use crate::error::{Error, Result};
 
@@ -36,7 +37,7 @@ pub enum MappingKind {
 ///
 /// let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
 /// file.set_len(4096).unwrap();
-/// let mapping = Mapping::file(&file, 4096, MappingKind::Shared)?;
+/// let mapping = Mapping::file(file, 4096, MappingKind::Shared)?;
 /// mapping.words()[1].store(5, Ordering::Release);
 /// mapping.synchronize()?;
 /// assert_eq!(std::fs::read(&path).unwrap()[8], 5);
@@ -51,7 +52,7 @@ pub struct Mapping {
     /// Held while the file grows.
     growth: Mutex<()>,
     /// The file, and with it the lock that whoever opened it holds, lives as long as its words.
-    file: Option<File>,
+    file: Option<SharedFile>,
     /// Stores reach the file.
     is_shared: bool,
     /// They do, past the page cache.
@@ -85,9 +86,10 @@ impl Mapping {
     /// # Errors
     /// The system refuses so much address space; for [`MappingKind::SharedSynchronous`] that means that the file is not on
     /// persistent memory (DAX).
-    pub fn file(file: &File, bytes: u64, kind: MappingKind) -> Result<Self> {
+    pub fn file(file: impl Into<SharedFile>, bytes: u64, kind: MappingKind) -> Result<Self> {
+        let kept = file.into();
+        let file = &kept;
         let reserved = mappable(bytes)?;
-        let kept = file.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
         let about = file.metadata().map_err(|e| Error::io("read the pool's size", e))?;
         let extent = whole_pages(about.len()).min(bytes);
         if kind == MappingKind::SharedSynchronous {

@@ -24,6 +24,7 @@ mod protection;
 #[cfg(feature = "worlds")]
 pub mod recorder;
 mod running;
+mod shared_file;
 mod step;
 pub(crate) mod system;
 pub(crate) mod threads;
@@ -42,6 +43,7 @@ pub(crate) use mapping::{allocate, extend, fill_holes, lacking_space};
 pub use native::Native;
 pub(crate) use process::Process;
 pub(crate) use running::Outside;
+pub use shared_file::SharedFile;
 pub use step::{Event, Step};
 #[cfg(feature = "worlds")]
 pub use write_back::StoreInstructions;

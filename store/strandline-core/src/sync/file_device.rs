@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::layout::PAGE_BYTES;
 use crate::memory::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
 use crate::memory::threads::{panic_error, start_scoped};
-use crate::memory::{allocate, extend, fill_holes, flush, lacking_space, system};
+use crate::memory::{SharedFile, allocate, extend, fill_holes, flush, lacking_space, system};
 
 /// The heap file and the log file of a pool.
 ///
@@ -90,7 +90,7 @@ fn count(counter: &AtomicU64, more: u64) {
 }
 
 struct OpenFile {
-    buffered: File,
+    buffered: SharedFile,
     /// The same file, unbuffered; the log's is synchronous too.
     direct: Option<File>,
     /// Offset and length of an unbuffered transfer are multiples of this.
@@ -101,7 +101,7 @@ struct OpenFile {
 const SMALL_SECTOR: usize = 512;
 
 impl OpenFile {
-    fn with_direct(buffered: File, writable: bool, durable: bool) -> Self {
+    fn with_direct(buffered: SharedFile, writable: bool, durable: bool) -> Self {
         let direct = system::open_unbuffered(&buffered, writable, durable)
             .ok()
             // Some file systems accept the flag and refuse the transfer. An empty file reads as nothing.
@@ -165,7 +165,8 @@ fn write_synchronously(file: &File, mut offset: u64, mut from: &[u8]) -> io::Res
 impl FileDevice {
     /// The device of these two files, open for reading, and for writing where `writable`. The caller has
     /// locked them.
-    pub fn new(heap: File, log: File, writable: bool) -> Self {
+    pub fn new(heap: impl Into<SharedFile>, log: impl Into<SharedFile>, writable: bool) -> Self {
+        let (heap, log) = (heap.into(), log.into());
         Self::over(OpenFile::with_direct(heap, writable, false), OpenFile::with_direct(log, writable, true))
     }
 
@@ -175,9 +176,9 @@ impl FileDevice {
     }
 
     /// The same through the page cache only, as where `O_DIRECT` is refused.
-    pub fn buffered(heap: File, log: File) -> Self {
+    pub fn buffered(heap: impl Into<SharedFile>, log: impl Into<SharedFile>) -> Self {
         let buffered = |buffered| OpenFile { buffered, direct: None, sector: ALIGNMENT as u64 };
-        Self::over(buffered(heap), buffered(log))
+        Self::over(buffered(heap.into()), buffered(log.into()))
     }
 
     fn over(heap: OpenFile, log: OpenFile) -> Self {
@@ -189,7 +190,7 @@ impl FileDevice {
     }
 
     /// With a file of checksums, too.
-    pub fn with_checksums(self, file: Option<File>) -> Self {
+    pub fn with_checksums(self, file: Option<SharedFile>) -> Self {
         let file = file.map(|buffered| OpenFile { buffered, direct: None, sector: ALIGNMENT as u64 });
         Self { checksums: file, ..self }
     }

@@ -96,7 +96,7 @@ impl Files {
 
     fn open_on(&self, device: Arc<FileDevice>) -> (View<Native>, SyncRecoveryReport) {
         let size = self.layout.geometry.size;
-        let heap = Mapping::file(&self.file("heap"), size, MappingKind::Private).unwrap();
+        let heap = Mapping::file(self.file("heap"), size, MappingKind::Private).unwrap();
         let heap = heap.with_page_bytes(self.page_bytes);
         let volatile = Mapping::anonymous(self.shared.bytes()).unwrap();
         let device: Arc<dyn Device + Send + Sync> =
@@ -499,7 +499,7 @@ fn a_checkpoint_that_panics_poisons_and_leaves_no_latch() {
     let files = Files::create(geometry, SyncParameters::default(), false);
     let (view, _) = files.open();
     let device: Arc<dyn Device + Send + Sync> = Arc::new(Failing(files.device(), Failure::FlushPanics));
-    let heap = Mapping::file(&files.file("heap"), geometry.size, MappingKind::Private).unwrap();
+    let heap = Mapping::file(files.file("heap"), geometry.size, MappingKind::Private).unwrap();
     let volatile = Mapping::anonymous(files.shared.bytes()).unwrap();
     let memory = Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();
     // The volatile words as recovery has left them.

@@ -263,32 +263,91 @@ fn a_child_has_pools_of_its_own() {
     });
 }
 
-/// What the documentation says of the lock.
+/// A child that waits until it is told to end: when nobody but itself can write to the pipe any more.
+fn fork_to_wait([read, write]: [i32; 2]) -> i32 {
+    fork(|| {
+        let mut byte = 0u8;
+        // SAFETY: a descriptor of the child's own, and room for the byte.
+        unsafe {
+            libc::close(write);
+            libc::read(read, (&raw mut byte).cast(), 1);
+        }
+    })
+}
+
+fn pipe() -> [i32; 2] {
+    let mut ends = [0; 2];
+    // SAFETY: it writes two numbers there.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    ends
+}
+
+fn close([read, write]: [i32; 2]) {
+    // SAFETY: our own descriptors.
+    unsafe { (libc::close(write), libc::close(read)) };
+}
+
+/// Runs `body` while a child of this process lives, which has inherited what is open here.
+fn beside_a_child(body: impl FnOnce()) {
+    let ends = pipe();
+    let child = fork_to_wait(ends);
+    body();
+    close(ends);
+    wait(child);
+}
+
+/// In whatever way it was left, another process can open it then.
 #[test]
-fn a_pool_stays_locked_while_a_child_lives() {
+fn a_pool_that_is_closed_is_unlocked_while_children_live() {
     let forking = |folder: &Path| {
         for domain in DOMAINS {
-            let store = Store::<u64>::create(path(folder, domain), &options(domain), |_| Ok(0)).unwrap();
-            let mut ends = [0; 2];
-            // SAFETY: it writes two numbers there.
-            assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-            let [read, write] = ends;
-            let child = fork(|| {
-                let mut byte = 0u8;
-                // SAFETY: a descriptor of the child's own, and room for the byte; the parent closes the other end.
-                unsafe {
-                    libc::close(write);
-                    libc::read(read, (&raw mut byte).cast(), 1);
-                }
+            let (path, options) = (path(folder, domain), options(domain));
+            let opens = || in_child(|| Pool::open(&path, &options).unwrap().close().unwrap());
+            let store = Store::<u64>::create(&path, &options, |_| Ok(0)).unwrap();
+            beside_a_child(|| {
+                store.close().unwrap();
+                opens();
             });
-            store.close().unwrap();
-            let open = || Pool::open(path(folder, domain), &options(domain));
-            assert!(matches!(open(), Err(Error::Locked { .. })));
-            // SAFETY: our own descriptors.
-            unsafe { (libc::close(write), libc::close(read)) };
-            wait(child);
-            open().unwrap().close().unwrap();
+            let pool = Pool::open(&path, &options).unwrap();
+            beside_a_child(|| {
+                drop(pool);
+                opens();
+            });
+            // It fails after it has locked the files.
+            let mut other = options.clone();
+            other.layout_name = "another's".into();
+            beside_a_child(|| {
+                assert!(matches!(Pool::open(&path, &other), Err(Error::WrongLayout { .. })));
+                opens();
+            });
         }
     };
-    in_process("a_pool_stays_locked_while_a_child_lives", forking, |_| {});
+    in_process("a_pool_that_is_closed_is_unlocked_while_children_live", forking, |_| {});
+}
+
+/// What the documentation says of the lock.
+#[test]
+fn a_pool_whose_process_died_is_locked_while_a_child_of_it_lives() {
+    let forking = |folder: &Path| {
+        for domain in DOMAINS {
+            let (path, options) = (path(folder, domain), options(domain));
+            let ends = pipe();
+            // It ends without closing.
+            in_child(|| {
+                std::mem::forget(Store::<u64>::create(&path, &options, |_| Ok(0)).unwrap());
+                fork_to_wait(ends);
+            });
+            assert!(matches!(Pool::open(&path, &options), Err(Error::Locked { .. })));
+            close(ends);
+            // The grandchild is nobody's whom we could wait for.
+            let pool = loop {
+                match Pool::open(&path, &options) {
+                    Err(Error::Locked { .. }) => std::thread::yield_now(),
+                    opened => break opened.unwrap(),
+                }
+            };
+            pool.close().unwrap();
+        }
+    };
+    in_process("a_pool_whose_process_died_is_locked_while_a_child_of_it_lives", forking, |_| {});
 }

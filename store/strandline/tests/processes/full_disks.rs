@@ -29,15 +29,10 @@ fn options(domain: Domain) -> Options {
     }
 }
 
-/// Opens the pool, for reading or for writing. A child that another test has forked holds the lock too, until it ends.
+/// Opens the pool, for reading or for writing.
 fn open(path: &Path, read_only: bool) -> Result<Pool, Error> {
     let open = if read_only { Pool::open_read_only } else { Pool::open };
-    loop {
-        match open(path, &options(Domain::Sync)) {
-            Err(Error::Locked { .. }) => std::thread::yield_now(),
-            opened => return opened,
-        }
-    }
+    open(path, &options(Domain::Sync))
 }
 
 /// A pool, closed, with a block most of whose pages are zeros.

@@ -187,6 +187,8 @@ impl Mounted {
     }
 
     pub fn make_room(&self) {
+        // A process that another test is starting may have it open for a moment, and its space with it.
+        let _ = File::options().write(true).open(self.filler()).and_then(|file| file.set_len(0));
         std::fs::remove_file(self.filler()).unwrap();
         // It reports what the filler could not write, too.
         let _ = succeeds("sync", &["-f", self.at.to_str().unwrap()]);

@@ -6,21 +6,11 @@ use std::path::Path;
 use std::process::Command;
 
 use strandline_core::layout::Geometry;
-use strandline_core::{Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
+use strandline_core::{Domain, Error, Options, Pool, Read, Runner, Transaction};
 
 fn options(protect: bool) -> Options {
     let geometry = Geometry { size: 16 << 20, logs: 4, log_bytes: 1 << 16, chunk_bytes: 1 << 14 };
     Options { domain: Domain::Process, geometry, protect, lock_bits: 10, ..Options::default() }
-}
-
-/// Opens the pool, which a process that is being started by another test may hold for a moment.
-fn patiently(path: &Path, protect: bool) -> Result<Pool> {
-    loop {
-        match Pool::open(path, &options(protect)) {
-            Err(Error::Locked { .. }) => std::thread::yield_now(),
-            opened => return opened,
-        }
-    }
 }
 
 /// Where `path` is mapped in this process.
@@ -37,7 +27,7 @@ const CHILD: &str = "STRANDLINE_STRAY_WRITE";
 fn child() {
     let Ok(path) = std::env::var(CHILD) else { return };
     let protect = std::env::var("STRANDLINE_PROTECT").is_ok();
-    let pool = patiently(Path::new(&path), protect).unwrap();
+    let pool = Pool::open(Path::new(&path), &options(protect)).unwrap();
     let mut worker = pool.worker().unwrap();
     let stray = mapped_at(Path::new(&path));
     worker
@@ -67,10 +57,10 @@ fn a_stray_write_is_a_segmentation_fault() {
         child.output().unwrap().status
     };
     assert_eq!(run(true).signal(), Some(11), "SIGSEGV");
-    let pool = patiently(&path, true).unwrap();
+    let pool = Pool::open(&path, &options(true)).unwrap();
     assert_eq!(pool.worker().unwrap().run(|tx| tx.read(tx.root(0))).unwrap(), 0, "nothing was committed");
     pool.close().unwrap();
     // Without protection the same write goes unnoticed until the header is next read.
     assert!(run(false).success());
-    assert!(matches!(patiently(&path, true), Err(Error::DamagedHeader { .. })));
+    assert!(matches!(Pool::open(&path, &options(true)), Err(Error::DamagedHeader { .. })));
 }

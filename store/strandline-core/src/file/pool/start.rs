@@ -1,6 +1,5 @@
 //! From the files of a pool to one that can be used: mapping and recovery.
 
-use std::fs::File;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use crate::file::options::Options;
 use crate::file::recovery::{Recovery, check_length, no_space_for_holes, take_space, take_space_in_use};
 use crate::layout::{Header, Layout, PoolState, SharedLayout, View};
 use crate::memory::{
-    Device, Guarded, MappingKind, Memory, Native, Poison, Step, deadlock, fill_holes, system,
+    Device, Guarded, MappingKind, Memory, Native, Poison, SharedFile, Step, deadlock, fill_holes, system,
 };
 use crate::scheme::{self, RecoveryStep};
 use crate::sync::{Checksummed, FileDevice, LogIdentity, SharedLog, SyncParameters};
@@ -35,17 +34,16 @@ struct SyncFiles {
 impl SyncFiles {
     fn open(
         log: OpenLog,
-        checksums: Option<File>,
-        heap: &File,
+        checksums: Option<SharedFile>,
+        heap: &SharedFile,
         options: &Options,
         writable: bool,
     ) -> Result<Self> {
         let OpenLog { file: log, identity, ring_blocks, .. } = log;
         let mut parameters = options.sync.within(options.memory());
         parameters.ring_blocks = parameters.ring_blocks.max(ring_blocks);
-        let heap = heap.try_clone().map_err(|e| Error::io("keep the pool's file open", e))?;
         let has_checksums = checksums.is_some();
-        let device = FileDevice::new(heap, log, writable).with_checksums(checksums);
+        let device = FileDevice::new(heap.clone(), log, writable).with_checksums(checksums);
         Ok(Self { device, has_checksums, identity, ring_blocks, parameters })
     }
 

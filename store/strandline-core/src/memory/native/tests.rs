@@ -1,5 +1,5 @@
 use super::*;
-use crate::memory::{MappingKind, PAGE_BYTES};
+use crate::memory::{MappingKind, PAGE_BYTES, SharedFile};
 
 fn words(bytes: u64) -> Arc<Mapping> {
     Arc::new(Mapping::anonymous(bytes).unwrap())
@@ -47,14 +47,14 @@ fn data_are_read_by_one_check_and_nothing_else_is() {
 fn what_is_given_back_is_read_from_the_file() {
     use std::os::unix::fs::FileExt;
     for page in [system::page_bytes(), 4 * system::page_bytes()] {
-        let file = tempfile::tempfile().unwrap();
+        let file = SharedFile::from(tempfile::tempfile().unwrap());
         file.write_all_at(&vec![1; 4 * page as usize], 0).unwrap();
         let over = |mapping: Mapping| {
             let mapping = Arc::new(mapping.with_page_bytes(page));
             Native::new(mapping, words(1 << 12), Domain::Process, None, None).unwrap()
         };
-        let private = over(Mapping::file(&file, 4 * page, MappingKind::Private).unwrap());
-        let shared = over(Mapping::file(&file, 4 * page, MappingKind::Shared).unwrap());
+        let private = over(Mapping::file(file.clone(), 4 * page, MappingKind::Private).unwrap());
+        let shared = over(Mapping::file(file.clone(), 4 * page, MappingKind::Shared).unwrap());
         let anonymous = over(Mapping::anonymous(4 * page).unwrap());
         let at = |number| PersistentAddress::new(number * page);
         let firsts = |memory: &Native| [0, 1, 2, 3].map(|number| memory.load(at(number)));

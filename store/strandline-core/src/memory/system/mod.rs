@@ -238,11 +238,14 @@ fn rename_under_lock(from: &Path, to: &Path) -> io::Result<()> {
     for _ in 0..TRIES {
         match folder.try_lock() {
             Ok(()) => {
-                return match std::fs::symlink_metadata(to) {
+                let renamed = match std::fs::symlink_metadata(to) {
                     Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::rename(from, to),
                     Err(error) => Err(error),
                 };
+                // A forked child may have the folder open, too.
+                let _ = folder.unlock();
+                return renamed;
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
             Err(TryLockError::Error(error)) => return Err(error),

@@ -342,14 +342,15 @@ fn try_contents(store: &Store<Root>) -> Result<Result<Counts, String>> {
     Ok(wrong.map_or(Ok(keys), Err))
 }
 
-/// Runs `open` again while the pool is locked: by another process, or for a moment by a fork of this one that has not become
-/// another program yet.
-pub fn patiently<T>(mut locked: impl FnMut(), mut open: impl FnMut() -> Result<T>) -> Result<T> {
-    let since = Instant::now();
+/// Runs `open` again while another process has the pool locked, and says so once.
+fn patiently<T>(mut open: impl FnMut() -> Result<T>) -> Result<T> {
+    let (since, mut was_locked) = (Instant::now(), false);
     loop {
         match open() {
             Err(Error::Locked { .. }) if since.elapsed() < Duration::from_secs(300) => {
-                locked();
+                if !std::mem::replace(&mut was_locked, true) {
+                    mark("locked");
+                }
                 std::thread::sleep(Duration::from_millis(1));
             }
             other => return other,
@@ -420,14 +421,8 @@ impl State {
             "create" => self.opened(Store::<Root>::create(words[1], &options, make)?)?,
             "open" => self.opened(Store::<Root>::open(words[1], &options)?)?,
             "open_or_create" => {
-                let mut first = true;
-                let mut locked = || {
-                    if std::mem::take(&mut first) {
-                        mark("locked");
-                    }
-                };
-                let open = || Store::<Root>::open_or_create(words[1], &options, make);
-                self.opened(patiently(&mut locked, open)?)?;
+                let opened = patiently(|| Store::<Root>::open_or_create(words[1], &options, make))?;
+                self.opened(opened)?;
             }
             "update" => update(self.store()?, number(1), number(2))?,
             "bulk" => {
@@ -469,12 +464,11 @@ impl State {
             }
             "restore" => {
                 let old_files = if words.contains(&"replace") { OldFiles::Remove } else { OldFiles::Keep };
-                patiently(|| (), || restore(words[1], words[2], old_files, Schemes::default()))?;
+                patiently(|| restore(words[1], words[2], old_files, Schemes::default()))?;
             }
-            "resize" => patiently(|| (), || strandline_core::file::resize_log(words[1], number(2)))?,
+            "resize" => patiently(|| strandline_core::file::resize_log(words[1], number(2)))?,
             "repair" => {
-                let report =
-                    patiently(|| (), || strandline_core::file::repair(words[1], Schemes::default()))?;
+                let report = patiently(|| strandline_core::file::repair(words[1], Schemes::default()))?;
                 mark(&format!("repaired {}", report.repaired.len()));
             }
             "close" => match self.store.take() {

@@ -427,20 +427,12 @@ fn judge(folder: &Path, domain: Domain, fault: &Fault, run: &Run) -> Result<(), 
 fn leaves_nothing_of_copies(folder: &Path, domain: Domain) -> Result<(), String> {
     let (pool, copy) = (pool_in(folder), folder.join("copy"));
     look(&pool, domain, How::OpenOrCreate)?.map_err(|error| format!("open or create: {error}"))?;
-    let copied = super::child::patiently(
-        || (),
-        || {
-            let store = strandline::Store::<super::Root>::open(&pool, &super::options(domain))?;
-            store.backup(&copy)?;
-            store.close()
-        },
-    );
-    match copied {
-        Ok(()) => {}
-        // The copy is locked by a fork for a moment, and complete.
-        Err(Error::Locked { .. }) => {}
-        Err(error) => return Err(format!("the next copy: {error}")),
-    }
+    let copied = || {
+        let store = strandline::Store::<super::Root>::open(&pool, &super::options(domain))?;
+        store.backup(&copy)?;
+        store.close()
+    };
+    copied().map_err(|error: Error| format!("the next copy: {error}"))?;
     let left: Vec<String> = names(folder).into_iter().filter(|name| name.starts_with(".copy")).collect();
     for name in [copy.clone(), log_path(&copy), strandline_core::file::checksums_path(&copy)] {
         let _ = std::fs::remove_file(name);

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use child::{Counts, make, patiently};
+use child::{Counts, make};
 pub use child::{Process, Root, contents, options};
 use strandline::Store;
 use strandline_core::layout::Layout;
@@ -164,13 +164,10 @@ fn held_chunks(path: &Path, layout: &Layout) -> Vec<u64> {
 /// Opens a pool in this process, reads it and closes it. A panic is an error.
 fn look(path: &Path, domain: Domain, how: How) -> Result<Result<Counts, Error>, String> {
     let open = || -> Result<Result<Counts, Error>, String> {
-        let opened = patiently(
-            || (),
-            || match how {
-                How::Open => Store::<Root>::open(path, &options(domain)),
-                How::OpenOrCreate => Store::<Root>::open_or_create(path, &options(domain), make),
-            },
-        );
+        let opened = match how {
+            How::Open => Store::<Root>::open(path, &options(domain)),
+            How::OpenOrCreate => Store::<Root>::open_or_create(path, &options(domain), make),
+        };
         let store = match opened {
             Ok(store) => store,
             Err(error) => return Ok(Err(error)),
@@ -183,8 +180,7 @@ fn look(path: &Path, domain: Domain, how: How) -> Result<Result<Counts, Error>, 
         if !held.is_empty() {
             return Err(format!("chunks are held for a compaction that is over: {held:?}"));
         }
-        let checked = patiently(|| (), || strandline_core::file::check(path, Schemes::default()));
-        match checked {
+        match strandline_core::file::check(path, Schemes::default()) {
             Ok(report) if report.damage.is_empty() => {}
             Ok(report) => return Err(format!("pool check: {:?}", report.damage)),
             Err(error) => return Err(format!("pool check: {error}")),
@@ -235,8 +231,8 @@ fn repaired_or_repairable(path: &Path, domain: Domain, bounds: &Bounds, is_done:
             std::fs::remove_file(name).unwrap();
         }
     }
-    let repair = patiently(|| (), || strandline_core::file::repair(path, Schemes::default()));
-    repair.map_err(|error| format!("a repair after one that was cut short: {error}"))?;
+    strandline_core::file::repair(path, Schemes::default())
+        .map_err(|error| format!("a repair after one that was cut short: {error}"))?;
     holds(path, domain, How::Open, bounds).map(drop)
 }
 

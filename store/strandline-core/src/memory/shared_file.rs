@@ -1,0 +1,41 @@
+//! An open file of a pool, with its lock.
+
+use std::fs::File;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::process::Process;
+
+/// An open file that several parts of a process use. The last of them gives up the lock on it, at once: a child that another thread
+/// has forked has the file, too, until it ends or executes another program, and would hold the lock for as long.
+#[derive(Clone)]
+pub struct SharedFile(Arc<Open>);
+
+struct Open {
+    file: File,
+    /// Who opened it: what a forked child drops stays the parent's.
+    process: Process,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            // Closing it does the same where no child has it.
+            let _ = self.file.unlock();
+        }
+    }
+}
+
+impl From<File> for SharedFile {
+    fn from(file: File) -> Self {
+        Self(Arc::new(Open { file, process: Process::current() }))
+    }
+}
+
+impl Deref for SharedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0.file
+    }
+}
