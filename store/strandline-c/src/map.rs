@@ -90,7 +90,7 @@ pub unsafe extern "C" fn strandline_put(
             let tx = running(transaction)?.writer()?;
             (tx, reference(map, "a map")?, crate::key(key, key_length)?, crate::value(value, value_length)?)
         };
-        map.table.insert(tx, key, value)?;
+        map.table.set(tx, key, value)?;
         Ok(())
     })
 }

@@ -15,13 +15,13 @@ use super::pages::{self, HEADER_WORDS, PAGE_BYTES, survey, tag};
 use super::range::{Ahead, Batch, Range};
 use crate::value::check::{Checker, Look};
 use crate::value::key::{Key, KeyBytes, KeyRef, Prefix};
-use crate::value::persist::{Persist, Readable, Stored, replaced};
+use crate::value::persist::{Encoded, Persist, Readable, Stored, encoded, replaced};
 use crate::value::pointer::{handle, invalid, persist_handle};
 use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::{LINE_BYTES, PersistentAddress};
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{Cell, PageTree, Walk, with_buffer};
+use strandline_core::structures::{Cell, PageTree, Walk};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 handle! {
@@ -106,7 +106,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     }
 
     fn load_value(tx: &mut impl Read, cell: &Cell) -> Result<V, Abort> {
-        let value = cell.with_value(tx, |words, bytes| V::decode(words, bytes, Stored::new()))?;
+        let value = if V::IS_PLAIN && cell.is_outside() {
+            let stored = cell.stored_value(tx)?;
+            V::read_plain(stored.bytes(), |into| stored.read_at(tx, 0, into))?
+        } else {
+            cell.with_value(tx, |words, bytes| V::decode(words, bytes, Stored::new()))?
+        };
         value.map_err(|_| invalid(tx, cell.at(), V::NAME))
     }
 
@@ -205,7 +210,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// # Errors
     /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
-        let old = self.insert_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))?;
+        let old = self.insert_encoded(tx, &KeyBytes::of(key), encoded(value))?;
         if let Some(old) = &old {
             replaced(tx, old, Some(value))?;
         }
@@ -232,22 +237,24 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
             // What it held is destroyed.
             return self.insert(tx, key, value).map(drop);
         }
-        self.set_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))
+        self.set_encoded(tx, &KeyBytes::of(key), encoded(value))
     }
 
-    /// As `set`, with a key's bytes and a value of `bytes` bytes that `encode` writes.
+    /// As `set`, with a key's bytes.
     pub(crate) fn set_encoded(
         self,
         tx: &Tx<'p, impl Control>,
         key: &KeyBytes,
-        bytes: u64,
-        encode: impl FnOnce(&mut [u64]),
+        value: Encoded<'_, impl FnOnce(&mut [u64])>,
     ) -> Result<()> {
+        let bytes = value.bytes;
+        if let Some(plain) = value.in_pieces() {
+            return self.set_from_encoded(tx, key, bytes, plain);
+        }
         tx.words(|tx| {
             let key = key.as_slice();
             Self::check_sizes(tx, key, bytes)?;
-            with_buffer(bytes.div_ceil(8), |words| {
-                encode(words);
+            value.with_words(|words| {
                 let tree = self.tree_to_write(tx)?;
                 let place = tree.locate(tx, key)?;
                 match place.cell {
@@ -258,20 +265,22 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// As `insert`, with a key's bytes and a value of `bytes` bytes that `encode` writes.
+    /// As `insert`, with a key's bytes.
     pub(crate) fn insert_encoded(
         self,
         tx: &Tx<'p, impl Control>,
         key: &KeyBytes,
-        bytes: u64,
-        encode: impl FnOnce(&mut [u64]),
+        value: Encoded<'_, impl FnOnce(&mut [u64])>,
     ) -> Result<Option<V>> {
+        let bytes = value.bytes;
+        if let Some(plain) = value.in_pieces() {
+            let old = self.get_encoded(tx, key)?;
+            self.set_from_encoded(tx, key, bytes, plain)?;
+            return Ok(old);
+        }
         tx.words(|tx| {
             Self::check_sizes(tx, key.as_slice(), bytes)?;
-            with_buffer(bytes.div_ceil(8), |words| {
-                encode(words);
-                self.insert_words(tx, key.as_slice(), words, bytes)
-            })
+            value.with_words(|words| self.insert_words(tx, key.as_slice(), words, bytes))
         })
     }
 
@@ -339,15 +348,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
             });
         }
         for (key, value) in pairs {
-            let (key, value) = (KeyBytes::of(key.borrow()), value.borrow());
-            let bytes = value.bytes();
+            let (key, value) = (KeyBytes::of(key.borrow()), encoded(value.borrow()));
+            let bytes = value.bytes;
             tx.words(|tx| {
                 self.check_load(tx, restorations)?;
                 Self::check_sizes(tx, key.as_slice(), bytes)?;
-                with_buffer(bytes.div_ceil(8), |words| {
-                    value.encode(words);
-                    load.push(tx, key.as_slice(), words, bytes)
-                })
+                value.with_words(|words| load.push(tx, key.as_slice(), words, bytes))
             })?;
         }
         tx.words(|tx| {

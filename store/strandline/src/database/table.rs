@@ -12,7 +12,7 @@ use crate::collections::ordered_map::OrderedMap;
 use crate::collections::queue::{Iter, Queue};
 use crate::collections::range::Range;
 use crate::value::key::{Key, KeyBytes, KeyRef, Prefix};
-use crate::value::persist::{Persist, Readable};
+use crate::value::persist::{self, Encoded, Persist, Readable};
 use crate::value::transaction::{Control, Tx, View, debug_as_name};
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
@@ -47,7 +47,13 @@ mod sealed {
     pub trait Encode<V> {
         fn bytes(&self) -> u64;
         fn encode(&self, into: &mut [u64]);
+        fn plain(&self) -> Option<&[u8]>;
     }
+}
+
+/// The value to be stored.
+fn encoded<V, W: ValueRef<V> + ?Sized>(value: &W) -> Encoded<'_, impl FnOnce(&mut [u64])> {
+    Encoded { bytes: value.bytes(), plain: value.plain(), encode: |words: &mut [u64]| value.encode(words) }
 }
 
 impl<V: Value> sealed::Encode<V> for V {
@@ -56,6 +62,9 @@ impl<V: Value> sealed::Encode<V> for V {
     }
     fn encode(&self, into: &mut [u64]) {
         Persist::encode(self, into);
+    }
+    fn plain(&self) -> Option<&[u8]> {
+        Persist::plain(self)
     }
 }
 
@@ -66,6 +75,9 @@ impl sealed::Encode<String> for str {
     fn encode(&self, into: &mut [u64]) {
         u8::store_slice(self.as_bytes(), into);
     }
+    fn plain(&self) -> Option<&[u8]> {
+        Some(self.as_bytes())
+    }
 }
 
 impl<T: Value> sealed::Encode<Vec<T>> for [T] {
@@ -75,6 +87,9 @@ impl<T: Value> sealed::Encode<Vec<T>> for [T] {
     fn encode(&self, into: &mut [u64]) {
         crate::value::values::encode_slice(self, into);
     }
+    fn plain(&self) -> Option<&[u8]> {
+        T::plain_slice(self)
+    }
 }
 
 impl<T: Value, const N: usize> sealed::Encode<Vec<T>> for [T; N] {
@@ -83,6 +98,9 @@ impl<T: Value, const N: usize> sealed::Encode<Vec<T>> for [T; N] {
     }
     fn encode(&self, into: &mut [u64]) {
         crate::value::values::encode_slice(self, into);
+    }
+    fn plain(&self) -> Option<&[u8]> {
+        T::plain_slice(self)
     }
 }
 
@@ -284,7 +302,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.map(tx)?.insert_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))
+        self.map(tx)?.insert_encoded(tx, &KeyBytes::of(key), encoded(value))
     }
 
     /// Gives `key` the value `value`, as [`insert`](Self::insert) does, but does not read the one before: for large values that costs less.
@@ -300,7 +318,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.map(tx)?.set_encoded(tx, &KeyBytes::of(key), value.bytes(), |words| value.encode(words))
+        self.map(tx)?.set_encoded(tx, &KeyBytes::of(key), encoded(value))
     }
 
     /// Stores pairs that come in ascending order of their keys, each key once; returns how many. Behind all keys that are there this is the fastest way, and
@@ -538,7 +556,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         K: Borrow<Q>,
         V: Borrow<W>,
     {
-        let before = self.map(tx)?.insert_encoded(tx, &Self::pair(key, value), 0, |_| {})?;
+        let before = self.map(tx)?.insert_encoded(tx, &Self::pair(key, value), persist::encoded(&()))?;
         Ok(before.is_none())
     }
 

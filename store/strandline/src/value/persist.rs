@@ -6,7 +6,7 @@ use super::check::Checker;
 use super::schema::Types;
 use super::transaction::{Control, Tx};
 use strandline_core::memory::PersistentAddress;
-use strandline_core::structures::type_layout as layout;
+use strandline_core::structures::{type_layout as layout, with_buffer};
 
 /// Words that are no value of the type that was expected: the pool is damaged, or holds something else there.
 ///
@@ -185,6 +185,42 @@ pub unsafe trait Persist<'p>: Sized {
         if from.is_empty() { Ok(value) } else { Err(Invalid) }
     }
 
+    /// The bytes that the value is stored as where it stands alone, if it has them in memory as they are stored.
+    #[doc(hidden)]
+    #[inline]
+    fn plain(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Whether values are [`plain`](Self::plain).
+    #[doc(hidden)]
+    const IS_PLAIN: bool = false;
+
+    /// The plain value of `bytes` bytes, which `read` puts where they belong.
+    #[doc(hidden)]
+    fn read_plain<E>(
+        _bytes: u64,
+        _read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Result<Self, Invalid>, E> {
+        Ok(Err(Invalid))
+    }
+
+    /// The bytes of elements that lie in memory as they are stored.
+    #[doc(hidden)]
+    #[inline]
+    fn plain_slice(_elements: &[Self]) -> Option<&[u8]> {
+        None
+    }
+
+    /// Elements of `bytes` bytes, which `read` puts where they belong.
+    #[doc(hidden)]
+    fn read_plain_vec<E>(
+        _bytes: u64,
+        _read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Result<Vec<Self>, Invalid>, E> {
+        Ok(Err(Invalid))
+    }
+
     /// Words that the elements of a vector take.
     #[doc(hidden)]
     fn slice_words(elements: &[Self]) -> usize {
@@ -210,6 +246,44 @@ pub unsafe trait Persist<'p>: Sized {
         }
         (0..count).map(|_| Self::load(from, stored)).collect()
     }
+}
+
+/// A value that is to be stored where it stands alone.
+pub(crate) struct Encoded<'v, E> {
+    /// Bytes that it takes.
+    pub bytes: u64,
+    /// They, if they are in memory as they are stored.
+    pub plain: Option<&'v [u8]>,
+    /// Stores it to as many words as it takes.
+    pub encode: E,
+}
+
+/// A value of more bytes is not copied as a whole.
+const MOST_COPIED: u64 = 16 << 20;
+
+impl<E: FnOnce(&mut [u64])> Encoded<'_, E> {
+    /// Returns the bytes of a value that [`with_words`](Self::with_words) would have to copy, if it is so large that they are to be stored piece by piece.
+    pub fn in_pieces(&self) -> Option<&[u8]> {
+        let is_copied = |plain: &&[u8]| bytemuck::try_cast_slice::<_, u64>(plain).is_err();
+        self.plain.filter(|_| self.bytes > MOST_COPIED).filter(is_copied)
+    }
+
+    /// Calls `body` with the words of the value, which are copied only where they must be: bytes that are no whole words, or not aligned as words.
+    pub fn with_words<R>(self, body: impl FnOnce(&[u64]) -> R) -> R {
+        let plain = self.plain.and_then(|plain| bytemuck::try_cast_slice(plain).ok());
+        let copied = if plain.is_some() { 0 } else { self.bytes.div_ceil(8) };
+        with_buffer(copied, |buffer| {
+            body(plain.unwrap_or_else(|| {
+                (self.encode)(buffer);
+                buffer
+            }))
+        })
+    }
+}
+
+/// The value to be stored.
+pub(crate) fn encoded<'v, 'p, V: Persist<'p>>(value: &'v V) -> Encoded<'v, impl FnOnce(&mut [u64])> {
+    Encoded { bytes: value.bytes(), plain: value.plain(), encode: |words: &mut [u64]| value.encode(words) }
 }
 
 /// Destroys what `old` holds, in whose place there is `new` now, if anything is.

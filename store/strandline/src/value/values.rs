@@ -91,6 +91,22 @@ macro_rules! persist_word {
                 let words = take(from, count.div_ceil(8 / size_of::<$type>()))?;
                 Ok(bytemuck::cast_slice(words)[..count].to_vec())
             }
+            #[inline]
+            fn plain_slice(elements: &[Self]) -> Option<&[u8]> {
+                Some(bytemuck::cast_slice(elements))
+            }
+            fn read_plain_vec<E>(
+                bytes: u64,
+                read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+            ) -> Result<Result<Vec<Self>, Invalid>, E> {
+                let count = usize::try_from(bytes).map(|bytes| bytes / size_of::<$type>());
+                let (Ok(count), true) = (count, bytes.is_multiple_of(size_of::<$type>() as u64)) else {
+                    return Ok(Err(Invalid));
+                };
+                let mut all = vec![<$type as bytemuck::Zeroable>::zeroed(); count];
+                read(bytemuck::cast_slice_mut(&mut all))?;
+                Ok(Ok(all))
+            }
         });
     };
 }
@@ -421,6 +437,17 @@ unsafe impl<'p, T: Persist<'p>> Persist<'p> for Vec<T> {
         };
         if from.is_empty() { Ok(value) } else { Err(Invalid) }
     }
+    const IS_PLAIN: bool = T::PACKED.is_some();
+    #[inline]
+    fn plain(&self) -> Option<&[u8]> {
+        T::plain_slice(self)
+    }
+    fn read_plain<E>(
+        bytes: u64,
+        read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Result<Self, Invalid>, E> {
+        T::read_plain_vec(bytes, read)
+    }
     fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
         self.iter().try_for_each(|element| element.visit(checker))
     }
@@ -452,6 +479,18 @@ unsafe impl<'p> Persist<'p> for String {
     }
     fn decode(from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
         Vec::decode(from, bytes, stored).and_then(|bytes| String::from_utf8(bytes).map_err(|_| Invalid))
+    }
+    const IS_PLAIN: bool = true;
+    #[inline]
+    fn plain(&self) -> Option<&[u8]> {
+        Some(self.as_bytes())
+    }
+    fn read_plain<E>(
+        bytes: u64,
+        read: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Result<Self, Invalid>, E> {
+        let bytes = u8::read_plain_vec(bytes, read)?;
+        Ok(bytes.and_then(|bytes| String::from_utf8(bytes).map_err(|_| Invalid)))
     }
 }
 

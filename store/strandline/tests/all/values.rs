@@ -389,3 +389,71 @@ fn values_stored_again_in_one_transaction_are_the_last_ones() {
     again_in_one_transaction::<Stm>();
     again_in_one_transaction::<SingleWriter>();
 }
+
+/// Values of each type that lies in memory as it is stored, of whole words and not, and from where they are not aligned as words.
+#[test]
+fn large_values_of_all_types_and_lengths_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let options =
+        Options { geometry: Geometry { size: 1 << 30, ..Geometry::default() }, ..Options::default() };
+    let db = Database::<Stm>::open_with(folder.path().join("db"), &options).unwrap();
+    let bytes = db.table::<u64, Vec<u8>>("bytes").unwrap();
+    let texts = db.table::<u64, String>("texts").unwrap();
+    let numbers = db.table::<u64, Vec<i16>>("numbers").unwrap();
+    let floats = db.table::<u64, Vec<f64>>("floats").unwrap();
+    let whole = value(1, (1 << 16) + 1).repeat(273);
+    for length in [0, 7, 4_000, 16_385, 65_537, 300_001, (17 << 20) + 1, 17 << 20] {
+        for slice in [&whole[1..=length], &whole[..length]] {
+            let key = length as u64;
+            let before = db.write(|tx| bytes.insert(tx, &key, slice)).unwrap();
+            assert!(before.is_none_or(|before| before == whole[1..=length]));
+            assert!(
+                db.read(|tx| bytes.get(tx, &key)).unwrap().is_some_and(|found| found == slice),
+                "{length} bytes"
+            );
+            if length > 1 << 20 {
+                continue;
+            }
+            let text: String = slice.iter().map(|byte| char::from(byte & 0x7f)).collect();
+            let words: Vec<i16> = slice.iter().map(|&byte| i16::from(byte) - 300).collect();
+            let reals: Vec<f64> = slice.iter().map(|&byte| f64::from(byte) / 3.0).collect();
+            db.write(|tx| {
+                texts.set(tx, &key, text.as_str())?;
+                numbers.set(tx, &key, words.as_slice())?;
+                floats.set(tx, &key, &reals)
+            })
+            .unwrap();
+            db.read(|tx| {
+                assert!(texts.get(tx, &key)?.as_ref() == Some(&text), "a text of {length} bytes");
+                assert!(numbers.get(tx, &key)?.as_ref() == Some(&words), "{length} numbers");
+                assert!(floats.get(tx, &key)?.as_ref() == Some(&reals), "{length} floats");
+                Ok(())
+            })
+            .unwrap();
+        }
+    }
+    assert_eq!(db.check().unwrap(), [""; 0]);
+    assert_eq!(db.lost_memory().unwrap().blocks, 0);
+    db.close().unwrap();
+}
+
+/// A text in extents that is none.
+#[test]
+fn a_large_text_that_is_damaged_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (text, broken) = ("tide ".repeat(40_000), "tide ".repeat(39_999) + "tid\u{20ac}");
+    let db = Database::open(&path).unwrap();
+    let texts = db.table::<u64, String>("texts").unwrap();
+    db.write(|tx| texts.set(tx, &1, &text)).unwrap();
+    db.close().unwrap();
+    let mut file = std::fs::read(&path).unwrap();
+    let at = file.windows(50_000).position(|window| window == &text.as_bytes()[..50_000]).unwrap();
+    // The beginning of a character of three bytes.
+    file[at] = broken.as_bytes()[broken.len() - 3];
+    std::fs::write(&path, file).unwrap();
+    let db = Database::open(&path).unwrap();
+    let texts = db.table::<u64, String>("texts").unwrap();
+    let read = db.read(|tx| texts.get(tx, &1));
+    assert!(matches!(read, Err(Error::Damaged(_))), "{:?}", read.err());
+}

@@ -172,29 +172,31 @@ impl Extents {
         Ok(())
     }
 
-    /// Returns whether more than `most` words differ from those of `new`.
-    fn differ_in_more(&self, tx: &mut impl Read, new: &[u64], most: usize) -> Result<bool, Abort> {
-        let (mut old, mut differing) = ([0; PAGE_WORDS], 0);
+    /// Returns the pages with words that differ from those of `new`, each with its new words; `None` if more than `most` words differ.
+    fn differing<'w>(
+        &self,
+        tx: &mut impl Read,
+        new: &'w [u64],
+        most: usize,
+    ) -> Result<Option<Vec<(PersistentAddress, &'w [u64])>>, Abort> {
+        let (mut old, mut words, mut pages) = ([0; PAGE_WORDS], 0, Vec::new());
         for (at, new) in self.pages().zip(new.chunks(PAGE_WORDS)) {
             let old = &mut old[..new.len()];
             tx.read_pages(self.list, at, old)?;
-            differing += old.iter().zip(new).filter(|(old, new)| old != new).count();
-            if differing > most {
-                return Ok(true);
+            if old != new {
+                words += old.iter().zip(new).filter(|(old, new)| old != new).count();
+                pages.push((at, new));
+            }
+            if words > most {
+                return Ok(None);
             }
         }
-        Ok(false)
+        Ok(Some(pages))
     }
 
     /// Their pages.
     pub fn pages(&self) -> impl Iterator<Item = PersistentAddress> {
         self.runs.iter().flat_map(|&(at, pages)| (0..pages).map(move |page| at.byte(page * PAGE_BYTES)))
-    }
-
-    /// Writes those words of `new` that differ.
-    fn rewrite(&self, tx: &mut impl Transaction, new: &[u64]) -> Result<(), Abort> {
-        self.touch_guard(tx)?;
-        self.pages().zip(new.chunks(PAGE_WORDS)).try_for_each(|(at, new)| rewrite(tx, at, new))
     }
 
     /// Readers notice that the value changes.
@@ -239,10 +241,9 @@ pub(super) fn rewritten(
     (value, bytes): (&[u64], u64),
 ) -> Result<bool, Abort> {
     let extents = Extents::load(tx, list, cell.value_bytes())?;
-    if extents.differ_in_more(tx, value, MOST_REWRITTEN)? {
-        return Ok(false);
-    }
+    let Some(pages) = extents.differing(tx, value, MOST_REWRITTEN)? else { return Ok(false) };
     cell.set_value_bytes(tx, bytes)?;
-    extents.rewrite(tx, value)?;
+    extents.touch_guard(tx)?;
+    pages.into_iter().try_for_each(|(at, new)| rewrite(tx, at, new))?;
     Ok(true)
 }

@@ -39,18 +39,21 @@ impl StoredValue {
     pub fn read_at(&self, tx: &mut impl Read, mut at: u64, mut into: &mut [u8]) -> Result<(), Abort> {
         let end = at.checked_add(into.len() as u64);
         assert!(end.is_some_and(|end| end <= self.bytes), "the value has {} bytes", self.bytes);
-        while !into.is_empty() {
+        if at.is_multiple_of(8) && into.as_ptr().addr().is_multiple_of(8) {
+            // What is aligned as words needs no copy.
+            let (whole, rest) = into.split_at_mut(into.len() / 8 * 8);
+            self.read_words(tx, at / 8, bytemuck::cast_slice_mut(whole))?;
+            at += whole.len() as u64;
+            into = rest;
+        }
+        for into in into.chunks_mut((8 * PIECE_WORDS) as usize) {
             let inside = (at % 8) as usize;
-            let bytes = into.len().min((8 * PIECE_WORDS) as usize - inside);
-            let (now, rest) = into.split_at_mut(bytes);
-            with_buffer_to_fill((inside + bytes).div_ceil(8), |words| {
+            with_buffer_to_fill((inside + into.len()).div_ceil(8), |words| {
                 self.read_words(tx, at / 8, words)?;
-                let all = words.iter().flat_map(|word| word.to_le_bytes());
-                now.iter_mut().zip(all.skip(inside)).for_each(|(into, byte)| *into = byte);
+                into.copy_from_slice(&bytemuck::cast_slice(words)[inside..][..into.len()]);
                 Ok(())
             })?;
-            at += bytes as u64;
-            into = rest;
+            at += into.len() as u64;
         }
         Ok(())
     }

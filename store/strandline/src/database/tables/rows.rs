@@ -8,6 +8,7 @@ use crate::collections::ordered_map::OrderedMap;
 use crate::collections::pages;
 use crate::collections::queue::{self, Queue};
 use crate::value::key::KeyBytes;
+use crate::value::persist::Encoded;
 use crate::value::transaction::{Control, Tx, View};
 use crate::value::values::{Raw, RawKey};
 use strandline_core::error::{Error, Result};
@@ -102,7 +103,10 @@ impl<'p> Rows<'p> {
     ) -> Result<bool> {
         let copy = |into: &mut [u64]| into.copy_from_slice(words);
         match self {
-            Self::Map(map) => map.insert_encoded(tx, key, bytes, copy).map(|old| old.is_some()),
+            Self::Map(map) => {
+                let plain = Some(&bytemuck::cast_slice(words)[..bytes as usize]);
+                map.insert_encoded(tx, key, Encoded { bytes, plain, encode: copy }).map(|old| old.is_some())
+            }
             Self::Queue(queue, item_tag) => queue.push_encoded(tx, item_tag, bytes, copy).map(|()| false),
         }
     }
