@@ -5,8 +5,8 @@
 // 0 if the body of a transaction gave up with that. What could not be done has had no effect; places for results are then NULL or as
 // they were. strandline_message says what went wrong in words.
 //
-// Threads. A database, a map, objects and a ticket may be used by any number of threads at a time. A transaction and its iterators are for the
-// thread on which its body runs, until the body returns. A snapshot, its transaction and its iterators may be used by one thread at a
+// Threads. A database, a map, objects and a ticket may be used by any number of threads at a time. A transaction, its iterators and its readers are for the
+// thread on which its body runs, until the body returns. A snapshot, its transaction, iterators and readers may be used by one thread at a
 // time. A thread runs one transaction of a database at a time: inside a body no function may be called that is given the database
 // (strandline_write and strandline_read are STRANDLINE_NESTED there). After a fork only the process that opened a database uses it
 // (STRANDLINE_FORKED).
@@ -145,6 +145,9 @@ typedef struct StrandlineMap StrandlineMap;
 // Objects of a database, by offset. For all threads, and all transactions of its database.
 typedef struct StrandlineObjects StrandlineObjects;
 
+// What reads a value piece by piece, within its transaction.
+typedef struct StrandlineReader StrandlineReader;
+
 // A database as it was at one moment. One thread at a time may use it.
 typedef struct StrandlineSnapshot StrandlineSnapshot;
 
@@ -186,6 +189,10 @@ typedef struct {
   // For later versions: zeros.
   uint64_t reserved[4];
 } StrandlineOptions;
+
+// Puts the next `length` bytes of a value where `into` is. Returns 0 for that; everything else ends `strandline_put_from`, which returns
+// it. It may use the transaction, and must not leave by `longjmp` or a C++ exception.
+typedef int (*StrandlineSource)(void *argument, void *into, size_t length);
 
 // What a transaction does. 0 commits it. Everything else gives it up, and is what the transaction returns: numbers above 0 are the
 // program's own, and codes of failed operations are handed on. It may run several times, of which only the last has an effect; so it must
@@ -420,6 +427,45 @@ const char *strandline_message(void);
 // What a code means, in a text that is never freed. Unlike `strandline_message` it needs no thread and has no details. Numbers above 0
 // are the program's own.
 const char *strandline_error_text(int code);
+
+// Gives `key` a value of `value_length` bytes, which `source` gives piece by piece, in order. So it is never in memory as a whole, in a database
+// on an ordinary file. If `source` fails, `key` has what it had before.
+//
+// # Safety
+// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `source` may be called with `argument`.
+int strandline_put_from(StrandlineTransaction *transaction,
+                        const StrandlineMap *map,
+                        const void *key,
+                        size_t key_length,
+                        size_t value_length,
+                        StrandlineSource source,
+                        void *argument);
+
+// Begins to read the value of `key`, of `length` bytes, piece by piece. `STRANDLINE_NOT_FOUND`: there is no such key.
+//
+// # Safety
+// As `strandline_put_from`; `reader` and `length` lead to places for them.
+int strandline_reader_begin(StrandlineTransaction *transaction,
+                            const StrandlineMap *map,
+                            const void *key,
+                            size_t key_length,
+                            StrandlineReader **reader,
+                            size_t *length);
+
+// Copies `length` bytes of the value, from byte number `offset` on, to `into`. `STRANDLINE_PARAMETER`: it ends before.
+//
+// # Safety
+// `reader` has not ended; `into` has room for so many bytes.
+int strandline_reader_read(StrandlineReader *reader,
+                           size_t offset,
+                           void *into,
+                           size_t length);
+
+// Ends a reader; in its transaction or after it.
+//
+// # Safety
+// `reader` is one that has begun, only once and on the same thread, or null.
+void strandline_reader_end(StrandlineReader *reader);
 
 // Runs `body` as one transaction: all that it writes is there when this returns, for everybody and after a power failure too, or
 // nothing is. Returns what the body returned, or what made the transaction fail.

@@ -8,7 +8,7 @@ use strandline::Database;
 
 use crate::options::StrandlineOptions;
 use crate::status::{Stop, answer, in_body, parameter};
-use crate::{for_c, put, reference, text};
+use crate::{Memory, put, reference, text};
 
 /// An open database. Any number of threads may use it at a time.
 pub struct StrandlineDatabase {
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn strandline_check(
         let mut text = found.join("\n").replace('\0', " ");
         text.push('\0');
         // SAFETY: as above.
-        unsafe { put(damage, for_c(text.as_bytes())?.cast())? };
+        unsafe { put(damage, Memory::of(text.as_bytes())?.into_raw().cast())? };
         Err(first)
     })
 }

@@ -9,6 +9,7 @@ mod map;
 mod objects;
 mod options;
 mod status;
+mod stream;
 mod transaction;
 
 use std::ffi::{CStr, c_char, c_void};
@@ -18,6 +19,7 @@ pub use map::*;
 pub use objects::*;
 pub use options::*;
 pub use status::{StrandlineStatus, strandline_error_text, strandline_message};
+pub use stream::*;
 pub use transaction::*;
 
 use status::{Stop, parameter};
@@ -91,22 +93,63 @@ unsafe fn key<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Stop>
 /// As [`slice`].
 unsafe fn value<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Stop> {
     // SAFETY: the caller promises the bytes.
-    unsafe { slice(bytes, length, "the value", u32::MAX.into()) }
+    unsafe { slice(bytes, length, "the value", MOST_VALUE_BYTES) }
 }
 
-/// A copy of `bytes` for C, which gives it back with `strandline_free`.
-fn for_c(bytes: &[u8]) -> Result<*mut c_void, Stop> {
-    // SAFETY: any size can be asked for; one byte at least, so that null means that there is no memory.
-    let copy = unsafe { libc::malloc(bytes.len().max(1)) };
-    if copy.is_null() {
-        return Err(Stop::Error(strandline::Error::Io {
-            what: format!("get {} bytes of memory", bytes.len()),
-            source: std::io::ErrorKind::OutOfMemory.into(),
-        }));
+/// Bytes of a value, at most.
+const MOST_VALUE_BYTES: u64 = u32::MAX as u64;
+
+/// Fails if no value has so many bytes.
+fn check_value_length(length: usize) -> Result<(), Stop> {
+    match length as u64 {
+        0..=MOST_VALUE_BYTES => Ok(()),
+        _ => Err(parameter(format!("the value has {length} bytes: at most {MOST_VALUE_BYTES} are possible"))),
     }
-    // SAFETY: there is room for them.
-    unsafe { copy.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-    Ok(copy)
+}
+
+/// Memory for C, which gives it back with `strandline_free`.
+struct Memory {
+    at: *mut c_void,
+    bytes: usize,
+}
+
+impl Memory {
+    /// `bytes` bytes of zeros.
+    fn of_zeros(bytes: usize) -> Result<Self, Stop> {
+        // SAFETY: any size can be asked for; one byte at least, so that null means that there is no memory.
+        let memory = unsafe { libc::calloc(bytes.max(1), 1) };
+        if memory.is_null() {
+            return Err(Stop::Error(strandline::Error::Io {
+                what: format!("get {bytes} bytes of memory"),
+                source: std::io::ErrorKind::OutOfMemory.into(),
+            }));
+        }
+        Ok(Self { at: memory, bytes })
+    }
+
+    /// A copy of `bytes`.
+    fn of(bytes: &[u8]) -> Result<Self, Stop> {
+        let mut copy = Self::of_zeros(bytes.len())?;
+        copy.as_mut_slice().copy_from_slice(bytes);
+        Ok(copy)
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: it has so many bytes, and nobody else has it.
+        unsafe { std::slice::from_raw_parts_mut(self.at.cast(), self.bytes) }
+    }
+
+    /// Hands it to C.
+    fn into_raw(self) -> *mut c_void {
+        std::mem::ManuallyDrop::new(self).at
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: it is from `calloc`, and nobody has it.
+        unsafe { libc::free(self.at) }
+    }
 }
 
 /// Gives memory back that a function of this library has filled for its caller. `free` of the C library does the same.

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
+use std::io::Read;
 use std::ops::Bound;
 use std::ptr;
 use std::rc::Rc;
@@ -10,13 +11,14 @@ use strandline::{Range, Table};
 
 use crate::database::StrandlineDatabase;
 use crate::status::{answer, not_found, parameter};
+use crate::stream::read_failed;
 use crate::transaction::{StrandlineTransaction, running};
-use crate::{for_c, put, reference, text};
+use crate::{Memory, put, reference, text};
 
 /// A map of byte strings to byte strings, ordered by its keys' bytes; keys have up to 4096 bytes, values up to 4 GiB. For all
 /// threads, and all transactions of its database.
 pub struct StrandlineMap {
-    table: Table<Vec<u8>, Vec<u8>>,
+    pub(crate) table: Table<Vec<u8>, Vec<u8>>,
 }
 
 /// Opens the map `name`, in UTF-8, which is made if it is not there. Not inside a transaction.
@@ -115,11 +117,14 @@ pub unsafe extern "C" fn strandline_get(
             put(value_length, 0)?;
             (running(transaction)?, reference(map, "a map")?, crate::key(key, key_length)?)
         };
-        let found = map.table.read_with(running.view, key, |bytes| (for_c(bytes), bytes.len()))?;
-        let (copy, length) = found.ok_or_else(|| not_found("there is no such key"))?;
+        let found = map.table.reader(running.view, key)?;
+        let mut reader = found.ok_or_else(|| not_found("there is no such key"))?;
+        let length = reader.len() as usize;
+        let mut copy = Memory::of_zeros(length)?;
+        reader.read_exact(copy.as_mut_slice()).map_err(read_failed)?;
         // SAFETY: as above.
         unsafe {
-            put(value, copy?)?;
+            put(value, copy.into_raw())?;
             put(value_length, length)
         }
     })

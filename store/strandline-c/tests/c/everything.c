@@ -229,6 +229,92 @@ static void walks(void) {
     strandline_map_close(large);
 }
 
+/* A value that is given and read in pieces: byte number n is n / 7. */
+struct given {
+    size_t bytes, fails_at;
+    int code;
+};
+
+static int give(void *argument, void *into, size_t length) {
+    struct given *given = (struct given *)argument;
+    for (size_t i = 0; i < length; i++)
+        ((unsigned char *)into)[i] = (unsigned char)((given->bytes + i) / 7);
+    given->bytes += length;
+    return given->bytes > given->fails_at ? given->code : 0;
+}
+
+static StrandlineReader *late;
+static const size_t film = 700003;
+
+static int store_film(StrandlineTransaction *tx, void *argument) {
+    struct given again = *(struct given *)argument;
+    int code = strandline_put_from(tx, rows, "film", 4, film, give, &again);
+    if (code == 0)
+        EXPECT(again.bytes, film);
+    return code;
+}
+
+static int read_film(StrandlineTransaction *tx, void *argument) {
+    static unsigned char piece[100001];
+    StrandlineReader *reader;
+    void *whole;
+    size_t length;
+    (void)argument;
+    TRY(strandline_reader_begin(tx, rows, "film", 4, &reader, &length));
+    EXPECT(length, film);
+    for (size_t at = 0; at < film; at += sizeof piece) {
+        size_t bytes = at + sizeof piece < film ? sizeof piece : film - at;
+        TRY(strandline_reader_read(reader, at, piece, bytes));
+        for (size_t i = 0; i < bytes; i++)
+            EXPECT(piece[i], (unsigned char)((at + i) / 7));
+    }
+    TRY(strandline_reader_read(reader, 13, piece, 1));
+    EXPECT(piece[0], 1);
+    TRY(strandline_reader_read(reader, film, NULL, 0));
+    EXPECT(strandline_reader_read(reader, film, piece, 1), STRANDLINE_PARAMETER);
+    EXPECT(strandline_reader_read(reader, SIZE_MAX, piece, 2), STRANDLINE_PARAMETER);
+    EXPECT(strandline_reader_read(reader, 0, NULL, 1), STRANDLINE_PARAMETER);
+    EXPECT(strandline_reader_read(NULL, 0, piece, 1), STRANDLINE_PARAMETER);
+    strandline_reader_end(reader);
+    strandline_reader_end(NULL);
+    TRY(strandline_get(tx, rows, "film", 4, &whole, &length));
+    EXPECT(length, film);
+    EXPECT(((unsigned char *)whole)[film - 1], (unsigned char)((film - 1) / 7));
+    strandline_free(whole);
+    EXPECT(strandline_reader_begin(tx, rows, "none", 4, &reader, &length), STRANDLINE_NOT_FOUND);
+    EXPECT(reader == NULL && length == 0, 1);
+    EXPECT(strandline_reader_begin(tx, rows, "film", 4, &reader, NULL), STRANDLINE_PARAMETER);
+    return strandline_reader_begin(tx, rows, "film", 4, &late, &length);
+}
+
+static int refuse_film(StrandlineTransaction *tx, void *argument) {
+    struct given none = {0, SIZE_MAX, 0};
+    (void)argument;
+    EXPECT(strandline_put_from(tx, rows, "film", 4, film, NULL, &none), STRANDLINE_PARAMETER);
+    EXPECT(strandline_put_from(tx, rows, "film", 4, SIZE_MAX, give, &none), STRANDLINE_PARAMETER);
+    EXPECT(strandline_put_from(tx, NULL, "film", 4, film, give, &none), STRANDLINE_PARAMETER);
+    EXPECT(none.bytes, 0);
+    EXPECT(strandline_put_from(tx, rows, "empty", 5, 0, give, &none), 0);
+    EXPECT(strandline_remove(tx, rows, "empty", 5), 0);
+    return strandline_remove(tx, rows, "film", 4);
+}
+
+static void streams(void) {
+    struct given given = {0, SIZE_MAX, 0}, fails = {0, 400000, 42};
+    char byte;
+    EXPECT(strandline_write(db, store_film, &fails), 42);
+    fails.code = -42;
+    EXPECT(strandline_write(db, store_film, &fails), -42);
+    EXPECT(strandline_read(db, read_film, NULL), STRANDLINE_NOT_FOUND);
+    EXPECT(strandline_write(db, store_film, &given), 0);
+    EXPECT(strandline_write(db, store_film, &fails), -42);
+    EXPECT(strandline_read(db, read_film, NULL), 0);
+    EXPECT(strandline_reader_read(late, 0, &byte, 1), STRANDLINE_PARAMETER);
+    strandline_reader_end(late);
+    EXPECT(strandline_read(db, store_film, &given), STRANDLINE_READ_ONLY);
+    EXPECT(strandline_write(db, refuse_film, NULL), 0);
+}
+
 /* Lengths that nothing has are errors, and nothing there is read or written. */
 static int lengths(StrandlineTransaction *tx, void *argument) {
     static const size_t wrong[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 2 + 1, (size_t)1 << 33};
@@ -348,6 +434,7 @@ static void once(const char *path) {
     EXPECT(strstr(strandline_message(), "/no/such/folder") != NULL, 1);
     open_all(path, 0);
     walks();
+    streams();
     messages();
     EXPECT(strandline_write(db, lengths, NULL), 42);
     EXPECT(strandline_open(path, NULL, &other), STRANDLINE_LOCKED);

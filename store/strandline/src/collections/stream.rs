@@ -9,7 +9,6 @@ use crate::value::persist::Persist;
 use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::structures::{Cell, StoredValue, ValueWriter};
-use strandline_core::transaction::Read as _;
 
 /// Reads the bytes of a value, in order or from anywhere on, without having all of them in memory: see [`Table::reader`](crate::Table::reader).
 ///
@@ -89,7 +88,11 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
                 break;
             }
             if let Err(error) = from.read_exact(&mut piece) {
-                return tx.words(|tx| Err(tx.fail(Error::io("read the value that is to be stored", error))));
+                tx.words(|tx| {
+                    self.check_load(tx, restorations)?;
+                    writer.give_up(tx)
+                })?;
+                return Err(Error::io("read the value that is to be stored", error));
             }
             tx.words(|tx| {
                 self.check_load(tx, restorations)?;

@@ -38,7 +38,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`]: `from` failed, or ended before. As [`Table::insert`].
+    /// [`Error::Io`]: `from` failed, or ended before, and the value is as it was. As [`Table::insert`].
     pub fn set_from<'p, Q: KeyRef + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,

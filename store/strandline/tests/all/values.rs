@@ -305,7 +305,23 @@ fn values_are_streams() {
     let short = db.write(|tx| films.set_from(tx, &1, 100_000, [1, 2, 3].as_slice()));
     assert!(matches!(&short, Err(Error::Io { .. })), "{short:?}");
     assert_eq!(db.read(|tx| films.get(tx, &1)).unwrap(), Some(value(1, 7)), "it is as it was");
+    // The transaction can go on, and nothing of what came is left.
+    let film = value(9, 900_000);
+    db.write(|tx| {
+        for bytes in [0, 20_000, 300_000, 899_999] {
+            match films.set_from(tx, &1, 900_000, &film[..bytes]) {
+                Err(Error::Io { .. }) => {}
+                // It has to run again, as a large one.
+                other => return other.and(Err(Error::Aborted)),
+            }
+        }
+        films.set_from(tx, &9, 900_000, film.as_slice())
+    })
+    .unwrap();
+    assert_eq!(db.read(|tx| films.get(tx, &1)).unwrap(), Some(value(1, 7)), "it is as it was");
+    assert!(db.read(|tx| films.get(tx, &9)).unwrap() == Some(film));
     assert_eq!(db.check().unwrap(), Vec::<String>::new());
+    assert_eq!(db.lost_memory().unwrap().blocks, 0);
 }
 
 /// A backup that begins when a transaction has written past the log, and ends before it commits: the transaction runs again, and the copy has

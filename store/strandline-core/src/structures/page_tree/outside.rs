@@ -106,6 +106,11 @@ impl ExtentsWriter {
         if self.bytes > MOST_IN_LOG { tx.fill_pages(at, words) } else { tx.write_range(at, words) }
     }
 
+    /// Frees what it has allocated.
+    pub fn give_up(self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        self.runs.into_iter().map(run).try_for_each(|(at, pages)| tx.free_pages(at, pages))
+    }
+
     /// Stores the list.
     pub fn finish(self, tx: &mut impl Transaction) -> Result<PersistentAddress, Abort> {
         let block = tx.alloc(8 * (1 + self.runs.len() as u64))?;
@@ -114,6 +119,14 @@ impl ExtentsWriter {
         Ok(block)
     }
 }
+
+/// The first page of an extent and the number of its pages, from its word in the list.
+fn run(word: u64) -> (PersistentAddress, u64) {
+    (PersistentAddress::new(word & !(PAGE_BYTES - 1)), 1 + word % PAGE_BYTES)
+}
+
+/// A page, and the words that it is to have.
+type NewPage<'w> = (PersistentAddress, &'w [u64]);
 
 /// The extents of a value.
 pub(super) struct Extents {
@@ -135,7 +148,6 @@ impl Extents {
         check_room(tx, list, 1 + count)?;
         let mut words = vec![0; count as usize];
         tx.read_range(list.word(1), &mut words)?;
-        let run = |word: u64| (PersistentAddress::new(word & !(PAGE_BYTES - 1)), 1 + word % PAGE_BYTES);
         let runs: Vec<_> = words.into_iter().map(run).collect();
         let up_to = |end: &mut u64, &(_, pages): &(PersistentAddress, u64)| {
             *end += pages * PAGE_WORDS as u64;
@@ -178,7 +190,7 @@ impl Extents {
         tx: &mut impl Read,
         new: &'w [u64],
         most: usize,
-    ) -> Result<Option<Vec<(PersistentAddress, &'w [u64])>>, Abort> {
+    ) -> Result<Option<Vec<NewPage<'w>>>, Abort> {
         let (mut old, mut words, mut pages) = ([0; PAGE_WORDS], 0, Vec::new());
         for (at, new) in self.pages().zip(new.chunks(PAGE_WORDS)) {
             let old = &mut old[..new.len()];

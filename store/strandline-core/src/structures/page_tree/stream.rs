@@ -176,6 +176,17 @@ impl ValueWriter {
         }
     }
 
+    /// Frees what the pieces so far have taken.
+    ///
+    /// # Errors
+    /// A conflict, a full log.
+    pub fn give_up(self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        match self.kind {
+            Kind::Extents(writer) => writer.give_up(tx),
+            Kind::Whole(_) => Ok(()),
+        }
+    }
+
     /// Gives the value to `key` in `tree`; the value before is freed.
     ///
     /// # Errors
