@@ -12,6 +12,7 @@ use strandline::{Domain, Options};
 
 use crate::errors::{of_database, raised};
 use crate::patience;
+use crate::streams::{self, Source};
 use crate::tables::{self, Answer, Cell, Control, Erased, Kind, Operation};
 use crate::turns::Turns;
 use crate::workers::{self, Line};
@@ -74,7 +75,7 @@ impl Inner {
         py.detach(|| work(&db)).map_err(of_database)
     }
 
-    /// Does work that reads. It waits for a large transaction only, and a signal ends that.
+    /// Does work that reads. It waits only for a large transaction of which there is no room for old versions, and a signal ends that.
     fn read<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -314,6 +315,9 @@ struct Table {
 impl Table {
     fn call(&self, py: Python<'_>, operation: Operation) -> PyResult<Answer> {
         let table = &self.table;
+        if !matches!(self.place, Place::Snapshot(_)) {
+            streams::demand_no_source()?;
+        }
         match &self.place {
             Place::Itself if operation.writes() => {
                 self.inner.write(py, |db| db.write(|tx| table.apply(tx, &operation)))
@@ -334,6 +338,13 @@ impl Table {
         match answer {
             Answer::Cell(Some(cell)) => self.kinds.1.object(py, cell).map(Some),
             _ => Ok(None),
+        }
+    }
+
+    fn demand_bytes(&self) -> PyResult<()> {
+        match self.kinds.1 {
+            Kind::Bytes => Ok(()),
+            _ => Err(usage("only values of a table of bytes are read and stored piece by piece")),
         }
     }
 
@@ -393,7 +404,8 @@ impl Table {
     }
 
     fn __setitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.insert(py, key, value).map(drop)
+        let (key, value) = self.pair(key, value)?;
+        self.call(py, Operation::Set(key, value)).map(drop)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -465,6 +477,59 @@ impl Table {
         let (key, value) = self.pair(key, value)?;
         let before = self.call(py, Operation::Insert(key, value))?;
         self.value(py, before)
+    }
+
+    /// Gives `key` the bytes of `file` as its value, from where it stands: `size` of them, or all. They are read and stored piece by piece, so
+    /// that they need not fit memory. For tables of bytes.
+    ///
+    /// Inside a transaction that becomes a large one, a file that can seek is read again. Whatever the file raises is raised here, and
+    /// the value is as it was.
+    #[pyo3(signature = (key, file, size = None))]
+    fn insert_from(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        file: &Bound<'_, PyAny>,
+        size: Option<u64>,
+    ) -> PyResult<()> {
+        self.demand_bytes()?;
+        let key = self.kinds.0.cell(key)?;
+        let (source, size) = Source::new(file, size)?;
+        match self.call(py, Operation::SetFrom(key, size, source.clone())) {
+            Err(error) => Err(source.failure().unwrap_or(error)),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// The value of `key` as a file that is open for reading, an `io.BufferedReader`, which can seek: a value need not fit memory. For tables of bytes. It reads one
+    /// state of the database, whatever others write meanwhile.
+    fn open<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.demand_bytes()?;
+        let table = match &self.place {
+            Place::Itself => self.at(Place::Snapshot(self.inner.snapshot(py)?)),
+            place => self.at(place.clone()),
+        };
+        py.import("strandline._streams")?.call_method1("opened", (table, key))
+    }
+
+    /// Bytes of the value of `key`.
+    fn _size(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+        match self.call(py, Operation::Size(self.kinds.0.cell(key)?))? {
+            Answer::Count(bytes) => Ok(bytes),
+            _ => Err(PyKeyError::new_err(key.clone().unbind())),
+        }
+    }
+
+    /// `length` bytes of the value of `key` from the place `at` on, or as many as there are.
+    fn _read_at<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        at: u64,
+        length: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let read = self.call(py, Operation::ReadAt(self.kinds.0.cell(key)?, at, length))?;
+        self.value(py, read)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
     }
 
     /// Inserts all of a dictionary, or of pairs of key and value: all or none. It takes least time and space where the keys are in order, and greater than

@@ -7,6 +7,7 @@ mod database;
 mod errors;
 mod laboratory;
 mod patience;
+mod streams;
 mod sweep;
 mod tables;
 mod turns;

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use strandline_lab_cli::Registry;
 use strandline_lab::sweep::{Plan, Point, Shard, Shelf, run_one};
+use strandline_lab_cli::Registry;
 
 use crate::errors::{failed, raised};
 use crate::laboratory::find_itself;

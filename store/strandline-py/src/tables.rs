@@ -1,5 +1,6 @@
 //! Tables whose types Python chooses when it opens them.
 
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::Bound as End;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use pyo3::types::{PyBytes, PyInt, PyString};
 use strandline::{Database, Error, Key, KeyRef, Result, SingleWriter, Table, Tx, Value, View};
 
 use crate::errors::raised;
+use crate::streams::Source;
 
 /// One transaction writes at a time: none begins anew, which a block of Python could not.
 pub type Control = SingleWriter;
@@ -117,7 +119,15 @@ pub enum Operation {
         backwards: bool,
         limit: usize,
     },
+    /// Bytes of a value.
+    Size(Cell),
+    /// So many bytes of a value, or as many as it has, from a place on.
+    ReadAt(Cell, u64, usize),
+    /// Returns the value before.
     Insert(Cell, Cell),
+    Set(Cell, Cell),
+    /// A value of so many bytes, from a file.
+    SetFrom(Cell, u64, Source),
     InsertAll(Vec<(Cell, Cell)>),
     Remove(Cell),
     Clear,
@@ -126,7 +136,15 @@ pub enum Operation {
 impl Operation {
     /// Whether it changes the table.
     pub fn writes(&self) -> bool {
-        matches!(self, Self::Insert(..) | Self::InsertAll(_) | Self::Remove(_) | Self::Clear)
+        !matches!(
+            self,
+            Self::Get(_)
+                | Self::Contains(_)
+                | Self::Count
+                | Self::Rows { .. }
+                | Self::Size(_)
+                | Self::ReadAt(..)
+        )
     }
 }
 
@@ -149,39 +167,103 @@ pub trait Erased: Send + Sync {
 }
 
 /// What a cell holds.
-trait Plain: Sized {
-    fn of(cell: &Cell) -> Option<Self>;
+trait Plain: Value {
+    fn of(cell: &Cell) -> Option<&Self>;
     fn cell(self) -> Cell;
+
+    /// Bytes of the value of `key`, if it is there.
+    fn size<K: AnyKey>(_: &Table<K, Self>, _: &View<'_, Control>, _: &K) -> Result<Option<u64>> {
+        Err(no_bytes())
+    }
+    /// Bytes of the value from the place `at` on.
+    fn read_at<K: AnyKey>(
+        _: &Table<K, Self>,
+        _: &View<'_, Control>,
+        _: &K,
+        _at: u64,
+        _bytes: usize,
+    ) -> Result<Option<Vec<u8>>> {
+        Err(no_bytes())
+    }
+    /// Gives the key a value of as many bytes.
+    fn set_from<K: AnyKey>(
+        _: &Table<K, Self>,
+        _: &Tx<'_, Control>,
+        _: &K,
+        _bytes: u64,
+        _: &Source,
+    ) -> Result<()> {
+        Err(no_bytes())
+    }
+}
+
+/// What keys of a table can be.
+trait AnyKey: Key + KeyRef + Ord + Plain {}
+
+impl<K: Key + KeyRef + Ord + Plain> AnyKey for K {}
+
+fn no_bytes() -> Error {
+    Error::Parameter("only values of a table of bytes are read and stored piece by piece".into())
 }
 
 macro_rules! plain {
-    ($($of:ty, $variant:ident;)*) => {
-        $(impl Plain for $of {
-            fn of(cell: &Cell) -> Option<Self> {
+    ($of:ty, $variant:ident, { $($more:item)* }) => {
+        impl Plain for $of {
+            fn of(cell: &Cell) -> Option<&Self> {
                 match cell {
-                    Cell::$variant(inside) => Some(inside.clone()),
+                    Cell::$variant(inside) => Some(inside),
                     _ => None,
                 }
             }
             fn cell(self) -> Cell {
                 Cell::$variant(self)
             }
-        })*
+            $($more)*
+        }
     };
 }
 
-plain! {
-    Vec<u8>, Bytes;
-    String, Text;
-    i64, Signed;
-    u64, Unsigned;
-}
+plain!(String, Text, {});
+plain!(i64, Signed, {});
+plain!(u64, Unsigned, {});
+plain!(Vec<u8>, Bytes, {
+    fn size<K: AnyKey>(table: &Table<K, Self>, tx: &View<'_, Control>, key: &K) -> Result<Option<u64>> {
+        Ok(table.reader(tx, key)?.map(|reader| reader.len()))
+    }
+    fn read_at<K: AnyKey>(
+        table: &Table<K, Self>,
+        tx: &View<'_, Control>,
+        key: &K,
+        at: u64,
+        bytes: usize,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(mut reader) = table.reader(tx, key)? else { return Ok(None) };
+        let mut read = vec![0; reader.len().saturating_sub(at).min(bytes as u64) as usize];
+        let done = reader.seek(SeekFrom::Start(at)).and_then(|_| reader.read_exact(&mut read));
+        match done {
+            Ok(()) => Ok(Some(read)),
+            // Most are errors of the transaction.
+            Err(error) => Err(error.downcast().unwrap_or_else(|error| Error::io("read a value", error))),
+        }
+    }
+    fn set_from<K: AnyKey>(
+        table: &Table<K, Self>,
+        tx: &Tx<'_, Control>,
+        key: &K,
+        bytes: u64,
+        from: &Source,
+    ) -> Result<()> {
+        let reader =
+            from.reader().map_err(|error| Error::io("read the value that is to be stored", error))?;
+        table.set_from(tx, key, bytes, reader)
+    }
+});
 
-fn inside<T: Plain>(cell: &Cell) -> Result<T> {
+fn inside<T: Plain>(cell: &Cell) -> Result<&T> {
     T::of(cell).ok_or_else(|| Error::Parameter(format!("{cell:?} is of another type than the table's")))
 }
 
-fn bound<T: Plain>(bound: &End<Cell>) -> Result<End<T>> {
+fn bound<T: Plain>(bound: &End<Cell>) -> Result<End<&T>> {
     Ok(match bound {
         End::Included(cell) => End::Included(inside(cell)?),
         End::Excluded(cell) => End::Excluded(inside(cell)?),
@@ -189,15 +271,22 @@ fn bound<T: Plain>(bound: &End<Cell>) -> Result<End<T>> {
     })
 }
 
-impl<K: Key + KeyRef + Ord + Plain, V: Value + Plain> Erased for Table<K, V> {
+impl<K: AnyKey, V: Plain> Erased for Table<K, V> {
     fn read(&self, tx: &View<'_, Control>, operation: &Operation) -> Result<Answer> {
         Ok(match operation {
-            Operation::Get(key) => Answer::Cell(self.get(tx, &inside::<K>(key)?)?.map(V::cell)),
-            Operation::Contains(key) => Answer::Truth(self.contains_key(tx, &inside::<K>(key)?)?),
+            Operation::Get(key) => Answer::Cell(self.get(tx, inside::<K>(key)?)?.map(V::cell)),
+            Operation::Size(key) => match V::size(self, tx, inside(key)?)? {
+                Some(bytes) => Answer::Count(bytes),
+                None => Answer::Cell(None),
+            },
+            Operation::ReadAt(key, at, bytes) => {
+                Answer::Cell(V::read_at(self, tx, inside(key)?, *at, *bytes)?.map(Cell::Bytes))
+            }
+            Operation::Contains(key) => Answer::Truth(self.contains_key(tx, inside::<K>(key)?)?),
             Operation::Count => Answer::Count(self.count(tx)?),
             Operation::Rows { from, to, backwards, limit } => {
                 let (from, to) = (bound::<K>(from)?, bound::<K>(to)?);
-                let mut rows = self.range::<K, _>(tx, (from.as_ref(), to.as_ref()))?;
+                let mut rows = self.range::<K, _>(tx, (from, to))?;
                 let mut next = || if *backwards { rows.next_back() } else { rows.next() };
                 let mut rows = Vec::new();
                 let mut bytes = 0;
@@ -217,22 +306,30 @@ impl<K: Key + KeyRef + Ord + Plain, V: Value + Plain> Erased for Table<K, V> {
     fn apply(&self, tx: &Tx<'_, Control>, operation: &Operation) -> Result<Answer> {
         Ok(match operation {
             Operation::Insert(key, value) => {
-                Answer::Cell(self.insert(tx, &inside::<K>(key)?, &inside::<V>(value)?)?.map(V::cell))
+                Answer::Cell(self.insert(tx, inside::<K>(key)?, inside::<V>(value)?)?.map(V::cell))
+            }
+            Operation::Set(key, value) => {
+                self.set(tx, inside::<K>(key)?, inside::<V>(value)?)?;
+                Answer::Done
+            }
+            Operation::SetFrom(key, bytes, from) => {
+                V::set_from(self, tx, inside(key)?, *bytes, from)?;
+                Answer::Done
             }
             Operation::InsertAll(rows) => {
                 let rows = rows.iter().map(|(key, value)| Ok((inside::<K>(key)?, inside::<V>(value)?)));
                 let rows = rows.collect::<Result<Vec<_>>>()?;
                 if rows.is_sorted_by(|(key, _), (next, _)| key < next) {
                     // Behind all that are there it fills whole pages.
-                    self.load(tx, rows.iter().map(|(key, value)| (key, value)))?;
+                    self.load(tx, rows.iter().copied())?;
                 } else {
-                    for (key, value) in &rows {
-                        self.insert(tx, key, value)?;
+                    for (key, value) in rows {
+                        self.set(tx, key, value)?;
                     }
                 }
                 Answer::Done
             }
-            Operation::Remove(key) => Answer::Cell(self.remove(tx, &inside::<K>(key)?)?.map(V::cell)),
+            Operation::Remove(key) => Answer::Cell(self.remove(tx, inside::<K>(key)?)?.map(V::cell)),
             Operation::Clear => {
                 self.clear(tx)?;
                 Answer::Done
@@ -258,17 +355,10 @@ pub fn check_key(key: Kind) -> PyResult<()> {
 
 /// Opens the table of these types, or makes it.
 pub fn open(db: &Database<Control>, name: &str, key: Kind, value: Kind) -> Result<Arc<dyn Erased>> {
-    fn of<K: Key + KeyRef + Ord + Plain + 'static, V: Value + Plain>(
-        db: &Database<Control>,
-        name: &str,
-    ) -> Result<Arc<dyn Erased>> {
+    fn of<K: AnyKey + 'static, V: Plain>(db: &Database<Control>, name: &str) -> Result<Arc<dyn Erased>> {
         Ok(Arc::new(db.table::<K, V>(name)?))
     }
-    fn with<K: Key + KeyRef + Ord + Plain + 'static>(
-        db: &Database<Control>,
-        name: &str,
-        value: Kind,
-    ) -> Result<Arc<dyn Erased>> {
+    fn with<K: AnyKey + 'static>(db: &Database<Control>, name: &str, value: Kind) -> Result<Arc<dyn Erased>> {
         match value {
             Kind::Bytes => of::<K, Vec<u8>>(db, name),
             Kind::Text | Kind::Json => of::<K, String>(db, name),

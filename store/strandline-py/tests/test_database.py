@@ -1,6 +1,7 @@
 """The database."""
 
 import asyncio
+import io
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -273,3 +274,90 @@ def test_what_is_open_keeps_it_open(tmp_path):
     snapshot.close()
     db.close()
     db.close()
+
+
+class Slow(io.RawIOBase):
+    """Bytes that cannot be read again, at most 1,000 at a time; it fails at a place."""
+
+    def __init__(self, whole, fails_at=None):
+        self.rest, self.given, self.fails_at = io.BytesIO(whole), 0, fails_at
+
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        if self.fails_at is not None and self.given >= self.fails_at:
+            raise ConnectionError("the line is dead")
+        read = self.rest.read(min(size, 1000))
+        self.given += len(read)
+        return read
+
+
+FILM = bytes(i * i % 251 for i in range(700_003))
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_value_is_a_file(tmp_path, on_disk):
+    with Database.open(tmp_path / "pool") if on_disk else Database.in_memory() as db:
+        films = db.table("films", str, bytes)
+        films.insert_from("tide", io.BytesIO(FILM))
+        assert films["tide"] == FILM
+        file = io.BytesIO(b"head" + FILM)
+        assert file.read(4) == b"head"
+        films.insert_from("tide", file, len(FILM) - 10)
+        with films.open("tide") as film:
+            # One state, whatever is written meanwhile.
+            films["tide"] = b"short"
+            assert film.readable() and film.seekable() and not film.writable()
+            assert film.read(7) == FILM[:7] and film.tell() == 7
+            assert film.seek(-5, io.SEEK_END) == len(FILM) - 15
+            assert film.read() == FILM[-15:-10] and film.read() == b""
+            film.seek(0)
+            assert film.read() == FILM[:-10]
+            with pytest.raises(ValueError):
+                film.seek(-1)
+        with films.open("tide") as film:
+            assert film.read() == b"short"
+        # What cannot seek has a size that somebody says. In memory the value goes through the log, and is too large to be read only once.
+        films.insert_from("ebb", Slow(FILM) if on_disk else io.BytesIO(FILM), len(FILM))
+        assert films["ebb"] == FILM
+        with pytest.raises(strandline.UsageError, match="give the size"):
+            films.insert_from("ebb", Slow(FILM))
+        # Its exceptions are its own, and the value is as it was.
+        with pytest.raises(ConnectionError, match="dead"):
+            films.insert_from("ebb", Slow(FILM, 300_000), len(FILM))
+        with pytest.raises(strandline.DatabaseError, match="read the value"):
+            films.insert_from("ebb", io.BytesIO(b"too short"), 100)
+        with pytest.raises(TypeError):
+            films.insert_from("ebb", io.StringIO("text"), 4)
+        with pytest.raises(KeyError):
+            films.open("none")
+        with pytest.raises(strandline.UsageError, match="table of bytes"):
+            db.table("texts", str, str).open("ebb")
+        assert films["ebb"] == FILM
+        with db.write() as tx:
+            tx[films].insert_from("flood", io.BytesIO(FILM))
+            with tx[films].open("flood") as film:
+                assert film.read() == FILM
+        # What gives bytes may be in a snapshot, and in the transaction itself it may not.
+        refused = pytest.raises(strandline.UsageError, match="but for a snapshot")
+        with refused, db.write() as tx, tx[films].open("flood") as film:
+            tx[films].insert_from("again", film, len(FILM))
+        with db.snapshot() as snapshot, snapshot[films].open("ebb") as film:
+            films.insert_from("copy", film)
+        assert films["copy"] == FILM
+        with pytest.raises(ConnectionError), db.write() as tx:
+            tx[films].insert_from("copy", Slow(FILM, 500_000), len(FILM))
+        assert films["copy"] == FILM
+        assert db.check() == []
+
+
+def test_a_file_is_read_again_in_a_large_transaction(db):
+    films = db.table("films", int, bytes)
+    with db.write() as tx:
+        for number in range(40):
+            tx[films].insert_from(number, io.BytesIO(FILM))
+    assert all(film == FILM for film in films.values())
+    with pytest.raises(strandline.DatabaseError, match="cannot seek"), db.write() as tx:
+        for number in range(40):
+            tx[films].insert_from(number, Slow(FILM), len(FILM))
