@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde_json::Value;
+use strandline_core::memory::SharedFile;
 
 /// A part of the work: of `of` parts the one of this number, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl FromStr for Shard {
 /// The file with what was found, open for this process alone.
 pub struct Ledger {
     path: PathBuf,
-    file: File,
+    file: SharedFile,
     lines: Vec<Value>,
 }
 
@@ -71,7 +72,7 @@ impl Ledger {
     /// # Errors
     /// It cannot be written.
     pub fn add(&mut self, line: Value) -> io::Result<()> {
-        self.file.write_all(format!("{line}\n").as_bytes())?;
+        (&*self.file).write_all(format!("{line}\n").as_bytes())?;
         self.lines.push(line);
         Ok(())
     }
@@ -112,13 +113,6 @@ impl Ledger {
     }
 }
 
-impl Drop for Ledger {
-    /// A forked child may have the file open still.
-    fn drop(&mut self) {
-        let _ = self.file.unlock();
-    }
-}
-
 /// The lines of a file that somebody may be writing still; none if there is no such file.
 ///
 /// # Errors
@@ -132,8 +126,8 @@ pub fn read(path: &Path) -> Result<Vec<Value>, String> {
 }
 
 /// Opens the file to add to it, for this process alone.
-fn locked(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).append(true).create(true).open(path)?;
+fn locked(path: &Path) -> io::Result<SharedFile> {
+    let file = SharedFile::from(File::options().read(true).append(true).create(true).open(path)?);
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(io::Error::other(
             "another process is writing to it: wait for that one, or choose another folder (--out); each shard needs one of its own",

@@ -11,10 +11,11 @@ use strandline_core::sync::SyncParameters;
 use strandline_core::transaction::Concurrency;
 use strandline_core::{Domain, Result};
 
-/// Room for the chunks that the arena of a log has half used, one for each of sixteen sizes of blocks; and for all arenas at most, since few
-/// of a large number are half used at a time.
+/// Room for the chunks that the arena of a log has half used, one for each of sixteen sizes of blocks; for all arenas at most, since few
+/// of a large number are half used at a time; and for what a workload's estimate leaves out: pages of several trees that are not full.
 const SPARE_OF_LOG: u64 = 16 * CHUNK_BYTES;
-const SPARE_BYTES: u64 = 64 << 20;
+const SPARE_BYTES: u64 = 48 << 20;
+const SPARE_OF_ESTIMATE: u64 = 16 << 20;
 const CHUNK_BYTES: u64 = 256 << 10;
 
 /// How a pool for measuring is made and opened.
@@ -39,7 +40,7 @@ impl PoolSetting {
     /// The logs are too large.
     pub fn size(&self, heap_bytes: u64) -> Result<u64> {
         let logs = self.logs.checked_mul(self.log_bytes);
-        let spare = self.logs.saturating_mul(SPARE_OF_LOG).min(SPARE_BYTES);
+        let spare = self.logs.saturating_mul(SPARE_OF_LOG).min(SPARE_BYTES) + SPARE_OF_ESTIMATE;
         let size = logs.and_then(|bytes| bytes.checked_add(heap_bytes + spare));
         let size = size.and_then(|bytes| bytes.checked_next_multiple_of(4096));
         size.ok_or_else(|| Error::Parameter("the logs are too large".into()))

@@ -441,7 +441,8 @@ int strandline_put_from(StrandlineTransaction *transaction,
                         StrandlineSource source,
                         void *argument);
 
-// Begins to read the value of `key`, of `length` bytes, piece by piece. `STRANDLINE_NOT_FOUND`: there is no such key.
+// Begins to read the value of `key`, of `length` bytes, piece by piece. If the transaction changes the value meanwhile, what is read is
+// undefined. `STRANDLINE_NOT_FOUND`: there is no such key.
 //
 // # Safety
 // As `strandline_put_from`; `reader` and `length` lead to places for them.

@@ -29,7 +29,7 @@ pub(crate) struct Running<'a, 'p> {
     pub view: &'a View<'p>,
     /// None where it only reads.
     tx: Option<&'a Tx<'p>>,
-    /// Becomes false when it ends, for iterators that are used too long.
+    /// Becomes false when it ends, for iterators and readers that are used too long.
     pub lives: Rc<Cell<bool>>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) unsafe fn running<'a>(
     transaction: *const StrandlineTransaction,
 ) -> Result<&'a Running<'a, 'a>, Stop> {
     // SAFETY: the caller promises that it is a `Running` that lives. Its own lifetimes are longer than `'a`; nothing that is
-    // branded with them leaves the call, but for iterators, which ask whether it still lives.
+    // branded with them leaves the call, but for iterators and readers, which ask whether it still lives.
     unsafe { reference(transaction.cast(), "a transaction") }
 }
 

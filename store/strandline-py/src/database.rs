@@ -54,6 +54,7 @@ impl Inner {
     }
 
     fn demand_no_writing(&self) -> PyResult<()> {
+        streams::demand_no_source()?;
         match self.turns.is_own() {
             true => Err(usage(
                 "a transaction of this thread is under way: use its tables, tx[table], or end it first",
@@ -251,7 +252,7 @@ impl Database {
         self.0.demand_no_writing()?;
         let under_way = || {
             usage(
-                "transactions or snapshots of the database are under way: end them, and iterators over it, first",
+                "transactions or snapshots of the database are under way: end them, iterators over it and values that are open, first",
             )
         };
         if self.0.turns.has_block() {
@@ -315,9 +316,6 @@ struct Table {
 impl Table {
     fn call(&self, py: Python<'_>, operation: Operation) -> PyResult<Answer> {
         let table = &self.table;
-        if !matches!(self.place, Place::Snapshot(_)) {
-            streams::demand_no_source()?;
-        }
         match &self.place {
             Place::Itself if operation.writes() => {
                 self.inner.write(py, |db| db.write(|tx| table.apply(tx, &operation)))
@@ -482,8 +480,8 @@ impl Table {
     /// Gives `key` the bytes of `file` as its value, from where it stands: `size` of them, or all. They are read and stored piece by piece, so
     /// that they need not fit memory. For tables of bytes.
     ///
-    /// Inside a transaction that becomes a large one, a file that can seek is read again. Whatever the file raises is raised here, and
-    /// the value is as it was.
+    /// Inside the block of a transaction, and from a file that cannot seek, they go by a temporary file, since the transaction may have to begin
+    /// anew. Whatever the file raises is raised here, and the value is as it was.
     #[pyo3(signature = (key, file, size = None))]
     fn insert_from(
         &self,
@@ -494,7 +492,7 @@ impl Table {
     ) -> PyResult<()> {
         self.demand_bytes()?;
         let key = self.kinds.0.cell(key)?;
-        let (source, size) = Source::new(file, size)?;
+        let (source, size) = Source::new(file, size, !matches!(self.place, Place::Itself))?;
         match self.call(py, Operation::SetFrom(key, size, source.clone())) {
             Err(error) => Err(source.failure().unwrap_or(error)),
             Ok(_) => Ok(()),
@@ -502,7 +500,7 @@ impl Table {
     }
 
     /// The value of `key` as a file that is open for reading, an `io.BufferedReader`, which can seek: a value need not fit memory. For tables of bytes. It reads one
-    /// state of the database, whatever others write meanwhile.
+    /// state of the database, whatever others write meanwhile. It keeps that state, and the database open, until it is closed, as at the end of a `with` block.
     fn open<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.demand_bytes()?;
         let table = match &self.place {

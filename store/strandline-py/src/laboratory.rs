@@ -23,6 +23,7 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// The text of the object that the command prints with these flags and `--json`.
 #[pyfunction]
 fn answer(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
+    find_itself(py)?;
     let found = run(py, move |stop| strandline_lab_cli::answer(&flags, Registry::default(), stop))?;
     found.map(|found| found.to_string()).map_err(failed)
 }
@@ -30,6 +31,7 @@ fn answer(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
 /// As `answer`, for the crash checker.
 #[pyfunction]
 fn explore(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
+    find_itself(py)?;
     let found = run(py, move |stop| match flags.first().is_some_and(|name| name == "litmus") {
         true => strandline_check_cli::answer(&flags),
         false => strandline_lab_cli::answer(&flags, Registry::default(), stop),

@@ -2,8 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, Read, Seek, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -22,25 +21,26 @@ thread_local! {
 /// Returns a `UsageError`.
 pub fn demand_no_source() -> PyResult<()> {
     match READS.get() {
-        true => Err(raised(
-            "UsageError",
-            "a file whose bytes are being stored cannot use the database, but for a snapshot".into(),
+        true => Err(usage(
+            "a file whose bytes are being stored cannot use the database, but for a snapshot that was there before",
         )),
         false => Ok(()),
     }
 }
 
-/// A file of Python, from where it stood.
-#[derive(Clone)]
-pub struct Source(Arc<File>);
+fn usage(text: &str) -> PyErr {
+    raised("UsageError", text.into())
+}
 
-struct File {
-    file: Py<PyAny>,
-    /// Where it stood; `None` for one that cannot go back.
-    start: Option<u64>,
-    was_read: AtomicBool,
-    /// The exception that it raised.
-    failure: Mutex<Option<PyErr>>,
+/// Bytes that an operation stores, and can store again if the transaction has to begin anew.
+#[derive(Clone)]
+pub struct Source(Arc<Kind>);
+
+enum Kind {
+    /// A file of Python that can seek, from where it stood. Nobody else uses it before the operation is over.
+    File { file: Py<PyAny>, start: u64, failure: Mutex<Option<PyErr>> },
+    /// A copy of its bytes on the disk: by then the file may be closed, or somewhere else.
+    Copied(Mutex<std::fs::File>),
 }
 
 impl fmt::Debug for Source {
@@ -49,14 +49,18 @@ impl fmt::Debug for Source {
     }
 }
 
+/// Bytes that are copied at a time.
+const PIECE: u64 = 1 << 20;
+
 impl Source {
-    /// The bytes of `file` from where it stands, and how many these are: `size`, or all.
+    /// The bytes of `file` from where it stands, and how many these are: `size`, or all. They are copied to a temporary file where they may have to be stored
+    /// again and cannot be read again: if the file cannot seek, or `outlives` the call.
     ///
     /// # Errors
-    /// Returns what the file raises; a `UsageError` where nobody knows how many there are.
-    pub fn new(file: &Bound<'_, PyAny>, size: Option<u64>) -> PyResult<(Self, u64)> {
+    /// Returns what the file raises; a `UsageError` where nobody knows how many bytes there are.
+    pub fn new(file: &Bound<'_, PyAny>, size: Option<u64>, outlives: bool) -> PyResult<(Self, u64)> {
         let can_seek = file.call_method0("seekable").and_then(|can| can.extract()).unwrap_or(false);
-        let start = if can_seek { Some(file.call_method0("tell")?.extract()?) } else { None };
+        let start: Option<u64> = if can_seek { Some(file.call_method0("tell")?.extract()?) } else { None };
         let size = match (size, start) {
             (Some(size), _) => size,
             (None, Some(start)) => {
@@ -65,43 +69,60 @@ impl Source {
                 end.saturating_sub(start)
             }
             (None, None) => {
-                let text = "a file that cannot seek does not say how many bytes it has: give the size";
-                return Err(raised("UsageError", text.into()));
+                return Err(usage(
+                    "a file that cannot seek does not say how many bytes it has: give the size",
+                ));
             }
         };
-        let file = file.clone().unbind();
-        let source = File { file, start, was_read: AtomicBool::new(false), failure: Mutex::new(None) };
-        Ok((Self(Arc::new(source)), size))
+        let kind = match start {
+            Some(start) if !outlives => {
+                Kind::File { file: file.clone().unbind(), start, failure: Mutex::new(None) }
+            }
+            _ => Kind::Copied(Mutex::new(copied(file, size)?)),
+        };
+        Ok((Self(Arc::new(kind)), size))
     }
 
-    /// Reads it from where it stood.
+    /// Calls `body` with what reads the bytes from the first on.
     ///
     /// # Errors
-    /// It was read before, since the transaction has to begin anew, and cannot go back.
-    pub fn reader(&self) -> io::Result<impl io::Read + '_> {
-        if self.0.was_read.swap(true, Ordering::Relaxed) {
-            let Some(start) = self.0.start else {
-                return Err(io::Error::other(
-                    "the transaction became a large one and has to begin anew, which a file that cannot seek does not allow",
-                ));
-            };
-            self.ask(|file| file.call_method1("seek", (start,)).map(drop))?;
+    /// As `body`; they cannot be read again.
+    pub fn read<R>(
+        &self,
+        body: impl FnOnce(&mut dyn Read) -> strandline::Result<R>,
+    ) -> strandline::Result<R> {
+        let failed = |error| strandline::Error::io("read the value that is to be stored", error);
+        match &*self.0 {
+            Kind::File { start, .. } => {
+                self.ask(|file| file.call_method1("seek", (start,)).map(drop)).map_err(failed)?;
+                body(&mut Reader(self))
+            }
+            Kind::Copied(copy) => {
+                let mut copy = copy.lock().unwrap_or_else(PoisonError::into_inner);
+                copy.rewind().map_err(failed)?;
+                body(&mut *copy)
+            }
         }
-        Ok(Reader(self))
     }
 
     /// The exception that the file has raised.
     pub fn failure(&self) -> Option<PyErr> {
-        self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        match &*self.0 {
+            Kind::File { failure, .. } => failure.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            Kind::Copied(_) => None,
+        }
     }
 
     fn ask<T>(&self, question: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> io::Result<T> {
+        let Kind::File { file, failure, .. } = &*self.0 else {
+            return Err(io::Error::other("the file was copied"));
+        };
         let before = READS.replace(true);
-        let answer = Python::attach(|py| question(self.0.file.bind(py)));
+        let answer = Python::attach(|py| question(file.bind(py)));
         READS.set(before);
         answer.map_err(|error| {
             let text = error.to_string();
-            *self.0.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             io::Error::other(text)
         })
     }
@@ -109,14 +130,39 @@ impl Source {
 
 struct Reader<'s>(&'s Source);
 
-impl io::Read for Reader<'_> {
+impl Read for Reader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.ask(|file| {
-            let read = file.call_method1("read", (into.len(),))?;
-            let bytes = read.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes();
-            let bytes = &bytes[..bytes.len().min(into.len())];
-            into[..bytes.len()].copy_from_slice(bytes);
-            Ok(bytes.len())
+            read_piece(file, into.len() as u64, |bytes| {
+                into[..bytes.len()].copy_from_slice(bytes);
+                Ok(bytes.len())
+            })
         })
     }
+}
+
+/// What `body` makes of the next bytes of the file, at most `most`.
+fn read_piece<R>(file: &Bound<'_, PyAny>, most: u64, body: impl FnOnce(&[u8]) -> PyResult<R>) -> PyResult<R> {
+    let read = file.call_method1("read", (most,))?;
+    let bytes = read.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes();
+    body(&bytes[..bytes.len().min(most as usize)])
+}
+
+/// A copy of the next `size` bytes of the file, which nobody finds and which is gone when it is closed.
+fn copied(file: &Bound<'_, PyAny>, size: u64) -> PyResult<std::fs::File> {
+    let mut copy = tempfile::tempfile()?;
+    let mut rest = size;
+    while rest > 0 {
+        let bytes =
+            read_piece(file, rest.min(PIECE), |bytes| Ok(copy.write_all(bytes).map(|()| bytes.len())?))?;
+        if bytes == 0 {
+            let text = format!(
+                "cannot read the value that is to be stored: the file has {} bytes, and not {size}",
+                size - rest
+            );
+            return Err(raised("DatabaseError", text));
+        }
+        rest -= bytes as u64;
+    }
+    Ok(copy)
 }

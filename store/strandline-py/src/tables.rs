@@ -253,9 +253,7 @@ plain!(Vec<u8>, Bytes, {
         bytes: u64,
         from: &Source,
     ) -> Result<()> {
-        let reader =
-            from.reader().map_err(|error| Error::io("read the value that is to be stored", error))?;
-        table.set_from(tx, key, bytes, reader)
+        from.read(|reader| table.set_from(tx, key, bytes, reader))
     }
 });
 

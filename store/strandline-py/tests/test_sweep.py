@@ -68,7 +68,7 @@ def test_a_point_is_the_run(points, short):
 
 def test_the_command_finds_the_same(points, short, tmp_path):
     strandline.sweep(points, out=tmp_path / "python")
-    flags = "--scheme base,bppm --sweep nvm.write_ns=100,200,400 --workload queue --transactions 20 --warm-up 0 --log-size 64K"
+    flags = "--scheme base,bppm --seeds 1 --sweep nvm.write_ns=100,200,400 --workload queue --transactions 20 --warm-up 0 --log-size 64K"
     program = [pathlib.Path(sys.executable).parent / "strandline-lab", "simulate", *flags.split(), "--out"]
     done = subprocess.run([*program, tmp_path / "command"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -187,7 +187,7 @@ def test_shards_are_merged(points, tmp_path):
 
 def test_two_sweeps_do_not_share_a_folder(points, tmp_path):
     store = strandline._strandline.Store(tmp_path, [point.json for point in points])
-    with pytest.raises(strandline.Error, match="another sweep"):
+    with pytest.raises(strandline.Error, match="another process is writing"):
         strandline.sweep(points, out=tmp_path)
     with pytest.raises(strandline.UsageError, match="another build"):
         line = json.loads(strandline._strandline.run_point(points[0].json))

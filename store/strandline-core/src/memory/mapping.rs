@@ -81,7 +81,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `file`, and reserves address space so that it can grow to `bytes` bytes.
+    /// Maps `file`, and reserves address space so that it can grow to `bytes` bytes. The mapping keeps the file, and with it a lock on it, which
+    /// is given up with the last [`SharedFile`].
     ///
     /// # Errors
     /// The system refuses so much address space; for [`MappingKind::SharedSynchronous`] that means that the file is not on

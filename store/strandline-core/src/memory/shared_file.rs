@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::process::Process;
 
 /// An open file that several parts of a process use. The last of them gives up the lock on it, at once: a child that another thread
-/// has forked has the file, too, until it ends or executes another program, and would hold the lock for as long.
+/// has forked has the file, too, until it ends or executes another program, and would hold the lock for as long. A duplicate of its descriptor shares the lock and loses it, too: clone this instead.
 #[derive(Clone)]
 pub struct SharedFile(Arc<Open>);
 

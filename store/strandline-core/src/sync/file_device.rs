@@ -164,7 +164,7 @@ fn write_synchronously(file: &File, mut offset: u64, mut from: &[u8]) -> io::Res
 
 impl FileDevice {
     /// The device of these two files, open for reading, and for writing where `writable`. The caller has
-    /// locked them.
+    /// locked them, and they are unlocked with the last [`SharedFile`] of each.
     pub fn new(heap: impl Into<SharedFile>, log: impl Into<SharedFile>, writable: bool) -> Self {
         let (heap, log) = (heap.into(), log.into());
         Self::over(OpenFile::with_direct(heap, writable, false), OpenFile::with_direct(log, writable, true))

@@ -37,6 +37,12 @@ class _Value(io.RawIOBase):
         self._at += len(read)
         return len(read)
 
+    def readall(self):
+        pieces = []
+        while piece := self.read(_PIECE):
+            pieces.append(piece)
+        return b"".join(pieces)
+
     def close(self):
         # A snapshot of its own ends.
         self._table = None

@@ -249,7 +249,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     ) -> Result<()> {
         let bytes = value.bytes;
         if let Some(plain) = value.in_pieces() {
-            return self.set_from_encoded(tx, key, bytes, plain);
+            return self.set_in_pieces(tx, key, plain);
         }
         tx.words(|tx| {
             let key = key.as_slice();
@@ -275,7 +275,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         let bytes = value.bytes;
         if let Some(plain) = value.in_pieces() {
             let old = self.get_encoded(tx, key)?;
-            self.set_from_encoded(tx, key, bytes, plain)?;
+            self.set_in_pieces(tx, key, plain)?;
             return Ok(old);
         }
         tx.words(|tx| {

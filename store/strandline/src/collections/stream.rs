@@ -106,6 +106,16 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
+    /// Gives `key` the value `value`, of which no copy is made as a whole.
+    pub(super) fn set_in_pieces(self, tx: &Tx<'p, impl Control>, key: &KeyBytes, value: &[u8]) -> Result<()> {
+        let rewritten = tx.words(|tx| {
+            let tree = self.tree_to_write(tx)?;
+            let located = tree.locate(tx, key.as_slice())?;
+            tree.rewrite(tx, &located, value)
+        })?;
+        if rewritten { Ok(()) } else { self.set_from_encoded(tx, key, value.len() as u64, value) }
+    }
+
     /// Reads the value of `key` piece by piece, if it is there.
     pub(crate) fn reader_encoded<'t, C: Control>(
         self,

@@ -262,7 +262,8 @@ pub(crate) struct Encoded<'v, E> {
 const MOST_COPIED: u64 = 16 << 20;
 
 impl<E: FnOnce(&mut [u64])> Encoded<'_, E> {
-    /// Returns the bytes of a value that [`with_words`](Self::with_words) would have to copy, if it is so large that they are to be stored piece by piece.
+    /// Returns the bytes of a value that [`with_words`](Self::with_words) would have to copy, if it is so large that they are to be stored piece by
+    /// piece.
     pub fn in_pieces(&self) -> Option<&[u8]> {
         let is_copied = |plain: &&[u8]| bytemuck::try_cast_slice::<_, u64>(plain).is_err();
         self.plain.filter(|_| self.bytes > MOST_COPIED).filter(is_copied)

@@ -191,6 +191,30 @@ fn a_large_value_is_written_once() {
     writes_once::<SingleWriter>();
 }
 
+/// Of a value of which a few bytes change they alone are written, whether it is whole words or not.
+#[test]
+fn few_bytes_that_change_are_few_that_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, options) = (folder.path().join("pool"), options(Domain::Sync));
+    let store = create::<Stm>(&path, &options);
+    for (key, bytes) in (0..).zip([300_000, 300_001, 17 << 20, (17 << 20) + 1]) {
+        let mut film = value(key, 1 << 16).repeat(300);
+        film.truncate(bytes);
+        insert(&store, key, &film);
+        store.checkpoint().unwrap();
+        let before = store.pool().device_counters().unwrap();
+        film[bytes / 2] ^= 1;
+        film[bytes - 1] ^= 1;
+        store.update(|tx, root| root.get(tx)?.values.set(tx, &key, &film)).unwrap();
+        store.checkpoint().unwrap();
+        let after = store.pool().device_counters().unwrap();
+        let written = after.log_bytes - before.log_bytes + after.heap_bytes - before.heap_bytes;
+        assert!(written < 60_000, "{written} bytes for two of {bytes}");
+        assert!(get(&store, key).as_ref() == Some(&film), "a value of {bytes} bytes");
+    }
+    store.close().unwrap();
+}
+
 /// Values that change all the time, and readers, snapshots and backups that look whether each is whole.
 fn beside<C: Control<Memory = Native> + Send + Sync>()
 where

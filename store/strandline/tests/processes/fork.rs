@@ -313,13 +313,17 @@ fn a_pool_that_is_closed_is_unlocked_while_children_live() {
                 drop(pool);
                 opens();
             });
-            // It fails after it has locked the files.
-            let mut other = options.clone();
-            other.layout_name = "another's".into();
-            beside_a_child(|| {
-                assert!(matches!(Pool::open(&path, &other), Err(Error::WrongLayout { .. })));
-                opens();
+            // A creation that fails when it has locked its files.
+            let (ends, new) = (pipe(), path.with_extension("new"));
+            let mut child = None;
+            let failed = Store::<u64>::create(&new, &options, |_| {
+                child.get_or_insert_with(|| fork_to_wait(ends));
+                Err(Error::Aborted)
             });
+            assert!(matches!(failed, Err(Error::Aborted)));
+            in_child(|| Store::<u64>::create(&new, &options, |_| Ok(0)).unwrap().close().unwrap());
+            close(ends);
+            wait(child.unwrap());
         }
     };
     in_process("a_pool_that_is_closed_is_unlocked_while_children_live", forking, |_| {});

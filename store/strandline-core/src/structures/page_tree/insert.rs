@@ -326,7 +326,7 @@ impl PageTree {
     }
 }
 
-/// Writes a value over the one of a cell, if it takes as many words there and not too many differ; whether it did.
+/// Writes a value over the one of a cell, if it takes as many words there and not too many differ. Returns whether it did.
 fn rewritten(tx: &mut impl Transaction, cell: Cell, value: &[u64], bytes: u64) -> Result<bool, Abort> {
     if cell.value_bytes().div_ceil(8) != bytes.div_ceil(8) {
         return Ok(false);
@@ -335,7 +335,7 @@ fn rewritten(tx: &mut impl Transaction, cell: Cell, value: &[u64], bytes: u64) -
         None => (cell.page, cell.value_offset()),
         Some(Outside::Block(block)) => (block, 0),
         Some(Outside::Extents(list)) => {
-            return outside::rewritten(tx, cell, list, (value, bytes));
+            return outside::rewritten(tx, cell, list, &bytemuck::cast_slice(value)[..bytes as usize]);
         }
     };
     let at = block.word(offset);

@@ -7,7 +7,7 @@
 use super::KIND;
 use super::cell::Cell;
 use crate::memory::{PAGE_BYTES, PersistentAddress};
-use crate::structures::bytes::{check_room, rewrite};
+use crate::structures::bytes::{check_room, put_bytes, rewrite};
 use crate::structures::value::with_buffer_to_fill;
 use crate::transaction::{Abort, Read, Transaction};
 
@@ -125,8 +125,8 @@ fn run(word: u64) -> (PersistentAddress, u64) {
     (PersistentAddress::new(word & !(PAGE_BYTES - 1)), 1 + word % PAGE_BYTES)
 }
 
-/// A page, and the words that it is to have.
-type NewPage<'w> = (PersistentAddress, &'w [u64]);
+/// A page, and the bytes that it is to have.
+type NewPage<'v> = (PersistentAddress, &'v [u8]);
 
 /// The extents of a value.
 pub(super) struct Extents {
@@ -184,20 +184,21 @@ impl Extents {
         Ok(())
     }
 
-    /// Returns the pages with words that differ from those of `new`, each with its new words; `None` if more than `most` words differ.
-    fn differing<'w>(
+    /// Returns the pages with words that differ from those of the value `new`, each with its new bytes; `None` if more than `most` words differ.
+    fn differing<'v>(
         &self,
         tx: &mut impl Read,
-        new: &'w [u64],
+        new: &'v [u8],
         most: usize,
-    ) -> Result<Option<Vec<NewPage<'w>>>, Abort> {
-        let (mut old, mut words, mut pages) = ([0; PAGE_WORDS], 0, Vec::new());
-        for (at, new) in self.pages().zip(new.chunks(PAGE_WORDS)) {
-            let old = &mut old[..new.len()];
+    ) -> Result<Option<Vec<NewPage<'v>>>, Abort> {
+        let (mut buffers, mut words, mut pages) = ([[0; PAGE_WORDS]; 2], 0, Vec::new());
+        for (at, bytes) in self.pages().zip(new.chunks(PAGE_BYTES as usize)) {
+            let [old, new] = buffers.each_mut().map(|buffer| &mut buffer[..bytes.len().div_ceil(8)]);
             tx.read_pages(self.list, at, old)?;
+            put_bytes(new, bytes);
             if old != new {
-                words += old.iter().zip(new).filter(|(old, new)| old != new).count();
-                pages.push((at, new));
+                words += old.iter().zip(new.iter()).filter(|(old, new)| old != new).count();
+                pages.push((at, bytes));
             }
             if words > most {
                 return Ok(None);
@@ -245,17 +246,21 @@ pub(super) fn with_value<R>(
     })
 }
 
-/// Writes a value of `bytes` bytes over the one of `cell` in extents, which has as many words, if few of them differ; whether it did.
+/// Writes a value over the one of `cell` in extents, which has as many words, if few of them differ. Returns whether it did.
 pub(super) fn rewritten(
     tx: &mut impl Transaction,
     cell: Cell,
     list: PersistentAddress,
-    (value, bytes): (&[u64], u64),
+    value: &[u8],
 ) -> Result<bool, Abort> {
     let extents = Extents::load(tx, list, cell.value_bytes())?;
     let Some(pages) = extents.differing(tx, value, MOST_REWRITTEN)? else { return Ok(false) };
-    cell.set_value_bytes(tx, bytes)?;
+    cell.set_value_bytes(tx, value.len() as u64)?;
     extents.touch_guard(tx)?;
-    pages.into_iter().try_for_each(|(at, new)| rewrite(tx, at, new))?;
+    let mut new = [0; PAGE_WORDS];
+    for (at, bytes) in pages {
+        put_bytes(&mut new, bytes);
+        rewrite(tx, at, &new[..bytes.len().div_ceil(8)])?;
+    }
     Ok(true)
 }

@@ -1,7 +1,7 @@
 //! Values that are stored and read piece by piece, so that they never are in memory as a whole.
 
 use super::cell::{Cell, CellWords, new_cell, new_outside_cell};
-use super::outside::{Extents, ExtentsWriter, Outside};
+use super::outside::{Extents, ExtentsWriter, Outside, rewritten};
 use super::{Located, PageTree};
 use crate::memory::PersistentAddress;
 use crate::structures::bytes::{check_length, put_bytes};
@@ -214,6 +214,22 @@ impl ValueWriter {
 }
 
 impl PageTree {
+    /// Writes a value over the one at a place, if that is in extents and takes as many words, of which few differ. Returns whether it did. Otherwise
+    /// a [`ValueWriter`] stores it.
+    ///
+    /// # Errors
+    /// A conflict, a full log, damage.
+    pub fn rewrite(&self, tx: &mut impl Transaction, located: &Located, value: &[u8]) -> Result<bool, Abort> {
+        let Some(cell) = located.cell else { return Ok(false) };
+        if cell.value_bytes().div_ceil(8) != (value.len() as u64).div_ceil(8) {
+            return Ok(false);
+        }
+        match cell.value_outside(tx)? {
+            Some(Outside::Extents(list)) => rewritten(tx, cell, list, value),
+            _ => Ok(false),
+        }
+    }
+
     /// Puts a cell where the key's cell is, or belongs.
     fn set(
         &self,
