@@ -187,7 +187,6 @@ pub unsafe trait Persist<'p>: Sized {
 
     /// The bytes that the value is stored as where it stands alone, if it has them in memory as they are stored.
     #[doc(hidden)]
-    #[inline]
     fn plain(&self) -> Option<&[u8]> {
         None
     }
@@ -207,7 +206,6 @@ pub unsafe trait Persist<'p>: Sized {
 
     /// The bytes of elements that lie in memory as they are stored.
     #[doc(hidden)]
-    #[inline]
     fn plain_slice(_elements: &[Self]) -> Option<&[u8]> {
         None
     }

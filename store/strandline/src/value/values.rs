@@ -91,7 +91,6 @@ macro_rules! persist_word {
                 let words = take(from, count.div_ceil(8 / size_of::<$type>()))?;
                 Ok(bytemuck::cast_slice(words)[..count].to_vec())
             }
-            #[inline]
             fn plain_slice(elements: &[Self]) -> Option<&[u8]> {
                 Some(bytemuck::cast_slice(elements))
             }
@@ -438,7 +437,6 @@ unsafe impl<'p, T: Persist<'p>> Persist<'p> for Vec<T> {
         if from.is_empty() { Ok(value) } else { Err(Invalid) }
     }
     const IS_PLAIN: bool = T::PACKED.is_some();
-    #[inline]
     fn plain(&self) -> Option<&[u8]> {
         T::plain_slice(self)
     }
@@ -481,7 +479,6 @@ unsafe impl<'p> Persist<'p> for String {
         Vec::decode(from, bytes, stored).and_then(|bytes| String::from_utf8(bytes).map_err(|_| Invalid))
     }
     const IS_PLAIN: bool = true;
-    #[inline]
     fn plain(&self) -> Option<&[u8]> {
         Some(self.as_bytes())
     }
