@@ -11,6 +11,9 @@ use crate::transaction::{Abort, Concurrency};
 
 use super::{Control, Engine, State, TURN, versions};
 
+/// Words of a write set with so many pages that to map them takes milliseconds.
+const MANY_WORDS: usize = 1 << 10;
+
 impl<C: Control> Engine<C> {
     /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
     /// back, but not in a forked child, in which it always fails.
@@ -103,6 +106,9 @@ impl<C: Control> Engine<C> {
         let Some(log) = self.shared_log else { return Ok(0) };
         self.take_lacking_space()?;
         self.flush_past_log(log)?;
+        if self.writes.words().len() > MANY_WORDS {
+            self.expect_home_stores();
+        }
         // A scheme that takes writes has them as records.
         let own = self.scheme.takes_writes().then(|| self.scheme.running_records());
         let records = own.map_or(self.writes.words().len() as u64, |(_, records)| records);
@@ -188,9 +194,19 @@ impl<C: Control> Engine<C> {
 
     #[cold]
     fn take_space_for_writes(&mut self) -> Result<(), Abort> {
-        let pages: BTreeSet<u64> =
-            self.writes.words().iter().map(|&(at, _)| at.offset() / PAGE_BYTES * PAGE_BYTES).collect();
-        pages.into_iter().try_for_each(|page| self.make_space(PersistentAddress::new(page), PAGE_BYTES))
+        self.pages_written().into_iter().try_for_each(|page| self.make_space(page, PAGE_BYTES))
+    }
+
+    /// Maps the pages that are to be stored home before anybody waits for the commit.
+    #[cold]
+    fn expect_home_stores(&self) {
+        self.pages_written().into_iter().for_each(|page| self.view.memory.expect_stores(page, PAGE_BYTES));
+    }
+
+    /// The pages of the write set.
+    fn pages_written(&self) -> BTreeSet<PersistentAddress> {
+        let page = |&(at, _): &(PersistentAddress, u64)| at.offset() / PAGE_BYTES * PAGE_BYTES;
+        self.writes.words().iter().map(page).map(PersistentAddress::new).collect()
     }
 
     /// Clears `in_commit`; in the `Sync` domain a checkpoint may wait for that.
