@@ -145,7 +145,7 @@ typedef struct StrandlineMap StrandlineMap;
 // Objects of a database, by offset. For all threads, and all transactions of its database.
 typedef struct StrandlineObjects StrandlineObjects;
 
-// What reads a value piece by piece, within its transaction.
+// A reader of a value, piece by piece, within its transaction.
 typedef struct StrandlineReader StrandlineReader;
 
 // A database as it was at one moment. One thread at a time may use it.

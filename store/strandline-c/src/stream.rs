@@ -22,7 +22,7 @@ pub type StrandlineSource =
 struct Source<'a> {
     source: unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int,
     argument: *mut c_void,
-    /// What it returned instead of bytes.
+    /// The code that it returned instead of bytes.
     refused: &'a Cell<c_int>,
 }
 
@@ -71,10 +71,10 @@ pub(crate) fn read_failed(error: io::Error) -> Stop {
     Stop::Error(error.downcast().unwrap_or_else(|error| Error::io("read a value", error)))
 }
 
-/// What reads a value piece by piece, within its transaction.
+/// A reader of a value, piece by piece, within its transaction.
 pub struct StrandlineReader {
     reader: ValueReader<'static, 'static, Stm>,
-    /// Whether the transaction still runs.
+    /// Becomes false when the transaction ends.
     lives: Rc<Cell<bool>>,
 }
 

@@ -9,6 +9,7 @@ mod laboratory;
 mod patience;
 mod streams;
 mod sweep;
+mod table;
 mod tables;
 mod turns;
 mod workers;

@@ -11,7 +11,7 @@ use pyo3::types::PyBytes;
 use crate::errors::raised;
 
 thread_local! {
-    /// Whether this thread reads a file for an operation of the database.
+    /// True while this thread reads a file for an operation of the database.
     static READS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -141,7 +141,7 @@ impl Read for Reader<'_> {
     }
 }
 
-/// What `body` makes of the next bytes of the file, at most `most`.
+/// Calls `body` with the next bytes of the file, at most `most`, and returns its result.
 fn read_piece<R>(file: &Bound<'_, PyAny>, most: u64, body: impl FnOnce(&[u8]) -> PyResult<R>) -> PyResult<R> {
     let read = file.call_method1("read", (most,))?;
     let bytes = read.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes();

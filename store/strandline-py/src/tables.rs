@@ -197,7 +197,7 @@ trait Plain: Value {
     }
 }
 
-/// What keys of a table can be.
+/// A type that keys of a table can have.
 trait AnyKey: Key + KeyRef + Ord + Plain {}
 
 impl<K: Key + KeyRef + Ord + Plain> AnyKey for K {}

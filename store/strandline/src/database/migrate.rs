@@ -1,8 +1,11 @@
 //! Tables whose types have changed.
 
 use super::Database;
-use super::table::{MultimapTable, QueueTable, Table, Value};
+use super::multimap::MultimapTable;
+use super::queue::QueueTable;
+use super::table::Table;
 use super::tables::{ConvertRow, Form, Movable, MultimapOf, QueueOf, TableOf};
+use super::value_ref::Value;
 use crate::value::convert::Conversion;
 use crate::value::key::{Key, KeyBytes};
 use crate::value::persist::Invalid;

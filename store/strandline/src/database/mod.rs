@@ -3,11 +3,14 @@
 pub(crate) mod dynamic_store;
 pub(crate) mod export;
 pub(crate) mod migrate;
+pub(crate) mod multimap;
 #[cfg(feature = "observed")]
 pub(crate) mod observe;
+pub(crate) mod queue;
 mod stream;
 pub(crate) mod table;
 pub(crate) mod tables;
+pub(crate) mod value_ref;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +21,16 @@ use crate::store::snapshot::Snapshot;
 use crate::store::{Later, Store};
 use crate::value::check::LostMemory;
 use crate::value::transaction::{Control, Tx, View};
+use multimap::MultimapTable;
+use queue::QueueTable;
 use strandline_core::engine::{SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{BackupReport, CompactReport, Options, Recovery, SpaceUsage, Ticket};
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::Native;
-use table::{Handle, MultimapTable, QueueTable, Table, Value};
+use table::{Handle, Table};
 use tables::{Form, Place, QueueOf, TableOf, Tables};
+use value_ref::Value;
 
 /// Named tables in a file, with transactions over all of them.
 ///

@@ -3,7 +3,8 @@
 use std::borrow::Borrow;
 use std::io;
 
-use super::table::{Table, Value};
+use super::table::Table;
+use super::value_ref::Value;
 use crate::collections::stream::ValueReader;
 use crate::value::key::{Key, KeyBytes, KeyRef};
 use crate::value::persist::Readable;

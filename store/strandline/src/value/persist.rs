@@ -191,7 +191,7 @@ pub unsafe trait Persist<'p>: Sized {
         None
     }
 
-    /// Whether values are [`plain`](Self::plain).
+    /// True if values are [`plain`](Self::plain).
     #[doc(hidden)]
     const IS_PLAIN: bool = false;
 

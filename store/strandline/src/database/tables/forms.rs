@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Described, Held, Moving, Structure, TableKind};
-use crate::database::table::Value;
+use crate::database::value_ref::Value;
 use crate::value::key::KeyBytes;
 use crate::value::persist::{Invalid, Stored};
 use crate::value::schema::{Types, differences};

@@ -1,0 +1,195 @@
+//! Named multimaps of a database.
+
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+
+#[cfg(doc)]
+use super::table::Table;
+use super::table::{Handle, named};
+use crate::collections::ordered_map::OrderedMap;
+use crate::collections::range::Range;
+use crate::value::key::{Key, KeyBytes, KeyRef};
+use crate::value::persist;
+use crate::value::transaction::{Control, Tx, View, debug_as_name};
+use strandline_core::engine::Stm;
+use strandline_core::error::Result;
+
+named! {
+    /// A named multimap of a [`Database`](crate::Database): each key has any number of values, each once and in order.
+    ///
+    /// ```
+    /// use strandline::Database;
+    ///
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// db.write(|tx| {
+    ///     tags.insert(tx, "sea", &3)?;
+    ///     tags.insert(tx, "sea", &1)?;
+    ///     tags.insert(tx, "seaside", &2)
+    /// })?;
+    /// let sea: Vec<u64> = db.read(|tx| tags.get(tx, "sea")?.collect())?;
+    /// assert_eq!(sea, [1, 3]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    MultimapTable<K, V>
+}
+
+impl<K: Key, V: Key> MultimapTable<K, V> {
+    fn map<'p>(&self, tx: &View<'p, impl Control>) -> Result<OrderedMap<'p, (K, V), ()>> {
+        let map = OrderedMap::of(self.handle.at);
+        self.handle.check(tx, map.number())?;
+        Ok(map)
+    }
+
+    /// The bytes of a key, and those of one of its values behind them.
+    fn pair(key: &(impl KeyRef + ?Sized), value: &(impl KeyRef + ?Sized)) -> KeyBytes {
+        let mut bytes = KeyBytes::of(key);
+        value.write_key(&mut bytes);
+        bytes
+    }
+
+    /// Gives `key` one more value; whether it had not got it.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn insert<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
+        &self,
+        tx: &Tx<'p, impl Control>,
+        key: &Q,
+        value: &W,
+    ) -> Result<bool>
+    where
+        K: Borrow<Q>,
+        V: Borrow<W>,
+    {
+        let before = self.map(tx)?.insert_encoded(tx, &Self::pair(key, value), persist::encoded(&()))?;
+        Ok(before.is_none())
+    }
+
+    /// Takes a value from `key`; whether it had it.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn remove<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
+        &self,
+        tx: &Tx<'p, impl Control>,
+        key: &Q,
+        value: &W,
+    ) -> Result<bool>
+    where
+        K: Borrow<Q>,
+        V: Borrow<W>,
+    {
+        Ok(self.map(tx)?.remove_encoded(tx, &Self::pair(key, value))?.is_some())
+    }
+
+    /// Takes all values from `key`; how many there were.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn remove_all<'p, Q: KeyRef + ?Sized>(&self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<u64>
+    where
+        K: Borrow<Q>,
+    {
+        let map = self.map(tx)?;
+        let mut count = 0;
+        for pair in map.with_prefix(tx, KeyBytes::of(key).as_slice()) {
+            map.remove_key(tx, &pair?.0)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Whether `key` has this value.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn contains<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
+        &self,
+        tx: &View<'p, impl Control>,
+        key: &Q,
+        value: &W,
+    ) -> Result<bool>
+    where
+        K: Borrow<Q>,
+        V: Borrow<W>,
+    {
+        Ok(self.map(tx)?.get_encoded(tx, &Self::pair(key, value))?.is_some())
+    }
+
+    /// The values of `key` in order, from either end.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn get<'v, 'p, Q: KeyRef + ?Sized, C: Control>(
+        &self,
+        tx: &'v View<'p, C>,
+        key: &Q,
+    ) -> Result<Values<'v, 'p, K, V, C>>
+    where
+        K: Borrow<Q>,
+    {
+        Ok(Values(self.map(tx)?.with_prefix(tx, KeyBytes::of(key).as_slice())))
+    }
+
+    /// All keys with their values in order, each pair for itself.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn iter<'v, 'p, C: Control>(
+        &self,
+        tx: &'v View<'p, C>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(K, V)>> + use<'v, 'p, K, V, C>> {
+        Ok(self.map(tx)?.iter(tx).map(|pair| pair.map(|(pair, ())| pair)))
+    }
+
+    /// Number of all values of all keys, by counting them.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn count<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
+        self.map(tx)?.count(tx)
+    }
+
+    /// Removes all keys.
+    ///
+    /// # Errors
+    /// As [`Table::insert`].
+    pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        self.map(tx)?.retain(tx, |_, ()| false)
+    }
+
+    /// Whether there are no keys.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn is_empty<'p>(&self, tx: &View<'p, impl Control>) -> Result<bool> {
+        self.map(tx)?.is_empty(tx)
+    }
+
+    /// Looks the multimap over for damage, by its types: what is wrong, and nothing if all is well.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn check<'p>(&self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
+        self.map(tx)?.check(tx)
+    }
+}
+
+/// The values of a key in a [`MultimapTable`].
+pub struct Values<'v, 'p, K, V, C: Control = Stm>(Range<'v, 'p, (K, V), (), C>);
+
+impl<K: Key, V: Key, C: Control> Iterator for Values<'_, '_, K, V, C> {
+    type Item = Result<V>;
+    fn next(&mut self) -> Option<Result<V>> {
+        Some(self.0.next()?.map(|((_, value), ())| value))
+    }
+}
+
+impl<K: Key, V: Key, C: Control> DoubleEndedIterator for Values<'_, '_, K, V, C> {
+    fn next_back(&mut self) -> Option<Result<V>> {
+        Some(self.0.next_back()?.map(|((_, value), ())| value))
+    }
+}
+
+debug_as_name! { Values<'_, '_; K, V> }
