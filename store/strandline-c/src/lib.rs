@@ -135,7 +135,7 @@ impl Memory {
     }
 
     fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: it has so many bytes, and nobody else has it.
+        // SAFETY: `at` leads to `bytes` initialised bytes that this value alone owns.
         unsafe { std::slice::from_raw_parts_mut(self.at.cast(), self.bytes) }
     }
 

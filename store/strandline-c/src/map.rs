@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
-use std::io::Read;
 use std::ops::Bound;
 use std::ptr;
 use std::rc::Rc;
@@ -11,7 +10,6 @@ use strandline::{Range, Table};
 
 use crate::database::StrandlineDatabase;
 use crate::status::{answer, not_found, parameter};
-use crate::stream::read_failed;
 use crate::transaction::{StrandlineTransaction, running};
 use crate::{Memory, put, reference, text};
 
@@ -118,10 +116,10 @@ pub unsafe extern "C" fn strandline_get(
             (running(transaction)?, reference(map, "a map")?, crate::key(key, key_length)?)
         };
         let found = map.table.reader(running.view, key)?;
-        let mut reader = found.ok_or_else(|| not_found("there is no such key"))?;
+        let reader = found.ok_or_else(|| not_found("there is no such key"))?;
         let length = reader.len() as usize;
         let mut copy = Memory::of_zeros(length)?;
-        reader.read_exact(copy.as_mut_slice()).map_err(read_failed)?;
+        reader.read_at(0, copy.as_mut_slice())?;
         // SAFETY: as above.
         unsafe {
             put(value, copy.into_raw())?;

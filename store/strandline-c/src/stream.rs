@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::ptr;
 use std::rc::Rc;
 
-use strandline::{Error, Stm, ValueReader};
+use strandline::{Stm, ValueReader};
 
 use crate::map::StrandlineMap;
 use crate::status::{Stop, answer, not_found, parameter};
@@ -28,7 +28,7 @@ struct Source<'a> {
 
 impl Read for Source<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // SAFETY: whoever made this promises that it may be called; there is room for as many bytes.
+        // SAFETY: the caller of `strandline_put_from` promises that `source` may be called with `argument`; `into` has room for its length.
         let code = unsafe { (self.source)(self.argument, into.as_mut_ptr().cast(), into.len()) };
         self.refused.set(code);
         if code == 0 { Ok(into.len()) } else { Err(io::Error::other("the program gave no bytes")) }
@@ -64,11 +64,6 @@ pub unsafe extern "C" fn strandline_put_from(
             done => Ok(done?),
         }
     })
-}
-
-/// The error of the transaction that a value's reader has put into one of the standard library's.
-pub(crate) fn read_failed(error: io::Error) -> Stop {
-    Stop::Error(error.downcast().unwrap_or_else(|error| Error::io("read a value", error)))
 }
 
 /// A reader of a value, piece by piece, within its transaction.
@@ -121,7 +116,7 @@ pub unsafe extern "C" fn strandline_reader_read(
     length: usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises; nobody else uses it.
+        // SAFETY: the caller promises a reader that has not ended, which one thread uses at a time.
         let it = unsafe { reader.as_mut() }.ok_or_else(|| parameter("a reader is needed, and not NULL"))?;
         if !it.lives.get() {
             return Err(parameter("the transaction of this reader has ended"));
@@ -139,8 +134,7 @@ pub unsafe extern "C" fn strandline_reader_read(
         }
         // SAFETY: as the caller promises, and bytes of any contents are bytes.
         let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), length) };
-        let read = it.reader.seek(SeekFrom::Start(offset as u64)).and_then(|_| it.reader.read_exact(into));
-        read.map_err(read_failed)
+        Ok(it.reader.read_at(offset as u64, into)?)
     })
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::database::usage;
 use crate::errors::raised;
 
 thread_local! {
@@ -28,19 +29,24 @@ pub fn demand_no_source() -> PyResult<()> {
     }
 }
 
-fn usage(text: &str) -> PyErr {
-    raised("UsageError", text.into())
-}
-
-/// Bytes that an operation stores, and can store again if the transaction has to begin anew.
+/// The bytes of a value. If the transaction runs again, the operation reads them again from the first.
 #[derive(Clone)]
 pub struct Source(Arc<Kind>);
 
 enum Kind {
-    /// A file of Python that can seek, from where it stood. Nobody else uses it before the operation is over.
-    File { file: Py<PyAny>, start: u64, failure: Mutex<Option<PyErr>> },
-    /// A copy of its bytes on the disk: by then the file may be closed, or somewhere else.
+    /// The file itself, for an operation that is over when the call returns.
+    File(PythonFile),
+    /// A copy of its bytes on the disk. When the transaction runs again, the program may have closed the file, or read on.
     Copied(Mutex<std::fs::File>),
+}
+
+/// A file of Python that can seek.
+struct PythonFile {
+    file: Py<PyAny>,
+    /// The place of the first byte.
+    start: u64,
+    /// The exception that it has raised.
+    failure: Mutex<Option<PyErr>>,
 }
 
 impl fmt::Debug for Source {
@@ -76,7 +82,7 @@ impl Source {
         };
         let kind = match start {
             Some(start) if !outlives => {
-                Kind::File { file: file.clone().unbind(), start, failure: Mutex::new(None) }
+                Kind::File(PythonFile { file: file.clone().unbind(), start, failure: Mutex::new(None) })
             }
             _ => Kind::Copied(Mutex::new(copied(file, size)?)),
         };
@@ -93,9 +99,9 @@ impl Source {
     ) -> strandline::Result<R> {
         let failed = |error| strandline::Error::io("read the value that is to be stored", error);
         match &*self.0 {
-            Kind::File { start, .. } => {
-                self.ask(|file| file.call_method1("seek", (start,)).map(drop)).map_err(failed)?;
-                body(&mut Reader(self))
+            Kind::File(file) => {
+                file.ask(|inner| inner.call_method1("seek", (file.start,)).map(drop)).map_err(failed)?;
+                body(&mut &*file)
             }
             Kind::Copied(copy) => {
                 let mut copy = copy.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,31 +114,28 @@ impl Source {
     /// The exception that the file has raised.
     pub fn failure(&self) -> Option<PyErr> {
         match &*self.0 {
-            Kind::File { failure, .. } => failure.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            Kind::File(file) => file.failure.lock().unwrap_or_else(PoisonError::into_inner).take(),
             Kind::Copied(_) => None,
         }
     }
+}
 
+impl PythonFile {
     fn ask<T>(&self, question: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> io::Result<T> {
-        let Kind::File { file, failure, .. } = &*self.0 else {
-            return Err(io::Error::other("the file was copied"));
-        };
         let before = READS.replace(true);
-        let answer = Python::attach(|py| question(file.bind(py)));
+        let answer = Python::attach(|py| question(self.file.bind(py)));
         READS.set(before);
         answer.map_err(|error| {
             let text = error.to_string();
-            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             io::Error::other(text)
         })
     }
 }
 
-struct Reader<'s>(&'s Source);
-
-impl Read for Reader<'_> {
+impl Read for &PythonFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.ask(|file| {
+        self.ask(|file| {
             read_piece(file, into.len() as u64, |bytes| {
                 into[..bytes.len()].copy_from_slice(bytes);
                 Ok(bytes.len())

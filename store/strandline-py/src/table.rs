@@ -217,7 +217,7 @@ impl Table {
     /// that they need not fit memory. For tables of bytes.
     ///
     /// Inside the block of a transaction, and from a file that cannot seek, they go by a temporary file, since the transaction may have to begin
-    /// anew. Whatever the file raises is raised here, and the value is as it was.
+    /// anew. An exception of the file is raised here, and `key` keeps the value that it had.
     #[pyo3(signature = (key, file, size = None))]
     fn insert_from(
         &self,
@@ -254,7 +254,7 @@ impl Table {
         }
     }
 
-    /// `length` bytes of the value of `key` from the place `at` on, or as many as there are.
+    /// The bytes of the value of `key` from byte number `at` on: `length` of them, or fewer where the value ends.
     fn _read_at<'py>(
         &self,
         py: Python<'py>,
@@ -303,7 +303,7 @@ impl Table {
     }
 }
 
-/// What iterating gives.
+/// The part of a row that an iterator yields.
 #[derive(Clone, Copy)]
 enum What {
     Keys,
@@ -311,9 +311,9 @@ enum What {
     Items,
 }
 
-/// What is left of a range.
+/// The rows of a range that an iterator has not yielded yet.
 struct Range {
-    /// None at the end: what it is read from is let go of.
+    /// The table that they are read from; `None` at the end, which ends its snapshot.
     table: Option<Table>,
     from: End<Cell>,
     to: End<Cell>,

@@ -1,6 +1,5 @@
 //! Tables whose types Python chooses when it opens them.
 
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::Bound as End;
 use std::sync::Arc;
 
@@ -237,14 +236,11 @@ plain!(Vec<u8>, Bytes, {
         at: u64,
         bytes: usize,
     ) -> Result<Option<Vec<u8>>> {
-        let Some(mut reader) = table.reader(tx, key)? else { return Ok(None) };
+        let Some(reader) = table.reader(tx, key)? else { return Ok(None) };
         let mut read = vec![0; reader.len().saturating_sub(at).min(bytes as u64) as usize];
-        let done = reader.seek(SeekFrom::Start(at)).and_then(|_| reader.read_exact(&mut read));
-        match done {
-            Ok(()) => Ok(Some(read)),
-            // Most are errors of the transaction.
-            Err(error) => Err(error.downcast().unwrap_or_else(|error| Error::io("read a value", error))),
-        }
+        // Behind the end there are none.
+        reader.read_at(at.min(reader.len()), &mut read)?;
+        Ok(Some(read))
     }
     fn set_from<K: AnyKey>(
         table: &Table<K, Self>,

@@ -17,7 +17,7 @@ use super::checksums::checksums_path;
 use super::lock;
 use super::open::{MOST_NAME_BYTES, log_path};
 use crate::error::{Error, Result};
-use crate::memory::{Process, SharedFile, flush, system};
+use crate::memory::{SharedFile, flush, system};
 
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
@@ -130,14 +130,13 @@ pub(super) struct NewFile {
     temporary: PathBuf,
     name: PathBuf,
     is_published: bool,
-    /// Who makes it: a forked child leaves it alone.
-    process: Process,
 }
 
 impl Drop for NewFile {
     /// The file is still locked.
     fn drop(&mut self) {
-        if !self.is_published && self.process.is_current() {
+        // A forked child leaves it alone.
+        if !self.is_published && self.file.process().is_current() {
             // Otherwise the next one who makes `name` does it.
             let _ = std::fs::remove_file(&self.temporary);
         }
@@ -160,8 +159,7 @@ impl NewFile {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => SharedFile::from(made.map_err(cannot("create", name))?),
             };
-            let process = Process::current();
-            let new = Self { file, temporary, name: name.to_owned(), is_published: false, process };
+            let new = Self { file, temporary, name: name.to_owned(), is_published: false };
             // Somebody who looks for what killed processes left may have been quicker.
             if !lock::try_lock(&new.file, false).map_err(lock::cannot_lock(name))? {
                 why = system::error(libc::EWOULDBLOCK);
@@ -204,8 +202,7 @@ impl NewFile {
     pub fn create_unnamed(name: &Path) -> Result<Self> {
         if let Ok(file) = system::create_unnamed(folder_of(name)) {
             let (temporary, name) = (name.to_owned(), name.to_owned());
-            let (file, process) = (file.into(), Process::current());
-            return Ok(Self { file, temporary, name, is_published: true, process });
+            return Ok(Self { file: file.into(), temporary, name, is_published: true });
         }
         let mut new = Self::create(name, None)?;
         std::fs::remove_file(&new.temporary).map_err(cannot("create", name))?;
@@ -218,7 +215,7 @@ impl NewFile {
     /// # Errors
     /// It cannot be given.
     pub fn replace(mut self) -> Result<SharedFile> {
-        self.process.check()?;
+        self.file.process().check()?;
         std::fs::rename(&self.temporary, &self.name).map_err(cannot("name", &self.name))?;
         self.is_published = true;
         synchronize_folder(&self.name).map_err(cannot("name", &self.name))?;
@@ -240,7 +237,7 @@ impl NewFile {
     /// # Errors
     /// It cannot be given.
     pub fn publish(mut self) -> Result<Option<Self>> {
-        self.process.check()?;
+        self.file.process().check()?;
         self.is_published = rename_new(&self.temporary, &self.name)?;
         Ok(if self.is_published { None } else { Some(self) })
     }

@@ -13,8 +13,15 @@ pub struct SharedFile(Arc<Open>);
 
 struct Open {
     file: File,
-    /// Who opened it: what a forked child drops stays the parent's.
+    /// The process that opened the file. A forked child that drops its copy does not unlock the file of its parent.
     process: Process,
+}
+
+impl SharedFile {
+    /// The process that opened it.
+    pub(crate) fn process(&self) -> Process {
+        self.0.process
+    }
 }
 
 impl Drop for Open {

@@ -37,6 +37,35 @@ impl<'t, 'p, C: Control> ValueReader<'t, 'p, C> {
     }
 }
 
+impl<C: Control> ValueReader<'_, '_, C> {
+    /// Reads the bytes of the value from byte number `at` on, as many as `into` has, wherever the reader stands.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let films = db.table::<String, Vec<u8>>("films")?;
+    /// db.write(|tx| films.set(tx, "tide", b"low water".as_slice()))?;
+    /// let mut second = [0; 5];
+    /// db.read(|tx| match films.reader(tx, "tide")? {
+    ///     Some(film) => film.read_at(4, &mut second),
+    ///     None => Ok(()),
+    /// })?;
+    /// assert_eq!(&second, b"water");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: the value ends before; a conflict.
+    pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        let bytes = self.len();
+        if at.checked_add(into.len() as u64).is_none_or(|end| end > bytes) {
+            let what = format!("a value of {bytes} bytes has not {} from byte number {at} on", into.len());
+            return Err(Error::Parameter(what));
+        }
+        self.tx.words(|tx| self.value.read_at(tx, at, into))
+    }
+}
+
 impl<C: Control> fmt::Debug for ValueReader<'_, '_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ValueReader").field("len", &self.len()).field("at", &self.at).finish()
@@ -49,7 +78,7 @@ impl<C: Control> Read for ValueReader<'_, '_, C> {
         if bytes == 0 {
             return Ok(0);
         }
-        self.tx.words(|tx| self.value.read_at(tx, self.at, &mut into[..bytes])).map_err(io::Error::other)?;
+        self.read_at(self.at, &mut into[..bytes]).map_err(io::Error::other)?;
         self.at += bytes as u64;
         Ok(bytes)
     }

@@ -37,7 +37,8 @@ impl<T: Value> QueueTable<T> {
     /// # Errors
     /// As [`Queue::push`], and those of a [`Table`].
     pub fn push<'p, W: ValueRef<T> + ?Sized>(&self, tx: &Tx<'p, impl Control>, item: &W) -> Result<()> {
-        self.queue(tx)?.push_encoded(tx, Queue::<T>::node_tag(), item.bytes(), |words| item.encode(words))
+        let item = item.encoded();
+        self.queue(tx)?.push_encoded(tx, Queue::<T>::node_tag(), item.bytes, item.encode)
     }
 
     /// Takes the item at the front, if there is one.

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use super::value_ref::{Value, ValueRef, encoded};
+use super::value_ref::{Value, ValueRef};
 use crate::collections::cursor::Cursor;
 use crate::collections::drain::ExtractIf;
 use crate::collections::entry::Entry;
@@ -183,7 +183,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.map(tx)?.insert_encoded(tx, &KeyBytes::of(key), encoded(value))
+        self.map(tx)?.insert_encoded(tx, &KeyBytes::of(key), value.encoded())
     }
 
     /// Gives `key` the value `value`, as [`insert`](Self::insert) does, but does not read the one before: for large values that costs less.
@@ -199,7 +199,7 @@ impl<K: Key, V: Value> Table<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.map(tx)?.set_encoded(tx, &KeyBytes::of(key), encoded(value))
+        self.map(tx)?.set_encoded(tx, &KeyBytes::of(key), value.encoded())
     }
 
     /// Stores pairs that come in ascending order of their keys, each key once; returns how many. Behind all keys that are there this is the fastest way, and

@@ -1,6 +1,7 @@
 //! The values of tables, and what they are stored from.
 
-use crate::value::persist::{Encoded, Persist};
+use crate::value::persist::{self, Encoded, Persist};
+use crate::value::values::{encode_slice, slice_bytes};
 
 #[cfg(doc)]
 use super::table::Table;
@@ -29,63 +30,35 @@ pub trait ValueRef<V>: sealed::Encode<V> {}
 impl<V, W: sealed::Encode<V> + ?Sized> ValueRef<V> for W {}
 
 mod sealed {
-    /// Who stores words stores those of a value: so nobody else implements it.
-    pub trait Encode<V> {
-        fn bytes(&self) -> u64;
-        fn encode(&self, into: &mut [u64]);
-        fn plain(&self) -> Option<&[u8]>;
-    }
-}
+    use super::Encoded;
 
-/// The value to be stored.
-pub(super) fn encoded<V, W: ValueRef<V> + ?Sized>(value: &W) -> Encoded<'_, impl FnOnce(&mut [u64])> {
-    Encoded { bytes: value.bytes(), plain: value.plain(), encode: |words: &mut [u64]| value.encode(words) }
+    /// The words that a type stores are those of a value of type `V`, so nobody else implements it.
+    pub trait Encode<V> {
+        fn encoded(&self) -> Encoded<'_, impl FnOnce(&mut [u64])>;
+    }
 }
 
 impl<V: Value> sealed::Encode<V> for V {
-    fn bytes(&self) -> u64 {
-        Persist::bytes(self)
-    }
-    fn encode(&self, into: &mut [u64]) {
-        Persist::encode(self, into);
-    }
-    fn plain(&self) -> Option<&[u8]> {
-        Persist::plain(self)
+    fn encoded(&self) -> Encoded<'_, impl FnOnce(&mut [u64])> {
+        persist::encoded(self)
     }
 }
 
 impl sealed::Encode<String> for str {
-    fn bytes(&self) -> u64 {
-        self.len() as u64
-    }
-    fn encode(&self, into: &mut [u64]) {
-        u8::store_slice(self.as_bytes(), into);
-    }
-    fn plain(&self) -> Option<&[u8]> {
-        Some(self.as_bytes())
+    fn encoded(&self) -> Encoded<'_, impl FnOnce(&mut [u64])> {
+        sealed::Encode::<Vec<u8>>::encoded(self.as_bytes())
     }
 }
 
 impl<T: Value> sealed::Encode<Vec<T>> for [T] {
-    fn bytes(&self) -> u64 {
-        crate::value::values::slice_bytes(self)
-    }
-    fn encode(&self, into: &mut [u64]) {
-        crate::value::values::encode_slice(self, into);
-    }
-    fn plain(&self) -> Option<&[u8]> {
-        T::plain_slice(self)
+    fn encoded(&self) -> Encoded<'_, impl FnOnce(&mut [u64])> {
+        let encode = |words: &mut [u64]| encode_slice(self, words);
+        Encoded { bytes: slice_bytes(self), plain: T::plain_slice(self), encode }
     }
 }
 
 impl<T: Value, const N: usize> sealed::Encode<Vec<T>> for [T; N] {
-    fn bytes(&self) -> u64 {
-        crate::value::values::slice_bytes(self)
-    }
-    fn encode(&self, into: &mut [u64]) {
-        crate::value::values::encode_slice(self, into);
-    }
-    fn plain(&self) -> Option<&[u8]> {
-        T::plain_slice(self)
+    fn encoded(&self) -> Encoded<'_, impl FnOnce(&mut [u64])> {
+        sealed::Encode::<Vec<T>>::encoded(self.as_slice())
     }
 }

@@ -247,7 +247,7 @@ pub unsafe trait Persist<'p>: Sized {
 }
 
 /// A value that is to be stored where it stands alone.
-pub(crate) struct Encoded<'v, E> {
+pub struct Encoded<'v, E> {
     /// Bytes that it takes.
     pub bytes: u64,
     /// They, if they are in memory as they are stored.

@@ -40,7 +40,7 @@ impl StoredValue {
         let end = at.checked_add(into.len() as u64);
         assert!(end.is_some_and(|end| end <= self.bytes), "the value has {} bytes", self.bytes);
         if at.is_multiple_of(8) && into.as_ptr().addr().is_multiple_of(8) {
-            // What is aligned as words needs no copy.
+            // The words are read straight into an aligned buffer.
             let (whole, rest) = into.split_at_mut(into.len() / 8 * 8);
             self.read_words(tx, at / 8, bytemuck::cast_slice_mut(whole))?;
             at += whole.len() as u64;
