@@ -297,6 +297,20 @@ impl FaultyDevice {
         self.clear_fault();
     }
 
+    /// Runs `body` with a device that is on and that no fault is meant for; afterwards it is as before.
+    pub fn without_faults<R>(&self, body: impl FnOnce() -> R) -> R {
+        let (operations, fault, growth_fault) =
+            (self.operations.get(), self.fault.take(), self.growth_fault.take());
+        let (off, killed) = (self.off.take(), self.killed.take());
+        let result = body();
+        self.operations.set(operations);
+        self.fault.set(fault);
+        self.growth_fault.set(growth_fault);
+        self.off.set(off);
+        self.killed.set(killed);
+        result
+    }
+
     /// Borrows the file's cache, which reads show. While it is borrowed, no operation of the device may write.
     pub fn contents(&self, file: DeviceFile) -> Ref<'_, [u8]> {
         Ref::map(self.file(file).borrow(), |contents| &contents.cache[..])

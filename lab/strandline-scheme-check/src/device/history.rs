@@ -298,7 +298,7 @@ impl History {
 
     /// Compares the words of two worlds outside free chunks.
     fn holds_the_same(&self, one: &DeviceWorld, other: &DeviceWorld) -> bool {
-        let (layout, one, other) = (&self.pool.layout, one.contents(), other.contents());
+        let (layout, one, other) = (&self.pool.layout, one.words(), other.words());
         let word = |at: PersistentAddress| (at.offset() / 8) as usize;
         let same = |from, to| one[word(from)..word(to)] == other[word(from)..word(to)];
         let pages = (layout.chunks.offset()..layout.end().offset()).step_by(PAGE_BYTES as usize);

@@ -4,11 +4,14 @@
 use std::collections::{HashMap, HashSet};
 
 use strandline_core::heap;
-use strandline_core::layout::Layout;
+use strandline_core::layout::{Layout, PAGE_BYTES};
 use strandline_core::memory::PersistentAddress;
 
 use super::transactions::FIRST_VALUE;
 use super::world::{Committed, DeviceWorld};
+
+/// Words that are compared at once.
+const PAGE_WORDS: usize = (PAGE_BYTES / 8) as usize;
 
 /// What the data must be.
 #[derive(Clone)]
@@ -61,6 +64,18 @@ impl Oracle {
         })
     }
 
+    /// Returns the numbers of the words of the heap's data that are not what the oracle has.
+    fn differing(&self, contents: &[u64]) -> Vec<usize> {
+        let word = |at: PersistentAddress| (at.offset() / 8) as usize;
+        let (first, end) = (word(self.layout.data), word(self.layout.end()));
+        let pages = (first..end).step_by(PAGE_WORDS).map(|page| page..end.min(page + PAGE_WORDS));
+        pages
+            .filter(|page| contents[page.clone()] != self.words[page.clone()])
+            .flatten()
+            .filter(|&word| contents[word] != self.words[word])
+            .collect()
+    }
+
     /// Whether the world's data are a prefix that holds all that it must; from then on they are the base.
     ///
     /// # Errors
@@ -107,13 +122,9 @@ impl Oracle {
             return Err(format!("recovered up to {watermark}, which nobody committed"));
         }
         self.acknowledged = watermark;
-        let contents = world.contents();
-        for at in (self.layout.data.offset()..self.layout.end().offset()).step_by(8) {
-            let word = (at / 8) as usize;
-            let (found, expected) = (contents[word], self.words[word]);
-            if found == expected {
-                continue;
-            }
+        let contents = world.words();
+        for word in self.differing(&contents) {
+            let (at, found, expected) = (8 * word as u64, contents[word], self.words[word]);
             if !(self.scratch.contains(&at) && self.is_free(at)) {
                 return Err(format!("at {at:#x}: {found:#x} instead of {expected:#x}"));
             }

@@ -239,7 +239,7 @@ fn a_failed_flush_poisons_everything_from_then_on() {
         drop((worker, other));
         pool.device.power_cycle();
         let again = opened(&pool);
-        let value = again.contents()[(at.offset() / 8) as usize];
+        let value = again.words()[(at.offset() / 8) as usize];
         assert!(value == 1 || value == 2, "{value}");
     }
 }
@@ -275,7 +275,7 @@ fn a_transaction_larger_than_the_ring_runs_alone() {
         drop(worker);
         pool.device.power_cycle();
         let again = opened(&pool);
-        let word = |at: PersistentAddress| again.contents()[(at.offset() / 8) as usize];
+        let word = |at: PersistentAddress| again.words()[(at.offset() / 8) as usize];
         assert_eq!([word(spare(253)), word(at.word(1))], [1253, 7]);
     }
 }
@@ -301,7 +301,7 @@ fn the_ring_goes_round_and_round() {
     let world = pool.open(1);
     let report = pool.recover(&world).unwrap();
     assert_eq!(report.watermark, 1000);
-    assert_eq!(world.contents()[(at.offset() / 8) as usize], 999);
+    assert_eq!(world.words()[(at.offset() / 8) as usize], 999);
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn after_the_ring_became_larger_a_damaged_slot_hides_nothing() {
             pool.device.write(DeviceFile::Heap, offset, &[0xa5; 8]).unwrap();
             let again = pool.open(1);
             match pool.recover_read_only(&again) {
-                Ok(_) => assert_eq!(again.contents()[(at.offset() / 8) as usize], transactions),
+                Ok(_) => assert_eq!(again.words()[(at.offset() / 8) as usize], transactions),
                 Err(Error::Damaged(_)) => {}
                 Err(error) => panic!("{error}"),
             }

@@ -1,6 +1,6 @@
 //! A pool on a faulty device, and the hosted memory of a process that has it open.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
@@ -96,8 +96,8 @@ impl DeviceWorld {
     }
 
     /// The words as the process sees them.
-    pub fn contents(&self) -> Vec<u64> {
-        self.recorder.contents()
+    pub fn words(&self) -> Ref<'_, [u64]> {
+        self.recorder.words()
     }
 
     /// What has committed so far, which is taken out.
@@ -335,16 +335,18 @@ impl Pool {
         if !self.has_checksums {
             return Ok(());
         }
-        let probe = self.on((*self.device).clone());
-        probe.device.clear_fault();
+        self.device.without_faults(|| self.verify_unfaulted(is_unrecovered))
+    }
+
+    fn verify_unfaulted(&self, is_unrecovered: bool) -> std::result::Result<(), String> {
         let left_out = if is_unrecovered {
-            let world = probe.open(1);
-            let pages = probe.log_as_found().logged_pages(&probe.main(&world));
+            let world = self.open(1);
+            let pages = self.log_as_found().logged_pages(&self.main(&world));
             pages.map_err(|error| format!("what the log has is not found: {error}"))?
         } else {
             HashSet::new()
         };
-        let verifier = Verifier::new(&*probe.device, &IDENTITY.pool, &self.layout);
+        let verifier = Verifier::new(&*self.device, &IDENTITY.pool, &self.layout);
         match verifier.and_then(|mut verifier| verifier.damaged_pages(&left_out)) {
             Ok(damaged) if damaged.is_empty() => Ok(()),
             Ok(damaged) => Err(format!("pages {damaged:?} are not what their checksums say")),
@@ -375,7 +377,7 @@ impl Pool {
         recovered: Result<SyncRecoveryReport>,
     ) -> Result<SyncRecoveryReport> {
         let report = recovered?;
-        let reached = world.contents()[(self.layout.reached().offset() / 8) as usize];
+        let reached = world.words()[(self.layout.reached().offset() / 8) as usize];
         let length = self.device.contents(DeviceFile::Heap).len() as u64;
         self.layout.check_length(reached, length, Path::new("heap"))?;
         Ok(report)

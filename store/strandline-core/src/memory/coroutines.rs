@@ -1,13 +1,20 @@
 //! Threads as coroutines on one operating-system thread, for worlds that choose how they interleave.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
+use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::{Hosted, World};
 
 /// What one thread does, given its view.
 pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
+
+thread_local! {
+    /// Stacks of coroutines that have returned. The system would clear the pages of new ones, which a checker would pay for with each history.
+    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Coroutines that have not returned. In a panic they are leaked: unwinding them would run their handlers of panics and their destructors, which
 /// perform operations of a world that nobody schedules any more.
@@ -54,7 +61,8 @@ pub fn run(world: &Rc<dyn World>, threads: Vec<Thread<'_>>, mut choose: impl FnM
         // and all that it borrows; if `run` unwinds it never runs again.
         let body: Thread<'static> = unsafe { std::mem::transmute::<Thread<'_>, Thread<'static>>(body) };
         let world = world.clone();
-        coroutines.0.push(Some(Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+        let stack = STACKS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        coroutines.0.push(Some(Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
             Hosted::lend(world, thread, &|| yielder.suspend(()), body);
         })));
     }
@@ -67,7 +75,8 @@ pub fn run(world: &Rc<dyn World>, threads: Vec<Thread<'_>>, mut choose: impl FnM
             Some(CoroutineResult::Return(())) | None => true,
         };
         if finished {
-            *slot = None;
+            let stack = slot.take().map(Coroutine::into_stack);
+            STACKS.with_borrow_mut(|stacks| stacks.extend(stack));
             running.remove(position);
         }
     }

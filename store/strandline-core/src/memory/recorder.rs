@@ -142,9 +142,14 @@ impl<O: Observer> Recorder<O> {
         self.observer.borrow()
     }
 
+    /// The pool's words as the threads see them now. While they are borrowed, nobody may store.
+    pub fn words(&self) -> Ref<'_, [u64]> {
+        Ref::map(self.persistent.borrow(), Vec::as_slice)
+    }
+
     /// A copy of the pool's contents as the threads see them now.
     pub fn contents(&self) -> Vec<u64> {
-        self.persistent.borrow().clone()
+        self.words().to_vec()
     }
 
     fn access<T>(&self, space: Space, offset: u64, f: impl FnOnce(&mut u64) -> T) -> T {
