@@ -23,6 +23,8 @@ pub(super) struct Future {
     pub write_backs: Set,
     /// Lines that `cohmax` matters to: by a `clflush`, or by a fence before a load or a write-back.
     pub cohmax: Set,
+    /// Lines that a `clflush` flushes.
+    pub flushes: Set,
     /// Something completes the write-backs asked for.
     pub fence: bool,
     /// Locations that it may store to.
@@ -100,6 +102,7 @@ impl Future {
             }
             Operation::Clflush { line } => {
                 self.cohmax |= 1 << line;
+                self.flushes |= 1 << line;
                 self.touches |= 1 << line;
             }
             Operation::WriteBack { line } => {

@@ -79,7 +79,8 @@
 //! - *What may go first*: a load of a location that no other thread will store to has the same choices now as later. A
 //!   store to a line that no other thread will name persists or not as it likes until its own thread fences; early in
 //!   the order of stores it raises no view to the stores of others, and lower views permit no less; a late store becomes visible at
-//!   once for the same reason. Under `flush-on-fail`, whose crash states are the order itself, it has to wait.
+//!   once for the same reason, unless a `clflush` of its line is to come in its thread. Under `flush-on-fail`, whose crash states are the order itself,
+//!   it has to wait.
 //! - *Crash states once*: only a store adds crash states, and only those in which it persisted.
 //!
 //! Configurations are compared by 128-bit fingerprints. [`Test::run`] runs a test on the processor.

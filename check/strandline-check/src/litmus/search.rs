@@ -207,7 +207,7 @@ impl Search<'_> {
     }
 
     /// The configuration after a late store of the thread, if it may become visible before all that other threads have still to do: for
-    /// the reason that a store may go first.
+    /// the reason that a store may go first. Where a `clflush` of its line is to come, it could be visible before that or after it.
     fn first_visible(&self, state: &State, thread: usize) -> Option<State> {
         let late = &state.threads[thread].late;
         if late.is_empty() || self.kind != Kind::Lost {
@@ -215,7 +215,10 @@ impl Search<'_> {
         }
         let is_own = |index: &usize| {
             let line = self.test.locations[late[*index].message.location].line;
-            self.others(state, thread).all(|future| future.touches >> line & 1 == 0)
+            self.canonical.futures(state).enumerate().all(|(other, future)| {
+                let lines = if other == thread { future.flushes } else { future.touches };
+                lines >> line & 1 == 0
+            })
         };
         (0..late.len()).filter(is_own).find_map(|index| state.with_visible(self.test, thread, index))
     }

@@ -15,7 +15,7 @@
 //! | crash | for each line a cut ≥ the maximum over threads of `vpc[line]`; each location of the line holds its latest store at or before the cut |
 //!
 //! An sfence, an mfence and a successful read-modify-write wait until the thread has no late store. A store and a clflush wait until none is
-//! left to their line, and none that is not non-temporal.
+//! left that is not non-temporal, and the store until none is left to its line.
 
 use super::{Operand, Operation, Test};
 
@@ -246,15 +246,15 @@ impl State {
     pub fn waits(&self, test: &Test, thread: usize) -> bool {
         let late = &self.threads[thread].late;
         let Some(operation) = test.threads[thread].get(self.threads[thread].next) else { return false };
-        let orders = |line: usize| {
-            late.iter().any(|late| !late.non_temporal || test.locations[late.message.location].line == line)
-        };
+        let is_plain = |late: &Late| !late.non_temporal;
         match *operation {
             _ if late.is_empty() => false,
             Operation::Store { location, .. } => {
-                !self.is_late(test, thread) && orders(test.locations[location].line)
+                let line = test.locations[location].line;
+                let is_on_line = |late: &Late| test.locations[late.message.location].line == line;
+                !self.is_late(test, thread) && late.iter().any(|late| is_plain(late) || is_on_line(late))
             }
-            Operation::Clflush { line } => orders(line),
+            Operation::Clflush { .. } => late.iter().any(is_plain),
             Operation::FetchAdd { .. } | Operation::Sfence | Operation::Mfence => true,
             Operation::Load { .. }
             | Operation::CompareExchange { .. }

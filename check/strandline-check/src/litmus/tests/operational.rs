@@ -5,8 +5,8 @@
 //! - An entry leaves the buffer when the entries that it may not overtake have left: a store is ordered with
 //!   stores, `clflush` and `sfence`; a `clflushopt` or `clwb` with `sfence`, and with stores and flushes of its
 //!   own line only.
-//! - A non-temporal store is ordered with no store to another line, and may be overtaken by flushes of other lines behind it. It leaves a
-//!   marker in the queues of its line.
+//! - A non-temporal store is ordered with no store to another line, and may be overtaken by a `clflush` behind it, and by a `clflushopt` or
+//!   `clwb` of another line. It leaves a marker in the queues of its line.
 //! - A store that leaves the buffer becomes visible and enters the *persistence queue* of its line (under
 //!   `word`, of its location); whatever reaches the front of a queue may persist at any time.
 //! - A `clflush` leaves only when the queues of its line are empty. A `clflushopt` leaves a marker in them. A
@@ -248,14 +248,19 @@ impl World<'_> {
             }
             (entry, Entry::Store { location, non_temporal: true, .. }) => match entry {
                 Entry::Store { location: own, .. } => self.line(own) != self.line(location),
-                Entry::Flush { line } | Entry::FlushOptimized { line } => line != self.line(location),
+                Entry::Flush { .. } => true,
+                Entry::FlushOptimized { line } => line != self.line(location),
                 Entry::Fence => false,
             },
             (Entry::FlushOptimized { line }, Entry::Store { location, .. }) => self.line(location) != line,
             (Entry::FlushOptimized { line }, Entry::Flush { line: other }) => other != line,
             (Entry::FlushOptimized { .. }, Entry::FlushOptimized { .. }) => true,
             (Entry::Store { .. }, Entry::FlushOptimized { .. }) => true,
-            (Entry::Flush { line }, Entry::FlushOptimized { line: other }) => other != line,
+            // One that waits for a non-temporal store goes with it.
+            (Entry::Flush { line }, Entry::FlushOptimized { line: other }) => {
+                let is_late = |entry: &Entry| matches!(entry, Entry::Store { location, non_temporal: true, .. } if self.line(*location) == line);
+                other != line || earlier.iter().any(is_late)
+            }
             (Entry::Store { .. } | Entry::Flush { .. }, Entry::Store { .. } | Entry::Flush { .. }) => false,
         };
         if !earlier.iter().all(overtakes) {

@@ -161,9 +161,9 @@ fn broken_operation(error: Error, test: &Test, state: &State, thread: usize) -> 
         | (Error::WriteBackIgnoresLateStore, Operation::WriteBack { .. }) => {
             ignored = std::mem::take(&mut from.threads[thread].late);
         }
-        (Error::ClflushLeavesLateStores, Operation::Clflush { line }) => {
+        (Error::ClflushLeavesLateStores, Operation::Clflush { .. }) => {
             let late = &mut from.threads[thread].late;
-            ignored = late.extract_if(.., |late| on_line(late, line)).collect();
+            ignored = late.extract_if(.., |late| !late.non_temporal).collect();
         }
         (Error::StoreOvertakesLateStoreToItsLine, Operation::Store { location, .. }) => {
             let (late, line) = (&mut from.threads[thread].late, test.locations[location].line);

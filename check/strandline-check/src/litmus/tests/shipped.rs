@@ -78,6 +78,7 @@ const ENDS: &[(&str, &str)] = &[
     ("nt_same_line", "F"),
     ("nt_same_location", "FF"),
     ("nt_nt_same_line", "F"),
+    ("nt_clflush", "A"),
     ("nt_clflush_of_another_line", "A"),
     ("nt_clwb", "A"),
     ("nt_forwarding", "A"),
