@@ -9,7 +9,7 @@ use std::time::Duration;
 use strandline_check::Session;
 use strandline_core::layout::Layout;
 use strandline_core::memory::coroutines::{Thread, run};
-use strandline_core::memory::{Device, DeviceFile, PersistentAddress};
+use strandline_core::memory::{Device, DeviceFile, Memory, PersistentAddress};
 use strandline_core::memory::{Hosted, Step, World};
 use strandline_core::sync::{SyncParameters, create, read_log_header};
 use strandline_core::{Abort, Concurrency, Error, Read, Runner, Transaction};
@@ -123,6 +123,87 @@ fn read_beside_a_writer(concurrency: Concurrency, omitted: Option<Step>, seed: u
         turn % running.len()
     });
     wrong.take()
+}
+
+/// Runs a thread that replaces extents beside one that is lent them by snapshots, one that takes checkpoints and one that compacts, as `seed` says. Returns
+/// whether what was lent has changed.
+fn borrow_beside_a_writer(concurrency: Concurrency, omitted: Option<Step>, seed: u64) -> bool {
+    const EXTENTS: Extents = Extents { slots: 2 };
+    let parameters =
+        SyncParameters { ring_blocks: 64, dirty_pages: 100, staging_blocks: 8, ..SyncParameters::default() };
+    // Chunks of three pages, or of fifteen.
+    let chunks = [(8, 16 << 10), (4, 64 << 10)][seed as usize % 2];
+    let pool = Pool::create(1, false, chunks, parameters, concurrency, omitted, Journal::default()).unwrap();
+    let world = pool.open(seed);
+    pool.recover(&world).unwrap();
+    let (is_changed, is_done) = (Cell::new(false), Cell::new(false));
+    let root = pool.layout.root(0);
+    let borrow = |memory: &Hosted, random: &mut fastrand::Rng| {
+        let lent = pool.extents_of_a_snapshot(memory, (EXTENTS.slots, random.u16(..200)), |lent| {
+            (0..random.u16(..400)).for_each(|_| memory.pause());
+            lent.iter().all(|&(at, word)| memory.load(at) == word)
+        });
+        match lent {
+            Ok(is_same) => is_changed.set(is_changed.get() || !is_same),
+            Err(error) => assert!(matches!(error, Error::SnapshotEnded { .. }), "{error}"),
+        }
+    };
+    let bodies: Vec<Thread<'_>> = vec![
+        Box::new(|memory: &Hosted| {
+            let mut worker = pool.worker(memory).unwrap();
+            for number in 1..40 {
+                // One, two and three pages; now and then a block where they were.
+                let operation = Operation::Toggle(number % 2, (number << 8) | (number % 4));
+                let toggled = worker.run(|tx| EXTENTS.apply(tx, root, &operation)).map(drop);
+                let block = worker.run(|tx| {
+                    let block = tx.alloc(4000)?;
+                    tx.write_range(block, &[number; 500])?;
+                    Ok(block)
+                });
+                for done in [toggled, block.and_then(|block| worker.run(|tx| tx.free(block)))] {
+                    // What is lent may be all that is free.
+                    assert!(matches!(done, Ok(()) | Err(Error::Full(_))), "{done:?}");
+                }
+            }
+            is_done.set(true);
+        }),
+        Box::new(|memory: &Hosted| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            while !is_done.get() {
+                borrow(memory, &mut random);
+            }
+        }),
+        Box::new(|memory: &Hosted| {
+            let mut worker = pool.worker(memory).unwrap();
+            while !is_done.get() {
+                pool.log.checkpoint(&pool.view(memory)).unwrap();
+                worker.compact().unwrap();
+                (0..200).for_each(|_| memory.pause());
+            }
+        }),
+    ];
+    let (mut random, mut turn) = (fastrand::Rng::with_seed(seed), 0);
+    let hosted: Rc<dyn World> = world.clone();
+    run(&hosted, bodies, |running| {
+        if random.u8(..20) == 0 {
+            turn = random.usize(..3);
+        }
+        turn % running.len()
+    });
+    is_changed.get()
+}
+
+#[test]
+fn extents_that_are_lent_stay_as_they_are() {
+    for (_, concurrency) in SCHEMES {
+        for seed in 0..60 {
+            assert!(!borrow_beside_a_writer(concurrency, None, seed), "seed {seed} under {concurrency:?}");
+        }
+        for omitted in [Step::LendGuard, Step::LendPages, Step::PastLogSnapshots] {
+            let is_found = (0..1000).any(|seed| borrow_beside_a_writer(concurrency, Some(omitted), seed));
+            assert!(is_found, "{omitted:?} under {concurrency:?}");
+        }
+    }
 }
 
 #[test]

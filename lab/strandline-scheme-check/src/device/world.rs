@@ -449,6 +449,51 @@ impl Pool {
         Ok(())
     }
 
+    /// Calls `body` with the words of the extents that a snapshot has borrowed, of those that it sees in slots of
+    /// [`Extents`](strandline_structures::model::Extents). It pauses between reading a slot and borrowing.
+    ///
+    /// # Errors
+    /// No snapshot can begin: the device failed.
+    #[cfg(test)]
+    pub fn extents_of_a_snapshot<R>(
+        &self,
+        memory: &Hosted,
+        (slots, pauses): (u64, u16),
+        body: impl FnOnce(&[(PersistentAddress, u64)]) -> R,
+    ) -> Result<R> {
+        match self.concurrency {
+            Concurrency::SingleWriter => self.extents_of(memory, SingleWriter, (slots, pauses), body),
+            _ => self.extents_of(memory, Stm, (slots, pauses), body),
+        }
+    }
+
+    #[cfg(test)]
+    fn extents_of<C: Control<Scheme = Product>, R>(
+        &self,
+        memory: &Hosted,
+        control: C,
+        (slots, pauses): (u64, u16),
+        body: impl FnOnce(&[(PersistentAddress, u64)]) -> R,
+    ) -> Result<R> {
+        let mut snapshot = Snapshot::begin(self.view(memory), Over::new(control), Some(self.log))?;
+        let mut words = Vec::new();
+        for slot in 0..slots {
+            let guard = self.layout.root(0).byte(256).word(4 * slot);
+            let (is_lent, [value, runs @ ..]) = snapshot.read(|tx| {
+                let words = tx.read_array::<4>(guard)?;
+                (0..pauses).for_each(|_| memory.pause());
+                Ok((tx.prepare_to_borrow(guard)?, words))
+            })?;
+            for run in runs.into_iter().filter(|&run| is_lent && value != 0 && run != 0) {
+                let (first, pages) = (PersistentAddress::new(run & !0xfff), 1 + (run & 0xfff));
+                for at in (0..512 * pages).map(|word| first.word(word)) {
+                    words.push((at, snapshot.read(|tx| tx.read(at))?));
+                }
+            }
+        }
+        Ok(body(&words))
+    }
+
     /// A worker over `memory`.
     ///
     /// # Errors

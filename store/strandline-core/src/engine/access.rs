@@ -266,6 +266,7 @@ impl<C: Control> Access for Engine<C> {
 
     #[cold]
     fn grow(&mut self, least: u64, most: u64) -> std::io::Result<u64> {
+        self.expect_returned();
         self.view.memory.grow(least, most)
     }
 
@@ -299,6 +300,11 @@ impl<C: Control> Access for Engine<C> {
             // The sequence rises with each commit; whoever reads under a lock keeps others from freeing.
             Concurrency::SingleWriter | Concurrency::Locks => Ok(()),
         }
+    }
+
+    #[cold]
+    fn lent(&self, at: PersistentAddress, pages: u64) -> u64 {
+        self.lent_pages(at, pages)
     }
 
     fn layout(&self) -> &crate::layout::Layout {

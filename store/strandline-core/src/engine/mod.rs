@@ -65,6 +65,7 @@ mod commit;
 mod control;
 mod free_memory;
 mod large;
+mod lend;
 mod locks;
 mod optimistic;
 mod past_log;
@@ -150,6 +151,8 @@ pub struct Engine<C: Control> {
     large: Option<Box<Large>>,
     /// The pages that the running transaction has allocated for what it writes past the log.
     past_log: PastLog,
+    /// It has been counted as one that borrows pages.
+    borrows: bool,
     /// What goes back to its savepoints, if there are any.
     undo: Option<Box<Undo>>,
     /// The number of the newest savepoint of this worker: none is used twice.
@@ -230,6 +233,7 @@ impl<C: Control> Engine<C> {
             state: State::Writing,
             large: None,
             past_log: PastLog::default(),
+            borrows: false,
             undo: None,
             newest_savepoint: 0,
             restorations: 0,

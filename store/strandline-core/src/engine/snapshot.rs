@@ -37,7 +37,7 @@ impl<C: Control> Engine<C> {
         versions::register(&self.view).map(|past| self.look_at(past)).is_ok()
     }
 
-    fn look_at(&mut self, past: Registration) {
+    pub(super) fn look_at(&mut self, past: Registration) {
         self.state = State::LookingBack(past);
         self.newest_seen = past.time;
         self.horizon = out_of_reach(self.concurrency());
@@ -46,6 +46,7 @@ impl<C: Control> Engine<C> {
     /// The transaction has ended, and reads at no snapshot any more.
     pub(super) fn look_ahead(&mut self) {
         if let State::LookingBack(past) = self.state {
+            self.give_back_borrowed();
             self.state = State::Reading;
             versions::end(&self.view, past);
         }
@@ -219,6 +220,13 @@ impl<C: Control> Read for Snapshot<C> {
         into: &mut [u64],
     ) -> Result<(), Abort> {
         self.tx().read_pages(guard, at, into)
+    }
+    fn prepare_to_borrow(&mut self, guard: PersistentAddress) -> Result<bool, Abort> {
+        self.tx().prepare_to_borrow(guard)
+    }
+    unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
+        // SAFETY: as the caller promises.
+        unsafe { self.tx.borrow_pages(at, bytes) }
     }
     fn root(&self, index: u64) -> PersistentAddress {
         self.tx.root(index)

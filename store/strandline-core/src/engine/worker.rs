@@ -431,6 +431,13 @@ impl<C: Control> Read for Tx<C> {
     ) -> Result<(), Abort> {
         self.engine.read_pages(guard, at, into)
     }
+    fn prepare_to_borrow(&mut self, guard: PersistentAddress) -> Result<bool, Abort> {
+        self.engine.prepare_to_borrow(guard)
+    }
+    unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
+        // SAFETY: as the caller promises.
+        unsafe { self.engine.borrow_pages(at, bytes) }
+    }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         self.engine.view.memory.prefetch(at, words);
     }

@@ -1,7 +1,7 @@
 //! Holding free chunks, so that their file space can be released and no transaction takes them meanwhile.
 
 use super::growth::{reached_by, reached_hint};
-use super::{Access, CLASSES, Chunk, Division, FREE, REGIONS, is_empty, seems_empty, start, table};
+use super::{Access, CLASSES, Chunk, Division, FREE, REGIONS, extents, is_empty, seems_empty, start, table};
 use crate::error::Abort;
 use crate::layout::{Layout, View};
 use crate::memory::{Memory, PersistentAddress};
@@ -25,7 +25,9 @@ pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(Vec<u64>, Op
             Some(Chunk::Free | Chunk::Held) => true,
             // A region's chunks are covered by its lock.
             Some(Chunk::Small { class, arena }) => {
-                arena < REGIONS && seems_empty(tx, chunk, Division::new(tx.layout(), class))
+                arena < REGIONS
+                    && seems_empty(tx, chunk, Division::new(tx.layout(), class))
+                    && (class != extents::CLASS || extents::are_unused(tx, chunk))
             }
             _ => false,
         };

@@ -3,7 +3,10 @@
 //! They lie in small chunks of a class of their own, whose blocks are pages. So all that looks chunks over sees blocks, and every page of an extent
 //! is one. No other block lies in these chunks: what a transaction writes to an extent need not go through the log (`engine/past_log.rs`).
 
-use super::{CHUNK_BITS, CLASSES, Chunk, Division, chunk_at, chunk_of_word, inside, start, table};
+use super::{
+    Access, CHUNK_BITS, CLASSES, Chunk, Division, chunk_at, chunk_of, chunk_of_word, inside, seems_empty,
+    start, table,
+};
 use crate::layout::{Layout, View};
 use crate::memory::{Memory, PAGE_BYTES, PersistentAddress};
 
@@ -27,6 +30,32 @@ pub(super) fn are_possible(layout: &Layout) -> bool {
 /// Returns whether a chunk with this word in the table holds extents.
 pub(super) fn are_in(word: u64) -> bool {
     matches!(Chunk::decode(word), Some(Chunk::Small { class: CLASS, .. }))
+}
+
+/// Returns which of the pages from the one at `first` on, whose bits are `mask` and stand in the word at `word`, may be handed out as far as the committed transactions
+/// tell: without those that the transaction has freed itself, which would have to go through the log, and those that are lent.
+pub(super) fn free_at_home<A: Access>(
+    tx: &A,
+    word: PersistentAddress,
+    first: PersistentAddress,
+    mask: u64,
+) -> u64 {
+    if !are_in(tx.hint(table(tx.layout(), chunk_of(tx.layout(), word)))) {
+        // A transaction that has not committed has made it a chunk of extents.
+        return mask;
+    }
+    mask & !tx.hint(word) & !tx.lent(first, u64::from(mask.count_ones()))
+}
+
+/// Returns whether a chunk of extents has no page that somebody uses: by the committed transactions none is allocated, and none is lent.
+pub(super) fn are_unused<A: Access>(tx: &A, chunk: u64) -> bool {
+    let (division, base) = (Division::new(tx.layout(), CLASS), start(tx.layout(), chunk));
+    let first = base.byte(division.header);
+    seems_empty(tx, chunk, division)
+        && (0..division.words()).all(|word| {
+            let (page, mask) = (first.byte(64 * word * PAGE_BYTES), division.mask(word));
+            tx.lent(page, u64::from(mask.count_ones())) == 0
+        })
 }
 
 /// The place of an extent's pages in the bitmap of their chunk: the word, and the bits in it.

@@ -90,6 +90,10 @@ pub trait Access {
     fn is_unused(&self, _at: PersistentAddress, _bytes: u64) -> bool {
         false
     }
+    /// Returns which of the `pages` pages of extents from the one at `at` on, 64 at most, are still lent to readers though they are free, as bits.
+    fn lent(&self, _at: PersistentAddress, _pages: u64) -> u64 {
+        0
+    }
     /// Where the heap lies.
     fn layout(&self) -> &Layout;
     /// Whether nothing that this transaction may have to put back lies in `chunk`, which is free now.

@@ -157,12 +157,13 @@ impl<M: Memory> View<M> {
         versions.registrations().take(most).map(|word| (self.memory.load(word), word))
     }
 
-    /// Returns whether there may be a snapshot that is older than the commit of transaction `transaction`.
+    /// Returns whether there may be a snapshot that is older than the commit of transaction `transaction`. One that was ended may be: it still has
+    /// what it was lent.
     pub(crate) fn has_snapshot_before(&self, transaction: u64) -> bool {
         let is_older = |time: u64| match time {
-            Registered::NONE | Registered::ENDED => false,
-            // It may have read the clock already.
-            Registered::EVERYTHING => true,
+            Registered::NONE => false,
+            // It may have read the clock already; how old it was is forgotten.
+            Registered::EVERYTHING | Registered::ENDED => true,
             time => time - Registered::FIRST_TIME < transaction,
         };
         self.shared.versions().any() && self.registrations().any(|(time, _)| is_older(time))

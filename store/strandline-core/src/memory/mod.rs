@@ -258,6 +258,13 @@ pub trait Memory {
     fn write_back(&self, at: PersistentAddress, step: Step);
     /// Waits until everything written back by this thread is durable: a sync barrier of eager sync.
     fn fence(&self, step: Step);
+    /// Returns the `bytes` bytes at `at` as they lie in memory; `None` where memory is not the processor's, or has not so many.
+    ///
+    /// # Safety
+    /// Nobody stores to them as long as they are borrowed.
+    unsafe fn borrow(&self, _at: PersistentAddress, _bytes: u64) -> Option<&[u8]> {
+        None
+    }
     /// A hint that `words` words from `at` on will soon be loaded.
     fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
     /// A hint that `words` words from each of `places` on will soon be loaded, and may have to be read from a file; and that `further` bytes
@@ -581,6 +588,10 @@ impl<M: Memory> Memory for &M {
     }
     fn fence(&self, step: Step) {
         (**self).fence(step);
+    }
+    unsafe fn borrow(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
+        // SAFETY: as the caller promises.
+        unsafe { (**self).borrow(at, bytes) }
     }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         (**self).prefetch(at, words);

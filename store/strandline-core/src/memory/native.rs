@@ -385,6 +385,19 @@ impl Memory for Native {
         self.data = unsafe { Data::new(self.persistent.base, first, words) };
     }
 
+    unsafe fn borrow(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
+        let (inside, end) = (at.offset() % WORD_BYTES, at.offset().checked_add(bytes)?);
+        let first = PersistentAddress::new(at.offset() - inside);
+        let words = end.div_ceil(WORD_BYTES) - first.offset() / WORD_BYTES;
+        if words == 0 || !self.contains(first, words) {
+            return None;
+        }
+        let words = self.words::<PersistentAddress>().range(first.offset(), words as usize);
+        // SAFETY: a word has eight bytes, and the mapping lasts as long as `self`. The caller promises that nobody changes them meanwhile.
+        let all: &[u8] = unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) };
+        Some(&all[inside as usize..][..bytes as usize])
+    }
+
     #[inline(always)]
     fn data_words(&self) -> Option<DataWords<'_>> {
         Some(DataWords::new(self.data, self))

@@ -230,6 +230,10 @@ pub enum Step {
     PastLogGuard,
     /// Past the log: nothing is written and committed while a backup copies the heap file (a comparison).
     PastLogBackup,
+    /// Lending: who borrows looks whether the pages were freed before it was counted (a comparison).
+    LendGuard,
+    /// Lending: no page that may be lent to a snapshot is handed out (a comparison).
+    LendPages,
     /// A large transaction writes back what it has saved in its journal.
     JournalWriteBack,
     /// The fence between that and the journal's header.

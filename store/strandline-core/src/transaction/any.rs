@@ -165,6 +165,13 @@ impl<T: Read + ?Sized> Read for &mut T {
     ) -> Result<(), Abort> {
         T::read_pages(self, guard, at, into)
     }
+    fn prepare_to_borrow(&mut self, guard: PersistentAddress) -> Result<bool, Abort> {
+        T::prepare_to_borrow(self, guard)
+    }
+    unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
+        // SAFETY: as the caller promises.
+        unsafe { T::borrow_pages(self, at, bytes) }
+    }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         T::prefetch(self, at, words);
     }

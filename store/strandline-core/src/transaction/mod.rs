@@ -176,6 +176,25 @@ pub trait Read {
         self.read_range(at, into)
     }
 
+    /// Returns whether [`Read::borrow_pages`] may lend the pages with this guard, from here on until the transaction or snapshot ends. `guard`: a word to
+    /// which every transaction writes that frees these pages. A transaction that only reads goes on at a snapshot.
+    ///
+    /// # Errors
+    /// A conflict.
+    fn prepare_to_borrow(&mut self, _guard: PersistentAddress) -> Result<bool, Abort> {
+        Ok(false)
+    }
+
+    /// Returns the first `bytes` bytes of pages of an extent as they lie in memory, of which no copy is made; `None` where they must be read.
+    ///
+    /// # Safety
+    /// [`Read::prepare_to_borrow`] has returned true for their guard, in this transaction or snapshot. The pages follow one another and are allocated, as it
+    /// sees the pool. Nobody writes to pages of extents except the transaction
+    /// that has allocated them, before it commits.
+    unsafe fn borrow_pages(&self, _at: PersistentAddress, _bytes: u64) -> Option<&[u8]> {
+        None
+    }
+
     /// A hint that `words` words from `at` on will soon be read: whoever says so of several places waits for all of them together.
     fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
 

@@ -175,9 +175,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
             let Some(cell) = self.tree(tx)?.find(tx, key.as_slice())? else { return Ok(None) };
-            let done = cell.with_value(tx, |words, bytes| {
-                V::borrowed(&bytemuck::cast_slice(words)[..bytes as usize]).map(read)
-            })?;
+            // SAFETY: nobody knows the extents of an `OrderedMap` but its tree.
+            let done = unsafe { cell.with_bytes(tx, |bytes| V::borrowed(bytes).map(read)) }?;
             done.map(Some).map_err(|_| invalid(tx, cell.at(), V::NAME))
         })
     }
@@ -249,7 +248,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     ) -> Result<()> {
         let bytes = value.bytes;
         if let Some(plain) = value.in_pieces() {
-            return self.set_in_pieces(tx, key, plain);
+            return self.set_from_encoded(tx, key, plain.len() as u64, plain);
         }
         tx.words(|tx| {
             let key = key.as_slice();
@@ -275,7 +274,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         let bytes = value.bytes;
         if let Some(plain) = value.in_pieces() {
             let old = self.get_encoded(tx, key)?;
-            self.set_in_pieces(tx, key, plain)?;
+            self.set_from_encoded(tx, key, plain.len() as u64, plain)?;
             return Ok(old);
         }
         tx.words(|tx| {

@@ -1,7 +1,8 @@
 //! Reading and storing a value piece by piece.
 
 use std::fmt;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
 
 use super::ordered_map::OrderedMap;
 use crate::value::key::{Key, KeyBytes};
@@ -63,6 +64,48 @@ impl<C: Control> ValueReader<'_, '_, C> {
             return Err(Error::Parameter(what));
         }
         self.tx.words(|tx| self.value.read_at(tx, at, into))
+    }
+
+    /// Writes the value to `to`, from where the reader stands to the end, and returns how many bytes those were. At a snapshot or in a transaction that only
+    /// reads, `to` gets the bytes of a large value as they lie in memory, of which no copy is made.
+    ///
+    /// If the transaction has to run again, which a snapshot never has to, `to` may have got some of the bytes.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let films = db.table::<String, Vec<u8>>("films")?;
+    /// db.write(|tx| films.set_from(tx, "noise", 1_000_000, std::io::repeat(7)))?;
+    /// let mut copy = Vec::new(); // or a file, or a socket
+    /// db.read(|tx| match films.reader(tx, "noise")? {
+    ///     Some(mut film) => film.write_to(&mut copy),
+    ///     None => Ok(0),
+    /// })?;
+    /// assert_eq!(copy, [7; 1_000_000]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`]: `to` failed; a conflict.
+    ///
+    /// # Panics
+    /// `to` uses the transaction.
+    pub fn write_to(&mut self, mut to: impl Write) -> Result<u64> {
+        let (mut written, mut failed) = (0, Ok(()));
+        let mut write = |piece: &[u8]| match to.write_all(piece) {
+            Ok(()) => {
+                written += piece.len() as u64;
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Err(Error::io("write a value where it is wanted", error));
+                ControlFlow::Break(())
+            }
+        };
+        // SAFETY: the value is one of an `OrderedMap`, whose extents nobody knows but its tree.
+        let read = self.tx.words(|tx| unsafe { self.value.for_each_piece(tx, self.at, &mut write) });
+        self.at += written;
+        read.and(failed).map(|()| written)
     }
 }
 
@@ -133,16 +176,6 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
             let tree = self.tree_to_write(tx)?;
             writer.finish(tx, &tree, key.as_slice())
         })
-    }
-
-    /// Gives `key` the value `value`, of which no copy is made as a whole.
-    pub(super) fn set_in_pieces(self, tx: &Tx<'p, impl Control>, key: &KeyBytes, value: &[u8]) -> Result<()> {
-        let rewritten = tx.words(|tx| {
-            let tree = self.tree_to_write(tx)?;
-            let located = tree.locate(tx, key.as_slice())?;
-            tree.rewrite(tx, &located, value)
-        })?;
-        if rewritten { Ok(()) } else { self.set_from_encoded(tx, key, value.len() as u64, value) }
     }
 
     /// Reads the value of `key` piece by piece, if it is there.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use proptest::prelude::{Strategy, prop_oneof};
 use strandline::{Control, Database, Domain, Error, Options, OrderedMap, Persist, SingleWriter, Stm, Store};
@@ -191,30 +192,6 @@ fn a_large_value_is_written_once() {
     writes_once::<SingleWriter>();
 }
 
-/// Of a value of which a few bytes change they alone are written, whether it is whole words or not.
-#[test]
-fn few_bytes_that_change_are_few_that_are_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, options) = (folder.path().join("pool"), options(Domain::Sync));
-    let store = create::<Stm>(&path, &options);
-    for (key, bytes) in (0..).zip([300_000, 300_001, 17 << 20, (17 << 20) + 1]) {
-        let mut film = value(key, 1 << 16).repeat(300);
-        film.truncate(bytes);
-        insert(&store, key, &film);
-        store.checkpoint().unwrap();
-        let before = store.pool().device_counters().unwrap();
-        film[bytes / 2] ^= 1;
-        film[bytes - 1] ^= 1;
-        store.update(|tx, root| root.get(tx)?.values.set(tx, &key, &film)).unwrap();
-        store.checkpoint().unwrap();
-        let after = store.pool().device_counters().unwrap();
-        let written = after.log_bytes - before.log_bytes + after.heap_bytes - before.heap_bytes;
-        assert!(written < 60_000, "{written} bytes for two of {bytes}");
-        assert!(get(&store, key).as_ref() == Some(&film), "a value of {bytes} bytes");
-    }
-    store.close().unwrap();
-}
-
 /// Values that change all the time, and readers, snapshots and backups that look whether each is whole.
 fn beside<C: Control<Memory = Native> + Send + Sync>()
 where
@@ -286,6 +263,120 @@ fn large_values_are_whole_beside_writers() {
     beside::<SingleWriter>();
 }
 
+/// Values that are replaced, and sometimes removed so that others take their place, while readers have borrowed them.
+fn lent_beside_a_writer<C: Control<Memory = Native> + Send + Sync>()
+where
+    Shelves<C>: Sync,
+{
+    const ROUNDS: u64 = 150;
+    const KEYS: u64 = 4;
+    let folder = tempfile::tempdir().unwrap();
+    let store = create::<C>(&folder.path().join("pool"), &options(Domain::Sync));
+    // All bytes are those of the number.
+    let new = |number: u64| vec![number as u8; 100_000 + (number as usize % 5) * 90_000];
+    let is_whole = |found: &[u8]| found.iter().all(|byte| *byte == found[0]);
+    (0..KEYS).for_each(|key| drop(insert(&store, key, &new(key))));
+    let (has_ended, borrowed) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let readers = [0, 1].map(|_| {
+            scope.spawn(|| {
+                while !has_ended.load(Ordering::Relaxed) {
+                    for key in 0..KEYS {
+                        let read = store.view(|tx, root| {
+                            root.get(tx)?.values.read_with(tx, &key, |bytes: &[u8]| {
+                                let first = bytes[0];
+                                std::thread::sleep(Duration::from_micros(300));
+                                assert!(
+                                    bytes[0] == first && is_whole(bytes),
+                                    "a value that was lent has changed"
+                                );
+                            })
+                        });
+                        borrowed.fetch_add(u64::from(read.unwrap().is_some()), Ordering::Relaxed);
+                    }
+                }
+            })
+        });
+        for number in KEYS..ROUNDS {
+            let key = number % KEYS;
+            store
+                .update(|tx, root| {
+                    let values = root.get(tx)?.values;
+                    match number % 3 {
+                        0 => drop(values.remove(tx, &key)?),
+                        _ => values.set(tx, &key, &new(number))?,
+                    }
+                    // Small values, which may take the chunks that have become empty.
+                    values.set(tx, &(KEYS + number % 20), &vec![number as u8; 15_000])
+                })
+                .unwrap();
+            if number % 10 == 0 {
+                store.checkpoint().unwrap();
+            }
+            if number % 25 == 0 {
+                store.compact().unwrap();
+            }
+        }
+        has_ended.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    assert!(borrowed.into_inner() > 0);
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    store.close().unwrap();
+}
+
+#[test]
+fn values_that_are_lent_stay_as_they_are() {
+    lent_beside_a_writer::<Stm>();
+    lent_beside_a_writer::<SingleWriter>();
+}
+
+/// A reader borrows a value instead of copying it: it gets the same bytes at the same place again, while a transaction that writes gets copies.
+#[test]
+fn values_are_lent_to_readers_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path().join("db")).unwrap();
+    let films = db.table::<u64, Vec<u8>>("films").unwrap();
+    let film = value(1, 200_000);
+    db.write(|tx| films.set(tx, &1, &film)).unwrap();
+    let place = |bytes: &[u8]| {
+        assert!(bytes == film);
+        bytes.as_ptr().addr()
+    };
+    let lent = db.read(|tx| films.read_with(tx, &1, place)).unwrap();
+    assert_eq!(db.read(|tx| films.read_with(tx, &1, place)).unwrap(), lent);
+    let copied = db.write(|tx| films.read_with(tx, &1, place)).unwrap();
+    assert_ne!(copied, lent);
+    // While it is lent, new values get other pages; afterwards its old ones serve again.
+    let mut snapshot = db.snapshot().unwrap();
+    let tx = snapshot.read();
+    let replace = || {
+        for number in 2..40 {
+            db.write(|tx| films.set(tx, &1, &value(number, 200_000))).unwrap();
+        }
+    };
+    films
+        .read_with(&tx, &1, |bytes| {
+            assert_eq!(Some(place(bytes)), lent);
+            std::thread::scope(|scope| scope.spawn(replace).join().unwrap());
+            place(bytes)
+        })
+        .unwrap();
+    // It is freed since, and read by way of the snapshot.
+    films.read_with(&tx, &1, place).unwrap();
+    drop(tx);
+    drop(snapshot);
+    let before = db.space().unwrap().file_bytes;
+    for number in 2..400 {
+        db.write(|tx| films.set(tx, &1, &value(number, 200_000))).unwrap();
+    }
+    assert!(
+        db.space().unwrap().file_bytes <= before,
+        "pages that nobody borrows any more are not used again"
+    );
+    db.close().unwrap();
+}
+
 /// Bytes that are given and taken piece by piece, from values of every form.
 #[test]
 fn values_are_streams() {
@@ -307,6 +398,13 @@ fn values_are_streams() {
             let (mut whole, mut rest) = (Vec::new(), Vec::new());
             reader.read_to_end(&mut whole).unwrap();
             assert!(whole == film, "value {key}");
+            let mut written = Vec::new();
+            for from in [0, bytes as u64 / 2, (bytes as u64).saturating_sub(1), bytes as u64] {
+                reader.seek(SeekFrom::Start(from)).unwrap();
+                assert_eq!(reader.write_to(&mut written)?, bytes as u64 - from);
+                assert!(written == film[from as usize..], "value {key} from {from} on");
+                written.clear();
+            }
             let middle = reader.seek(SeekFrom::End(-(bytes as i64 / 3))).unwrap();
             reader.read_to_end(&mut rest).unwrap();
             assert!(rest == film[middle as usize..], "value {key} from {middle} on");

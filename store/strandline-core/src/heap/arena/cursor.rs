@@ -61,12 +61,21 @@ impl Cursor {
         if !self.fresh && tx.hint(self.at) & self.mask == self.mask {
             return Ok(None);
         }
+        let is_for_extents = class == extents::CLASS;
+        let among =
+            if is_for_extents { extents::free_at_home(tx, self.at, self.first, self.mask) } else { u64::MAX };
+        self.alloc_of(tx, class, among)
+    }
+
+    /// Takes the first free block of the word that is one of `among`, as bits.
+    fn alloc_of<A: Access>(
+        &self,
+        tx: &mut A,
+        class: usize,
+        among: u64,
+    ) -> Result<Option<PersistentAddress>, Abort> {
         let used = tx.read(self.at)?;
-        let mut free = !used & self.mask;
-        if class == extents::CLASS && !self.fresh {
-            // A page that this transaction has freed itself would have to go through the log.
-            free &= !tx.hint(self.at);
-        }
+        let free = !used & self.mask & among;
         if free == 0 {
             return Ok(None);
         }
@@ -102,7 +111,8 @@ impl Arena {
         }
         let state = Chunk::Small { class, arena: self.index }.encode();
         self.cursors[class] = Cursor::new(tx.layout(), division, chunk, state, true);
-        self.alloc_from_cursor_on(tx, class, division)
+        // It was looked whether pages are lent when the chunk was found, and none has been lent since that was free by then.
+        self.cursors[class].alloc_of(tx, class, u64::MAX)
     }
 
     /// Takes the next free block of the cursor's chunk.

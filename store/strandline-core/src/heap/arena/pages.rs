@@ -20,13 +20,12 @@ impl Arena {
         let division = Division::new(tx.layout(), CLASS);
         let base = start(tx.layout(), chunk_of(tx.layout(), first));
         let Some(number) = division.block_at(inside(tx.layout(), first)) else { return Ok(Some((first, 1))) };
-        // Those behind it in the same word of the bitmap, without those that this transaction has freed itself.
+        // Those behind it in the same word of the bitmap.
         let word = base.word(number / 64);
         let used = tx.read(word)?;
-        let mut free = !used & division.mask(number / 64);
-        if extents::are_in(tx.hint(table(tx.layout(), chunk_of(tx.layout(), first)))) {
-            free &= !tx.hint(word);
-        }
+        let mask = division.mask(number / 64);
+        let first_of_word = base.byte(division.header + number / 64 * 64 * PAGE_BYTES);
+        let free = !used & mask & extents::free_at_home(tx, word, first_of_word, mask);
         let free = free >> (number % 64) >> 1;
         let more = u64::from(free.trailing_ones()).min(most.saturating_sub(1));
         if more > 0 {

@@ -5,7 +5,7 @@ use super::partial::least_room;
 use crate::error::Abort;
 use crate::heap::compact::HeldSeen;
 use crate::heap::growth::{self, reached_hint};
-use crate::heap::{Access, Chunk, Division, FREE, is_empty, room, seems_empty, start, table};
+use crate::heap::{Access, Chunk, Division, FREE, extents, is_empty, room, seems_empty, start, table};
 
 /// Chunks of small blocks at whose bitmaps the hand looks: so many of the class that is wanted, and of others.
 const HAND_LOOKS: u64 = 8;
@@ -110,7 +110,7 @@ pub(super) fn reclaim<A: Access>(tx: &mut A) -> Result<(), Abort> {
             continue;
         };
         let division = Division::new(&layout, class);
-        if !seems_empty(tx, chunk, division) {
+        if !seems_empty(tx, chunk, division) || class == extents::CLASS && !extents::are_unused(tx, chunk) {
             continue;
         }
         let same = matches!(Chunk::decode(tx.read(table(&layout, chunk))?), Some(Chunk::Small { class: c, .. }) if c == class);

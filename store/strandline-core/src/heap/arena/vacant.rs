@@ -2,7 +2,7 @@
 
 use super::{Arena, TRIES};
 use crate::error::Abort;
-use crate::heap::{Access, Chunk, FREE, growth, is_empty, start, table};
+use crate::heap::{Access, Chunk, FREE, extents, growth, is_empty, start, table};
 
 impl Arena {
     /// Takes `chunks` consecutive chunks that are known to be vacant; the first one.
@@ -34,7 +34,9 @@ impl Arena {
         match Chunk::decode(tx.read(table(tx.layout(), chunk))?) {
             Some(Chunk::Free) => Ok(true),
             Some(Chunk::Small { class, arena })
-                if self.may_use(arena) && self.cursors[class].chunk != chunk + 1 =>
+                if self.may_use(arena)
+                    && self.cursors[class].chunk != chunk + 1
+                    && (class != extents::CLASS || extents::are_unused(tx, chunk)) =>
             {
                 is_empty(tx, chunk, class)
             }

@@ -201,6 +201,27 @@ impl Cell {
         }
     }
 
+    /// Calls `body` with the bytes of the value. A reader is lent those of a large value as they lie in memory, if they lie in one piece.
+    ///
+    /// # Errors
+    /// A conflict, damage.
+    ///
+    /// # Safety
+    /// As [`Read::borrow_pages`] demands of pages of extents: those of the cell's tree are written to through the tree alone.
+    pub unsafe fn with_bytes<R>(
+        &self,
+        tx: &mut impl Read,
+        body: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Abort> {
+        match self.value_outside(tx)? {
+            // SAFETY: as the caller promises.
+            Some(Outside::Extents(list)) => unsafe {
+                outside::with_bytes(tx, list, self.value_bytes(), body)
+            },
+            _ => self.with_value(tx, |words, bytes| body(&bytemuck::cast_slice(words)[..bytes as usize])),
+        }
+    }
+
     /// Reads the key into `key`.
     ///
     /// # Errors

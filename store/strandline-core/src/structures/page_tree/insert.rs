@@ -1,7 +1,7 @@
 //! Insertion, and what is done where a page has no room.
 
 use super::cell::{CellWords, child_cell, new_cell};
-use super::outside::{self, Outside};
+use super::outside::Outside;
 use super::page::Page;
 use super::slots::{Place, Slots};
 use super::{Cell, KIND, Located, MAX_LEVELS, PageTree, Path};
@@ -326,7 +326,7 @@ impl PageTree {
     }
 }
 
-/// Writes a value over the one of a cell, if it takes as many words there and not too many differ. Returns whether it did.
+/// Writes a value over the one of a cell, if it takes as many words there and not too many differ; in extents never. Returns whether it did.
 fn rewritten(tx: &mut impl Transaction, cell: Cell, value: &[u64], bytes: u64) -> Result<bool, Abort> {
     if cell.value_bytes().div_ceil(8) != bytes.div_ceil(8) {
         return Ok(false);
@@ -334,9 +334,7 @@ fn rewritten(tx: &mut impl Transaction, cell: Cell, value: &[u64], bytes: u64) -
     let (block, offset) = match cell.value_outside(tx)? {
         None => (cell.page, cell.value_offset()),
         Some(Outside::Block(block)) => (block, 0),
-        Some(Outside::Extents(list)) => {
-            return outside::rewritten(tx, cell, list, &bytemuck::cast_slice(value)[..bytes as usize]);
-        }
+        Some(Outside::Extents(_)) => return Ok(false),
     };
     let at = block.word(offset);
     if value.len() > MOST_REWRITTEN && differs_in_more(tx, at, value, MOST_REWRITTEN)? {

@@ -2,12 +2,12 @@
 //!
 //! A value in extents has a block that lists them: word 0 how many they are, then a word for each, the address of its first page with the number of its
 //! pages less one in the low bits. The value fills the pages one after another. Whoever frees it also writes to word 0, the guard of those who
-//! read it ([`Transaction::alloc_pages`]).
+//! read it ([`Transaction::alloc_pages`]). The pages of a value that is committed never change, so that they can be lent to readers: a new value gets
+//! others.
 
 use super::KIND;
-use super::cell::Cell;
 use crate::memory::{PAGE_BYTES, PersistentAddress};
-use crate::structures::bytes::{check_room, put_bytes, rewrite};
+use crate::structures::bytes::check_room;
 use crate::structures::value::with_buffer_to_fill;
 use crate::transaction::{Abort, Read, Transaction};
 
@@ -15,8 +15,6 @@ use crate::transaction::{Abort, Read, Transaction};
 const MOST_IN_BLOCK: u64 = 4 * PAGE_BYTES;
 /// Values of more bytes than these need not go through the log. A smaller one costs less there, as it needs no flush of its own.
 const MOST_IN_LOG: u64 = 16 * PAGE_BYTES;
-/// A value in extents of which more words change than these is written to new ones: that costs less than to log them.
-const MOST_REWRITTEN: usize = 1 << 10;
 const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
 
 /// The place of a value.
@@ -125,9 +123,6 @@ fn run(word: u64) -> (PersistentAddress, u64) {
     (PersistentAddress::new(word & !(PAGE_BYTES - 1)), 1 + word % PAGE_BYTES)
 }
 
-/// A page, and the bytes that it is to have.
-type NewPage<'v> = (PersistentAddress, &'v [u8]);
-
 /// The extents of a value.
 pub(super) struct Extents {
     /// The block that lists them, whose first word is the guard.
@@ -184,27 +179,23 @@ impl Extents {
         Ok(())
     }
 
-    /// Returns the pages with words that differ from those of the value `new`, each with its new bytes; `None` if more than `most` words differ.
-    fn differing<'v>(
-        &self,
-        tx: &mut impl Read,
-        new: &'v [u8],
-        most: usize,
-    ) -> Result<Option<Vec<NewPage<'v>>>, Abort> {
-        let (mut buffers, mut words, mut pages) = ([[0; PAGE_WORDS]; 2], 0, Vec::new());
-        for (at, bytes) in self.pages().zip(new.chunks(PAGE_BYTES as usize)) {
-            let [old, new] = buffers.each_mut().map(|buffer| &mut buffer[..bytes.len().div_ceil(8)]);
-            tx.read_pages(self.list, at, old)?;
-            put_bytes(new, bytes);
-            if old != new {
-                words += old.iter().zip(new.iter()).filter(|(old, new)| old != new).count();
-                pages.push((at, bytes));
+    /// Returns the pieces that the value's bytes from number `from` to `end` lie in: where each begins, and its bytes. Extents that follow one another are one
+    /// piece.
+    pub fn pieces(&self, mut from: u64, end: u64) -> Vec<(PersistentAddress, u64)> {
+        let mut pieces: Vec<(PersistentAddress, u64)> = Vec::new();
+        let mut number = self.ends.partition_point(|&words| 8 * words <= from);
+        while from < end
+            && let Some((&(at, pages), &words)) = self.runs.get(number).zip(self.ends.get(number))
+        {
+            let inside = from + pages * PAGE_BYTES - 8 * words;
+            let (at, bytes) = (at.byte(inside), end.min(8 * words) - from);
+            match pieces.last_mut().filter(|(first, before)| first.byte(*before) == at) {
+                Some((_, before)) => *before += bytes,
+                None => pieces.push((at, bytes)),
             }
-            if words > most {
-                return Ok(None);
-            }
+            (from, number) = (from + bytes, number + 1);
         }
-        Ok(Some(pages))
+        pieces
     }
 
     /// Their pages.
@@ -212,13 +203,9 @@ impl Extents {
         self.runs.iter().flat_map(|&(at, pages)| (0..pages).map(move |page| at.byte(page * PAGE_BYTES)))
     }
 
-    /// Readers notice that the value changes.
-    fn touch_guard(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        tx.write(self.list, self.runs.len() as u64)
-    }
-
     fn free(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        self.touch_guard(tx)?;
+        // Readers notice it.
+        tx.write(self.list, self.runs.len() as u64)?;
         self.runs.iter().try_for_each(|&(at, pages)| tx.free_pages(at, pages))?;
         tx.free(self.list)
     }
@@ -230,6 +217,31 @@ pub(super) fn free(tx: &mut impl Transaction, outside: Outside, bytes: u64) -> R
         Outside::Block(block) => tx.free(block),
         Outside::Extents(list) => Extents::load(tx, list, bytes)?.free(tx),
     }
+}
+
+/// Calls `body` with the bytes of the value in the extents that are listed at `list`: as they lie in memory if they lie in one piece and can be lent.
+///
+/// # Safety
+/// As [`Read::borrow_pages`] demands of pages of extents.
+pub(super) unsafe fn with_bytes<R>(
+    tx: &mut impl Read,
+    list: PersistentAddress,
+    bytes: u64,
+    body: impl FnOnce(&[u8]) -> R,
+) -> Result<R, Abort> {
+    let extents = Extents::load(tx, list, bytes)?;
+    if let [(at, _)] = extents.pieces(0, bytes)[..]
+        && tx.prepare_to_borrow(list)?
+        // SAFETY: the list, which the transaction has read and whose first word is the guard, has these pages, so that they are allocated; the rest is as the
+        // caller promises.
+        && let Some(lent) = unsafe { tx.borrow_pages(at, bytes) }
+    {
+        return Ok(body(lent));
+    }
+    with_buffer_to_fill(bytes.div_ceil(8) as usize, |words| {
+        extents.read_from(tx, 0, words)?;
+        Ok(body(&bytemuck::cast_slice(words)[..bytes as usize]))
+    })
 }
 
 /// Calls `body` with the words of the value in the extents that are listed at `list`, and its bytes.
@@ -244,23 +256,4 @@ pub(super) fn with_value<R>(
         extents.read_from(tx, 0, words)?;
         Ok(body(words, bytes))
     })
-}
-
-/// Writes a value over the one of `cell` in extents, which has as many words, if few of them differ. Returns whether it did.
-pub(super) fn rewritten(
-    tx: &mut impl Transaction,
-    cell: Cell,
-    list: PersistentAddress,
-    value: &[u8],
-) -> Result<bool, Abort> {
-    let extents = Extents::load(tx, list, cell.value_bytes())?;
-    let Some(pages) = extents.differing(tx, value, MOST_REWRITTEN)? else { return Ok(false) };
-    cell.set_value_bytes(tx, value.len() as u64)?;
-    extents.touch_guard(tx)?;
-    let mut new = [0; PAGE_WORDS];
-    for (at, bytes) in pages {
-        put_bytes(&mut new, bytes);
-        rewrite(tx, at, &new[..bytes.len().div_ceil(8)])?;
-    }
-    Ok(true)
 }

@@ -1,7 +1,9 @@
 //! Values that are stored and read piece by piece, so that they never are in memory as a whole.
 
+use std::ops::ControlFlow;
+
 use super::cell::{Cell, CellWords, new_cell, new_outside_cell};
-use super::outside::{Extents, ExtentsWriter, Outside, rewritten};
+use super::outside::{Extents, ExtentsWriter, Outside};
 use super::{Located, PageTree};
 use crate::memory::PersistentAddress;
 use crate::structures::bytes::{check_length, put_bytes};
@@ -54,6 +56,45 @@ impl StoredValue {
                 Ok(())
             })?;
             at += into.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Calls `piece` with the bytes from number `from` on, piece after piece, until it breaks off. A reader is lent pieces of some size as they lie in memory.
+    ///
+    /// # Errors
+    /// A conflict.
+    ///
+    /// # Safety
+    /// As [`Read::borrow_pages`] demands of pages of extents: those of the value's tree are written to through the tree alone.
+    pub unsafe fn for_each_piece(
+        &self,
+        tx: &mut impl Read,
+        from: u64,
+        piece: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Abort> {
+        let mut at = from;
+        if let Place::Extents(extents) = &self.place
+            && tx.prepare_to_borrow(extents.list)?
+        {
+            for (first, bytes) in extents.pieces(from, self.bytes) {
+                // SAFETY: the list of extents, which the transaction has read and whose first word is the guard, has these pages, so that they are
+                // allocated; the rest is as the caller promises.
+                let Some(lent) = (unsafe { tx.borrow_pages(first, bytes) }) else { break };
+                if piece(lent).is_break() {
+                    return Ok(());
+                }
+                at += bytes;
+            }
+        }
+        let mut buffer = vec![0; (self.bytes.saturating_sub(at)).min(8 * PIECE_WORDS) as usize];
+        while at < self.bytes {
+            let bytes = (self.bytes - at).min(8 * PIECE_WORDS) as usize;
+            self.read_at(tx, at, &mut buffer[..bytes])?;
+            if piece(&buffer[..bytes]).is_break() {
+                break;
+            }
+            at += bytes as u64;
         }
         Ok(())
     }
@@ -214,22 +255,6 @@ impl ValueWriter {
 }
 
 impl PageTree {
-    /// Writes a value over the one at a place, if that is in extents and takes as many words, of which few differ. Returns whether it did. Otherwise
-    /// a [`ValueWriter`] stores it.
-    ///
-    /// # Errors
-    /// A conflict, a full log, damage.
-    pub fn rewrite(&self, tx: &mut impl Transaction, located: &Located, value: &[u8]) -> Result<bool, Abort> {
-        let Some(cell) = located.cell else { return Ok(false) };
-        if cell.value_bytes().div_ceil(8) != (value.len() as u64).div_ceil(8) {
-            return Ok(false);
-        }
-        match cell.value_outside(tx)? {
-            Some(Outside::Extents(list)) => rewritten(tx, cell, list, value),
-            _ => Ok(false),
-        }
-    }
-
     /// Puts a cell where the key's cell is, or belongs.
     fn set(
         &self,
