@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use strandline::{Database, SingleWriter};
+use strandline::Database;
 use strandline_command::say;
 use strandline_core::Concurrency;
 use strandline_core::engine::Setup;
@@ -389,7 +389,7 @@ impl Copy {
     fn run(&self, schemes: Schemes) -> Result<(), Failure> {
         let (tables, rows) = make_new(&self.to, |to| {
             let db = database(&self.path, &options_of(&self.path, self.opening, schemes)?)?;
-            let to = Database::<SingleWriter>::open_with(to, &self.opening.options())?;
+            let to = Database::open_single_writer(to, &self.opening.options())?;
             let copied = rows::copy(&db, &to)?;
             to.close()?;
             Ok(copied)

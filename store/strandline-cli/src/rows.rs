@@ -25,7 +25,7 @@ const ROWS: usize = 10_000;
 ///
 /// # Errors
 /// Something is of types that only its program can read; output fails.
-pub fn dump(store: &DynamicStore<SingleWriter>, out: &mut impl Write) -> Result<Vec<String>, Failure> {
+pub fn dump(store: &DynamicStore, out: &mut impl Write) -> Result<Vec<String>, Failure> {
     let Schema { root, types } = store.schema()?;
     let mut lines = Output { out, failed: None };
     // The catalogue's own words say nothing.
@@ -121,7 +121,7 @@ pub fn names(tables: &[TableDescription]) -> String {
 /// A line is no row of its table; a table has fewer rows or more than its first line says; a table is there with other types; input fails.
 /// Rows before it have been stored then.
 pub fn load(path: &Path, options: &Options, input: impl BufRead) -> Result<(u64, u64), Failure> {
-    let db = Database::<SingleWriter>::open_with(path, options)?;
+    let db = Database::open_single_writer(path, options)?;
     let (mut tables, mut rows) = (0, 0);
     let mut lines = Lines { lines: input.lines(), number: 0, next: None, failed: None };
     while let Some(line) = lines.take_line() {

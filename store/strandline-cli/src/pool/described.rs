@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use strandline::{Database, DynamicStore, LostMemory, SingleWriter};
+use strandline::{Database, DynamicStore, LostMemory, SingleWriter, Store};
 use strandline_command::Failure;
 use strandline_core::Error;
 use strandline_core::file::{CheckReport, Options};
@@ -26,15 +26,12 @@ pub(super) fn if_described<T>(opened: Result<T, Error>) -> Result<Option<T>, Fai
 }
 
 /// The pool at `path`, to be read by what it says of its types, if its root is one of the library's.
-pub(super) fn read_described(
-    path: &Path,
-    options: &Options,
-) -> Result<Option<DynamicStore<SingleWriter>>, Failure> {
+pub(super) fn read_described(path: &Path, options: &Options) -> Result<Option<DynamicStore>, Failure> {
     if_described(DynamicStore::open_read_only(path, options))
 }
 
 /// The same; a pool of another kind is none.
-pub(super) fn described(path: &Path, options: &Options) -> Result<DynamicStore<SingleWriter>, Failure> {
+pub(super) fn described(path: &Path, options: &Options) -> Result<DynamicStore, Failure> {
     read_described(path, options)?.ok_or_else(|| {
         Failure::Usage(format!(
             "{} does not say of which types its roots are; without --json, `strandline pool dump` shows them as words",
@@ -45,7 +42,7 @@ pub(super) fn described(path: &Path, options: &Options) -> Result<DynamicStore<S
 
 /// The database at `path`, to be read; a pool of another kind is none.
 pub(super) fn database(path: &Path, options: &Options) -> Result<Database<SingleWriter>, Failure> {
-    if_described(Database::open_read_only(path, options))?.ok_or_else(|| {
+    if_described(Store::open_read_only(path, options).map(Database::from))?.ok_or_else(|| {
         Failure::Usage(format!(
             "{} is no database with tables; `strandline pool backup` copies any pool, `strandline pool dump` shows it",
             path.display()

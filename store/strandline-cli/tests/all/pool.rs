@@ -336,12 +336,12 @@ fn rows_of_any_size_are_dumped_loaded_and_copied() {
 /// A leaf that has lost slots: iteration does not see their rows, and finds nothing wrong. So it is with an item of a queue.
 #[test]
 fn what_a_walk_misses_is_missed_by_no_copy() {
-    use strandline::{Database, SingleWriter};
+    use strandline::Database;
 
     let folder = tempfile::tempdir().unwrap();
     let in_folder = |name: &str| folder.path().join(name).display().to_string();
     let path = in_folder("db");
-    let db = Database::<SingleWriter>::open_with(&path, &Options::default()).unwrap();
+    let db = Database::open_single_writer(&path, &Options::default()).unwrap();
     let rows = db.table::<u64, u64>("rows").unwrap();
     let jobs = db.queue::<u64>("jobs").unwrap();
     let job = |number: u64| 0xfeed_0000_0000 + number;
@@ -363,7 +363,7 @@ fn what_a_walk_misses_is_missed_by_no_copy() {
     let item = words.iter().position(|&word| word == job(4)).unwrap();
     damage(&path, 8 * (item as u64 - 2), &[0; 8]);
 
-    let db = Database::<SingleWriter>::open_with(&path, &Options::default()).unwrap();
+    let db = Database::open_single_writer(&path, &Options::default()).unwrap();
     let (rows, jobs) = (db.table::<u64, u64>("rows").unwrap(), db.queue::<u64>("jobs").unwrap());
     let (found, count) = db.read(|tx| Ok((rows.iter(tx)?.count(), rows.count(tx)?))).unwrap();
     assert!(found < 500 && count == 500, "{found}, {count}");
@@ -468,11 +468,11 @@ fn a_root_of_ones_own_needs_no_program() {
 /// What hangs from the rows of a database is shown behind them.
 #[test]
 fn pointers_in_rows_are_followed() {
-    use strandline::{Database, Ptr, SingleWriter, Text};
+    use strandline::{Database, Ptr, Text};
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db").display().to_string();
-    let db = Database::<SingleWriter>::open_with(&path, &Options::default()).unwrap();
+    let db = Database::open_single_writer(&path, &Options::default()).unwrap();
     db.write(|tx| {
         let steps = db.catalogue(tx)?.table::<u64, Ptr<Step>>(tx, "steps")?;
         let step = Ptr::new(tx, &Step { name: Text::new(tx, "north")?, next: None })?;
@@ -611,7 +611,7 @@ impl Drop for ReadOnly {
 #[test]
 fn pools_where_nothing_can_be_written_are_read() {
     use std::os::unix::fs::PermissionsExt;
-    use strandline::{Database, SingleWriter};
+    use strandline::Database;
 
     let folder = tempfile::tempdir().unwrap();
     let mut pools = Vec::new();
@@ -621,7 +621,7 @@ fn pools_where_nothing_can_be_written_are_read() {
         let name = format!("{}-{closed}", domain.name());
         let path = folder.path().join(&name);
         let options = Options { domain, ..Options::default() };
-        let db = Database::<SingleWriter>::open_with(&path, &options).unwrap();
+        let db = Database::open_single_writer(&path, &options).unwrap();
         let rows = db.table::<u64, String>("rows").unwrap();
         db.write(|tx| rows.insert(tx, &1, "one").map(drop)).unwrap();
         if closed {

@@ -13,10 +13,9 @@ use crate::value::persist::{Fixed, Root};
 use crate::value::schema::Schema;
 use crate::value::transaction::{Control, View};
 use crate::value::values::Any;
-use strandline_core::engine::Stm;
+use strandline_core::engine::SingleWriter;
 use strandline_core::error::{Error, Result};
 use strandline_core::file::Options;
-use strandline_core::memory::Native;
 
 /// A root of a type that is not known.
 struct Unknown;
@@ -47,7 +46,7 @@ unsafe impl Fixed<'_> for Any {}
 /// shop.close()?;
 ///
 /// // Another program.
-/// let pool = DynamicStore::<Stm>::open_read_only(&path, &options)?;
+/// let pool = DynamicStore::open_read_only(&path, &options)?;
 /// assert_eq!(pool.schema()?.root, "Shop");
 /// assert!(pool.check()?.is_empty());
 /// assert_eq!(pool.lost_memory()?.blocks, 0);
@@ -61,11 +60,12 @@ unsafe impl Fixed<'_> for Any {}
 /// assert_eq!(rows, [(Dynamic::Text("apples".into()), Dynamic::Unsigned(40))]);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct DynamicStore<C: Control<Memory = Native> = Stm> {
-    store: Store<Unknown, C>,
+pub struct DynamicStore {
+    /// Nothing writes to it, so that the control does not matter; this one needs no memory for locks.
+    store: Store<Unknown, SingleWriter>,
 }
 
-impl<C: Control<Memory = Native>> DynamicStore<C> {
+impl DynamicStore {
     /// Opens the pool at `path` for reading only.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ fn reach_root<'v, 'p, C: Control>(
     described::reach_root(checker, found.value, &found.root_type, (&root, types), walker)
 }
 
-impl<C: Control<Memory = Native>> std::fmt::Debug for DynamicStore<C> {
+impl std::fmt::Debug for DynamicStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DynamicStore").field("path", &self.store.path()).finish_non_exhaustive()
     }

@@ -23,7 +23,7 @@ use crate::value::check::LostMemory;
 use crate::value::transaction::{Control, Tx, View};
 use multimap::MultimapTable;
 use queue::QueueTable;
-use strandline_core::engine::{SnapshotUsage, Stm};
+use strandline_core::engine::{SingleWriter, SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{BackupReport, CompactReport, Options, Recovery, SpaceUsage, Ticket};
 use strandline_core::heap::HeapUsage;
@@ -79,6 +79,42 @@ impl Database {
         Self::open_with(path, &Options::default())
     }
 
+    /// As [`Database::open`], as `options` say.
+    ///
+    /// ```
+    /// use strandline::{Database, Options};
+    ///
+    /// # let path = strandline::example::path();
+    /// let options = Options { snapshot_bytes: 64 << 20, ..Options::default() };
+    /// let db = Database::open_with(&path, &options)?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The file cannot be read or written, is no database, is damaged, of a later format, or open in another process;
+    /// [`Error::RootLayout`]: it is a store with a root of its own type.
+    pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Store::<Tables>::open_or_create(path, options, |tx| Tables::new(tx)).map(Self::from)
+    }
+
+    /// Opens the database at `path` for reading only, beside any number of other readers and no writer.
+    ///
+    /// ```
+    /// use strandline::{Database, Options};
+    ///
+    /// # let path = strandline::example::path();
+    /// # Database::open(&path)?.close()?;
+    /// let db = Database::open_read_only(&path, &Options::default())?;
+    /// assert!(db.list()?.is_empty());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::open_with`]; there is no such file.
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Store::open_read_only(path, options).map(Self::from)
+    }
+
     /// An empty database in memory, for tests: nothing of it remains.
     ///
     /// ```
@@ -96,47 +132,57 @@ impl Database {
     pub fn in_memory() -> Result<Self> {
         Self::in_memory_with(&Options::default())
     }
-}
 
-impl<C: Control<Memory = Native>> Database<C> {
-    fn over(store: Store<Tables<'static>, C>) -> Self {
-        Self { store, number: 1 + LAST.fetch_add(1, Ordering::Relaxed) }
-    }
-
-    /// As [`Database::open`], as `options` say, and with a control of one's own choice.
-    ///
-    /// ```
-    /// use strandline::{Database, Options, SingleWriter};
-    ///
-    /// # let path = strandline::example::path();
-    /// // One transaction writes at a time: none is in another's way, and none begins anew for it.
-    /// let db = Database::<SingleWriter>::open_with(&path, &Options::default())?;
-    /// # Ok::<(), strandline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The file cannot be read or written, is no database, is damaged, of a later format, or open in another process;
-    /// [`Error::RootLayout`]: it is a store with a root of its own type.
-    pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Store::<Tables<'static>, C>::open_or_create(path, options, |tx| Tables::new(tx)).map(Self::over)
-    }
-
-    /// Opens the database at `path` for reading only, beside any number of other readers and no writer.
-    ///
-    /// # Errors
-    /// As [`Database::open_with`]; there is no such file.
-    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Store::open_read_only(path, options).map(Self::over)
-    }
-
-    /// As [`Database::in_memory`], with a control of one's own choice. The options' domain does not matter.
+    /// As [`Database::in_memory`], as `options` say. Their domain does not matter.
     ///
     /// # Errors
     /// As [`Database::in_memory`].
     pub fn in_memory_with(options: &Options) -> Result<Self> {
-        Store::<Tables<'static>, C>::create_in_memory(options, |tx| Tables::new(tx)).map(Self::over)
+        Store::<Tables>::create_in_memory(options, |tx| Tables::new(tx)).map(Self::from)
     }
+}
 
+impl Database<SingleWriter> {
+    /// As [`Database::open_with`], for transactions that write one at a time: none of them is in another's way, so that none runs
+    /// again. It is a choice of this program; the file is the same.
+    ///
+    /// ```
+    /// use strandline::{Database, Options, SingleWriter};
+    ///
+    /// struct Server {
+    ///     db: Database<SingleWriter>,
+    /// }
+    ///
+    /// # let path = strandline::example::path();
+    /// let server = Server { db: Database::open_single_writer(&path, &Options::default())? };
+    /// # drop(server);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::open_with`].
+    pub fn open_single_writer(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Store::<Tables, SingleWriter>::open_or_create(path, options, |tx| Tables::new(tx)).map(Self::from)
+    }
+}
+
+/// The database in a store whose root is [`Tables`], under any control and opened in any way.
+///
+/// ```
+/// use strandline::{Database, Options, SingleWriter, Store, Tables};
+///
+/// let store = Store::<Tables, SingleWriter>::create_in_memory(&Options::default(), |tx| Tables::new(tx))?;
+/// let db = Database::from(store);
+/// let ages = db.table::<String, u32>("ages")?;
+/// # Ok::<(), strandline::Error>(())
+/// ```
+impl<C: Control<Memory = Native>> From<Store<Tables<'static>, C>> for Database<C> {
+    fn from(store: Store<Tables<'static>, C>) -> Self {
+        Self { store, number: 1 + LAST.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl<C: Control<Memory = Native>> Database<C> {
     pub(crate) fn store(&self) -> &Store<Tables<'static>, C> {
         &self.store
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use strandline::{Domain, DynamicStore, Error, Geometry, Options, Result, Stm, Store, SyncParameters};
+use strandline::{Domain, DynamicStore, Error, Geometry, Options, Result, Store, SyncParameters};
 use strandline_core::scheme::Schemes;
 use strandline_core::structures::root::DESCRIPTION_WORDS;
 use strandline_structures::model::typed::{All, Shelf, name};
@@ -109,7 +109,7 @@ fn use_everything(store: &Store<All>) {
 
 /// Walks over it as a program that does not know its types. It finds damage if one that does finds some.
 fn walk_described(path: &Path, domain: Domain) {
-    let Ok(pool) = DynamicStore::<Stm>::open_read_only(path, &options(domain)) else { return };
+    let Ok(pool) = DynamicStore::open_read_only(path, &options(domain)) else { return };
     let found = pool.check();
     let _ = pool.lost_memory();
     let mut met = 0;
@@ -143,7 +143,7 @@ fn make_image(domain: Domain, clean: bool) -> Files {
     if clean {
         store.close().unwrap();
         let path = folder.path().join("pool");
-        let pool = DynamicStore::<Stm>::open_read_only(path, &options(domain)).unwrap();
+        let pool = DynamicStore::open_read_only(path, &options(domain)).unwrap();
         assert_eq!((pool.check().unwrap(), pool.lost_memory().unwrap()), (vec![], lost));
         read()
     } else {

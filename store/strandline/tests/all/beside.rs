@@ -13,7 +13,8 @@ use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use strandline::{
-    Control, Database, Domain, Error, Options, OrderedMap, Persist, Result, SingleWriter, Stm, Store, View,
+    Control, Database, Domain, Error, Options, OrderedMap, Persist, Result, SingleWriter, Stm, Store, Tables,
+    View,
 };
 use strandline_core::engine::{self, Setup};
 use strandline_core::layout::Geometry;
@@ -536,7 +537,9 @@ fn write_tables<C: Control<Memory = Native>>(
 fn look_beside<C: Control<Memory = Native>>(domain: Domain, calls: u32) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
-    let db = Database::<C>::open_with(&path, &options(domain, 64 << 20)).unwrap();
+    let db = Database::from(
+        Store::<Tables, C>::open_or_create(&path, &options(domain, 64 << 20), |tx| Tables::new(tx)).unwrap(),
+    );
     db.table::<u64, u64>("moving 0").unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -32,6 +32,27 @@ fn ann() -> Person {
     Person { name: "Ann".into(), born: Some(1970), likes }
 }
 
+/// What applications write: no type is annotated, and `Database` without a parameter is the type in a signature.
+#[test]
+fn opening_needs_no_annotation() -> strandline::Result<()> {
+    fn keep(db: Database) -> Database {
+        db
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let options = Options::default();
+    let db = Database::open_with(&path, &options)?;
+    db.table::<u64, u64>("numbers")?;
+    keep(db).close()?;
+    let db = Database::open_read_only(&path, &options)?;
+    assert_eq!(db.list()?.len(), 1);
+    drop(keep(db));
+    let db = Database::open_single_writer(&path, &options)?;
+    assert_eq!(db.list()?.len(), 1);
+    keep(Database::in_memory_with(&options)?);
+    Ok(())
+}
+
 #[test]
 fn tables_are_found_again_with_all_that_is_in_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -50,7 +71,7 @@ fn tables_are_found_again_with_all_that_is_in_them() {
         .unwrap();
         // Not closed: the drop does that.
     }
-    let db = Database::<SingleWriter>::open_with(&path, &Options::default()).unwrap();
+    let db = Database::open_single_writer(&path, &Options::default()).unwrap();
     let people = db.table::<Id, Person>("people").unwrap();
     let towns = db.multimap::<String, Id>("towns").unwrap();
     let jobs = db.queue::<(u64, String)>("jobs").unwrap();
@@ -151,7 +172,8 @@ fn values_of_an_earlier_version_become_those_of_the_present_one() {
     db.write(|tx| waiting.push(tx, &Person { born: None, ..ann() })).unwrap();
     db.close().unwrap();
     // It cannot become what it is to be while it is only read.
-    let db = Database::<SingleWriter>::open_read_only(&path, &Options::default()).unwrap();
+    let db =
+        Database::from(Store::<Tables, SingleWriter>::open_read_only(&path, &Options::default()).unwrap());
     assert!(matches!(db.table::<u64, second::Person>("people"), Err(Error::TableTypes { .. })));
     db.close().unwrap();
 
@@ -375,7 +397,8 @@ fn what_is_open_for_reading_has_the_tables_that_are_there() {
     let numbers = db.table::<u64, String>("numbers").unwrap();
     db.write(|tx| numbers.insert(tx, &1, "one")).unwrap();
     db.close().unwrap();
-    let db = Database::<SingleWriter>::open_read_only(&path, &Options::default()).unwrap();
+    let db =
+        Database::from(Store::<Tables, SingleWriter>::open_read_only(&path, &Options::default()).unwrap());
     let numbers = db.table::<u64, String>("numbers").unwrap();
     assert_eq!(db.read(|tx| numbers.read_with(tx, &1, str::len)).unwrap(), Some(3));
     assert!(matches!(db.table::<u64, u64>("others"), Err(Error::NoTable(name)) if name == "others"));

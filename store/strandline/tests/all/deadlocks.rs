@@ -5,7 +5,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use strandline::{Control, Database, Domain, Error, Options, Result, SingleWriter, Stm, Table, Tx};
+use strandline::{
+    Control, Database, Domain, Error, Options, Result, SingleWriter, Stm, Store, Table, Tables, Tx,
+};
 use strandline_core::engine::Setup;
 use strandline_core::layout::SharedLayout;
 use strandline_core::memory::{Memory, Native};
@@ -22,7 +24,9 @@ struct Side<C: Control<Memory = Native>> {
 
 impl<C: Control<Memory = Native>> Side<C> {
     fn new(folder: &Path, name: &str, options: &Options) -> Self {
-        let db = Database::open_with(folder.join(name), options).unwrap();
+        let db = Database::from(
+            Store::<Tables, C>::open_or_create(folder.join(name), options, |tx| Tables::new(tx)).unwrap(),
+        );
         let (rows, texts) = (db.table("rows").unwrap(), db.table("texts").unwrap());
         db.write(|tx| (0..2).try_for_each(|row| rows.insert(tx, &row, &0).map(drop))).unwrap();
         Self { db, rows, texts }

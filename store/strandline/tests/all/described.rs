@@ -4,7 +4,7 @@ use std::path::Path;
 
 use strandline::{
     Bytes, Checker, Database, Domain, Dynamic, DynamicStore, Error, HashMap, Invalid, Options, OrderedMap,
-    Persist, Ptr, Queue, Result, Shown, Stm, Store, Stored, Tables, Text, Types, Vector,
+    Persist, Ptr, Queue, Result, Shown, Store, Stored, Tables, Text, Types, Vector,
 };
 
 #[derive(Clone, Copy, Persist)]
@@ -52,7 +52,7 @@ fn shop(path: &Path) -> Store<Shop<'static>> {
 }
 
 fn open(path: &Path) -> DynamicStore {
-    DynamicStore::<Stm>::open_read_only(path, &options()).unwrap()
+    DynamicStore::open_read_only(path, &options()).unwrap()
 }
 
 /// A line for each thing; addresses are numbers in the order in which they are met.
@@ -238,7 +238,7 @@ fn what_hangs_from_rows_is_looked_over() {
 fn a_database_with_pointers_in_its_rows_is_no_copy_of_itself() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let db = Database::<Stm>::open_with(&path, &options()).unwrap();
+    let db = Database::open_with(&path, &options()).unwrap();
     db.write(|tx| {
         let texts = db.catalogue(tx)?.table::<u64, Text>(tx, "texts")?;
         texts.insert(tx, &1, &Text::new(tx, "one")?).map(drop)

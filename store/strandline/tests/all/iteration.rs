@@ -17,7 +17,7 @@ use std::ops::Bound;
 use proptest::prelude::*;
 use strandline::{
     Control, Database, Error, HashMap, Key, Options, OrderedMap, Queue, Range, Result, SingleWriter, Stm,
-    Table, Tx, Value, Vector, View,
+    Store, Table, Tables, Tx, Value, Vector, View,
 };
 use strandline_core::layout::Geometry;
 use strandline_core::memory::Native;
@@ -718,7 +718,9 @@ struct Databases<C: Control<Memory = Native>>(Database<C>, Database<C>);
 
 impl<C: Control<Memory = Native>> Databases<C> {
     fn new() -> Self {
-        let make = || Database::in_memory_with(&options()).unwrap();
+        let make = || {
+            Database::from(Store::<Tables, C>::create_in_memory(&options(), |tx| Tables::new(tx)).unwrap())
+        };
         Self(make(), make())
     }
 
@@ -778,7 +780,7 @@ fn walks_have_every_row_once_and_in_order() {
 /// The end is reported where nothing is left, and not after an error.
 #[test]
 fn a_cursor_that_has_failed_reports_no_end() {
-    let db = Database::<Stm>::in_memory_with(&options()).unwrap();
+    let db = Database::in_memory_with(&options()).unwrap();
     let done = db.write(|tx| {
         let map = OrderedMap::<u64, u64>::new(tx)?;
         map.insert(tx, &1, &1)?;
@@ -796,7 +798,7 @@ fn a_cursor_that_has_failed_reports_no_end() {
 /// Popped items whose memory holds new ones: the walk has all that stay, or an error.
 #[test]
 fn a_queue_that_is_popped_beside_its_iteration_hides_no_item() {
-    let db = Database::<Stm>::in_memory_with(&options()).unwrap();
+    let db = Database::in_memory_with(&options()).unwrap();
     for (returned, popped) in (0..5).flat_map(|returned| (0..6).map(move |popped| (returned, popped))) {
         let done = db.write(|tx| {
             let queue = Queue::<u64>::new(tx)?;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use strandline::{
     Control, Database, DatabaseSnapshot, Domain, Dynamic, Error, Geometry, Options, OrderedMap, Persist,
-    Result, Root, Session, SingleWriter, Snapshot, Stm, Store, SyncParameters, TableDescription, Ticket,
-    View,
+    Result, Root, Session, SingleWriter, Snapshot, Stm, Store, SyncParameters, TableDescription, Tables,
+    Ticket, View,
 };
 use strandline_core::memory::Native;
 use strandline_core::{Pool, Runner, Transaction};
@@ -246,7 +246,12 @@ fn compare(called: &[Called], context: &str) {
 fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) -> Vec<Called> {
     let folder = tempfile::tempdir().unwrap();
     let context = format!("{domain:?}, {rows} rows");
-    let db = Database::<C>::open_with(folder.path().join("database"), &options(domain)).unwrap();
+    let db = Database::from(
+        Store::<Tables, C>::open_or_create(folder.path().join("database"), &options(domain), |tx| {
+            Tables::new(tx)
+        })
+        .unwrap(),
+    );
     let numbers = db.table::<u64, u64>("numbers").unwrap();
     let texts = db.table::<u64, Vec<u8>>("texts").unwrap();
     db.write(|tx| numbers.insert(tx, &1, &2).map(drop)).unwrap();
@@ -352,7 +357,7 @@ fn usage_beside_writers<C: Control<Memory = Native> + 'static>(domain: Domain) {
     // So that no transaction is a large one.
     let mut options = options(domain);
     options.geometry.log_bytes = 1 << 20;
-    let db = Database::<C>::in_memory_with(&options).unwrap();
+    let db = Database::from(Store::<Tables, C>::create_in_memory(&options, |tx| Tables::new(tx)).unwrap());
     let texts = db.table::<u64, Vec<u8>>("texts").unwrap();
     const ROWS: u64 = 4;
     let store = |thread: u64, turn: usize| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use strandline::{
     Control, Database, Domain, Error, Geometry, HashMap, Options, Persist, Savepoint, SingleWriter, Stm,
-    Store, Tx, Vector,
+    Store, Tables, Tx, Vector,
 };
 use strandline_core::memory::Native;
 
@@ -47,7 +47,8 @@ fn as_the_model<C: Control<Memory = Native>>(log_bytes: u64, transactions: &[Vec
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
-    let db = Database::<C>::open_with(&path, &options).unwrap();
+    let db =
+        Database::from(Store::<Tables, C>::open_or_create(&path, &options, |tx| Tables::new(tx)).unwrap());
     let table = db.table::<u8, Vec<u8>>("table").unwrap();
     let queue = db.queue::<u16>("queue").unwrap();
     let mut model = Model::default();
@@ -103,7 +104,8 @@ fn as_the_model<C: Control<Memory = Native>>(log_bytes: u64, transactions: &[Vec
     std::mem::forget(db);
     let copy = folder.path().join("copy");
     std::fs::copy(&path, &copy).unwrap();
-    let db = Database::<C>::open_with(&copy, &options).unwrap();
+    let db =
+        Database::from(Store::<Tables, C>::open_or_create(&copy, &options, |tx| Tables::new(tx)).unwrap());
     let (table, queue) = (db.table::<u8, Vec<u8>>("table").unwrap(), db.queue::<u16>("queue").unwrap());
     let found = db.write(|tx| {
         let rows: BTreeMap<_, _> = table.iter(tx)?.collect::<Result<_, _>>()?;
@@ -178,7 +180,7 @@ fn a_savepoint_does_not_save_a_transaction_that_has_failed() {
         geometry: Geometry { size: 32 << 20, ..Geometry::default() },
         ..Options::default()
     };
-    let db = Database::<Stm>::in_memory_with(&options).unwrap();
+    let db = Database::in_memory_with(&options).unwrap();
     let table = db.table::<u64, Vec<u8>>("table").unwrap();
     let done = db.write(|tx| {
         let before = tx.savepoint();

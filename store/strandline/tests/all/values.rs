@@ -383,7 +383,7 @@ fn values_are_streams() {
     use std::io::{Read, Seek, SeekFrom};
 
     let folder = tempfile::tempdir().unwrap();
-    let db = Database::<Stm>::open_with(folder.path().join("pool"), &options(Domain::Sync)).unwrap();
+    let db = Database::open_with(folder.path().join("pool"), &options(Domain::Sync)).unwrap();
     let films = db.table::<u64, Vec<u8>>("films").unwrap();
     for (key, bytes) in (0..).zip([0, 7, 300, 5_000, 17_000, 65_537, 1_000_003]) {
         let film = value(key, bytes);
@@ -534,7 +534,7 @@ fn large_values_of_all_types_and_lengths_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let options =
         Options { geometry: Geometry { size: 1 << 30, ..Geometry::default() }, ..Options::default() };
-    let db = Database::<Stm>::open_with(folder.path().join("db"), &options).unwrap();
+    let db = Database::open_with(folder.path().join("db"), &options).unwrap();
     let bytes = db.table::<u64, Vec<u8>>("bytes").unwrap();
     let texts = db.table::<u64, String>("texts").unwrap();
     let numbers = db.table::<u64, Vec<i16>>("numbers").unwrap();
