@@ -440,7 +440,7 @@ fn snapshots_compaction_and_threads_of_its_own() {
         let orders = db.queue::<u64>("orders")?;
         let _ticket = db.later().write(|tx| orders.push(tx, &0))?;
         // It waits for what it sees.
-        let mut snapshot = db.snapshot()?;
+        let snapshot = db.snapshot()?;
         assert!(!orders.is_empty(&snapshot.read())?);
         db.acknowledge(0);
         db.compact()?;

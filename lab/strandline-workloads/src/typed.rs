@@ -128,7 +128,7 @@ impl<C: Collection> Product for Filled<C> {
 }
 
 struct TypedClient<'s, C> {
-    session: Session<'s, C>,
+    session: Session<C>,
     sizes: &'s Sizes,
     random: Rng,
     read_percent: u64,

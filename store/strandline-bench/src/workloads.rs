@@ -420,7 +420,7 @@ where
 }
 
 struct StoreClient<'s, R, C: Control<Memory = Native>> {
-    session: Session<'s, R, C>,
+    session: Session<R, C>,
     sizes: &'s Sizes,
     random: Rng,
     read_percent: u64,

@@ -2,9 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use strandline::Database;
+use strandline::{Database, Error};
 
 use crate::options::StrandlineOptions;
 use crate::status::{Stop, answer, in_body, parameter};
@@ -13,8 +12,6 @@ use crate::{Memory, put, reference, text};
 /// An open database. Any number of threads may use it at a time.
 pub struct StrandlineDatabase {
     pub(crate) database: Database,
-    /// Those that have not ended.
-    pub(crate) snapshots: AtomicUsize,
 }
 
 /// Opens a database and hands it to C.
@@ -38,10 +35,7 @@ unsafe fn open(
                 true => Database::open_read_only(path, &options)?,
                 false => Database::open_with(path, &options)?,
             };
-            put(
-                into,
-                Box::into_raw(Box::new(StrandlineDatabase { database, snapshots: AtomicUsize::new(0) })),
-            )
+            put(into, Box::into_raw(Box::new(StrandlineDatabase { database })))
         }
     })
 }
@@ -75,8 +69,9 @@ pub unsafe extern "C" fn strandline_open_read_only(
     unsafe { open(path, options, database, true) }
 }
 
-/// Makes everything durable and closes the database. While it has snapshots, and in a transaction's body, it stays open, and this is `STRANDLINE_PARAMETER`; after
-/// anything else that this returns it is gone. Maps and objects are closed for themselves, before or after.
+/// Makes everything durable and closes the database. It waits for transactions of other threads. While there are snapshots of it, this is
+/// `STRANDLINE_IN_USE`, and in a transaction's body `STRANDLINE_PARAMETER`: it stays open. After anything else that this returns it is gone.
+/// Maps and objects are closed for themselves, before or after.
 ///
 /// # Safety
 /// `database` is one that was opened, or null; nobody uses it any more.
@@ -90,12 +85,12 @@ pub unsafe extern "C" fn strandline_close(database: *mut StrandlineDatabase) -> 
             return Err(parameter("the body of a transaction cannot close a database"));
         }
         // SAFETY: the caller promises an open one.
-        if unsafe { &*database }.snapshots.load(Ordering::Acquire) > 0 {
-            return Err(parameter("there are snapshots of the database: end them first"));
+        let closed = unsafe { &*database }.database.close();
+        if !matches!(closed, Err(Error::InUse(_))) {
+            // SAFETY: it was made of a box, and nobody uses it any more.
+            drop(unsafe { Box::from_raw(database) });
         }
-        // SAFETY: it was made of a box, and nobody uses it any more.
-        let database = unsafe { Box::from_raw(database) };
-        Ok(database.database.close()?)
+        Ok(closed?)
     })
 }
 

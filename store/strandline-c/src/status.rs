@@ -107,6 +107,10 @@ pub enum StrandlineStatus {
     /// Inside a transaction of one database another one would have been waited for, whose users wait for this transaction: begin them
     /// in the same order everywhere, or run the outermost one again.
     STRANDLINE_DEADLOCK = -53,
+    /// The database was closed.
+    STRANDLINE_CLOSED = -54,
+    /// The database cannot be closed, because snapshots of it exist: end them first. It stays open.
+    STRANDLINE_IN_USE = -55,
 }
 
 use StrandlineStatus::*;
@@ -173,6 +177,8 @@ codes! {
     ChecksumFile, STRANDLINE_CHECKSUM_FILE, c"the checksum file is damaged or does not belong to the database";
     UnsupportedDomain, STRANDLINE_UNSUPPORTED_DOMAIN, c"this kind of machine or system does not have the domain";
     Deadlock, STRANDLINE_DEADLOCK, c"a transaction of another database would wait for this one: begin them in the same order";
+    Closed, STRANDLINE_CLOSED, c"the database was closed";
+    InUse, STRANDLINE_IN_USE, c"snapshots of the database exist: end them first";
 }
 
 /// Why a call did not do what it should.

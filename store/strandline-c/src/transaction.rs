@@ -3,9 +3,8 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
-use strandline::{DatabaseSnapshot, Error, Ticket, Tx, View};
+use strandline::{DatabaseSnapshot, Error, SnapshotView, Ticket, Tx, View};
 
 use crate::database::StrandlineDatabase;
 use crate::status::{Stop, answer, parameter, run_body};
@@ -15,7 +14,7 @@ use crate::{put, reference};
 const _: fn() = || {
     fn one_at_a_time<T: Send>() {}
     fn any_number<T: Send + Sync>() {}
-    one_at_a_time::<DatabaseSnapshot<'static>>();
+    one_at_a_time::<(DatabaseSnapshot, SnapshotView<'static>)>();
     any_number::<(StrandlineDatabase, StrandlineTicket, crate::StrandlineMap, crate::StrandlineObjects)>();
 };
 
@@ -196,35 +195,33 @@ pub unsafe extern "C" fn strandline_read(
 pub struct StrandlineSnapshot {
     // In this order they are dropped: each borrows from the next.
     running: Box<Running<'static, 'static>>,
-    view: *mut View<'static>,
-    snapshot: *mut DatabaseSnapshot<'static>,
-    database: *const StrandlineDatabase,
+    view: *mut SnapshotView<'static>,
+    snapshot: *mut DatabaseSnapshot,
 }
 
 /// Begins a snapshot: the database as it is now, for reading much or slowly, beside writers, for which nothing waits and which runs once.
+/// The database cannot be closed before the snapshot has ended.
 ///
 /// # Safety
-/// `database` is open, and stays so until the snapshot has ended; `snapshot` leads to a place for a pointer.
+/// `database` is open; `snapshot` leads to a place for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_snapshot_begin(
     database: *const StrandlineDatabase,
     snapshot: *mut *mut StrandlineSnapshot,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises; `strandline_close` refuses while the count below is not 0, so that it lives as long as
-        // the snapshot does.
-        let open: &'static StrandlineDatabase = unsafe {
+        // SAFETY: as the caller promises.
+        let open = unsafe {
             put(snapshot, std::ptr::null_mut())?;
             reference(database, "a database")?
         };
-        let inner = Box::into_raw(Box::new(open.database.snapshot()?));
+        let begun = Box::into_raw(Box::new(open.database.snapshot()?));
         // SAFETY: each is on the heap and stays there, borrowed by the one after it alone, until `strandline_snapshot_end` takes them down
         // in the opposite order.
-        let view = unsafe { Box::into_raw(Box::new((*inner).read())) };
+        let view = unsafe { Box::into_raw(Box::new((*begun).read())) };
         // SAFETY: as above.
         let running = Box::new(Running::new(unsafe { &*view }, None));
-        open.snapshots.fetch_add(1, Ordering::AcqRel);
-        let all = StrandlineSnapshot { running, view, snapshot: inner, database };
+        let all = StrandlineSnapshot { running, view, snapshot: begun };
         // SAFETY: as the caller promises.
         unsafe { put(snapshot, Box::into_raw(Box::new(all))) }
     })
@@ -254,12 +251,11 @@ pub unsafe extern "C" fn strandline_snapshot_end(snapshot: *mut StrandlineSnapsh
     if snapshot.is_null() {
         return;
     }
-    // SAFETY: all three were made of boxes, and go in the opposite order. The database is open until the count says that they are gone.
+    // SAFETY: all three were made of boxes, and go in the opposite order.
     unsafe {
-        let StrandlineSnapshot { running, view, snapshot, database } = *Box::from_raw(snapshot);
+        let StrandlineSnapshot { running, view, snapshot } = *Box::from_raw(snapshot);
         drop(running);
         drop(Box::from_raw(view));
         drop(Box::from_raw(snapshot));
-        (*database).snapshots.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -250,6 +250,10 @@ errors! {
     } => "deadlock: inside a transaction of {held} this thread waits for {awaited}, and threads that use that one wait for the transaction; begin transactions of several pools in the same order everywhere, or run the outermost one again", held = held.display(), awaited = awaited.display();
     /// The pool was opened by the process that this one was forked from.
     Forked => "the pool was opened by the process that this one was forked from, and only that one can use it; open it after the fork, in the process that is to use it";
+    /// The database or store was closed, by this handle of it or another.
+    Closed => "the database was closed; open it again to use it";
+    /// A database or store was to be closed of which sessions or snapshots exist. It stays open.
+    InUse(users: u64) => "the database cannot be closed: {users} of its snapshots or sessions exist; drop them, and close it again";
     /// An address that no allocation or root has.
     InvalidAddress(address: u64) => "address {address:#x} is not an aligned word of the pool's heap";
     /// A free of something that is not allocated there.

@@ -48,7 +48,7 @@ fn time(seed: u64, mut operation: impl FnMut(&mut fastrand::Rng) -> Result<()>) 
     Ok(since.elapsed().as_nanos() as f64 / TRANSACTIONS as f64)
 }
 
-type Typed<'s> = fn(&mut Session<'s, Root<'static>>, &mut fastrand::Rng) -> Result<()>;
+type Typed = fn(&mut Session<Root<'static>>, &mut fastrand::Rng) -> Result<()>;
 type Untyped = fn(&mut Words, &mut fastrand::Rng) -> Result<()>;
 
 fn main() -> Result<()> {

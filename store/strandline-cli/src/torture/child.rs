@@ -42,14 +42,14 @@ fn run_under<C: Control<Memory = Native>>(child: &Child) -> Result<Outcome, Fail
     )
 }
 
-struct Worker<'s, C: Control<Memory = Native>> {
-    session: Session<'s, Data<'static>, C>,
+struct Worker<C: Control<Memory = Native>> {
+    session: Session<Data<'static>, C>,
     threads: u64,
     thread: u64,
     seed: u64,
 }
 
-impl<C: Control<Memory = Native>> torture::Worker for Worker<'_, C> {
+impl<C: Control<Memory = Native>> torture::Worker for Worker<C> {
     fn last(&mut self) -> Result<u64, Failure> {
         Ok(self.session.view(|tx, root| root.get(tx)?.counter(tx, self.thread))?)
     }

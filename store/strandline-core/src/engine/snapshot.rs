@@ -1,8 +1,10 @@
 //! Reading at a snapshot: by somebody who only reads, and by a view whose first run met a conflict.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::layout::{SharedLayout, VersionLayout, View};
-use crate::memory::{Memory, PersistentAddress, Step};
+use crate::memory::{Memory, Native, PersistentAddress, Step};
 use crate::sync::SharedLog;
 use crate::transaction::{Abort, Concurrency, OptimisticSearch, Read};
 
@@ -117,6 +119,8 @@ impl<C: Control> Engine<C> {
 /// ```
 pub struct Snapshot<C: Control = Stm> {
     tx: Tx<C>,
+    /// Shared by the readers of one state: the last to be dropped ends its registration. Taken by the drop alone.
+    readers: Option<Arc<()>>,
 }
 
 impl<C: Control> Snapshot<C> {
@@ -133,16 +137,28 @@ impl<C: Control> Snapshot<C> {
             .ok_or_else(|| Error::Unsupported("a snapshot of a pool of the laboratory's".into()))?;
         view.memory.admit_thread();
         let registration = versions::register(&view)?;
+        let readers = Arc::new(());
+        let snapshot = Self::reading(view, scheme, control, shared_log, registration, readers);
+        if let Some(log) = shared_log {
+            log.wait_durable(&snapshot.tx.engine.view, registration.time)?;
+        }
+        Ok(snapshot)
+    }
+
+    fn reading(
+        view: View<C::Memory>,
+        scheme: C::Scheme,
+        control: C,
+        shared_log: Option<SharedLog>,
+        registration: Registration,
+        readers: Arc<()>,
+    ) -> Self {
         let (slot, index) = view.shared.readers_slot();
         let mut engine = Engine::new(view, index, scheme, control, shared_log);
         engine.view.shared = engine.view.shared.without_locks();
         engine.slot = slot;
         engine.look_at(registration);
-        let snapshot = Self { tx: Tx::over(engine, index) };
-        if let Some(log) = shared_log {
-            log.wait_durable(&snapshot.tx.engine.view, registration.time)?;
-        }
-        Ok(snapshot)
+        Self { tx: Tx::over(engine, index), readers: Some(readers) }
     }
 
     /// The TxID of the last transaction that it sees.
@@ -171,6 +187,32 @@ impl<C: Control> Snapshot<C> {
     }
 }
 
+impl<C: Control<Memory = Native>> Snapshot<C> {
+    /// Another reader of the same state, for another thread or beside this one. The snapshot lasts until the last of its readers is dropped.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (pool, mut worker) = pool_and_worker();
+    /// let first = pool.snapshot()?;
+    /// let mut second = first.another();
+    /// drop(first);
+    /// worker.run(|tx| tx.write(tx.root(0), 6))?;
+    /// assert_eq!(second.read(|tx| tx.read(tx.root(0)))?, 0);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    pub fn another(&self) -> Self {
+        let engine = &self.tx.engine;
+        let (State::LookingBack(registration), Some(readers), Some(scheme)) =
+            (engine.state, &self.readers, C::Scheme::reader())
+        else {
+            unreachable!("`begin` has made it of a scheme that reads, and only its drop changes what it is")
+        };
+        let memory = engine.view.memory.fork();
+        let view = View { memory, layout: engine.view.layout, shared: engine.guards };
+        Self::reading(view, scheme, engine.control, engine.shared_log, registration, readers.clone())
+    }
+}
+
 impl<C: Control> Engine<C> {
     /// The error of an attempt that goes on.
     fn forgive(&mut self, why: Abort) -> Error {
@@ -185,6 +227,12 @@ impl<C: Control> Engine<C> {
 }
 
 impl<C: Control> Tx<C> {
+    /// Lets the calling thread read what a snapshot's reader that came from another thread reads.
+    #[doc(hidden)]
+    pub fn admit_thread(&self) {
+        self.engine.view.memory.admit_thread();
+    }
+
     /// The error behind an abort, where this is a [`Snapshot`]'s, which can be read on.
     #[cold]
     pub fn snapshot_error(&mut self, why: Abort) -> Option<Error> {
@@ -194,6 +242,10 @@ impl<C: Control> Tx<C> {
 
 impl<C: Control> Drop for Snapshot<C> {
     fn drop(&mut self) {
+        // Of several that are dropped at once, one is the last.
+        if self.readers.take().and_then(Arc::into_inner).is_none() {
+            return;
+        }
         let engine = &mut self.tx.engine;
         // In a forked child the words are its own copy or gone.
         if !engine.view.memory.is_forked() {

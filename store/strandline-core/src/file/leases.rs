@@ -32,8 +32,9 @@ impl<C: Control<Memory = Native>> Place<C> {
     }
 }
 
-/// A number of the thread's own: threads that come after one another begin at different places.
-fn number() -> usize {
+/// A number of the calling thread's own: threads that come after one another begin at different places.
+#[doc(hidden)]
+pub fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +51,7 @@ impl<C: Control<Memory = Native>> IdleWorkers<C> {
 
     /// All places, the thread's own first.
     fn places(&self) -> impl Iterator<Item = &Place<C>> {
-        let first = number();
+        let first = thread_number();
         (0..self.0.len()).map(move |next| &self.0[(first + next) & (self.0.len() - 1)])
     }
 

@@ -34,6 +34,8 @@ pub use closed_copy::backup_files;
 pub use compact::{CompactReport, SpaceUsage};
 pub use inspect::{LogFile, PoolInfo, inspect, inspect_files};
 pub use leases::BoxedWorker;
+#[doc(hidden)]
+pub use leases::thread_number;
 pub use new_file::rename_new;
 pub use open::{check_name, log_path};
 pub use options::Options;

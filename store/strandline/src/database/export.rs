@@ -98,7 +98,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// [`Error::NoTable`]; [`Error::Damaged`]: a key or a value is none of its type, or the table has more rows or fewer than were shown;
     /// [`Error::TableTypes`]: a migration is under way; what `row` returns; as [`Database::snapshot`].
     pub fn dump(&self, name: &str, mut row: impl FnMut(Dynamic, Dynamic) -> Result<()>) -> Result<u64> {
-        let mut snapshot = match self.snapshot() {
+        let snapshot = match self.snapshot() {
             Ok(snapshot) => snapshot,
             // One that is only read has no writers.
             Err(Error::Unsupported(_) | Error::ReadOnly) => {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Key;
 use crate::described::shown::TableDescription;
-use crate::store::snapshot::Snapshot;
+use crate::store::snapshot::{Snapshot, SnapshotView};
 use crate::store::{Later, Store};
 use crate::value::check::LostMemory;
 use crate::value::transaction::{Control, Tx, View};
@@ -52,7 +52,7 @@ use value_ref::Value;
 /// ```
 ///
 /// Values are numbers, strings, tuples, vectors, options and what `#[derive(Persist)]` makes of your own types; keys the same with
-/// `#[derive(Key)]`. A database can be shared by threads (`&Database`, or in an `Arc`). Transactions run concurrently and are
+/// `#[derive(Key)]`. Threads can share a database, or have clones of it, which are handles to the same one. Transactions run concurrently and are
 /// serializable: after a conflict one of them runs again, so its closure must have no side effects that cannot be repeated.
 ///
 /// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same database returns
@@ -464,7 +464,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// let squares = db.table::<u64, u64>("squares")?;
     /// db.write(|tx| (0..4).try_for_each(|n| squares.insert(tx, &n, &(n * n)).map(drop)))?;
     ///
-    /// let mut snapshot = db.snapshot()?;
+    /// let snapshot = db.snapshot()?;
     /// let tx = snapshot.read();
     /// for row in squares.iter(&tx)? {
     ///     let (n, square) = row?;
@@ -475,10 +475,30 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
+    /// A snapshot borrows nothing. It can be kept in a struct, cloned and sent to threads, which may all read it at a time:
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let db = Database::in_memory()?;
+    /// # let squares = db.table::<u64, u64>("squares")?;
+    /// # db.write(|tx| (0..4).try_for_each(|n| squares.insert(tx, &n, &(n * n)).map(drop)))?;
+    /// let snapshot = db.snapshot()?;
+    /// let sums = [0..2, 2..4].map(|keys| {
+    ///     let (snapshot, squares) = (snapshot.clone(), squares.clone());
+    ///     std::thread::spawn(move || {
+    ///         let tx = snapshot.read();
+    ///         squares.range(&tx, keys)?.map(|row| Ok(row?.1)).sum::<Result<u64>>()
+    ///     })
+    /// });
+    /// let sums: Result<Vec<_>> = sums.into_iter().map(|sum| sum.join().unwrap()).collect();
+    /// assert_eq!(sums?, [1, 13]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Store::snapshot`].
     #[track_caller]
-    pub fn snapshot(&self) -> Result<DatabaseSnapshot<'_, C>> {
+    pub fn snapshot(&self) -> Result<DatabaseSnapshot<C>> {
         Ok(DatabaseSnapshot { inner: self.store.snapshot()?, number: self.number })
     }
 
@@ -559,12 +579,37 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.store.path()
     }
 
-    /// Makes everything durable and marks the file as cleanly closed. A drop does the same, but cannot tell of errors.
+    /// Closes the database, for all handles to it: makes everything durable, marks the file as cleanly closed and releases it. It waits
+    /// for the transactions that other threads have begun; every later use of any handle returns [`Error::Closed`], except
+    /// [`path`](Database::path), [`recovery`](Database::recovery), and this, which does nothing then.
+    ///
+    /// Dropping the last handle closes the database, too, but cannot report errors.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let names = db.table::<u64, String>("names")?;
+    /// let server = std::thread::spawn({
+    ///     let (db, names) = (db.clone(), names.clone());
+    ///     move || db.write(|tx| names.insert(tx, &1, "Ann"))
+    /// });
+    /// # server.join().unwrap()?;
+    /// db.close()?;
+    /// assert!(matches!(db.read(|tx| names.get(tx, &1)), Err(Error::Closed)));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Store::close`].
-    pub fn close(self) -> Result<()> {
+    /// As [`Store::close`]; with [`Error::InUse`], as long as a [`DatabaseSnapshot`] exists, the database stays open.
+    pub fn close(&self) -> Result<()> {
         self.store.close()
+    }
+}
+
+impl<C: Control<Memory = Native>> Clone for Database<C> {
+    /// Another handle to the same database, which costs an increment of a counter. Tables of one can be used with the other.
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone(), number: self.number }
     }
 }
 
@@ -601,30 +646,32 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     }
 }
 
-/// A [`Database`] as it was when the snapshot began: [`Database::snapshot`].
-pub struct DatabaseSnapshot<'d, C: Control<Memory = Native> = Stm> {
-    inner: Snapshot<'d, Tables<'static>, C>,
+/// A [`Database`] as it was when the snapshot began: [`Database::snapshot`]. A clone is of the same moment, and costs little.
+#[derive(Clone)]
+pub struct DatabaseSnapshot<C: Control<Memory = Native> = Stm> {
+    inner: Snapshot<Tables<'static>, C>,
     number: u64,
 }
 
-impl<C: Control<Memory = Native>> DatabaseSnapshot<'_, C> {
-    /// What reads it. After an error, also one that says that something is damaged, it can be read on.
-    pub fn read<'p>(&'p mut self) -> View<'p, C> {
+impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
+    /// A view of this moment, through which tables are read. There can be any number of views at a time, on any threads. After an error,
+    /// also one that reports damage, reading may continue.
+    pub fn read(&self) -> SnapshotView<'_, C> {
         let (view, _) = self.inner.read();
         view.belongs_to(self.number);
         view
     }
 
-    /// Looks everything over for damage, as [`Database::check`].
+    /// Checks everything for damage, as [`Database::check`].
     ///
     /// # Errors
     /// [`Error::SnapshotEnded`]. Damage is in what is returned.
-    pub fn check(&mut self) -> Result<Vec<String>> {
+    pub fn check(&self) -> Result<Vec<String>> {
         self.inner.check()
     }
 }
 
-impl<C: Control<Memory = Native>> std::fmt::Debug for DatabaseSnapshot<'_, C> {
+impl<C: Control<Memory = Native>> std::fmt::Debug for DatabaseSnapshot<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.inner.fmt(f)
     }

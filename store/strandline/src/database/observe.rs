@@ -2,8 +2,8 @@
 
 use super::Database;
 use crate::store::observed::Observer;
+use crate::store::shared::OpenPool;
 use crate::value::transaction::Control;
-use strandline_core::file::Pool;
 use strandline_core::memory::Native;
 
 /// From now on `observer` is told of the transactions of `database`, which is in memory. None of them is larger than its log.
@@ -12,6 +12,9 @@ pub fn observe<C: Control<Memory = Native>>(database: &mut Database<C>, observer
 }
 
 /// The pool of `database`.
-pub fn pool<C: Control<Memory = Native>>(database: &Database<C>) -> &Pool<C> {
+///
+/// # Panics
+/// The database was closed.
+pub fn pool<C: Control<Memory = Native>>(database: &Database<C>) -> OpenPool<'_, C> {
     database.store().pool()
 }

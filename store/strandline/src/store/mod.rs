@@ -5,11 +5,13 @@ pub(crate) mod observed;
 pub(crate) mod root;
 mod run;
 pub(crate) mod savepoint;
+pub(crate) mod shared;
 pub(crate) mod snapshot;
 
 use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::value::check::{Checker, LostMemory};
 use crate::value::persist::Root;
@@ -18,21 +20,20 @@ use crate::value::transaction::{Control, Tx, View};
 #[cfg(feature = "observed")]
 use observed::Observer;
 use root::Migrations;
+use shared::{Borrowed, OpenPool, SharedPool};
 use snapshot::Snapshot;
 use strandline_core::Domain;
 use strandline_core::engine::{Setup, SnapshotUsage, Stm, Worker};
 use strandline_core::error::{Error, Result};
-use strandline_core::file::{
-    BackupReport, BoxedWorker, CompactReport, Options, Pool, Recovery, SpaceUsage, Ticket,
-};
+use strandline_core::file::{BackupReport, CompactReport, Options, Pool, Recovery, SpaceUsage, Ticket};
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::{Native, PersistentAddress};
 use strandline_core::transaction::{Runner, Statistics};
 
 /// A pool that holds one value of type `R`, from which everything else in it hangs.
 ///
-/// A store can be shared by threads: each transaction borrows one of the pool's workers, and waits while all are in
-/// use. A thread that runs many transactions keeps one with [`Store::session`].
+/// A store can be shared by threads, and cloned: a clone is another handle to the same store. Each transaction borrows one of the pool's
+/// workers, and waits while all are in use. A thread that runs many transactions keeps one with [`Store::session`].
 ///
 /// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same store returns
 /// [`Error::Nested`] and does nothing, however large the transaction is: all but [`path`](Store::path), [`recovery`](Store::recovery),
@@ -64,7 +65,7 @@ use strandline_core::transaction::{Runner, Statistics};
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct Store<R, C: Control<Memory = Native> = Stm> {
-    pool: Pool<C>,
+    pool: Arc<SharedPool<C>>,
     /// The root's value.
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
@@ -87,10 +88,12 @@ pub struct Store<R, C: Control<Memory = Native> = Stm> {
 /// assert!(session.statistics().commits >= 10);
 /// # Ok::<(), strandline::Error>(())
 /// ```
-pub struct Session<'s, R, C: Control<Memory = Native> = Stm> {
-    store: &'s Store<R, C>,
-    /// Taken when dropped.
-    worker: Option<BoxedWorker<C>>,
+///
+/// It keeps the pool open: as long as it exists, [`Store::close`] returns [`Error::InUse`].
+pub struct Session<R, C: Control<Memory = Native> = Stm> {
+    borrowed: Borrowed<Arc<Pool<C>>, C>,
+    root: PersistentAddress,
+    root_type: PhantomData<fn() -> R>,
 }
 
 /// Transactions that return before they are durable: [`Store::later`].
@@ -105,7 +108,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         let root = root(&mut worker)?;
         pool.return_worker(Box::new(worker));
         Ok(Self {
-            pool,
+            pool: Arc::new(SharedPool::new(pool)),
             root,
             root_type: PhantomData,
             #[cfg(feature = "observed")]
@@ -333,13 +336,15 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     #[track_caller]
     pub fn try_update<T, E: From<Error>>(
         &self,
-        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.observer {
             return self.observed(observer, true, |session| session.try_update(body)).map(|(t, _)| t);
         }
-        self.session()?.try_update(body)
+        let mut borrowed = Borrowed::of(self.pool.open()?)?;
+        let root = self.root;
+        run::update::<C, _, _>(borrowed.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// Transactions that do not wait until they are durable: each gives a ticket, which is for that. Others
@@ -402,13 +407,15 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     #[track_caller]
     pub fn try_view<T, E: From<Error>>(
         &self,
-        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.observer {
             return self.observed(observer, true, |session| session.try_view(body)).map(|(t, _)| t);
         }
-        self.session()?.try_view(body)
+        let mut borrowed = Borrowed::of(self.pool.open()?)?;
+        let root = self.root;
+        run::view::<C, _, _>(borrowed.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the
@@ -468,10 +475,10 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// [`Error::TooManySnapshots`]: there are 64; [`Error::Parameter`]: the options leave no memory for snapshots;
     /// [`Error::Poisoned`], [`Error::Forked`]; [`Error::Nested`]: it is called inside a transaction (a snapshot that exists can be read there).
     #[track_caller]
-    pub fn snapshot(&self) -> Result<Snapshot<'_, R, C>> {
+    pub fn snapshot(&self) -> Result<Snapshot<R, C>> {
         #[cfg(feature = "observed")]
         self.observe_all(false);
-        Ok(Snapshot::new(self.pool.snapshot()?, self.root))
+        Snapshot::new(self.pool.keep()?, self.root)
     }
 
     /// What the snapshots that exist take. It may be called inside a transaction.
@@ -479,15 +486,16 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # Errors
     /// [`Error::Forked`].
     pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
-        self.pool.snapshot_usage()
+        self.pool.open()?.snapshot_usage()
     }
 
     /// Keeps one of the pool's workers for several transactions; waits while all are in use. Inside a transaction it is an error.
     ///
     /// # Errors
     /// As [`Pool::wait_for_worker`].
-    pub fn session(&self) -> Result<Session<'_, R, C>> {
-        Ok(Session { store: self, worker: Some(self.pool.borrow_worker()?) })
+    pub fn session(&self) -> Result<Session<R, C>> {
+        let borrowed = Borrowed::of(self.pool.keep()?)?;
+        Ok(Session { borrowed, root: self.root, root_type: PhantomData })
     }
 
     /// What opening it had to do after a crash.
@@ -500,7 +508,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # Errors
     /// As [`Pool::usage`].
     pub fn usage(&self) -> Result<HeapUsage> {
-        self.pool.usage()
+        self.pool.open()?.usage()
     }
 
     /// What it takes of disk and memory. It may be called inside a transaction.
@@ -508,7 +516,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # Errors
     /// The file cannot be looked at; [`Error::Forked`].
     pub fn space(&self) -> Result<SpaceUsage> {
-        self.pool.space()
+        self.pool.open()?.space()
     }
 
     /// Gives the disk space of what is free back to the file system, beside transactions. The file stays as long, with holes.
@@ -526,7 +534,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// As [`Pool::compact`].
     #[track_caller]
     pub fn compact(&self) -> Result<CompactReport> {
-        let report = self.pool.compact();
+        let report = self.pool.open()?.compact();
         #[cfg(feature = "observed")]
         self.observe_all(true);
         report
@@ -543,7 +551,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # Errors
     /// As [`Pool::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
-        self.pool.checkpoint()
+        self.pool.open()?.checkpoint()
     }
 
     /// Copies the store as it is at one time to a new file, while transactions run: [`Pool::backup`].
@@ -551,7 +559,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # Errors
     /// As [`Pool::backup`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
-        self.pool.backup(to)
+        self.pool.open()?.backup(to)
     }
 
     /// The root, in a transaction of this store.
@@ -559,24 +567,56 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Ptr::of(self.root)
     }
 
-    /// The pool, for who works on its words.
+    /// The pool, for code that works on its words.
+    ///
+    /// # Panics
+    /// The store was closed.
     #[doc(hidden)]
-    pub fn pool(&self) -> &Pool<C> {
-        &self.pool
+    pub fn pool(&self) -> OpenPool<'_, C> {
+        self.pool.open().expect("the store is open")
     }
 
-    /// Makes everything durable and marks the pool as cleanly closed.
+    /// Closes the store, for all handles to it: makes everything durable, marks the pool as cleanly closed and releases its files.
+    /// It waits for the transactions that other threads have begun; every later use of any handle returns [`Error::Closed`], except
+    /// [`path`](Store::path), [`recovery`](Store::recovery), and this, which does nothing then.
+    ///
+    /// Dropping the last handle closes the store, too, but cannot report errors.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// let handle = store.clone(); // as another part of the program has it
+    /// store.close()?;
+    /// assert!(matches!(handle.view(|tx, root| root.get(tx)), Err(Error::Closed)));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Pool::close`].
-    pub fn close(self) -> Result<()> {
+    /// [`Error::InUse`] if a [`Snapshot`] or a [`Session`] of it exists, [`Error::Nested`] inside a transaction of this store,
+    /// [`Error::Parameter`] inside one of another store; [`Error::Forked`]: the store stays open. As [`Pool::close`]: it is closed, and
+    /// recovered when it is opened again.
+    pub fn close(&self) -> Result<()> {
         self.pool.close()
     }
 }
 
-impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
+impl<R, C: Control<Memory = Native>> Clone for Store<R, C> {
+    /// Another handle to the same store, which costs an increment of a counter.
+    fn clone(&self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            root: self.root,
+            root_type: PhantomData,
+            #[cfg(feature = "observed")]
+            observer: self.observer,
+        }
+    }
+}
+
+impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     fn worker(&mut self) -> &mut Worker<C> {
-        self.worker.as_deref_mut().expect("only the drop takes it")
+        self.borrowed.worker()
     }
 
     /// No transaction is larger than its log from now on.
@@ -611,7 +651,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
         &mut self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let root = self.store.root;
+        let root = self.root;
         run::update::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
@@ -639,13 +679,13 @@ impl<R: Root, C: Control<Memory = Native>> Session<'_, R, C> {
         &mut self,
         mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let root = self.store.root;
+        let root = self.root;
         run::view::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// What this session's worker has done so far, in other sessions too.
     pub fn statistics(&self) -> Statistics {
-        self.worker.as_deref().map(Runner::statistics).unwrap_or_default()
+        self.borrowed.peek().map(Runner::statistics).unwrap_or_default()
     }
 }
 
@@ -669,17 +709,21 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
     #[track_caller]
     pub fn try_update<T, E: From<Error>>(
         self,
-        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.0.observer {
             return self.0.observed(observer, false, |session| session.try_update(body));
         }
-        self.0.session()?.later().try_update(body)
+        let mut borrowed = Borrowed::of(self.0.pool.open()?)?;
+        let root = self.0.root;
+        let (result, transaction) =
+            run::update_later::<C, _, _>(borrowed.worker(), |tx| body(tx, Ptr::of(root)))?;
+        Ok((result, borrowed.pool.ticket(transaction)?))
     }
 }
 
-impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<'_, R, C>> {
+impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
     /// As [`Store::update`], without waiting until the transaction is durable: the ticket is for that.
     ///
     /// # Errors
@@ -699,17 +743,9 @@ impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<'_, R, C>> {
         self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
-        let Store { pool, root, .. } = self.0.store;
+        let root = self.0.root;
         let (result, transaction) =
-            run::update_later::<C, _, _>(self.0.worker(), |tx| body(tx, Ptr::of(*root)))?;
-        Ok((result, pool.ticket(transaction)?))
-    }
-}
-
-impl<R, C: Control<Memory = Native>> Drop for Session<'_, R, C> {
-    fn drop(&mut self) {
-        if let Some(worker) = self.worker.take() {
-            self.store.pool.return_worker(worker);
-        }
+            run::update_later::<C, _, _>(self.0.worker(), |tx| body(tx, Ptr::of(root)))?;
+        Ok((result, self.0.borrowed.pool.ticket(transaction)?))
     }
 }

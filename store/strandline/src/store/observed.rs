@@ -49,7 +49,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         &self,
         observer: &'static dyn Observer,
         waits: bool,
-        body: impl FnOnce(&mut Session<'_, R, C>) -> Result<T, E>,
+        body: impl FnOnce(&mut Session<R, C>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         let at = Location::caller();
         let mut session = self.session()?;

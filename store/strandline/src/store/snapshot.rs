@@ -1,19 +1,25 @@
 //! A store as it was at one moment.
 
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
 
+#[cfg(doc)]
 use super::Store;
 use crate::value::persist::Root;
 use crate::value::pointer::Ptr;
 use crate::value::transaction::{Control, View};
 use strandline_core::engine::{self, Stm};
 use strandline_core::error::Result;
+use strandline_core::file::Pool;
 use strandline_core::memory::{Native, PersistentAddress};
 
-/// A [`Store`] as it was when the snapshot began, for as long as it exists, whatever transactions do meanwhile.
+/// A [`Store`] as it was when the snapshot began, for as long as it or a clone of it exists, whatever transactions do meanwhile.
 ///
 /// What reads it runs once: there is no closure that could run again, nothing waits for a writer, and no writer waits
-/// for it. So rows can go to a socket as they are read.
+/// for it. So rows can go to a socket as they are read. Threads can share a snapshot, or have clones of it, which cost little.
 ///
 /// ```
 /// # use strandline::*;
@@ -28,51 +34,148 @@ use strandline_core::memory::{Native, PersistentAddress};
 ///     values.extend(tx, [1, 2, 3])?;
 ///     Ok(Measured { values })
 /// })?;
-/// let mut snapshot = store.snapshot()?;
-/// let (tx, root) = snapshot.read();
-/// let mut sum = 0;
-/// for value in root.get(&tx)?.values.iter(&tx)? {
-///     // Writers go on.
-///     store.update(|tx, root| root.get(tx)?.values.push(tx, &100))?;
-///     sum += value?;
-/// }
-/// assert_eq!(sum, 6);
-/// assert_eq!(store.view(|tx, root| root.get(tx)?.values.len(tx))?, 6);
+/// let snapshot = store.snapshot()?;
+/// let sum = std::thread::spawn(move || {
+///     let (tx, root) = snapshot.read();
+///     root.get(&tx)?.values.iter(&tx)?.sum::<Result<u64>>()
+/// });
+/// store.update(|tx, root| root.get(tx)?.values.push(tx, &100))?; // writers go on
+/// assert_eq!(sum.join().unwrap()?, 6);
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
 /// What transactions change meanwhile is kept aside in memory, up to [`Options::snapshot_bytes`](crate::Options::snapshot_bytes)
 /// for all snapshots together. Past that the oldest one ends, and reading it is
 /// [`Error::SnapshotEnded`](crate::Error::SnapshotEnded).
-pub struct Snapshot<'s, R, C: Control<Memory = Native> = Stm> {
-    inner: engine::Snapshot<C>,
+///
+/// It keeps the store open: as long as it exists, [`Store::close`] returns [`Error::InUse`](crate::Error::InUse).
+pub struct Snapshot<R, C: Control<Memory = Native> = Stm> {
+    moment: Arc<Moment<C>>,
     root: PersistentAddress,
-    /// The pool stays open and locked.
-    store: PhantomData<&'s Store<R, C>>,
+    root_type: PhantomData<fn() -> R>,
 }
 
-impl<'s, R: Root, C: Control<Memory = Native>> Snapshot<'s, R, C> {
-    pub(crate) fn new(inner: engine::Snapshot<C>, root: PersistentAddress) -> Self {
-        Self { inner, root, store: PhantomData }
+/// The moment of a snapshot, which its clones share.
+struct Moment<C: Control<Memory = Native>> {
+    /// Of which each view has another. Dropped first, as it is behind the pool's memory.
+    reader: Mutex<engine::Snapshot<C>>,
+    time: u64,
+    /// Stays open.
+    _pool: Arc<Pool<C>>,
+}
+
+impl<R: Root, C: Control<Memory = Native>> Snapshot<R, C> {
+    pub(crate) fn new(pool: Arc<Pool<C>>, root: PersistentAddress) -> Result<Self> {
+        let reader = pool.snapshot()?;
+        let moment = Moment { time: reader.time(), reader: Mutex::new(reader), _pool: pool };
+        Ok(Self { moment: Arc::new(moment), root, root_type: PhantomData })
     }
 
-    /// What reads, and a pointer to the root. After an error, also one that says that something is damaged, it can be read on.
-    pub fn read<'p>(&'p mut self) -> (View<'p, C>, Ptr<'p, R::At<'p>>) {
-        (View::new(self.inner.tx(), false), Ptr::of(self.root))
+    /// A view of this moment, and a pointer to the root. There can be any number of views at a time, on any threads. After an error, also
+    /// one that reports damage, reading may continue.
+    pub fn read(&self) -> (SnapshotView<'_, C>, Ptr<'_, R::At<'_>>) {
+        let reader = self.moment.reader.lock().unwrap_or_else(PoisonError::into_inner).another();
+        (SnapshotView::new(reader), Ptr::of(self.root))
     }
 
-    /// Looks all that hangs from the root over for damage, as [`Store::check`].
+    /// Checks everything that is reachable from the root for damage, as [`Store::check`].
     ///
     /// # Errors
     /// [`Error::SnapshotEnded`](crate::Error::SnapshotEnded). Damage is in what is returned.
-    pub fn check(&mut self) -> Result<Vec<String>> {
+    pub fn check(&self) -> Result<Vec<String>> {
         let (tx, root) = self.read();
         root.check(&tx)
     }
 }
 
-impl<R, C: Control<Memory = Native>> std::fmt::Debug for Snapshot<'_, R, C> {
+impl<R, C: Control<Memory = Native>> Clone for Snapshot<R, C> {
+    /// Another handle to the same moment, which costs an increment of a counter.
+    fn clone(&self) -> Self {
+        Self { moment: self.moment.clone(), root: self.root, root_type: PhantomData }
+    }
+}
+
+impl<R, C: Control<Memory = Native>> std::fmt::Debug for Snapshot<R, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Snapshot").field("time", &self.inner.time()).finish_non_exhaustive()
+        f.debug_struct("Snapshot").field("time", &self.moment.time).finish_non_exhaustive()
+    }
+}
+
+/// Reads a snapshot: it can do all that a [`View`] can, and functions that take a `&View` take a reference to it. It lasts as long as it
+/// is kept, at most as long as the snapshot; threads may hand it on, but each needs its own to read at the same time.
+///
+/// ```compile_fail,E0505
+/// # fn f(db: &strandline::Database) -> strandline::Result<()> {
+/// let snapshot = db.snapshot()?;
+/// let view = snapshot.read();
+/// drop(snapshot);
+/// db.catalogue(&view)?; // the snapshot is gone
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Pointers and collections that are read through it are for this snapshot, and for no transaction:
+///
+/// ```compile_fail,E0521
+/// # fn f(store: &strandline::Store<u64>) -> strandline::Result<()> {
+/// let snapshot = store.snapshot()?;
+/// let (_, root) = snapshot.read();
+/// store.update(|tx, _| root.set(tx, &6)) // a pointer of the snapshot
+/// # }
+/// ```
+pub struct SnapshotView<'s, C: Control<Memory = Native> = Stm> {
+    /// Borrows from `reader`, without the borrow checker's knowledge.
+    view: ManuallyDrop<View<'s, C>>,
+    /// Of a box, which this owns.
+    reader: NonNull<engine::Snapshot<C>>,
+}
+
+impl<C: Control<Memory = Native>> SnapshotView<'_, C> {
+    fn new(reader: engine::Snapshot<C>) -> Self {
+        let mut reader = NonNull::from(Box::leak(Box::new(reader)));
+        // SAFETY: the reader is on the heap, where it stays until the drop below frees it, which is after the view's last use. Nothing else
+        // refers to it: `reader` is not read or written in between. The view's lifetime is longer than the reader's, but
+        // no reference of that lifetime leaves the view: it is private, lent only for as long as this is borrowed, and
+        // cannot be moved out of it, since there is no `DerefMut`.
+        let tx = unsafe { reader.as_mut() }.tx();
+        Self { view: ManuallyDrop::new(View::new(tx, false)), reader }
+    }
+
+    pub(crate) fn belongs_to(&self, database: u64) {
+        self.view.belongs_to(database);
+    }
+}
+
+// SAFETY: it consists of a view and of the box that this reads; both may go to another thread, and go together.
+unsafe impl<'s, C: Control<Memory = Native>> Send for SnapshotView<'s, C>
+where
+    View<'s, C>: Send,
+    engine::Snapshot<C>: Send,
+{
+}
+
+impl<'s, C: Control<Memory = Native>> Deref for SnapshotView<'s, C> {
+    type Target = View<'s, C>;
+
+    fn deref(&self) -> &View<'s, C> {
+        // It may have come from another thread.
+        self.view.admit_thread();
+        &self.view
+    }
+}
+
+impl<C: Control<Memory = Native>> Drop for SnapshotView<'_, C> {
+    fn drop(&mut self) {
+        // SAFETY: neither is used after this. The view goes first, as it refers to the reader, which came from a box.
+        unsafe {
+            ManuallyDrop::drop(&mut self.view);
+            drop(Box::from_raw(self.reader.as_ptr()));
+        }
+    }
+}
+
+impl<C: Control<Memory = Native>> std::fmt::Debug for SnapshotView<'_, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SnapshotView")
     }
 }

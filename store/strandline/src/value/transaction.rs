@@ -122,6 +122,13 @@ impl<'p, C: Control> View<'p, C> {
         done
     }
 
+    /// Lets the calling thread read, if nothing is under way.
+    pub(crate) fn admit_thread(&self) {
+        if let Ok(tx) = self.inner.try_borrow() {
+            tx.admit_thread();
+        }
+    }
+
     /// Makes it a transaction of a database, whose tables can be used in it.
     #[inline]
     pub(crate) fn belongs_to(&self, database: u64) {

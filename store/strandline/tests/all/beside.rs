@@ -75,7 +75,7 @@ fn remove_rows_of_a_snapshot<C: Control<Memory = Native>>(domain: Domain) -> Res
     for (key, row) in rows().chain(kept()) {
         store.update(|tx, root| root.get(tx)?.rows.insert(tx, &key, &row).map(drop))?;
     }
-    let mut snapshot = store.snapshot()?;
+    let snapshot = store.snapshot()?;
     for (key, _) in rows() {
         store.update(|tx, root| root.get(tx)?.rows.remove(tx, &key).map(drop))?;
     }
@@ -307,7 +307,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
     /// Snapshots, read as a whole, and again when others have gone on for a while.
     fn take_snapshots(&self, mut random: fastrand::Rng) {
         while self.goes_on() {
-            let mut snapshot = match self.store.snapshot() {
+            let snapshot = match self.store.snapshot() {
                 Ok(snapshot) => snapshot,
                 Err(error) => return self.say(format!("a snapshot: {error}")),
             };

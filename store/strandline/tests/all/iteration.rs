@@ -640,7 +640,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
     fn snapshot(&self) -> Result<()> {
         let table = self.other.table::<K, V>("walked")?;
         self.other.write(|tx| self.fill(tx, &table))?;
-        let mut snapshot = self.other.snapshot()?;
+        let snapshot = self.other.snapshot()?;
         {
             let tx = snapshot.read();
             let mut rows = table.iter(&tx)?;

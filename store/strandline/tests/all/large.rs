@@ -178,7 +178,7 @@ where
         });
         threads.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                let mut snapshot = store.snapshot().unwrap();
+                let snapshot = store.snapshot().unwrap();
                 let mut values = Vec::new();
                 for _ in 0..3 {
                     let (tx, root) = snapshot.read();

@@ -185,7 +185,7 @@ fn transactions_on_different_pools_nest() {
 fn workers_and_sessions_move_between_threads() {
     let (_folder, store) = store::<Stm>(&options(2));
     let (mut session, mut worker) = (store.session().unwrap(), store.pool().worker().unwrap());
-    let set = |session: &mut strandline::Session<'_, u64>| session.update(|tx, root| root.set(tx, &1));
+    let set = |session: &mut strandline::Session<u64>| session.update(|tx, root| root.set(tx, &1));
     set(&mut session).unwrap();
     worker.run(|tx| tx.write(tx.root(5), 1)).unwrap();
     std::thread::scope(|threads| {

@@ -3,6 +3,7 @@
 mod attacks;
 mod backup;
 mod beside;
+mod closing;
 mod damage;
 mod database;
 mod deadlocks;

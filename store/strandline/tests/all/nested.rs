@@ -22,14 +22,14 @@ const SOURCES: [(&str, &str, &[&str]); 7] = [
     (
         "database",
         include_str!("../../src/database/mod.rs"),
-        // They make a database, or take it away, which the closure borrows.
-        &["open", "in_memory", "open_with", "open_read_only", "in_memory_with", "close"],
+        // They make a database.
+        &["open", "in_memory", "open_with", "open_read_only", "open_single_writer", "in_memory_with"],
     ),
     (
         "store",
         include_str!("../../src/store/mod.rs"),
         &[
-            // They make a store, are reached through `session`, or take the store away, which the closure borrows.
+            // They make a store, or are reached through `session`.
             "create",
             "create_in_memory",
             "open",
@@ -39,7 +39,6 @@ const SOURCES: [(&str, &str, &[&str]); 7] = [
             "open_read_only",
             "statistics",
             "pool",
-            "close",
         ],
     ),
     ("export", include_str!("../../src/database/export.rs"), &[]),
@@ -55,6 +54,8 @@ const SOURCES: [(&str, &str, &[&str]); 7] = [
             "open",
             "open_read_only",
             "unprotected_view",
+            "check_outside",
+            "check_outside_all",
             "worker_of",
             "close",
         ],
@@ -101,7 +102,7 @@ macro_rules! call {
 fn call_database<C: Control<Memory = Native>>(
     db: &Database<C>,
     tx: &View<'_, C>,
-    snapshot: &mut DatabaseSnapshot<'_, C>,
+    snapshot: &DatabaseSnapshot<C>,
     about: &TableDescription,
 ) -> Vec<Called> {
     let (mut to, nothing) = (Vec::new(), || std::iter::empty::<Result<(Dynamic, Dynamic)>>());
@@ -130,6 +131,8 @@ fn call_database<C: Control<Memory = Native>>(
     call!(to, "database", "checkpoint", Nested, db.checkpoint());
     call!(to, "database", "backup", Nested, db.backup(db.path().with_extension("copy")));
     call!(to, "database", "path", Done, Ok(db.path()));
+    // A snapshot of it exists, but nothing is to be dropped before the transaction has ended.
+    call!(to, "database", "close", Nested, db.close());
     call!(to, "export", "count", Nested, db.count("numbers"));
     call!(to, "export", "dump", Nested, db.dump("numbers", |_, _| Ok(())));
     call!(to, "export", "load", Nested, db.load(about, nothing()));
@@ -149,8 +152,8 @@ fn poll(ticket: &Ticket) -> Result<()> {
 
 fn call_store<C: Control<Memory = Native>>(
     store: &Store<Rows<'static>, C>,
-    session: &mut Session<'_, Rows<'static>, C>,
-    snapshot: &mut Snapshot<'_, Rows<'static>, C>,
+    session: &mut Session<Rows<'static>, C>,
+    snapshot: &Snapshot<Rows<'static>, C>,
     ticket: &Ticket,
 ) -> Vec<Called>
 where
@@ -178,6 +181,7 @@ where
     call!(to, "store", "space", Done, store.space());
     call!(to, "store", "compact", Nested, store.compact());
     call!(to, "store", "path", Done, Ok(store.path()));
+    call!(to, "store", "close", Nested, store.close());
     call!(to, "store", "checkpoint", Nested, store.checkpoint());
     call!(to, "store", "backup", Nested, store.backup(store.path().with_extension("copy")));
     call!(to, "pool", "worker", Nested, pool.worker());
@@ -256,11 +260,11 @@ fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) ->
     let texts = db.table::<u64, Vec<u8>>("texts").unwrap();
     db.write(|tx| numbers.insert(tx, &1, &2).map(drop)).unwrap();
     let about = db.list().unwrap().into_iter().find(|about| about.name == "numbers").unwrap();
-    let mut snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot().unwrap();
     let mut all = db
         .write(|tx| {
             (0..rows).try_for_each(|row| texts.insert(tx, &row, &vec![7; 100]).map(drop))?;
-            Ok(call_database(&db, tx, &mut snapshot, &about))
+            Ok(call_database(&db, tx, &snapshot, &about))
         })
         .unwrap();
     drop(snapshot);
@@ -273,12 +277,12 @@ fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) ->
     })
     .unwrap();
     let mut session = store.session().unwrap();
-    let mut snapshot = store.snapshot().unwrap();
+    let snapshot = store.snapshot().unwrap();
     let (_, ticket) = store.later().update(|tx, root| root.get(tx)?.rows.insert(tx, &0, &vec![1])).unwrap();
     let of_store = store
         .update(|tx, root| {
             (0..rows).try_for_each(|row| root.get(tx)?.rows.insert(tx, &row, &vec![7; 100]).map(drop))?;
-            Ok(call_store(&store, &mut session, &mut snapshot, &ticket))
+            Ok(call_store(&store, &mut session, &snapshot, &ticket))
         })
         .unwrap();
     drop((session, snapshot));

@@ -76,7 +76,7 @@ where
         });
         let mut rounds = std::collections::BTreeSet::new();
         while rounds.len() < 20 {
-            let mut snapshot = store.snapshot().unwrap();
+            let snapshot = store.snapshot().unwrap();
             let (tx, root) = snapshot.read();
             let books = root.get(&tx).unwrap();
             let rows: Vec<_> = books.by_number.range(&tx, ..).collect::<Result<_, _>>().unwrap();
@@ -109,7 +109,7 @@ fn scans_of_a_snapshot_see_one_state() {
 fn a_snapshot_says_at_once_that_it_was_ended() {
     let (path, options) = path_and_options();
     let store = create::<strandline::Stm>(&path, &Options { snapshot_bytes: 2048, ..options });
-    let mut snapshot = store.snapshot().unwrap();
+    let snapshot = store.snapshot().unwrap();
     store
         .update(|tx, root| {
             let books = root.get(tx)?;
@@ -120,7 +120,7 @@ fn a_snapshot_says_at_once_that_it_was_ended() {
     assert!(matches!(root.get(&tx).map(drop), Err(Error::SnapshotEnded { .. })));
     assert_eq!(store.snapshot_usage().unwrap().ended, 1);
     // The next one sees what was written.
-    let mut snapshot = store.snapshot().unwrap();
+    let snapshot = store.snapshot().unwrap();
     assert!(snapshot.check().unwrap().is_empty());
     let (tx, root) = snapshot.read();
     assert_eq!(root.get(&tx).unwrap().by_number.get(&tx, &7).unwrap(), Some(9));
@@ -162,8 +162,8 @@ proptest! {
         let map = db.table::<Bytes, Bytes>("rows").unwrap();
         db.write(|tx| model.iter().try_for_each(|(key, value)| map.insert(tx, key, value).map(drop))).unwrap();
         let mut expected: Vec<_> = model.range(from.clone()..).map(|(k, v)| (k.clone(), v.clone())).collect();
-        let mut snapshot = db.snapshot().unwrap();
-        let mut check = |back: bool, expected: &Vec<(Bytes, Bytes)>| {
+        let snapshot = db.snapshot().unwrap();
+        let check = |back: bool, expected: &Vec<(Bytes, Bytes)>| {
             let tx = snapshot.read();
             assert_eq!(&rows(&map, &tx, &from, back).unwrap(), expected);
         };

@@ -222,15 +222,15 @@ where
         });
         let snapshots = scope.spawn(|| {
             while !has_ended.load(Ordering::Relaxed) {
-                let mut snapshot = store.snapshot().unwrap();
-                let numbers = |snapshot: &mut strandline::Snapshot<'_, Shelf<'static>, C>| {
+                let snapshot = store.snapshot().unwrap();
+                let numbers = |snapshot: &strandline::Snapshot<Shelf<'static>, C>| {
                     let (tx, root) = snapshot.read();
                     let pairs = root.get(&tx).unwrap().values.iter(&tx);
                     pairs.map(|pair| check(&pair.unwrap().1)).collect::<Vec<_>>()
                 };
-                let first = numbers(&mut snapshot);
+                let first = numbers(&snapshot);
                 std::thread::yield_now();
-                assert_eq!(numbers(&mut snapshot), first, "a snapshot has changed");
+                assert_eq!(numbers(&snapshot), first, "a snapshot has changed");
             }
         });
         for number in KEYS..ROUNDS {

@@ -116,7 +116,7 @@ fn everything_is_refused_and_nothing_closed() {
                     refused(pool.worker());
                     refused(pool.wait_for_worker());
                     if domain != Domain::Sync {
-                        refused(strandline_schemes::PlainWorker::in_pool(pool, 2));
+                        refused(strandline_schemes::PlainWorker::in_pool(&pool, 2));
                     }
                     refused(pool.checkpoint());
                     refused(pool.backup(folder.join("copy")));

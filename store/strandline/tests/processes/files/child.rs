@@ -267,7 +267,7 @@ fn work(store: &Store<Root<'static>>, key: u64, count: u64) -> Result<()> {
 
 /// Reads a snapshot twice, with some time between: it is whole, and the same.
 fn read_snapshot(store: &Store<Root>) -> Result<()> {
-    let mut snapshot = store.snapshot()?;
+    let snapshot = store.snapshot()?;
     let mut before = None;
     for _ in 0..2 {
         let (tx, root) = snapshot.read();

@@ -1,0 +1,183 @@
+//! A pool that any number of handles share, and that any of them closes for all.
+//!
+//! Each transaction holds a share of the pool while it runs: a read lock on one of several copies of one pointer, which is its
+//! thread's own as long as there are few threads. So transactions write nothing that others read. Closing takes all copies, for which
+//! it waits until no transaction holds one. Sessions and snapshots, which last longer, hold the pool itself, and closing refuses while
+//! there are any.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::time::Duration;
+
+use crate::value::transaction::Control;
+use strandline_core::engine::Worker;
+use strandline_core::error::{Error, Result};
+use strandline_core::file::{BoxedWorker, Pool, Recovery, thread_number};
+use strandline_core::memory::Native;
+
+/// Copies of the pointer to the pool: a power of two.
+const COPIES: usize = 16;
+/// Between two attempts to take a copy that a transaction holds.
+const NAP: Duration = Duration::from_micros(200);
+
+/// A copy, which shares no line with others. `None` once the pool is closed.
+#[repr(align(128))]
+struct Copy<C: Control<Memory = Native>>(RwLock<Option<Arc<Pool<C>>>>);
+
+/// An open pool, or one that was closed.
+pub(crate) struct SharedPool<C: Control<Memory = Native>> {
+    path: PathBuf,
+    recovery: Recovery,
+    /// Whether it is closed, or is being closed.
+    closed: AtomicBool,
+    /// Held while it is being closed, and for a moment by what begins to keep it open: so a close that is refused refuses nothing else.
+    closing: Mutex<()>,
+    copies: Box<[Copy<C>]>,
+}
+
+/// A share of an open pool, which cannot be closed while there is one.
+pub struct OpenPool<'s, C: Control<Memory = Native>>(RwLockReadGuard<'s, Option<Arc<Pool<C>>>>);
+
+impl<C: Control<Memory = Native>> OpenPool<'_, C> {
+    fn shared(&self) -> &Arc<Pool<C>> {
+        self.0.as_ref().expect("only `SharedPool::share` makes one, of a pool that is open")
+    }
+}
+
+impl<C: Control<Memory = Native>> Deref for OpenPool<'_, C> {
+    type Target = Pool<C>;
+
+    fn deref(&self) -> &Pool<C> {
+        self.shared()
+    }
+}
+
+impl<C: Control<Memory = Native>> SharedPool<C> {
+    pub fn new(pool: Pool<C>) -> Self {
+        let (path, recovery) = (pool.path().to_owned(), *pool.recovery());
+        let pool = Arc::new(pool);
+        let copies = (0..COPIES).map(|_| Copy(RwLock::new(Some(pool.clone())))).collect();
+        Self { path, recovery, closed: AtomicBool::new(false), closing: Mutex::default(), copies }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// The pool, which stays open as long as what is returned exists. It waits for nothing.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]: it was closed, or is being closed.
+    pub fn open(&self) -> Result<OpenPool<'_, C>> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        self.share().ok_or(Error::Closed)
+    }
+
+    /// As [`SharedPool::open`], also while the pool is being closed.
+    fn share(&self) -> Option<OpenPool<'_, C>> {
+        let share = match self.copies[thread_number() & (COPIES - 1)].0.try_read() {
+            Ok(share) => share,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Only `close` takes it to write.
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        share.is_some().then_some(OpenPool(share))
+    }
+
+    /// The pool itself, for what lasts longer than a transaction.
+    ///
+    /// # Errors
+    /// As [`SharedPool::open`].
+    pub fn keep(&self) -> Result<Arc<Pool<C>>> {
+        loop {
+            let pool = self.open()?;
+            // First of all: in a forked child the lock may be held for ever.
+            pool.check_outside()?;
+            match self.closing.try_lock() {
+                Ok(_closing) => return Ok(pool.shared().clone()),
+                Err(TryLockError::Poisoned(_)) => return Err(Error::Closed),
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// Closes the pool for all its handles.
+    ///
+    /// # Errors
+    /// [`Error::InUse`], [`Error::Nested`], [`Error::Parameter`], [`Error::Forked`]: it stays open; as [`Pool::close`]: it is closed.
+    pub fn close(&self) -> Result<()> {
+        match self.open() {
+            Ok(pool) => pool.check_outside_all()?,
+            // Somebody else closes it: its end is waited for below.
+            Err(_) => {}
+        }
+        // From here on no session or snapshot can begin.
+        let _closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(pool) = self.open() else { return Ok(()) };
+        let users = Arc::strong_count(pool.shared()) - self.copies.len();
+        if users > 0 {
+            return Err(Error::InUse(users as u64));
+        }
+        drop(pool);
+        self.closed.store(true, Ordering::Release);
+        let pools: Vec<_> = self.copies.iter().filter_map(|copy| copy.take()).collect();
+        // Each but the last returns nothing.
+        pools.into_iter().filter_map(Arc::into_inner).next().map_or(Ok(()), Pool::close)
+    }
+}
+
+impl<C: Control<Memory = Native>> Copy<C> {
+    /// Takes the pointer out, when no transaction holds it any more.
+    fn take(&self) -> Option<Arc<Pool<C>>> {
+        loop {
+            // A writer that waits in the lock's queue would stop transactions that are to end.
+            match self.0.try_write() {
+                Ok(mut copy) => return copy.take(),
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().take(),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(NAP),
+            }
+        }
+    }
+}
+
+/// A worker of a pool, which goes back to it when this is dropped.
+pub(crate) struct Borrowed<P: Deref<Target = Pool<C>>, C: Control<Memory = Native>> {
+    pub pool: P,
+    /// Taken when dropped.
+    worker: Option<BoxedWorker<C>>,
+}
+
+impl<P: Deref<Target = Pool<C>>, C: Control<Memory = Native>> Borrowed<P, C> {
+    /// Waits while all workers are in use.
+    ///
+    /// # Errors
+    /// As [`Pool::borrow_worker`].
+    pub fn of(pool: P) -> Result<Self> {
+        let worker = Some(pool.borrow_worker()?);
+        Ok(Self { pool, worker })
+    }
+
+    pub fn worker(&mut self) -> &mut Worker<C> {
+        self.worker.as_deref_mut().expect("only the drop takes it")
+    }
+
+    pub fn peek(&self) -> Option<&Worker<C>> {
+        self.worker.as_deref()
+    }
+}
+
+impl<P: Deref<Target = Pool<C>>, C: Control<Memory = Native>> Drop for Borrowed<P, C> {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            self.pool.return_worker(worker);
+        }
+    }
+}
