@@ -158,7 +158,7 @@ impl Engine for Strandline {
         self.database.checkpoint().expect("a checkpoint");
     }
     fn scan(&self) -> Option<u64> {
-        let mut snapshot = self.database.snapshot().expect("a snapshot");
+        let snapshot = self.database.snapshot().expect("a snapshot");
         let tx = snapshot.read();
         let mut rows = self.pairs.iter(&tx).expect("scan");
         let mut count = 0;

@@ -96,7 +96,7 @@ struct Filled<C> {
 
 /// The store with a collection, for [`WorkloadDescriptor::by_types`](crate::WorkloadDescriptor::by_types).
 pub(crate) fn create<C: Collection>(sizes: &Sizes, pool: &NewPool) -> Result<Box<dyn Product>> {
-    let store = Store::<C>::create(&pool.path, &pool.filling, |tx| C::create(tx, sizes))?;
+    let store = Store::<C>::create_new(&pool.path, &pool.filling, |tx| C::create(tx, sizes))?;
     let mut session = store.session()?;
     for items in C::initial(sizes).chunks(BATCH) {
         session.update(|tx, root| {
@@ -106,7 +106,7 @@ pub(crate) fn create<C: Collection>(sizes: &Sizes, pool: &NewPool) -> Result<Box
     }
     drop(session);
     store.close()?;
-    let store = pool.open(|path, options| Store::<C>::open(path, options))?;
+    let store = pool.open(|path, options| Store::<C>::open_existing(path, options))?;
     Ok(Box::new(Filled { store, sizes: *sizes }))
 }
 

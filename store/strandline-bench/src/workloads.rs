@@ -150,7 +150,7 @@ impl PreparedStore {
     /// Creates a store at `path`, fills it, and opens it again as `setting` says.
     ///
     /// # Errors
-    /// As [`Store::create`] and [`Store::open`].
+    /// As [`Store::create_new`] and [`Store::open_existing`].
     pub fn new(
         path: &Path,
         workload: StoreWorkload,
@@ -388,7 +388,7 @@ where
     C: Control<Memory = Native>,
     Filled<R, C>: Product + 'static,
 {
-    let store = Store::<R, C>::create(&pool.path, &pool.filling, |tx| R::create(tx, sizes))?;
+    let store = Store::<R, C>::create_new(&pool.path, &pool.filling, |tx| R::create(tx, sizes))?;
     let mut session = store.session()?;
     let items = R::items(sizes);
     for first in (0..items).step_by(BATCH as usize) {
@@ -399,7 +399,7 @@ where
     }
     drop(session);
     store.close()?;
-    let store = pool.open(|path, options| Store::<R, C>::open(path, options))?;
+    let store = pool.open(|path, options| Store::<R, C>::open_existing(path, options))?;
     Ok(Box::new(Filled { store, sizes: *sizes }))
 }
 

@@ -130,6 +130,10 @@ typedef enum {
   // Inside a transaction of one database another one would have been waited for, whose users wait for this transaction: begin them
   // in the same order everywhere, or run the outermost one again.
   STRANDLINE_DEADLOCK = -53,
+  // The database was closed.
+  STRANDLINE_CLOSED = -54,
+  // The database cannot be closed, because snapshots of it exist: end them first. It stays open.
+  STRANDLINE_IN_USE = -55,
 } StrandlineStatus;
 
 // An open database. Any number of threads may use it at a time.
@@ -210,7 +214,7 @@ extern "C" {
 // `memory` is what such a function gave, only once, or null.
 void strandline_free(void *memory);
 
-// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; makes it if there is no such file. There is a second
+// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; creates it if there is no such file. There is a second
 // file beside it, `path.log`. `options`: null for the defaults.
 //
 // # Safety
@@ -218,6 +222,22 @@ void strandline_free(void *memory);
 int strandline_open(const char *path,
                     const StrandlineOptions *options,
                     StrandlineDatabase **database);
+
+// As `strandline_open`, but the database has to exist: a mistake in the path is `STRANDLINE_IO`, and creates nothing.
+//
+// # Safety
+// As `strandline_open`.
+int strandline_open_existing(const char *path,
+                             const StrandlineOptions *options,
+                             StrandlineDatabase **database);
+
+// Creates a database in a new file at `path`. What is there already stays as it is, and is `STRANDLINE_IO`.
+//
+// # Safety
+// As `strandline_open`.
+int strandline_create_new(const char *path,
+                          const StrandlineOptions *options,
+                          StrandlineDatabase **database);
 
 // Opens the database at `path` for reading only, beside any number of other readers and no writer.
 //
@@ -227,8 +247,9 @@ int strandline_open_read_only(const char *path,
                               const StrandlineOptions *options,
                               StrandlineDatabase **database);
 
-// Makes everything durable and closes the database. While it has snapshots, and in a transaction's body, it stays open, and this is `STRANDLINE_PARAMETER`; after
-// anything else that this returns it is gone. Maps and objects are closed for themselves, before or after.
+// Makes everything durable and closes the database. It waits for transactions of other threads. While there are snapshots of it, this is
+// `STRANDLINE_IN_USE`, and in a transaction's body `STRANDLINE_PARAMETER`: it stays open. After anything else that this returns it is gone.
+// Maps and objects are closed for themselves, before or after.
 //
 // # Safety
 // `database` is one that was opened, or null; nobody uses it any more.
@@ -515,9 +536,10 @@ int strandline_read(const StrandlineDatabase *database,
                     void *argument);
 
 // Begins a snapshot: the database as it is now, for reading much or slowly, beside writers, for which nothing waits and which runs once.
+// The database cannot be closed before the snapshot has ended.
 //
 // # Safety
-// `database` is open, and stays so until the snapshot has ended; `snapshot` leads to a place for a pointer.
+// `database` is open; `snapshot` leads to a place for a pointer.
 int strandline_snapshot_begin(const StrandlineDatabase *database,
                               StrandlineSnapshot **snapshot);
 

@@ -14,6 +14,16 @@ pub struct StrandlineDatabase {
     pub(crate) database: Database,
 }
 
+/// What is expected at the path.
+#[derive(Clone, Copy)]
+enum Expected {
+    Either,
+    Existing,
+    Nothing,
+    /// A database that is only read.
+    Readable,
+}
+
 /// Opens a database and hands it to C.
 ///
 /// # Safety
@@ -22,7 +32,7 @@ unsafe fn open(
     path: *const c_char,
     options: *const StrandlineOptions,
     into: *mut *mut StrandlineDatabase,
-    read_only: bool,
+    expected: Expected,
 ) -> c_int {
     answer(|| {
         // SAFETY: the caller promises a string, options or null, and a place.
@@ -31,16 +41,22 @@ unsafe fn open(
             let given = options.as_ref().copied().unwrap_or_default();
             let options = given.options()?;
             put(into, ptr::null_mut())?;
-            let database = match read_only || given.read_only != 0 {
-                true => Database::open_read_only(path, &options)?,
-                false => Database::open_with(path, &options)?,
+            let database = match expected {
+                Expected::Nothing if given.read_only != 0 => {
+                    return Err(parameter("a new database cannot be opened for reading only"));
+                }
+                Expected::Nothing => Database::create_new(path, &options)?,
+                _ if given.read_only != 0 => Database::open_read_only(path, &options)?,
+                Expected::Readable => Database::open_read_only(path, &options)?,
+                Expected::Existing => Database::open_existing(path, &options)?,
+                Expected::Either => Database::open_with(path, &options)?,
             };
             put(into, Box::into_raw(Box::new(StrandlineDatabase { database })))
         }
     })
 }
 
-/// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; makes it if there is no such file. There is a second
+/// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; creates it if there is no such file. There is a second
 /// file beside it, `path.log`. `options`: null for the defaults.
 ///
 /// # Safety
@@ -52,7 +68,35 @@ pub unsafe extern "C" fn strandline_open(
     database: *mut *mut StrandlineDatabase,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { open(path, options, database, false) }
+    unsafe { open(path, options, database, Expected::Either) }
+}
+
+/// As `strandline_open`, but the database has to exist: a mistake in the path is `STRANDLINE_IO`, and creates nothing.
+///
+/// # Safety
+/// As `strandline_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_open_existing(
+    path: *const c_char,
+    options: *const StrandlineOptions,
+    database: *mut *mut StrandlineDatabase,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { open(path, options, database, Expected::Existing) }
+}
+
+/// Creates a database in a new file at `path`. What is there already stays as it is, and is `STRANDLINE_IO`.
+///
+/// # Safety
+/// As `strandline_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_create_new(
+    path: *const c_char,
+    options: *const StrandlineOptions,
+    database: *mut *mut StrandlineDatabase,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { open(path, options, database, Expected::Nothing) }
 }
 
 /// Opens the database at `path` for reading only, beside any number of other readers and no writer.
@@ -66,7 +110,7 @@ pub unsafe extern "C" fn strandline_open_read_only(
     database: *mut *mut StrandlineDatabase,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { open(path, options, database, true) }
+    unsafe { open(path, options, database, Expected::Readable) }
 }
 
 /// Makes everything durable and closes the database. It waits for transactions of other threads. While there are snapshots of it, this is

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use strandline::{Domain, Options};
+use strandline::{Domain, Options, Store, Tables};
 
 use crate::errors::{of_database, raised};
 use crate::patience;
@@ -25,6 +25,25 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 pub(crate) type Db = strandline::Database<Control>;
+
+/// As what a database is opened.
+type Catalogue = Store<Tables<'static>, Control>;
+
+/// # Errors
+/// There is no such domain.
+fn options(domain: Option<&str>, address_space: Option<u64>, memory: Option<u64>) -> PyResult<Options> {
+    let domain = match domain {
+        None | Some("sync") => Domain::Sync,
+        Some("flush") => Domain::Flush,
+        Some("flush-on-fail") => Domain::FlushOnFail,
+        Some("process") => Domain::Process,
+        Some(other) => {
+            let text = format!("there is no domain {other:?}: choose sync, flush, flush-on-fail or process");
+            return Err(usage(&text));
+        }
+    };
+    Ok(Options { domain, address_space, memory, ..Options::default() })
+}
 
 pub(crate) fn usage(text: &str) -> PyErr {
     raised("UsageError", text.into())
@@ -119,7 +138,7 @@ struct Database(Arc<Inner>);
 
 #[pymethods]
 impl Database {
-    /// Opens the database in the file at `path`; makes it if there is no such file. There is a second file beside it, `path.log`.
+    /// Opens the database in the file at `path`; creates it if there is no such file. There is a second file beside it, `path.log`.
     ///
     /// `domain`: what it is stored on: `"sync"` (any file system; the default), `"flush"`, `"flush-on-fail"` (persistent memory) or `"process"` (survives kills, not
     /// power failures). `read_only`: beside any number of other readers, and no writer. `address_space`: bytes of address space to reserve, a
@@ -135,29 +154,49 @@ impl Database {
         address_space: Option<u64>,
         memory: Option<u64>,
     ) -> PyResult<Self> {
-        let domain = match domain {
-            None | Some("sync") => Domain::Sync,
-            Some("flush") => Domain::Flush,
-            Some("flush-on-fail") => Domain::FlushOnFail,
-            Some("process") => Domain::Process,
-            Some(other) => {
-                let text =
-                    format!("there is no domain {other:?}: choose sync, flush, flush-on-fail or process");
-                return Err(usage(&text));
-            }
-        };
-        let options = Options { domain, address_space, memory, ..Options::default() };
+        let options = options(domain, address_space, memory)?;
         let opened = py.detach(|| match read_only {
-            true => Db::open_read_only(&path, &options),
-            false => Db::open_with(&path, &options),
+            true => Catalogue::open_read_only(&path, &options),
+            false => Catalogue::open(&path, &options, |tx| Tables::new(tx)),
         });
         opened.map(Self::over).map_err(of_database)
+    }
+
+    /// As `open`, but the database has to exist: a mistake in the path is an error, and creates nothing.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, domain = None, address_space = None, memory = None))]
+    fn open_existing(
+        py: Python<'_>,
+        path: PathBuf,
+        domain: Option<&str>,
+        address_space: Option<u64>,
+        memory: Option<u64>,
+    ) -> PyResult<Self> {
+        let options = options(domain, address_space, memory)?;
+        let opened = py.detach(|| Catalogue::open_filled(&path, &options, |tx| Tables::new(tx)));
+        opened.map(Self::over).map_err(of_database)
+    }
+
+    /// Creates a database in a new file at `path`. What is there already stays as it is, and is an error.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, domain = None, address_space = None, memory = None))]
+    fn create_new(
+        py: Python<'_>,
+        path: PathBuf,
+        domain: Option<&str>,
+        address_space: Option<u64>,
+        memory: Option<u64>,
+    ) -> PyResult<Self> {
+        let options = options(domain, address_space, memory)?;
+        let created = py.detach(|| Catalogue::create_new(&path, &options, |tx| Tables::new(tx)));
+        created.map(Self::over).map_err(of_database)
     }
 
     /// An empty database in memory, for tests: nothing of it remains.
     #[staticmethod]
     fn in_memory(py: Python<'_>) -> PyResult<Self> {
-        py.detach(|| Db::in_memory_with(&Options::default())).map(Self::over).map_err(of_database)
+        let made = py.detach(|| Catalogue::in_memory(&Options::default(), |tx| Tables::new(tx)));
+        made.map(Self::over).map_err(of_database)
     }
 
     /// The table `name`, which is made if it is not there: keys in order, each with a value.
@@ -278,9 +317,9 @@ impl Database {
 }
 
 impl Database {
-    fn over(db: Db) -> Self {
+    fn over(store: Catalogue) -> Self {
         Self(Arc::new(Inner {
-            db: Mutex::new(Some(Arc::new(db))),
+            db: Mutex::new(Some(Arc::new(Db::from(store)))),
             operations: Arc::default(),
             turns: Arc::default(),
         }))

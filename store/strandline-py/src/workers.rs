@@ -186,7 +186,7 @@ pub fn snapshot(py: Python<'_>, operation: Arc<()>, db: Arc<Database<Control>>) 
         // Dropped last, and the database before it.
         let mut operation = Some(operation);
         let db = db;
-        let mut snapshot = match db.snapshot() {
+        let snapshot = match db.snapshot() {
             Ok(snapshot) => snapshot,
             Err(error) => return drop(begun.send(Err(error))),
         };

@@ -34,6 +34,19 @@ def test_what_is_written_is_there_when_it_is_opened_again(tmp_path):
         db.tables()
 
 
+def test_existing_and_new_ones_are_told_apart(tmp_path):
+    path = tmp_path / "pool"
+    with pytest.raises(strandline.DatabaseError, match="No such file"):
+        Database.open_existing(path)
+    assert list(tmp_path.iterdir()) == []  # a mistake in the path creates nothing
+    with Database.create_new(path) as db:
+        db.table("numbers", int, int)[1] = 2
+    with pytest.raises(strandline.DatabaseError, match="exists"):
+        Database.create_new(path)
+    with Database.open_existing(path) as db:
+        assert db.table("numbers", int, int)[1] == 2
+
+
 ROWS = {
     bytes: [b"", b"\x00\xff", b"b"],
     str: ["", "a", "ü"],

@@ -248,7 +248,7 @@ where
     }
 
     fn build_once(&self) -> Result<Meta<C>> {
-        let (named, mut snapshot) = {
+        let (named, snapshot) = {
             let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
             (opened.named.clone(), self.group.db.snapshot()?)
         };

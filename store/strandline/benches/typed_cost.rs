@@ -55,7 +55,7 @@ fn main() -> Result<()> {
     let folder = support::folder_in_memory();
     let options = Options { domain: Domain::Flush, assume_persistent: true, ..Options::default() };
 
-    let store = Store::<Root>::create(folder.path().join("typed"), &options, |tx| {
+    let store = Store::<Root>::create_new(folder.path().join("typed"), &options, |tx| {
         Ok(Root { map: HashMap::with_capacity(tx, 2 * BUCKETS)?, counter: Ptr::new(tx, &0)? })
     })?;
     let mut session = store.session()?;

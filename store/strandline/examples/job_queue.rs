@@ -91,7 +91,7 @@ fn main() -> Result<()> {
         std::process::exit(2);
     };
     let options = Options { layout_name: "jobs".into(), ..Options::default() };
-    let store = Store::<Jobs>::open_or_create(path, &options, |tx| {
+    let store = Store::<Jobs>::open(path, &options, |tx| {
         Ok(Jobs {
             texts: HashMap::new(tx)?,
             waiting: Queue::new(tx)?,

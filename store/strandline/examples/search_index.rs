@@ -88,7 +88,7 @@ fn main() -> Result<()> {
         std::process::exit(2);
     };
     let options = Options { layout_name: "search index".into(), ..Options::default() };
-    let store = Store::<Index>::open_or_create(path, &options, |tx| {
+    let store = Store::<Index>::open(path, &options, |tx| {
         Ok(Index { words: HashMap::new(tx)?, documents: OrderedMap::new(tx)?, numbers: HashMap::new(tx)? })
     })?;
     if command == "add" {

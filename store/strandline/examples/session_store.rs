@@ -89,7 +89,7 @@ fn main() -> Result<()> {
         flush_interval: Duration::from_millis(50),
         ..Options::default()
     };
-    let store = Store::<Sessions>::open_or_create(path, &options, |tx| {
+    let store = Store::<Sessions>::open(path, &options, |tx| {
         Ok(Sessions { by_token: HashMap::new(tx)?, by_expiry: OrderedMap::new(tx)? })
     })?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

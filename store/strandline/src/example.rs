@@ -10,6 +10,6 @@ use crate::{Result, Store, Tx};
 /// The transaction failed.
 pub fn transaction(body: impl for<'p> Fn(&Tx<'p>) -> Result<()>) {
     let (path, options) = path_and_options();
-    let store = Store::<u64>::create(path, &options, |_| Ok(0)).expect("a store can be made");
+    let store = Store::<u64>::create_new(path, &options, |_| Ok(0)).expect("a store can be made");
     store.update(|tx, _| body(tx)).expect("the transaction commits");
 }

@@ -43,7 +43,7 @@
 //! }
 //!
 //! # let path = strandline::example::path();
-//! let library = Store::<Library>::open_or_create(&path, &Options::default(), |tx| {
+//! let library = Store::<Library>::open(&path, &Options::default(), |tx| {
 //!     Ok(Library { titles: OrderedMap::new(tx)?, shelves: HashMap::new(tx)? })
 //! })?;
 //! library.update(|tx, root| {

@@ -432,6 +432,19 @@ static void once(const char *path) {
     StrandlineMap *map;
     EXPECT(strandline_open("/no/such/folder/file", NULL, &other), STRANDLINE_IO);
     EXPECT(strstr(strandline_message(), "/no/such/folder") != NULL, 1);
+    EXPECT(strandline_open_existing(path, NULL, &other), STRANDLINE_IO); /* And creates nothing. */
+    EXPECT(strandline_open_read_only(path, NULL, &other), STRANDLINE_IO);
+    StrandlineOptions fresh;
+    memset(&fresh, 0, sizeof fresh);
+    fresh.size = 64 << 20;
+    fresh.read_only = 1;
+    EXPECT(strandline_create_new(path, &fresh, &other), STRANDLINE_PARAMETER);
+    fresh.read_only = 0;
+    EXPECT(strandline_create_new(path, &fresh, &other), 0);
+    EXPECT(strandline_close(other), 0);
+    EXPECT(strandline_create_new(path, NULL, &other), STRANDLINE_IO);
+    EXPECT(strandline_open_existing(path, NULL, &other), 0);
+    EXPECT(strandline_close(other), 0);
     open_all(path, 0);
     walks();
     streams();
@@ -457,7 +470,7 @@ static void once(const char *path) {
     EXPECT(strandline_read(db, read_only, NULL), STRANDLINE_READ_ONLY);
     EXPECT(strandline_read(db, verify, &found), 0);
     EXPECT(found, 50);
-    EXPECT(strandline_close(db), STRANDLINE_PARAMETER); /* A snapshot is left. */
+    EXPECT(strandline_close(db), STRANDLINE_IN_USE); /* A snapshot is left. */
     EXPECT(verify(strandline_snapshot_read(snapshot), &found), 0);
     EXPECT(found, 1);
     strandline_snapshot_end(snapshot);

@@ -35,7 +35,7 @@ fn run_under<C: Control<Memory = Native>>(child: &Child) -> Result<Outcome, Fail
     let (threads, seed) = (setting.threads, setting.seed);
     torture::run_child(
         child,
-        || Ok(Store::<Data, C>::open(pool, &setting.options())?),
+        || Ok(Store::<Data, C>::open_existing(pool, &setting.options())?),
         |store: &Store<Data, C>, thread| {
             Ok(Box::new(Worker { session: store.session()?, threads, thread, seed }))
         },

@@ -33,7 +33,7 @@ impl Subject for Collections {
     fn create(setting: &Setting, pool: &Path) -> Result<Self, Failure> {
         let threads = setting.threads;
         let options = setting.options();
-        Store::<Data>::create(pool, &options, |tx| Data::new(tx, threads))?.close()?;
+        Store::<Data>::create_new(pool, &options, |tx| Data::new(tx, threads))?.close()?;
         let contents = Contents::new(threads);
         Ok(Self { setting: setting.clone(), contents, counters: vec![0; threads as usize] })
     }
@@ -53,7 +53,7 @@ impl Subject for Collections {
 impl Collections {
     fn judge_under<C: Control<Memory = Native>>(&mut self, pool: &Path, acknowledged: &[u64]) -> Verdict {
         let mut verdict = Verdict::default();
-        let store = match Store::<Data, C>::open(pool, &self.setting.options()) {
+        let store = match Store::<Data, C>::open_existing(pool, &self.setting.options()) {
             Ok(store) => store,
             Err(error) => {
                 verdict.unreadable(format_args!("the pool cannot be opened: {error}"));

@@ -409,7 +409,7 @@ fn a_root_of_ones_own_needs_no_program() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("route").display().to_string();
     let options = Options::default();
-    let store = Store::<Route>::create(&path, &options, |tx| {
+    let store = Store::<Route>::create_new(&path, &options, |tx| {
         let towns = OrderedMap::new(tx)?;
         towns.insert(tx, &"Bergen".to_string(), &Some(1070))?;
         let tables = Tables::new(tx)?;
@@ -448,7 +448,7 @@ fn a_root_of_ones_own_needs_no_program() {
     assert_eq!(lines.len(), 10, "{told}");
 
     // What nothing leads to any more is lost, and no damage.
-    let store = Store::<Route>::open(&path, &options).unwrap();
+    let store = Store::<Route>::open_existing(&path, &options).unwrap();
     store.update(|tx, root| root.update(tx, |route| route.first = None)).unwrap();
     store.close().unwrap();
     assert!(ends(&["check", &path], 0).contains("in 3 blocks are allocated, and nothing leads to them"));
@@ -456,7 +456,7 @@ fn a_root_of_ones_own_needs_no_program() {
     assert_eq!((&told["lost_blocks"], &told["unchecked"]), (&3.into(), &serde_json::Value::Null));
 
     // A freed map that is still in its place.
-    let store = Store::<Route>::open(&path, &options).unwrap();
+    let store = Store::<Route>::open_existing(&path, &options).unwrap();
     store.update(|tx, root| root.get(tx)?.towns.destroy(tx)).unwrap();
     store.close().unwrap();
     let told = ends(&["check", &path], 1);

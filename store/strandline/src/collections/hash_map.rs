@@ -39,7 +39,7 @@ handle! {
     /// }
     ///
     /// # let path = example::path();
-    /// let index = Store::<Index>::create(&path, &Options::default(), |tx| {
+    /// let index = Store::<Index>::create_new(&path, &Options::default(), |tx| {
     ///     Ok(Index { words: HashMap::new(tx)? })
     /// })?;
     /// index.update(|tx, root| {
@@ -404,7 +404,7 @@ impl<'p, K: Key, V: Persist<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
 ///     stock: HashMap<'p, String, u64>,
 /// }
 ///
-/// let store = Store::<Shop>::create(&path, &options, |tx| {
+/// let store = Store::<Shop>::create_new(&path, &options, |tx| {
 ///     let stock = HashMap::new(tx)?;
 ///     stock.insert(tx, &"pens".to_string(), &3)?;
 ///     stock.insert(tx, &"pads".to_string(), &4)?;

@@ -37,7 +37,7 @@ handle! {
     /// }
     ///
     /// # let path = example::path();
-    /// let log = Store::<Log>::create(&path, &Options::default(), |tx| {
+    /// let log = Store::<Log>::create_new(&path, &Options::default(), |tx| {
     ///     Ok(Log { messages: OrderedMap::new(tx)? })
     /// })?;
     /// log.update(|tx, root| {

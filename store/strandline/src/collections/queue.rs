@@ -43,7 +43,7 @@ handle! {
     ///     waiting: Queue<'p, String>,
     /// }
     ///
-    /// let store = Store::<Jobs>::create(&path, &Options::default(), |tx| {
+    /// let store = Store::<Jobs>::create_new(&path, &Options::default(), |tx| {
     ///     Ok(Jobs { waiting: Queue::new(tx)? })
     /// })?;
     /// store.update(|tx, root| root.get(tx)?.waiting.push(tx, &"report".to_string()))?;
@@ -442,7 +442,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
 ///     waiting: Queue<'p, String>,
 /// }
 ///
-/// let store = Store::<Jobs>::create(&path, &options, |tx| {
+/// let store = Store::<Jobs>::create_new(&path, &options, |tx| {
 ///     let waiting = Queue::new(tx)?;
 ///     waiting.push(tx, &"report".to_string())?;
 ///     waiting.push(tx, &"backup".to_string())?;

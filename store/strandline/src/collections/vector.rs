@@ -46,7 +46,7 @@ handle! {
     ///     lines: Vector<'p, u64>,
     /// }
     ///
-    /// let store = Store::<Journal>::create(&path, &Options::default(), |tx| {
+    /// let store = Store::<Journal>::create_new(&path, &Options::default(), |tx| {
     ///     Ok(Journal { lines: Vector::new(tx)? })
     /// })?;
     /// store.update(|tx, root| {
@@ -634,7 +634,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 ///     lines: Vector<'p, u64>,
 /// }
 ///
-/// let store = Store::<Journal>::create(&path, &options, |tx| {
+/// let store = Store::<Journal>::create_new(&path, &options, |tx| {
 ///     let lines = Vector::new(tx)?;
 ///     (10..15).try_for_each(|line| lines.push(tx, &line))?;
 ///     Ok(Journal { lines })

@@ -38,7 +38,7 @@ unsafe impl Fixed<'_> for Any {}
 ///     stock: OrderedMap<'p, String, u64>,
 /// }
 ///
-/// let shop = Store::<Shop>::create(&path, &options, |tx| {
+/// let shop = Store::<Shop>::create_new(&path, &options, |tx| {
 ///     let stock = OrderedMap::new(tx)?;
 ///     stock.insert(tx, &"apples".to_string(), &40)?;
 ///     Ok(Shop { sold: 2, stock })

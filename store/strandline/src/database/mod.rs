@@ -6,26 +6,27 @@ pub(crate) mod migrate;
 pub(crate) mod multimap;
 #[cfg(feature = "observed")]
 pub(crate) mod observe;
+mod opening;
 pub(crate) mod queue;
+mod snapshot;
 mod stream;
 pub(crate) mod table;
 pub(crate) mod tables;
 pub(crate) mod value_ref;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Key;
 use crate::described::shown::TableDescription;
-use crate::store::snapshot::{Snapshot, SnapshotView};
 use crate::store::{Later, Store};
 use crate::value::check::LostMemory;
 use crate::value::transaction::{Control, Tx, View};
 use multimap::MultimapTable;
 use queue::QueueTable;
-use strandline_core::engine::{SingleWriter, SnapshotUsage, Stm};
+pub use snapshot::DatabaseSnapshot;
+use strandline_core::engine::{SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
-use strandline_core::file::{BackupReport, CompactReport, Options, Recovery, SpaceUsage, Ticket};
+use strandline_core::file::{BackupReport, CompactReport, Recovery, SpaceUsage, Ticket};
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::Native;
 use table::{Handle, Table};
@@ -65,121 +66,6 @@ pub struct Database<C: Control<Memory = Native> = Stm> {
     store: Store<Tables<'static>, C>,
     /// Counts the databases of this process, so that no table of one is used in another.
     number: u64,
-}
-
-/// The number of the last database that was opened.
-static LAST: AtomicU64 = AtomicU64::new(0);
-
-impl Database {
-    /// Opens the database in the file at `path`; makes it if there is no such file. There is a second file beside it, `path.log`.
-    ///
-    /// # Errors
-    /// As [`Database::open_with`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_with(path, &Options::default())
-    }
-
-    /// As [`Database::open`], as `options` say.
-    ///
-    /// ```
-    /// use strandline::{Database, Options};
-    ///
-    /// # let path = strandline::example::path();
-    /// let options = Options { snapshot_bytes: 64 << 20, ..Options::default() };
-    /// let db = Database::open_with(&path, &options)?;
-    /// # Ok::<(), strandline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The file cannot be read or written, is no database, is damaged, of a later format, or open in another process;
-    /// [`Error::RootLayout`]: it is a store with a root of its own type.
-    pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Store::<Tables>::open_or_create(path, options, |tx| Tables::new(tx)).map(Self::from)
-    }
-
-    /// Opens the database at `path` for reading only, beside any number of other readers and no writer.
-    ///
-    /// ```
-    /// use strandline::{Database, Options};
-    ///
-    /// # let path = strandline::example::path();
-    /// # Database::open(&path)?.close()?;
-    /// let db = Database::open_read_only(&path, &Options::default())?;
-    /// assert!(db.list()?.is_empty());
-    /// # Ok::<(), strandline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Database::open_with`]; there is no such file.
-    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Store::open_read_only(path, options).map(Self::from)
-    }
-
-    /// An empty database in memory, for tests: nothing of it remains.
-    ///
-    /// ```
-    /// use strandline::Database;
-    ///
-    /// let db = Database::in_memory()?;
-    /// let squares = db.table::<u64, u64>("squares")?;
-    /// db.write(|tx| (0..10).try_for_each(|n| squares.insert(tx, &n, &(n * n)).map(drop)))?;
-    /// assert_eq!(db.read(|tx| squares.get(tx, &7))?, Some(49));
-    /// # Ok::<(), strandline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// There is no memory, or the process has too many files open.
-    pub fn in_memory() -> Result<Self> {
-        Self::in_memory_with(&Options::default())
-    }
-
-    /// As [`Database::in_memory`], as `options` say. Their domain does not matter.
-    ///
-    /// # Errors
-    /// As [`Database::in_memory`].
-    pub fn in_memory_with(options: &Options) -> Result<Self> {
-        Store::<Tables>::create_in_memory(options, |tx| Tables::new(tx)).map(Self::from)
-    }
-}
-
-impl Database<SingleWriter> {
-    /// As [`Database::open_with`], for transactions that write one at a time: none of them is in another's way, so that none runs
-    /// again. It is a choice of this program; the file is the same.
-    ///
-    /// ```
-    /// use strandline::{Database, Options, SingleWriter};
-    ///
-    /// struct Server {
-    ///     db: Database<SingleWriter>,
-    /// }
-    ///
-    /// # let path = strandline::example::path();
-    /// let server = Server { db: Database::open_single_writer(&path, &Options::default())? };
-    /// # drop(server);
-    /// # Ok::<(), strandline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Database::open_with`].
-    pub fn open_single_writer(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Store::<Tables, SingleWriter>::open_or_create(path, options, |tx| Tables::new(tx)).map(Self::from)
-    }
-}
-
-/// The database in a store whose root is [`Tables`], under any control and opened in any way.
-///
-/// ```
-/// use strandline::{Database, Options, SingleWriter, Store, Tables};
-///
-/// let store = Store::<Tables, SingleWriter>::create_in_memory(&Options::default(), |tx| Tables::new(tx))?;
-/// let db = Database::from(store);
-/// let ages = db.table::<String, u32>("ages")?;
-/// # Ok::<(), strandline::Error>(())
-/// ```
-impl<C: Control<Memory = Native>> From<Store<Tables<'static>, C>> for Database<C> {
-    fn from(store: Store<Tables<'static>, C>) -> Self {
-        Self { store, number: 1 + LAST.fetch_add(1, Ordering::Relaxed) }
-    }
 }
 
 impl<C: Control<Memory = Native>> Database<C> {
@@ -643,36 +529,5 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
             tx.belongs_to(*number);
             body(tx)
         })
-    }
-}
-
-/// A [`Database`] as it was when the snapshot began: [`Database::snapshot`]. A clone is of the same moment, and costs little.
-#[derive(Clone)]
-pub struct DatabaseSnapshot<C: Control<Memory = Native> = Stm> {
-    inner: Snapshot<Tables<'static>, C>,
-    number: u64,
-}
-
-impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
-    /// A view of this moment, through which tables are read. There can be any number of views at a time, on any threads. After an error,
-    /// also one that reports damage, reading may continue.
-    pub fn read(&self) -> SnapshotView<'_, C> {
-        let (view, _) = self.inner.read();
-        view.belongs_to(self.number);
-        view
-    }
-
-    /// Checks everything for damage, as [`Database::check`].
-    ///
-    /// # Errors
-    /// [`Error::SnapshotEnded`]. Damage is in what is returned.
-    pub fn check(&self) -> Result<Vec<String>> {
-        self.inner.check()
-    }
-}
-
-impl<C: Control<Memory = Native>> std::fmt::Debug for DatabaseSnapshot<C> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.inner.fmt(f)
     }
 }

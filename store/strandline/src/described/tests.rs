@@ -180,7 +180,7 @@ fn by_description<R: Root>(store: &Store<R>) -> AllReached {
 }
 
 fn store() -> Store<Everything<'static>> {
-    Store::<Everything>::create_in_memory(&Options::default(), |tx| Everything::new(tx)).unwrap()
+    Store::<Everything>::in_memory(&Options::default(), |tx| Everything::new(tx)).unwrap()
 }
 
 fn change(store: &Store<Everything<'static>>, operations: &[(u8, u64)]) {

@@ -2,13 +2,14 @@
 
 #[cfg(feature = "observed")]
 pub(crate) mod observed;
+mod opening;
 pub(crate) mod root;
 mod run;
 pub(crate) mod savepoint;
+mod session;
 pub(crate) mod shared;
 pub(crate) mod snapshot;
 
-use std::io::ErrorKind;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,16 +20,16 @@ use crate::value::pointer::Ptr;
 use crate::value::transaction::{Control, Tx, View};
 #[cfg(feature = "observed")]
 use observed::Observer;
-use root::Migrations;
+pub use session::Session;
 use shared::{Borrowed, OpenPool, SharedPool};
 use snapshot::Snapshot;
-use strandline_core::Domain;
-use strandline_core::engine::{Setup, SnapshotUsage, Stm, Worker};
+use strandline_core::engine::{SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
-use strandline_core::file::{BackupReport, CompactReport, Options, Pool, Recovery, SpaceUsage, Ticket};
+#[cfg(doc)]
+use strandline_core::file::Pool;
+use strandline_core::file::{BackupReport, CompactReport, Recovery, SpaceUsage, Ticket};
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::{Native, PersistentAddress};
-use strandline_core::transaction::{Runner, Statistics};
 
 /// A pool that holds one value of type `R`, from which everything else in it hangs.
 ///
@@ -50,7 +51,7 @@ use strandline_core::transaction::{Runner, Statistics};
 /// }
 ///
 /// # let path = strandline::example::path();
-/// let shop = Store::<Shop>::open_or_create(&path, &Options::default(), |tx| {
+/// let shop = Store::<Shop>::open(&path, &Options::default(), |tx| {
 ///     Ok(Shop { stock: HashMap::new(tx)?, sold: 0 })
 /// })?;
 ///
@@ -74,192 +75,12 @@ pub struct Store<R, C: Control<Memory = Native> = Stm> {
     pub(crate) observer: Option<&'static dyn Observer>,
 }
 
-/// One thread's means to run transactions on a [`Store`], without looking for a free worker each time.
-///
-/// ```
-/// # use strandline::*;
-/// # let (path, options) = example::path_and_options();
-/// let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
-/// let mut session = store.session()?;
-/// for _ in 0..10 {
-///     session.update(|tx, root| root.update(tx, |count| *count += 1))?;
-/// }
-/// assert_eq!(session.view(|tx, root| root.get(tx))?, 10);
-/// assert!(session.statistics().commits >= 10);
-/// # Ok::<(), strandline::Error>(())
-/// ```
-///
-/// It keeps the pool open: as long as it exists, [`Store::close`] returns [`Error::InUse`].
-pub struct Session<R, C: Control<Memory = Native> = Stm> {
-    borrowed: Borrowed<Arc<Pool<C>>, C>,
-    root: PersistentAddress,
-    root_type: PhantomData<fn() -> R>,
-}
-
 /// Transactions that return before they are durable: [`Store::later`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it runs nothing until `update` is called"]
 pub struct Later<S>(pub(crate) S);
 
 impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
-    /// A store in `pool`, whose root `root` finds.
-    fn over(pool: Pool<C>, root: impl FnOnce(&mut Worker<C>) -> Result<PersistentAddress>) -> Result<Self> {
-        let mut worker = pool.worker()?;
-        let root = root(&mut worker)?;
-        pool.return_worker(Box::new(worker));
-        Ok(Self {
-            pool: Arc::new(SharedPool::new(pool)),
-            root,
-            root_type: PhantomData,
-            #[cfg(feature = "observed")]
-            observer: None,
-        })
-    }
-
-    /// Creates a pool in a new file at `path`, with the root that `init` makes, and opens it. Nobody can find it before it has its
-    /// root.
-    ///
-    /// # Errors
-    /// As [`Pool::create`]; what `init` returns, after which no file is left.
-    pub fn create(
-        path: impl AsRef<Path>,
-        options: &Options,
-        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
-    ) -> Result<Self> {
-        let made = |pool: &Pool<C>| root::create::<R, C>(&mut pool.worker()?, init, true);
-        let (pool, ()) = Setup::default().create_with(path, options, made)?;
-        Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
-    }
-
-    /// Creates a pool in memory, with the root that `init` makes: for tests, since nothing of it remains. The options' domain does
-    /// not matter.
-    ///
-    /// # Errors
-    /// There is no memory; what `init` returns.
-    pub fn create_in_memory(
-        options: &Options,
-        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
-    ) -> Result<Self> {
-        // Where there are files that are memory; elsewhere the system keeps small files that are soon gone in its cache.
-        let memory = Path::new("/dev/shm");
-        let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let options = Options { domain: Domain::Process, protect: false, ..options.clone() };
-        let made = |pool: &Pool<C>| root::create::<R, C>(&mut pool.worker()?, init, true);
-        let (pool, ()) = Setup::default().create_unnamed(folder, &options, made)?;
-        Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
-    }
-
-    /// Opens the pool at `path`, and recovers it.
-    ///
-    /// ```
-    /// # use strandline::*;
-    /// # let (path, options) = example::path_and_options();
-    /// Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
-    /// let store = Store::<u64>::open(&path, &options)?;
-    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
-    /// # Ok::<(), strandline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Pool::open`]; [`Error::Missing`]: it has no root; [`Error::RootLayout`]: its root is of another type, or
-    /// of another version of it.
-    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Self::open_and_migrate(path, options, &Migrations::new())
-    }
-
-    /// Opens the pool at `path`, or creates it if there is no such file. Of several processes that do this at once, one creates the
-    /// pool, and the others find it.
-    ///
-    /// ```
-    /// # use strandline::*;
-    /// # let (path, options) = example::path_and_options();
-    /// for visits in 0..3 {
-    ///     let store = Store::<u64>::open_or_create(&path, &options, |_| Ok(0))?;
-    ///     assert_eq!(store.view(|tx, root| root.get(tx))?, visits);
-    ///     store.update(|tx, root| root.set(tx, &(visits + 1)))?;
-    ///     store.close()?;
-    /// }
-    /// # Ok::<(), strandline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Store::create`] and [`Store::open`].
-    pub fn open_or_create(
-        path: impl AsRef<Path>,
-        options: &Options,
-        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
-    ) -> Result<Self> {
-        Self::open_or_create_and_migrate(path, options, &Migrations::new(), init)
-    }
-
-    /// As [`Store::open_or_create`]; a root of another type becomes an `R` by the migration from that type.
-    ///
-    /// # Errors
-    /// As [`Store::open_or_create`]; those of the migration, and then nothing has happened.
-    pub fn open_or_create_and_migrate(
-        path: impl AsRef<Path>,
-        options: &Options,
-        migrations: &Migrations<R, C>,
-        mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
-    ) -> Result<Self> {
-        let path = path.as_ref();
-        let is = |error: &Error, wanted| matches!(error, Error::Io { source, .. } if source.kind() == wanted);
-        loop {
-            match Setup::default().open(path, options) {
-                Ok(pool) => {
-                    return Self::over(pool, |worker| {
-                        // A pool that was created without a root.
-                        root::create::<R, C>(worker, init, true)?;
-                        root::check::<R, C>(worker, migrations)
-                    });
-                }
-                Err(error) if is(&error, ErrorKind::NotFound) => {}
-                Err(error) => return Err(error),
-            }
-            match Self::create(path, options, &mut init) {
-                // Somebody else was quicker.
-                Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
-                done => return done,
-            }
-        }
-    }
-
-    /// Opens the pool at `path`; a root of another type becomes an `R` by the migration from that type.
-    ///
-    /// # Errors
-    /// As [`Store::open`]; those of the migration, and then nothing has happened.
-    pub fn open_and_migrate(
-        path: impl AsRef<Path>,
-        options: &Options,
-        migrations: &Migrations<R, C>,
-    ) -> Result<Self> {
-        Self::over(Setup::default().open(path, options)?, |worker| root::check(worker, migrations))
-    }
-
-    /// Opens the pool at `path` for reading only, as [`Pool::open_read_only`].
-    ///
-    /// ```
-    /// # use strandline::*;
-    /// # let (path, options) = example::path_and_options();
-    /// Store::<u64>::create(&path, &options, |_| Ok(5))?.close()?;
-    /// let readers = [
-    ///     Store::<u64>::open_read_only(&path, &options)?,
-    ///     Store::<u64>::open_read_only(&path, &options)?,
-    /// ];
-    /// for reader in &readers {
-    ///     assert_eq!(reader.view(|tx, root| root.get(tx))?, 5);
-    /// }
-    /// # Ok::<(), strandline::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Store::open`].
-    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Self::over(Setup::default().open_read_only(path, options)?, |worker| {
-            root::check::<R, C>(worker, &Migrations::new())
-        })
-    }
-
     /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain promises.
     /// `body` may run several times; only its last run has an effect. It is given the transaction and a pointer to
     /// the root. An error that it returns ends the transaction without effect, and is returned.
@@ -270,7 +91,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     /// # use strandline::*;
     /// # let (path, options) = example::path_and_options();
-    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
     /// store.update(|tx, root| root.set(tx, &6))?;
     /// // An error of the closure's takes everything back.
     /// let refused: strandline::Result<()> = store.update(|tx, root| {
@@ -326,7 +147,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ///     })
     /// }
     ///
-    /// let account = Store::<Account>::create(&path, &options, |_| Ok(Account { balance: 5 })).unwrap();
+    /// let account = Store::<Account>::create_new(&path, &options, |_| Ok(Account { balance: 5 })).unwrap();
     /// assert_eq!(withdraw(&account, 3).unwrap(), 2);
     /// assert!(matches!(withdraw(&account, 3), Err(Refusal::NotEnough { balance: 2 })));
     /// ```
@@ -358,7 +179,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     /// # use strandline::*;
     /// # let path = example::path();
-    /// let visits = Store::<u64>::create(&path, &Options::default(), |_| Ok(0))?;
+    /// let visits = Store::<u64>::create_new(&path, &Options::default(), |_| Ok(0))?;
     /// let mut last = None;
     /// for _ in 0..100 {
     ///     let (_, ticket) = visits.later().update(|tx, root| root.update(tx, |visits| *visits += 1))?;
@@ -381,7 +202,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     /// # use strandline::*;
     /// # let (path, options) = example::path_and_options();
-    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
     /// let square = store.view(|tx, root| {
     ///     let value = root.get(tx)?;
     ///     Ok(value * value)
@@ -432,7 +253,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ///     title: Text<'p>,
     /// }
     ///
-    /// let store = Store::<Book>::create(&path, &options, |tx| {
+    /// let store = Store::<Book>::create_new(&path, &options, |tx| {
     ///     Ok(Book { title: Text::new(tx, "Persistence")? })
     /// })?;
     /// assert!(store.check()?.is_empty());
@@ -454,7 +275,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     /// # use strandline::*;
     /// # let (path, options) = example::path_and_options();
-    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
     /// assert_eq!(store.lost_memory()?.blocks, 0);
     /// store.update(|tx, _| Ptr::new(tx, &7u64).map(drop))?; // and nothing keeps it
     /// assert_eq!(store.lost_memory()?.blocks, 1);
@@ -494,8 +315,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # Errors
     /// As [`Pool::wait_for_worker`].
     pub fn session(&self) -> Result<Session<R, C>> {
-        let borrowed = Borrowed::of(self.pool.keep()?)?;
-        Ok(Session { borrowed, root: self.root, root_type: PhantomData })
+        Session::new(self.pool.keep()?, self.root)
     }
 
     /// What opening it had to do after a crash.
@@ -524,7 +344,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     /// # use strandline::*;
     /// # let (path, options) = example::path_and_options();
-    /// # let store = Store::<u64>::create(&path, &options, |_| Ok(0))?;
+    /// # let store = Store::<u64>::create_new(&path, &options, |_| Ok(0))?;
     /// let report = store.compact()?;
     /// println!("{} bytes, before {}", report.disk_bytes, report.disk_bytes_before);
     /// # Ok::<(), strandline::Error>(())
@@ -585,7 +405,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     /// # use strandline::*;
     /// # let (path, options) = example::path_and_options();
-    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
     /// let handle = store.clone(); // as another part of the program has it
     /// store.close()?;
     /// assert!(matches!(handle.view(|tx, root| root.get(tx)), Err(Error::Closed)));
@@ -611,81 +431,6 @@ impl<R, C: Control<Memory = Native>> Clone for Store<R, C> {
             #[cfg(feature = "observed")]
             observer: self.observer,
         }
-    }
-}
-
-impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
-    fn worker(&mut self) -> &mut Worker<C> {
-        self.borrowed.worker()
-    }
-
-    /// No transaction is larger than its log from now on.
-    #[cfg(feature = "observed")]
-    pub(crate) fn keep_to_log(&mut self) {
-        self.worker().keep_to_log();
-    }
-
-    /// The number of the latest transaction that the last one may have read from, and the lines that it stored to if it committed.
-    #[cfg(feature = "observed")]
-    pub(crate) fn last_transaction(&mut self, committed: bool) -> (u64, Vec<PersistentAddress>) {
-        let worker = self.worker();
-        (worker.newest_read(), if committed { worker.lines_stored() } else { Vec::new() })
-    }
-
-    /// As [`Store::update`].
-    ///
-    /// # Errors
-    /// As [`Store::update`].
-    pub fn update<T>(
-        &mut self,
-        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
-    ) -> Result<T> {
-        self.try_update(body)
-    }
-
-    /// As [`Store::try_update`].
-    ///
-    /// # Errors
-    /// As [`Store::update`].
-    pub fn try_update<T, E: From<Error>>(
-        &mut self,
-        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let root = self.root;
-        run::update::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
-    }
-
-    /// As [`Store::later`].
-    pub fn later(&mut self) -> Later<&mut Self> {
-        Later(self)
-    }
-
-    /// As [`Store::view`].
-    ///
-    /// # Errors
-    /// As [`Store::update`].
-    pub fn view<T>(
-        &mut self,
-        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
-    ) -> Result<T> {
-        self.try_view(body)
-    }
-
-    /// As [`Store::try_view`].
-    ///
-    /// # Errors
-    /// As [`Store::update`].
-    pub fn try_view<T, E: From<Error>>(
-        &mut self,
-        mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let root = self.root;
-        run::view::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
-    }
-
-    /// What this session's worker has done so far, in other sessions too.
-    pub fn statistics(&self) -> Statistics {
-        self.borrowed.peek().map(Runner::statistics).unwrap_or_default()
     }
 }
 
@@ -720,32 +465,5 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
         let (result, transaction) =
             run::update_later::<C, _, _>(borrowed.worker(), |tx| body(tx, Ptr::of(root)))?;
         Ok((result, borrowed.pool.ticket(transaction)?))
-    }
-}
-
-impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
-    /// As [`Store::update`], without waiting until the transaction is durable: the ticket is for that.
-    ///
-    /// # Errors
-    /// As [`Store::update`].
-    pub fn update<T>(
-        self,
-        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
-    ) -> Result<(T, Ticket)> {
-        self.try_update(body)
-    }
-
-    /// As [`update`](Self::update), with an error type of the caller's own.
-    ///
-    /// # Errors
-    /// As [`Store::update`].
-    pub fn try_update<T, E: From<Error>>(
-        self,
-        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
-    ) -> Result<(T, Ticket), E> {
-        let root = self.0.root;
-        let (result, transaction) =
-            run::update_later::<C, _, _>(self.0.worker(), |tx| body(tx, Ptr::of(root)))?;
-        Ok((result, self.0.borrowed.pool.ticket(transaction)?))
     }
 }

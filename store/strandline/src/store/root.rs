@@ -19,7 +19,7 @@ use strandline_core::transaction::{Abort, Read, Transaction};
 type Step<C> =
     Box<dyn Fn(&Tx<'_, C>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
 
-/// How values of earlier root types become values of type `R`; for [`Store::open_and_migrate`](crate::Store::open_and_migrate).
+/// How values of earlier root types become values of type `R`; for [`Store::open_existing_and_migrate`](crate::Store::open_existing_and_migrate).
 ///
 /// ```
 /// use strandline::{Migrations, Persist};
@@ -75,10 +75,10 @@ impl<R: Root, C: Control> Migrations<R, C> {
     /// }
     ///
     /// # let path = example::path();
-    /// Store::<Old>::create(&path, &Options::default(), |_| Ok(Old { visits: 7 }))?.close()?;
+    /// Store::<Old>::create_new(&path, &Options::default(), |_| Ok(Old { visits: 7 }))?.close()?;
     /// let migrations = Migrations::new()
     ///     .from::<Old>(|_tx, old| Ok(Counter { visits: old.visits.into(), since: 0 }));
-    /// let store = Store::<Counter>::open_and_migrate(&path, &Options::default(), &migrations)?;
+    /// let store = Store::<Counter>::open_existing_and_migrate(&path, &Options::default(), &migrations)?;
     /// assert_eq!(store.view(|tx, root| Ok(root.get(tx)?.visits))?, 7);
     /// # Ok::<(), strandline::Error>(())
     /// ```

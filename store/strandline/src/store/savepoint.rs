@@ -38,7 +38,7 @@ impl<'p, C: Control> Tx<'p, C> {
     /// ```
     /// # use strandline::*;
     /// # let (path, options) = example::path_and_options();
-    /// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+    /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
     /// store.update(|tx, root| {
     ///     let outer = tx.savepoint();
     ///     root.set(tx, &6)?;

@@ -29,7 +29,7 @@ use strandline_core::memory::{Native, PersistentAddress};
 ///     values: Vector<'p, u64>,
 /// }
 ///
-/// let store = Store::<Measured>::create(&path, &options, |tx| {
+/// let store = Store::<Measured>::create_new(&path, &options, |tx| {
 ///     let values = Vector::new(tx)?;
 ///     values.extend(tx, [1, 2, 3])?;
 ///     Ok(Measured { values })

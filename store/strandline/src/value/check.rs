@@ -87,7 +87,7 @@ pub(crate) type AllReached = (std::collections::BTreeMap<u64, Option<u64>>, Vec<
 ///     Persist::visit(&person.mother, checker)
 /// }
 ///
-/// let store = Store::<Person>::create(&path, &options, |tx| {
+/// let store = Store::<Person>::create_new(&path, &options, |tx| {
 ///     Ok(Person { mother: Some(Ptr::new(tx, &Person { mother: None })?) })
 /// })?;
 /// assert!(store.check()?.is_empty());

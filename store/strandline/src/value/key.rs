@@ -110,7 +110,7 @@ impl KeyBytes {
 ///     Ok(shop.stock.get(tx, name)?.unwrap_or(0))
 /// }
 ///
-/// let store = Store::<Shop>::create(&path, &options, |tx| {
+/// let store = Store::<Shop>::create_new(&path, &options, |tx| {
 ///     let stock = HashMap::new(tx)?;
 ///     stock.insert(tx, &"pens".to_string(), &3)?;
 ///     Ok(Shop { stock })

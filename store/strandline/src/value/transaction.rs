@@ -22,7 +22,7 @@ use strandline_core::transaction::Abort;
 ///     numbers.iter(tx)?.sum()
 /// }
 ///
-/// let store = Store::<u64>::create(&path, &options, |tx| {
+/// let store = Store::<u64>::create_new(&path, &options, |tx| {
 ///     let numbers = Vector::new(tx)?;
 ///     numbers.extend(tx, [1, 2, 3])?;
 ///     sum(tx, numbers)
@@ -55,7 +55,7 @@ pub struct View<'p, C: Control = Stm> {
 ///     number.update(tx, |number| *number *= 2)
 /// }
 ///
-/// let store = Store::<u64>::create(&path, &options, |_| Ok(5))?;
+/// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
 /// store.update(|tx, root| double(tx, root))?;
 /// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
 /// # Ok::<(), strandline::Error>(())

@@ -132,7 +132,7 @@ type Files = Vec<(&'static str, Vec<u8>)>;
 fn make_image(domain: Domain, clean: bool) -> Files {
     let folder = folder();
     let store =
-        Store::<All>::create(folder.path().join("pool"), &options(domain), |tx| All::new(tx)).unwrap();
+        Store::<All>::create_new(folder.path().join("pool"), &options(domain), |tx| All::new(tx)).unwrap();
     All::fill(&store, 40).unwrap();
     assert_eq!(store.check().unwrap(), [""; 0]);
     let lost = store.lost_memory().unwrap();
@@ -268,7 +268,7 @@ pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
     if let Ok(store) = Store::<All>::open_read_only(&path, &options(domain)) {
         use_everything(&store);
     }
-    if let Ok(store) = Store::<All>::open(&path, &options(domain)) {
+    if let Ok(store) = Store::<All>::open_existing(&path, &options(domain)) {
         use_everything(&store);
     }
 }
@@ -376,7 +376,7 @@ fn open_changed(changes: &[(usize, Change)]) {
     let path = folder.path().join("pool");
     let _ = strandline_core::file::check(&path, Schemes::default());
     walk_described(&path, Domain::Process);
-    if let Ok(store) = Store::<All>::open(&path, &options(Domain::Process)) {
+    if let Ok(store) = Store::<All>::open_existing(&path, &options(Domain::Process)) {
         use_everything(&store);
     }
 }
@@ -387,7 +387,7 @@ pub type Transaction = (Vec<Operation>, bool);
 /// What a pool opened from a copy of the file, taken now, holds.
 fn after_a_kill(path: &Path, image: &Path) -> Contents {
     std::fs::copy(path, image).unwrap();
-    let store = Store::<All>::open(image, &options(Domain::Process)).unwrap();
+    let store = Store::<All>::open_existing(image, &options(Domain::Process)).unwrap();
     let found = store.update(|tx, root| root.get(tx)?.contents(tx));
     store.usage().unwrap();
     found.unwrap()
@@ -401,7 +401,7 @@ fn after_a_kill(path: &Path, image: &Path) -> Contents {
 pub fn operate_and_kill(transactions: &[Transaction], images: u32) {
     let folder = folder();
     let (path, image) = (folder.path().join("pool"), folder.path().join("image"));
-    let store = Store::<All>::create(&path, &options(Domain::Process), |tx| All::new(tx)).unwrap();
+    let store = Store::<All>::create_new(&path, &options(Domain::Process), |tx| All::new(tx)).unwrap();
     let mut expected = All::empty();
     for (number, (operations, gives_up)) in transactions.iter().enumerate() {
         let take = images >> (number % 32) & 1 == 1;

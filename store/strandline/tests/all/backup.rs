@@ -54,7 +54,7 @@ fn a_copy_of_memory_is_consistent_while_transactions_run() {
 
 fn copy_while_transactions_run<C: Control<Memory = Native>>(options: &Options) {
     let folder = tempfile::tempdir().unwrap();
-    let bank = Store::<Bank, C>::create(folder.path().join("pool"), options, |tx| {
+    let bank = Store::<Bank, C>::create_new(folder.path().join("pool"), options, |tx| {
         Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 })
     })
     .unwrap();
@@ -100,7 +100,8 @@ fn copy_while_transactions_run<C: Control<Memory = Native>>(options: &Options) {
         assert!(!log_path(copy).exists() && inspect(copy, Schemes::default()).unwrap().in_use.is_none());
         // Cleanly closed: any domain opens it.
         let other = if options.domain == Domain::Sync { Domain::Process } else { Domain::Sync };
-        let restored = Store::<Bank>::open(copy, &Options { domain: other, ..options.clone() }).unwrap();
+        let restored =
+            Store::<Bank>::open_existing(copy, &Options { domain: other, ..options.clone() }).unwrap();
         let (sum, transfers) = total(&restored).unwrap();
         assert_eq!(sum, 500 * 100);
         assert!(transfers >= before, "what was acknowledged before the copy began is in it");
@@ -121,9 +122,10 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
-    let bank =
-        Store::<Bank>::create(&path, &options(), |tx| Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 }))
-            .unwrap();
+    let bank = Store::<Bank>::create_new(&path, &options(), |tx| {
+        Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 })
+    })
+    .unwrap();
     let layout = *bank.pool().layout();
     assert!(matches!(check(&path, Schemes::default()), Err(Error::Locked { .. })));
     bank.close().unwrap();
@@ -183,7 +185,7 @@ fn a_pool_grows_on_demand() {
         let path = folder.path().join("pool");
         let geometry = Geometry { size: 1 << 30, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 16 };
         let options = Options { geometry, domain, initial_size: Some(1 << 20), ..options() };
-        let bank = Store::<Bank>::create(&path, &options, |tx| {
+        let bank = Store::<Bank>::create_new(&path, &options, |tx| {
             Ok(Bank { accounts: HashMap::new(tx)?, transfers: 0 })
         })
         .unwrap();
@@ -206,7 +208,7 @@ fn a_pool_grows_on_demand() {
         assert!(taken > 10 << 20 && on_disk() >= taken, "{taken} bytes of chunks in {} on disk", on_disk());
         assert!(on_disk() < before + taken + (8 << 20) && length() < before + taken + (8 << 20));
         bank.close().unwrap();
-        let bank = Store::<Bank>::open(&path, &options).unwrap();
+        let bank = Store::<Bank>::open_existing(&path, &options).unwrap();
         assert_eq!(total(&bank).unwrap().0, 20_000);
     }
 }

@@ -56,7 +56,7 @@ fn create<C: Control<Memory = Native>>(path: &Path, options: &Options) -> Store<
 where
     Shelf<'static>: for<'p> strandline::Root<At<'p> = Shelf<'p>>,
 {
-    Store::create(path, options, |tx| {
+    Store::create_new(path, options, |tx| {
         Ok(Shelf { rows: OrderedMap::new(tx)?, seeds: OrderedMap::new(tx)?, sum: 0 })
     })
     .unwrap()
@@ -538,7 +538,7 @@ fn look_beside<C: Control<Memory = Native>>(domain: Domain, calls: u32) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
     let db = Database::from(
-        Store::<Tables, C>::open_or_create(&path, &options(domain, 64 << 20), |tx| Tables::new(tx)).unwrap(),
+        Store::<Tables, C>::open(&path, &options(domain, 64 << 20), |tx| Tables::new(tx)).unwrap(),
     );
     db.table::<u64, u64>("moving 0").unwrap();
     let is_over = AtomicBool::new(false);

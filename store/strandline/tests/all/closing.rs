@@ -108,7 +108,7 @@ fn closing_waits_for_transactions_under_way() {
 fn snapshots_and_sessions_keep_it_open() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let store = Store::<u64>::create(&path, &options(Domain::Sync), |_| Ok(5)).unwrap();
+    let store = Store::<u64>::create_new(&path, &options(Domain::Sync), |_| Ok(5)).unwrap();
     let snapshot = store.snapshot().unwrap();
     let (clone, mut session) = (snapshot.clone(), store.session().unwrap());
     let refused = store.close();
@@ -123,7 +123,7 @@ fn snapshots_and_sessions_keep_it_open() {
     drop(tx);
     drop(clone);
     store.close().unwrap();
-    let again = Store::<u64>::open(&path, &options(Domain::Sync)).unwrap();
+    let again = Store::<u64>::open_existing(&path, &options(Domain::Sync)).unwrap();
     assert_eq!(again.view(|tx, root| root.get(tx)).unwrap(), 7);
 }
 
@@ -257,8 +257,7 @@ fn closing_inside_a_transaction_is_refused() {
 #[test]
 fn a_single_writer_is_shared_too() {
     let store =
-        Store::<Tables, SingleWriter>::create_in_memory(&options(Domain::Process), |tx| Tables::new(tx))
-            .unwrap();
+        Store::<Tables, SingleWriter>::in_memory(&options(Domain::Process), |tx| Tables::new(tx)).unwrap();
     let db = Database::from(store.clone());
     let table = db.table::<u64, u64>("numbers").unwrap();
     std::thread::scope(|threads| {

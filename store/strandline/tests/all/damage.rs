@@ -17,7 +17,7 @@ fn options() -> Options {
 /// A store with everything in it, and a folder that must be kept.
 fn store() -> (Store<All<'static>>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::<All>::create(folder.path().join("pool"), &options(), |tx| All::new(tx)).unwrap();
+    let store = Store::<All>::create_new(folder.path().join("pool"), &options(), |tx| All::new(tx)).unwrap();
     All::fill(&store, 150).unwrap();
     (store, folder)
 }

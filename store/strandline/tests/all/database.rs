@@ -1,6 +1,8 @@
 //! Databases: named tables of any types, found again, refused with other types, and of their own database only.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use proptest::prelude::*;
 use strandline::{
@@ -53,6 +55,47 @@ fn opening_needs_no_annotation() -> strandline::Result<()> {
     Ok(())
 }
 
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// A mistake in a path creates nothing, and what exists is not created again.
+#[test]
+fn existing_and_new_ones_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, options) = (folder.path().join("db"), Options::default());
+    let kind = |error: Error| match error {
+        Error::Io { source, .. } => source.kind(),
+        other => panic!("{other}"),
+    };
+    let opened = Database::open_existing(&path, &options);
+    assert_eq!(kind(opened.unwrap_err()), ErrorKind::NotFound);
+    let opened = Store::<u64>::open_existing(&path, &options);
+    assert_eq!(kind(opened.err().unwrap()), ErrorKind::NotFound);
+    assert_eq!(kind(Database::open_read_only(&path, &options).unwrap_err()), ErrorKind::NotFound);
+    assert_eq!(names(folder.path()), [""; 0]);
+
+    let db = Database::create_new(&path, &options).unwrap();
+    db.table::<u64, u64>("numbers").unwrap();
+    db.close().unwrap();
+    assert_eq!(kind(Database::create_new(&path, &options).unwrap_err()), ErrorKind::AlreadyExists);
+    let created = Store::<u64>::create_new(&path, &options, |_| Ok(0));
+    assert_eq!(kind(created.err().unwrap()), ErrorKind::AlreadyExists);
+    for open in [Database::open_existing, Database::open_with] {
+        let db = open(&path, &options).unwrap();
+        assert_eq!(db.list().unwrap().len(), 1);
+        db.close().unwrap();
+    }
+
+    // As `strandline pool create` leaves it: a pool without tables.
+    let path = folder.path().join("empty");
+    strandline_core::file::Pool::create(&path, &options).unwrap().close().unwrap();
+    assert!(matches!(Store::<u64>::open_existing(&path, &options), Err(Error::Missing { .. })));
+    let db = Database::open_existing(&path, &options).unwrap();
+    assert!(db.list().unwrap().is_empty());
+}
+
 #[test]
 fn tables_are_found_again_with_all_that_is_in_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +139,7 @@ fn tables_are_found_again_with_all_that_is_in_them() {
     assert_eq!(damage.unwrap(), [""; 0]);
     db.close().unwrap();
     // It is a store.
-    let store = Store::<Tables>::open(&path, &Options::default()).unwrap();
+    let store = Store::<Tables>::open_existing(&path, &Options::default()).unwrap();
     let born = store.view(|tx, root| {
         let people = root.get(tx)?.find_table::<Id, Person>(tx, "people")?.unwrap();
         Ok(people.get(tx, &Id::Name("ann".into()))?.unwrap().born)
@@ -375,7 +418,7 @@ fn a_table_is_of_its_own_database_and_gone_when_it_was_deleted() {
     assert!(matches!(other.read(|tx| numbers.get(tx, &1)), Err(Error::Parameter(_))));
     assert!(matches!(other.write(|tx| numbers.insert(tx, &1, &1)), Err(Error::Parameter(_))));
     // Nor in a transaction of a store, which has the same root.
-    let store = Store::<Tables>::create_in_memory(&Options::default(), |tx| Tables::new(tx)).unwrap();
+    let store = Store::<Tables>::in_memory(&Options::default(), |tx| Tables::new(tx)).unwrap();
     assert!(matches!(store.update(|tx, _| numbers.insert(tx, &1, &1)), Err(Error::Parameter(_))));
 
     db.write(|tx| numbers.insert(tx, &1, &10)).unwrap();
@@ -409,7 +452,7 @@ fn what_is_open_for_reading_has_the_tables_that_are_there() {
 fn a_store_of_another_root_is_no_database() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    Store::<u64>::create(&path, &Options::default(), |_| Ok(1)).unwrap().close().unwrap();
+    Store::<u64>::create_new(&path, &Options::default(), |_| Ok(1)).unwrap().close().unwrap();
     assert!(matches!(Database::open(&path), Err(Error::RootLayout { .. })));
     std::fs::write(folder.path().join("text"), "no pool at all, but a text").unwrap();
     assert!(matches!(Database::open(folder.path().join("text")), Err(Error::NotAPool { .. })));
@@ -573,7 +616,7 @@ struct Shop<'p> {
 
 #[test]
 fn tables_are_fields_too() {
-    let shop = Store::<Shop>::create_in_memory(&Options::default(), |tx| {
+    let shop = Store::<Shop>::in_memory(&Options::default(), |tx| {
         Ok(Shop { sold: Ptr::new(tx, &0)?, tables: Tables::new(tx)?, stock: OrderedMap::new(tx)? })
     })
     .unwrap();
@@ -713,7 +756,7 @@ struct Tree<'p> {
 
 #[test]
 fn what_is_too_deep_or_runs_in_a_circle_is_refused() {
-    let store = Store::<Tree>::create_in_memory(&Options::default(), |tx| {
+    let store = Store::<Tree>::in_memory(&Options::default(), |tx| {
         Ok(Tree { top: Some(Folder { inside: OrderedMap::new(tx)? }) })
     })
     .unwrap();

@@ -25,7 +25,7 @@ struct Side<C: Control<Memory = Native>> {
 impl<C: Control<Memory = Native>> Side<C> {
     fn new(folder: &Path, name: &str, options: &Options) -> Self {
         let db = Database::from(
-            Store::<Tables, C>::open_or_create(folder.join(name), options, |tx| Tables::new(tx)).unwrap(),
+            Store::<Tables, C>::open(folder.join(name), options, |tx| Tables::new(tx)).unwrap(),
         );
         let (rows, texts) = (db.table("rows").unwrap(), db.table("texts").unwrap());
         db.write(|tx| (0..2).try_for_each(|row| rows.insert(tx, &row, &0).map(drop))).unwrap();

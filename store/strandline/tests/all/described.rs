@@ -28,7 +28,7 @@ fn options() -> Options {
 }
 
 fn shop(path: &Path) -> Store<Shop<'static>> {
-    Store::<Shop>::create(path, &options(), |tx| {
+    Store::<Shop>::create_new(path, &options(), |tx| {
         let stock = OrderedMap::new(tx)?;
         stock.insert(tx, &"apples and other fruit".to_string(), &40)?;
         stock.insert(tx, &"apples".to_string(), &2)?;
@@ -161,7 +161,7 @@ fn what_is_lost_and_what_is_damaged_is_told_without_the_program() {
     assert_eq!(open(&path).check().unwrap(), [""; 0], "no damage");
 
     // Freed, and still in its place.
-    let store = Store::<Shop>::open(&path, &options()).unwrap();
+    let store = Store::<Shop>::open_existing(&path, &options()).unwrap();
     store.update(|tx, root| root.get(tx)?.title.destroy(tx)).unwrap();
     let damage = store.check().unwrap();
     store.close().unwrap();
@@ -205,7 +205,7 @@ fn what_hangs_from_rows_is_looked_over() {
         nodes.insert(tx, &"a".to_string(), &vec![Ptr::new(tx, &Node { number: 1, next: None })?])?;
         tables.queue::<Option<Bytes>>(tx, "bytes")?.push(tx, &Some(Bytes::new(tx, [1, 2, 3])?))
     }
-    let store = Store::<Root>::create(&path, &options(), |tx| {
+    let store = Store::<Root>::create_new(&path, &options(), |tx| {
         let tables = Tables::new(tx)?;
         rows(tx, tables)?;
         Ok(Root { tables })
@@ -302,7 +302,7 @@ fn what_only_the_program_can_read_is_told() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
-    let store = Store::<Root>::create(&path, &options(), |tx| {
+    let store = Store::<Root>::create_new(&path, &options(), |tx| {
         Ok(Root { own: Ptr::new(tx, &Own(5))?, title: Text::new(tx, "x")? })
     })
     .unwrap();
@@ -312,7 +312,7 @@ fn what_only_the_program_can_read_is_told() {
     assert!(matches!(&told, Err(Error::Unsupported(what)) if what.contains("Ptr<Own>")), "{told:?}");
     assert!(matches!(open(&path).lost_memory(), Err(Error::Unsupported(_))));
     // Damage elsewhere is found.
-    let store = Store::<Root>::open(&path, &options()).unwrap();
+    let store = Store::<Root>::open_existing(&path, &options()).unwrap();
     store.update(|tx, root| root.get(tx)?.title.destroy(tx)).unwrap();
     store.close().unwrap();
     assert_eq!(open(&path).check().unwrap().len(), 1);
@@ -340,8 +340,7 @@ fn a_catalogue_is_destroyed_with_its_value() {
         users: HashMap<'p, u64, Tables<'p>>,
     }
     let store =
-        Store::<Root>::create_in_memory(&Options::default(), |tx| Ok(Root { users: HashMap::new(tx)? }))
-            .unwrap();
+        Store::<Root>::in_memory(&Options::default(), |tx| Ok(Root { users: HashMap::new(tx)? })).unwrap();
     let add = |user: u64| {
         store
             .update(|tx, root| {
@@ -376,8 +375,7 @@ fn a_collection_that_a_value_holds_twice_goes_once() {
         pairs: OrderedMap<'p, u64, (Vector<'p, u64>, [Vector<'p, u64>; 2])>,
     }
     let store =
-        Store::<Root>::create_in_memory(&Options::default(), |tx| Ok(Root { pairs: OrderedMap::new(tx)? }))
-            .unwrap();
+        Store::<Root>::in_memory(&Options::default(), |tx| Ok(Root { pairs: OrderedMap::new(tx)? })).unwrap();
     let removed = store.update(|tx, root| {
         let pairs = root.get(tx)?.pairs;
         let (one, other) = (Vector::new(tx)?, Vector::new(tx)?);

@@ -31,7 +31,7 @@ fn options() -> Options {
 
 fn create(options: &Options) -> (tempfile::TempDir, Store<Root<'static>>) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::<Root>::create(folder.path().join("pool"), options, |tx| {
+    let store = Store::<Root>::create_new(folder.path().join("pool"), options, |tx| {
         Ok(Root { map: HashMap::with_capacity(tx, 1000)?, count: 0 })
     });
     (folder, store.unwrap())
@@ -256,7 +256,7 @@ fn a_ticket_outlives_its_pool_and_knows_what_became_of_it() {
     store.close().unwrap();
     ticket.wait().unwrap();
     block_on(ticket).unwrap();
-    let store = Store::<Root>::open(folder.path().join("pool"), &options()).unwrap();
+    let store = Store::<Root>::open_existing(folder.path().join("pool"), &options()).unwrap();
     assert_eq!(store.view(|tx, root| Ok(root.get(tx)?.count)).unwrap(), 1);
 }
 

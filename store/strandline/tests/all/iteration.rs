@@ -718,9 +718,8 @@ struct Databases<C: Control<Memory = Native>>(Database<C>, Database<C>);
 
 impl<C: Control<Memory = Native>> Databases<C> {
     fn new() -> Self {
-        let make = || {
-            Database::from(Store::<Tables, C>::create_in_memory(&options(), |tx| Tables::new(tx)).unwrap())
-        };
+        let make =
+            || Database::from(Store::<Tables, C>::in_memory(&options(), |tx| Tables::new(tx)).unwrap());
         Self(make(), make())
     }
 

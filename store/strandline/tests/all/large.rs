@@ -28,8 +28,10 @@ fn create<C: Control<Memory = Native>>(path: &std::path::Path, options: &Options
 where
     Shelf<'static>: for<'p> strandline::Root<At<'p> = Shelf<'p>>,
 {
-    Store::create(path, options, |tx| Ok(Shelf { rows: OrderedMap::new(tx)?, counts: OrderedMap::new(tx)? }))
-        .unwrap()
+    Store::create_new(path, options, |tx| {
+        Ok(Shelf { rows: OrderedMap::new(tx)?, counts: OrderedMap::new(tx)? })
+    })
+    .unwrap()
 }
 
 /// The store that is recovered from copies of the files of one that is not closed.
@@ -44,7 +46,7 @@ fn recovered<C: Control<Memory = Native>>(
     if options.domain == Domain::Sync {
         std::fs::copy(strandline_core::file::log_path(path), strandline_core::file::log_path(&copy)).unwrap();
     }
-    Store::open(&copy, options).unwrap()
+    Store::open_existing(&copy, options).unwrap()
 }
 
 fn row(number: u64) -> Vec<u8> {

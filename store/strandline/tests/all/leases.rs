@@ -32,7 +32,7 @@ macro_rules! under_both {
 
 fn store<C: Control<Memory = Native>>(options: &Options) -> (tempfile::TempDir, Store<u64, C>) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::create(folder.path().join("pool"), options, |_| Ok(0)).unwrap();
+    let store = Store::create_new(folder.path().join("pool"), options, |_| Ok(0)).unwrap();
     (folder, store)
 }
 
@@ -357,9 +357,9 @@ fn idle_workers_give_up_their_logs() {
 fn a_pool_is_not_closed_while_a_worker_exists() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
-    let store = Store::<u64>::create(&path, &options(2), |_| Ok(0)).unwrap();
+    let store = Store::<u64>::create_new(&path, &options(2), |_| Ok(0)).unwrap();
     let worker = store.pool().worker().unwrap();
     assert!(matches!(store.close(), Err(Error::Parameter(_))));
     drop(worker);
-    Store::<u64>::open(&path, &options(2)).unwrap().close().unwrap();
+    Store::<u64>::open_existing(&path, &options(2)).unwrap().close().unwrap();
 }

@@ -61,7 +61,7 @@ fn every_thread_can_run_transactions() {
         });
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
-        let store = std::sync::Arc::new(Store::<Root>::create(&path, &options(domain), make).unwrap());
+        let store = std::sync::Arc::new(Store::<Root>::create_new(&path, &options(domain), make).unwrap());
         to_old.send(store.clone()).unwrap();
         old.join().unwrap();
         let young = store.clone();
@@ -74,7 +74,7 @@ fn every_thread_can_run_transactions() {
             store.backup(folder.path().join("copy")).unwrap();
         }
         drop(store);
-        let store = Store::<Root>::open(&path, &options(domain)).unwrap();
+        let store = Store::<Root>::open_existing(&path, &options(domain)).unwrap();
         let held = store.view(|tx, root| {
             let map = root.get(tx)?.map;
             Ok((map.count(tx)?, map.get(tx, &7)?, map.get(tx, &149)?))

@@ -54,8 +54,8 @@ impl Made {
     fn new(domain: Domain, clean: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let first = folder.path().join("first");
-        Store::<Root>::create(&first, &options(domain), make).unwrap().close().unwrap();
-        let store = Store::<Root>::open(&first, &options(domain)).unwrap();
+        Store::<Root>::create_new(&first, &options(domain), make).unwrap().close().unwrap();
+        let store = Store::<Root>::open_existing(&first, &options(domain)).unwrap();
         let mut contents = Contents::new();
         for key in 0..40 {
             // One needs several blocks of the log, which one flush writes.
@@ -91,7 +91,7 @@ impl Made {
     }
 
     fn contents(&self) -> (Contents, Vec<u8>) {
-        let store = Store::<Root>::open(self.pool(), &options(self.domain)).unwrap();
+        let store = Store::<Root>::open_existing(self.pool(), &options(self.domain)).unwrap();
         let found = store
             .view(|tx, root| {
                 let root = root.get(tx)?;
@@ -193,7 +193,7 @@ fn other_files_are_told_apart() {
     patch(&made.pool(), 0, &[7; 4096]);
     assert!(matches!(repair(made.pool(), Schemes::default()), Err(Error::NotAPool { .. })));
     let made = Made::new(Domain::Process, true);
-    let store = Store::<Root>::open(made.pool(), &options(made.domain)).unwrap();
+    let store = Store::<Root>::open_existing(made.pool(), &options(made.domain)).unwrap();
     assert!(matches!(repair(made.pool(), Schemes::default()), Err(Error::Locked { .. })));
     drop(store);
 }
@@ -315,7 +315,7 @@ fn a_block_of_the_log_that_rots_is_found() {
             found += 1;
         }
         if case < 10 && index + 1 < blocks.len() {
-            let opened = Store::<Root>::open(made.pool(), &options(Domain::Sync));
+            let opened = Store::<Root>::open_existing(made.pool(), &options(Domain::Sync));
             assert!(matches!(opened.err(), Some(Error::Damaged(_))), "case {case}");
             made.is_refused();
         }
@@ -348,7 +348,7 @@ fn a_log_of_an_older_version_is_replaced_where_nothing_needs_it() {
         if clean {
             assert_eq!(made.contents(), (made.contents.clone(), large()));
         } else {
-            let error = Store::<Root>::open(made.pool(), &options(Domain::Sync)).err().unwrap();
+            let error = Store::<Root>::open_existing(made.pool(), &options(Domain::Sync)).err().unwrap();
             assert!(error.to_string().contains("with the Strandline that wrote it"), "{error}");
         }
     }
@@ -364,7 +364,7 @@ fn one_checkpoint_slot_is_enough_only_if_it_is_the_right_one() {
     // The older slot does not lead to the blocks of this life.
     let made = Made::new(Domain::Sync, false);
     patch(&made.pool(), slot(newer_slot(&made.pool())), b"damage!!");
-    let opened = Store::<Root>::open(made.pool(), &options(Domain::Sync));
+    let opened = Store::<Root>::open_existing(made.pool(), &options(Domain::Sync));
     assert!(matches!(opened.err(), Some(Error::Damaged(_))), "opening it would lose all forty values");
     made.is_refused();
     // A clean pool needs neither.

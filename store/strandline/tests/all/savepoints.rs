@@ -47,8 +47,7 @@ fn as_the_model<C: Control<Memory = Native>>(log_bytes: u64, transactions: &[Vec
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
-    let db =
-        Database::from(Store::<Tables, C>::open_or_create(&path, &options, |tx| Tables::new(tx)).unwrap());
+    let db = Database::from(Store::<Tables, C>::open(&path, &options, |tx| Tables::new(tx)).unwrap());
     let table = db.table::<u8, Vec<u8>>("table").unwrap();
     let queue = db.queue::<u16>("queue").unwrap();
     let mut model = Model::default();
@@ -104,8 +103,7 @@ fn as_the_model<C: Control<Memory = Native>>(log_bytes: u64, transactions: &[Vec
     std::mem::forget(db);
     let copy = folder.path().join("copy");
     std::fs::copy(&path, &copy).unwrap();
-    let db =
-        Database::from(Store::<Tables, C>::open_or_create(&copy, &options, |tx| Tables::new(tx)).unwrap());
+    let db = Database::from(Store::<Tables, C>::open(&copy, &options, |tx| Tables::new(tx)).unwrap());
     let (table, queue) = (db.table::<u8, Vec<u8>>("table").unwrap(), db.queue::<u16>("queue").unwrap());
     let found = db.write(|tx| {
         let rows: BTreeMap<_, _> = table.iter(tx)?.collect::<Result<_, _>>()?;
@@ -153,7 +151,7 @@ fn make<'p>(tx: &Tx<'p>) -> strandline::Result<Shelf<'p>> {
 #[test]
 fn what_was_made_since_a_savepoint_is_gone_for_its_pointers_too() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::<Shelf>::create(folder.path().join("pool"), &Options::default(), make).unwrap();
+    let store = Store::<Shelf>::create_new(folder.path().join("pool"), &Options::default(), make).unwrap();
     for _ in 0..2 {
         store
             .update(|tx, root| {

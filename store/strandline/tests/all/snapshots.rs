@@ -23,7 +23,7 @@ fn create<C: strandline::Control<Memory = strandline_core::memory::Native>>(
 where
     Books<'static>: for<'p> strandline::Root<At<'p> = Books<'p>>,
 {
-    Store::create(path, options, |tx| {
+    Store::create_new(path, options, |tx| {
         let books = Books {
             by_number: OrderedMap::new(tx)?,
             titles: HashMap::new(tx)?,

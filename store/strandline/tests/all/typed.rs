@@ -21,7 +21,7 @@ fn store<R: Root>(
     init: impl for<'p> FnMut(&strandline::Tx<'p>) -> Result<R::At<'p>>,
 ) -> (tempfile::TempDir, Store<R>) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::create(folder.path().join("pool"), &options(), init).unwrap();
+    let store = Store::create_new(folder.path().join("pool"), &options(), init).unwrap();
     (folder, store)
 }
 
@@ -217,9 +217,12 @@ struct SettingsV2<'p> {
 fn a_root_is_checked_and_migrated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
-    Store::<SettingsV1>::create(&path, &options(), |_| Ok(SettingsV1 { limit: 5 })).unwrap().close().unwrap();
+    Store::<SettingsV1>::create_new(&path, &options(), |_| Ok(SettingsV1 { limit: 5 }))
+        .unwrap()
+        .close()
+        .unwrap();
 
-    let refused = Store::<SettingsV2>::open(&path, &options()).err().unwrap();
+    let refused = Store::<SettingsV2>::open_existing(&path, &options()).err().unwrap();
     let shown = refused.to_string();
     assert!(
         shown.contains("Settings, version 1, 8 bytes") && shown.contains("version 2, 16 bytes"),
@@ -227,14 +230,14 @@ fn a_root_is_checked_and_migrated() {
     );
 
     let failing = Migrations::new().from::<SettingsV1>(|_, _| Err(Error::Parameter("not today".into())));
-    let failed = Store::<SettingsV2>::open_and_migrate(&path, &options(), &failing).err().unwrap();
+    let failed = Store::<SettingsV2>::open_existing_and_migrate(&path, &options(), &failing).err().unwrap();
     assert_eq!(failed.to_string(), "not today");
 
     let migrations = Migrations::new().from::<SettingsV1>(|tx, old| {
         Ok(SettingsV2 { limit: u64::from(old.limit) << 32, notes: Text::new(tx, "grown")? })
     });
     for _ in 0..2 {
-        let store = Store::<SettingsV2>::open_and_migrate(&path, &options(), &migrations).unwrap();
+        let store = Store::<SettingsV2>::open_existing_and_migrate(&path, &options(), &migrations).unwrap();
         let found = store.view(|tx, root| {
             let root = root.get(tx)?;
             Ok((root.limit, root.notes.get(tx)?))
@@ -245,7 +248,7 @@ fn a_root_is_checked_and_migrated() {
     let reader = Store::<SettingsV2>::open_read_only(&path, &options()).unwrap();
     assert!(matches!(reader.update(|tx, root| root.update(tx, |root| root.limit = 1)), Err(Error::ReadOnly)));
     drop(reader);
-    assert!(Store::<SettingsV1>::open(&path, &options()).is_err(), "no way back");
+    assert!(Store::<SettingsV1>::open_existing(&path, &options()).is_err(), "no way back");
 }
 
 #[test]
@@ -253,9 +256,9 @@ fn a_pool_without_a_root_or_with_a_foreign_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
     Pool::create(&path, &options()).unwrap().close().unwrap();
-    assert!(matches!(Store::<u64>::open(&path, &options()), Err(Error::Missing { .. })));
+    assert!(matches!(Store::<u64>::open_existing(&path, &options()), Err(Error::Missing { .. })));
     // As a crash in the middle of `create` would leave it.
-    let store = Store::<u64>::open_or_create(&path, &options(), |_| Ok(9)).unwrap();
+    let store = Store::<u64>::open(&path, &options(), |_| Ok(9)).unwrap();
     assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 9);
     store.close().unwrap();
 
@@ -265,7 +268,7 @@ fn a_pool_without_a_root_or_with_a_foreign_one_is_refused() {
     strandline_structures::Array::<u64>::create(&mut worker, pool.layout().root(0), 10, |i| i).unwrap();
     drop(worker);
     pool.close().unwrap();
-    assert!(matches!(Store::<u64>::open(&other, &options()), Err(Error::WrongStructure { .. })));
+    assert!(matches!(Store::<u64>::open_existing(&other, &options()), Err(Error::WrongStructure { .. })));
 }
 
 #[derive(Persist)]
@@ -640,14 +643,14 @@ fn a_type_that_changed_inside_a_map_is_told_when_the_store_is_opened() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
     let options = Options { domain: Domain::Process, ..Options::default() };
-    let store = Store::<ShopBefore>::create(&path, &options, |tx| {
+    let store = Store::<ShopBefore>::create_new(&path, &options, |tx| {
         let stock = OrderedMap::new(tx)?;
         stock.insert(tx, &1, &article::Article { count: 7 })?;
         Ok(ShopBefore { stock })
     })
     .unwrap();
     store.close().unwrap();
-    let refused = Store::<Shop>::open(&path, &options).map(drop);
+    let refused = Store::<Shop>::open_existing(&path, &options).map(drop);
     let Err(Error::RootLayout { differences, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(differences, "\n  Article.cents: u32: new");
     let migrations = Migrations::new().from::<ShopBefore>(|tx, old| {
@@ -659,13 +662,13 @@ fn a_type_that_changed_inside_a_map_is_told_when_the_store_is_opened() {
         old.stock.destroy(tx)?;
         Ok(Shop { stock })
     });
-    let store = Store::<Shop>::open_and_migrate(&path, &options, &migrations).unwrap();
+    let store = Store::<Shop>::open_existing_and_migrate(&path, &options, &migrations).unwrap();
     let article = store.view(|tx, root| root.get(tx)?.stock.get(tx, &1)).unwrap();
     assert_eq!(article, Some(Article { count: 7, cents: 80 }));
     assert_eq!((store.check().unwrap(), store.lost_memory().unwrap().blocks), (vec![], 0));
     store.close().unwrap();
-    Store::<Shop>::open(&path, &options).unwrap();
-    assert!(Store::<ShopBefore>::open(&path, &options).is_err());
+    Store::<Shop>::open_existing(&path, &options).unwrap();
+    assert!(Store::<ShopBefore>::open_existing(&path, &options).is_err());
 }
 
 /// A map of maps of vectors, and what a program may do with it.
@@ -693,7 +696,7 @@ proptest! {
     #[test]
     fn no_memory_is_lost(operations in prop::collection::vec((0u8..12, 0u64..4, 0u64..5), 1..60)) {
         let options = Options::default();
-        let store = Store::<Nested>::create_in_memory(&options, |tx| {
+        let store = Store::<Nested>::in_memory(&options, |tx| {
             Ok(Nested { shelves: HashMap::new(tx)?, front: Vector::new(tx)? })
         })
         .unwrap();

@@ -32,7 +32,7 @@ fn create<C: Control<Memory = Native>>(path: &Path, options: &Options) -> Shelve
 where
     Shelf<'static>: for<'p> strandline::Root<At<'p> = Shelf<'p>>,
 {
-    Store::create(path, options, |tx| Ok(Shelf { values: OrderedMap::new(tx)? })).unwrap()
+    Store::create_new(path, options, |tx| Ok(Shelf { values: OrderedMap::new(tx)? })).unwrap()
 }
 
 /// A value that is its number's and no other's, at each place.
@@ -61,7 +61,7 @@ fn recovered<C: Control<Memory = Native>>(path: &Path, options: &Options) -> She
     if options.domain == Domain::Sync {
         std::fs::copy(strandline_core::file::log_path(path), strandline_core::file::log_path(&copy)).unwrap();
     }
-    Store::open(&copy, options).unwrap()
+    Store::open_existing(&copy, options).unwrap()
 }
 
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ fn runs_like_a_map<C: Control<Memory = Native>>(steps: &[Step], domain: Domain) 
     (0..6).for_each(|key| drop(store.update(|tx, root| root.get(tx)?.values.remove(tx, &key)).unwrap()));
     assert_eq!(store.pool().usage().unwrap().objects, empty.objects, "nothing is left of them");
     store.close().unwrap();
-    let store: Shelves<C> = Store::open(&path, &options).unwrap();
+    let store: Shelves<C> = Store::open_existing(&path, &options).unwrap();
     assert!(all(&store).is_empty());
 }
 
@@ -241,7 +241,7 @@ where
             if number % 20 == 0 {
                 let to = folder.path().join(format!("backup-{number}"));
                 store.backup(&to).unwrap();
-                let copy: Shelves<C> = Store::open(&to, &options).unwrap();
+                let copy: Shelves<C> = Store::open_existing(&to, &options).unwrap();
                 assert_eq!(all(&copy).len() as u64, KEYS);
                 all(&copy).values().for_each(|found| {
                     check(found);
@@ -474,7 +474,7 @@ fn a_backup_has_all_that_its_log_has() {
         .unwrap();
     assert_eq!(runs, 2);
     assert!(all(&store) == BTreeMap::from([(1, old.clone()), (3, new)]));
-    let copy: Shelves<Stm> = Store::open(folder.path().join("copy"), &options).unwrap();
+    let copy: Shelves<Stm> = Store::open_existing(folder.path().join("copy"), &options).unwrap();
     assert!(all(&copy) == BTreeMap::from([(1, old)]));
 }
 

@@ -85,7 +85,7 @@ fn recovers(path: &Path, domain: Domain, value: u64) {
     let state = Layout::STATE.offset() as usize;
     let state = &std::fs::read(path).unwrap()[state..state + 8];
     assert_ne!(state, [0; 8], "{domain:?}: nobody has closed it");
-    let store = Store::<u64>::open(path, &options(domain)).unwrap();
+    let store = Store::<u64>::open_existing(path, &options(domain)).unwrap();
     assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), value, "{domain:?}");
     store.close().unwrap();
 }
@@ -94,7 +94,7 @@ fn recovers(path: &Path, domain: Domain, value: u64) {
 fn everything_is_refused_and_nothing_closed() {
     let forking = |folder: &Path| {
         for domain in DOMAINS {
-            let store = Store::<u64>::create(path(folder, domain), &options(domain), |_| Ok(0)).unwrap();
+            let store = Store::<u64>::create_new(path(folder, domain), &options(domain), |_| Ok(0)).unwrap();
             increment(&store).unwrap();
             let mut session = store.session().unwrap();
             let mut worker = store.pool().worker().unwrap();
@@ -198,7 +198,7 @@ fn dropping_in_a_child_writes_nothing() {
 fn a_child_of_a_closure_commits_nothing() {
     let forking = |folder: &Path| {
         for domain in DOMAINS {
-            let store = Store::<u64>::create(path(folder, domain), &options(domain), |_| Ok(0)).unwrap();
+            let store = Store::<u64>::create_new(path(folder, domain), &options(domain), |_| Ok(0)).unwrap();
             for ending in ["commits", "gives up", "panics"] {
                 let mut child = None;
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -239,10 +239,10 @@ fn a_child_of_a_closure_commits_nothing() {
 fn a_child_has_pools_of_its_own() {
     let forking = |folder: &Path| {
         let parents =
-            Store::<u64>::create(folder.join("parent's"), &options(Domain::Sync), |_| Ok(0)).unwrap();
+            Store::<u64>::create_new(folder.join("parent's"), &options(Domain::Sync), |_| Ok(0)).unwrap();
         in_child(|| {
             let own =
-                Store::<u64>::create(folder.join("child's"), &options(Domain::Sync), |_| Ok(0)).unwrap();
+                Store::<u64>::create_new(folder.join("child's"), &options(Domain::Sync), |_| Ok(0)).unwrap();
             increment(&own).unwrap();
             in_child(|| {
                 refused(increment(&own));
@@ -257,7 +257,7 @@ fn a_child_has_pools_of_its_own() {
     };
     in_process("a_child_has_pools_of_its_own", forking, |folder| {
         for (name, value) in [("parent's", 1), ("child's", 2)] {
-            let store = Store::<u64>::open(folder.join(name), &options(Domain::Sync)).unwrap();
+            let store = Store::<u64>::open_existing(folder.join(name), &options(Domain::Sync)).unwrap();
             assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), value);
         }
     });
@@ -303,7 +303,7 @@ fn a_pool_that_is_closed_is_unlocked_while_children_live() {
         for domain in DOMAINS {
             let (path, options) = (path(folder, domain), options(domain));
             let opens = || in_child(|| Pool::open(&path, &options).unwrap().close().unwrap());
-            let store = Store::<u64>::create(&path, &options, |_| Ok(0)).unwrap();
+            let store = Store::<u64>::create_new(&path, &options, |_| Ok(0)).unwrap();
             beside_a_child(|| {
                 store.close().unwrap();
                 opens();
@@ -316,12 +316,12 @@ fn a_pool_that_is_closed_is_unlocked_while_children_live() {
             // A creation that fails when it has locked its files.
             let (ends, new) = (pipe(), path.with_extension("new"));
             let mut child = None;
-            let failed = Store::<u64>::create(&new, &options, |_| {
+            let failed = Store::<u64>::create_new(&new, &options, |_| {
                 child.get_or_insert_with(|| fork_to_wait(ends));
                 Err(Error::Aborted)
             });
             assert!(matches!(failed, Err(Error::Aborted)));
-            in_child(|| Store::<u64>::create(&new, &options, |_| Ok(0)).unwrap().close().unwrap());
+            in_child(|| Store::<u64>::create_new(&new, &options, |_| Ok(0)).unwrap().close().unwrap());
             close(ends);
             wait(child.unwrap());
         }
@@ -338,7 +338,7 @@ fn a_pool_whose_process_died_is_locked_while_a_child_of_it_lives() {
             let ends = pipe();
             // It ends without closing.
             in_child(|| {
-                std::mem::forget(Store::<u64>::create(&path, &options, |_| Ok(0)).unwrap());
+                std::mem::forget(Store::<u64>::create_new(&path, &options, |_| Ok(0)).unwrap());
                 fork_to_wait(ends);
             });
             assert!(matches!(Pool::open(&path, &options), Err(Error::Locked { .. })));

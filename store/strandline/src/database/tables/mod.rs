@@ -35,7 +35,7 @@ pub(crate) use walk::walker;
 ///     tables: Tables<'p>,
 /// }
 ///
-/// let shop = Store::<Shop>::create(&path, &options, |tx| {
+/// let shop = Store::<Shop>::create_new(&path, &options, |tx| {
 ///     Ok(Shop { sold: 0, tables: Tables::new(tx)? })
 /// })?;
 /// shop.update(|tx, root| {

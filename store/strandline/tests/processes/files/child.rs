@@ -418,10 +418,10 @@ impl State {
             "roomy" => {
                 self.roomy = Some(roomy(domain, words.contains(&"rare"), words.contains(&"checksums")));
             }
-            "create" => self.opened(Store::<Root>::create(words[1], &options, make)?)?,
-            "open" => self.opened(Store::<Root>::open(words[1], &options)?)?,
+            "create" => self.opened(Store::<Root>::create_new(words[1], &options, make)?)?,
+            "open" => self.opened(Store::<Root>::open_existing(words[1], &options)?)?,
             "open_or_create" => {
-                let opened = patiently(|| Store::<Root>::open_or_create(words[1], &options, make))?;
+                let opened = patiently(|| Store::<Root>::open(words[1], &options, make))?;
                 self.opened(opened)?;
             }
             "update" => update(self.store()?, number(1), number(2))?,
@@ -448,7 +448,7 @@ impl State {
             // By another handle, of which one transaction writes at a time, and whose pages are mapped ahead.
             "single" => {
                 let options = Options { map_ahead: true, ..options };
-                let store = Store::<Root, SingleWriter>::open(words[1], &options)?;
+                let store = Store::<Root, SingleWriter>::open_existing(words[1], &options)?;
                 update_together(&store, number(2), number(3))?;
                 store.close()?;
             }

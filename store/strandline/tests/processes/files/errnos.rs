@@ -428,7 +428,7 @@ fn leaves_nothing_of_copies(folder: &Path, domain: Domain) -> Result<(), String>
     let (pool, copy) = (pool_in(folder), folder.join("copy"));
     look(&pool, domain, How::OpenOrCreate)?.map_err(|error| format!("open or create: {error}"))?;
     let copied = || {
-        let store = strandline::Store::<super::Root>::open(&pool, &super::options(domain))?;
+        let store = strandline::Store::<super::Root>::open_existing(&pool, &super::options(domain))?;
         store.backup(&copy)?;
         store.close()
     };

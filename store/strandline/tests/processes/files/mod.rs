@@ -165,8 +165,8 @@ fn held_chunks(path: &Path, layout: &Layout) -> Vec<u64> {
 fn look(path: &Path, domain: Domain, how: How) -> Result<Result<Counts, Error>, String> {
     let open = || -> Result<Result<Counts, Error>, String> {
         let opened = match how {
-            How::Open => Store::<Root>::open(path, &options(domain)),
-            How::OpenOrCreate => Store::<Root>::open_or_create(path, &options(domain), make),
+            How::Open => Store::<Root>::open_existing(path, &options(domain)),
+            How::OpenOrCreate => Store::<Root>::open(path, &options(domain), make),
         };
         let store = match opened {
             Ok(store) => store,

@@ -1,0 +1,165 @@
+//! How a database is created and opened.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Database;
+use super::tables::Tables;
+use crate::store::Store;
+use crate::value::transaction::Control;
+use strandline_core::engine::SingleWriter;
+#[cfg(doc)]
+use strandline_core::error::Error;
+use strandline_core::error::Result;
+use strandline_core::file::Options;
+use strandline_core::memory::Native;
+
+/// The number of the last database that was opened.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+impl Database {
+    /// Opens the database in the file at `path`; creates it if there is no such file. There is a second file beside it, `path.log`, and
+    /// so the database is opened by its path, and not as a `File`.
+    ///
+    /// # Errors
+    /// As [`Database::open_with`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path, &Options::default())
+    }
+
+    /// As [`Database::open`], with options.
+    ///
+    /// ```
+    /// use strandline::{Database, Options};
+    ///
+    /// # let path = strandline::example::path();
+    /// let options = Options { snapshot_bytes: 64 << 20, ..Options::default() };
+    /// let db = Database::open_with(&path, &options)?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The file cannot be read or written, is no database, is damaged, of a later format, or open in another process;
+    /// [`Error::RootLayout`]: it is a store with a root of its own type.
+    pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Store::<Tables>::open(path, options, |tx| Tables::new(tx)).map(Self::from)
+    }
+
+    /// As [`Database::open_with`], but the database has to exist: a mistake in the path is an error, and creates nothing.
+    ///
+    /// ```
+    /// use strandline::{Database, Error, Options};
+    ///
+    /// # let path = strandline::example::path();
+    /// let missing = Database::open_existing(&path, &Options::default());
+    /// assert!(matches!(missing, Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound));
+    /// assert!(!path.exists());
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::open_with`]; [`Error::Io`] if there is no such file.
+    pub fn open_existing(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Store::<Tables>::open_filled(path, options, |tx| Tables::new(tx)).map(Self::from)
+    }
+
+    /// Creates a database in a new file at `path`. What is there already stays as it is.
+    ///
+    /// ```
+    /// use strandline::{Database, Options};
+    ///
+    /// # let path = strandline::example::path();
+    /// let db = Database::create_new(&path, &Options::default())?;
+    /// assert!(Database::create_new(&path, &Options::default()).is_err());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::open_with`]; [`Error::Io`] if the file exists.
+    pub fn create_new(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Store::<Tables>::create_new(path, options, |tx| Tables::new(tx)).map(Self::from)
+    }
+
+    /// Opens the database at `path` for reading only, beside any number of other readers and no writer.
+    ///
+    /// ```
+    /// use strandline::{Database, Options};
+    ///
+    /// # let path = strandline::example::path();
+    /// # Database::open(&path)?.close()?;
+    /// let db = Database::open_read_only(&path, &Options::default())?;
+    /// assert!(db.list()?.is_empty());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::open_with`]; there is no such file.
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Store::open_read_only(path, options).map(Self::from)
+    }
+
+    /// An empty database in memory, for tests: nothing of it remains.
+    ///
+    /// ```
+    /// use strandline::Database;
+    ///
+    /// let db = Database::in_memory()?;
+    /// let squares = db.table::<u64, u64>("squares")?;
+    /// db.write(|tx| (0..10).try_for_each(|n| squares.insert(tx, &n, &(n * n)).map(drop)))?;
+    /// assert_eq!(db.read(|tx| squares.get(tx, &7))?, Some(49));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory, or the process has too many files open.
+    pub fn in_memory() -> Result<Self> {
+        Self::in_memory_with(&Options::default())
+    }
+
+    /// As [`Database::in_memory`], with options. Their domain does not matter.
+    ///
+    /// # Errors
+    /// As [`Database::in_memory`].
+    pub fn in_memory_with(options: &Options) -> Result<Self> {
+        Store::<Tables>::in_memory(options, |tx| Tables::new(tx)).map(Self::from)
+    }
+}
+
+impl Database<SingleWriter> {
+    /// As [`Database::open_with`], for transactions that write one at a time: none of them is in another's way, so that none runs
+    /// again. It is a choice of this program; the file is the same.
+    ///
+    /// ```
+    /// use strandline::{Database, Options, SingleWriter};
+    ///
+    /// struct Server {
+    ///     db: Database<SingleWriter>,
+    /// }
+    ///
+    /// # let path = strandline::example::path();
+    /// let server = Server { db: Database::open_single_writer(&path, &Options::default())? };
+    /// # drop(server);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::open_with`].
+    pub fn open_single_writer(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Store::<Tables, SingleWriter>::open(path, options, |tx| Tables::new(tx)).map(Self::from)
+    }
+}
+
+/// The database in a store whose root is [`Tables`], under any control and opened in any way.
+///
+/// ```
+/// use strandline::{Database, Options, SingleWriter, Store, Tables};
+///
+/// let store = Store::<Tables, SingleWriter>::in_memory(&Options::default(), |tx| Tables::new(tx))?;
+/// let db = Database::from(store);
+/// let ages = db.table::<String, u32>("ages")?;
+/// # Ok::<(), strandline::Error>(())
+/// ```
+impl<C: Control<Memory = Native>> From<Store<Tables<'static>, C>> for Database<C> {
+    fn from(store: Store<Tables<'static>, C>) -> Self {
+        Self { store, number: 1 + LAST.fetch_add(1, Ordering::Relaxed) }
+    }
+}

@@ -1,0 +1,205 @@
+//! How a store is created and opened.
+
+use std::io::ErrorKind;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Store;
+use super::root::{self, Migrations};
+use super::shared::SharedPool;
+use crate::value::persist::Root;
+use crate::value::transaction::{Control, Tx};
+use strandline_core::Domain;
+use strandline_core::engine::{Setup, Worker};
+use strandline_core::error::{Error, Result};
+use strandline_core::file::{Options, Pool};
+use strandline_core::memory::{Native, PersistentAddress};
+
+impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
+    /// A store in `pool`, whose root `root` finds.
+    fn over(pool: Pool<C>, root: impl FnOnce(&mut Worker<C>) -> Result<PersistentAddress>) -> Result<Self> {
+        let mut worker = pool.worker()?;
+        let root = root(&mut worker)?;
+        pool.return_worker(Box::new(worker));
+        Ok(Self {
+            pool: Arc::new(SharedPool::new(pool)),
+            root,
+            root_type: PhantomData,
+            #[cfg(feature = "observed")]
+            observer: None,
+        })
+    }
+
+    /// As [`Store::over`], for a pool that may have been created without a root.
+    fn over_filled(
+        pool: Pool<C>,
+        migrations: &Migrations<R, C>,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        Self::over(pool, |worker| {
+            root::create::<R, C>(worker, init, true)?;
+            root::check::<R, C>(worker, migrations)
+        })
+    }
+
+    /// Opens the pool at `path`, which exists, and gives it the root that `init` makes if it has none.
+    ///
+    /// # Errors
+    /// As [`Store::open_existing`].
+    #[doc(hidden)]
+    pub fn open_filled(
+        path: impl AsRef<Path>,
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        Self::over_filled(Setup::default().open(path, options)?, &Migrations::new(), init)
+    }
+
+    /// Creates a store in a new file at `path`, with the root that `init` makes, and opens it. Other processes can open it once it has
+    /// its root.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
+    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
+    /// assert!(Store::<u64>::create_new(&path, &options, |_| Ok(6)).is_err()); // there is one
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Pool::create`], also if the file exists; what `init` returns, after which no file is left.
+    pub fn create_new(
+        path: impl AsRef<Path>,
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        let made = |pool: &Pool<C>| root::create::<R, C>(&mut pool.worker()?, init, true);
+        let (pool, ()) = Setup::default().create_with(path, options, made)?;
+        Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
+    }
+
+    /// Creates a store in memory, with the root that `init` makes: for tests, since nothing of it remains. The options' domain does
+    /// not matter.
+    ///
+    /// # Errors
+    /// There is no memory; what `init` returns.
+    pub fn in_memory(
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        // Where there are files that are memory; elsewhere the system keeps small files that are soon gone in its cache.
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let options = Options { domain: Domain::Process, protect: false, ..options.clone() };
+        let made = |pool: &Pool<C>| root::create::<R, C>(&mut pool.worker()?, init, true);
+        let (pool, ()) = Setup::default().create_unnamed(folder, &options, made)?;
+        Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
+    }
+
+    /// Opens the store at `path`, which exists, and recovers it after a crash.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// Store::<u64>::create_new(&path, &options, |_| Ok(5))?.close()?;
+    /// let store = Store::<u64>::open_existing(&path, &options)?;
+    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Pool::open`], also if there is no such file; [`Error::Missing`]: it has no root; [`Error::RootLayout`]: its root is of another type, or
+    /// of another version of it.
+    pub fn open_existing(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Self::open_existing_and_migrate(path, options, &Migrations::new())
+    }
+
+    /// Opens the store at `path`, and recovers it after a crash; creates it, with the root that `init` makes, if there is no such file. Of
+    /// several processes that do this at once, one creates the store, and the others open it.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// for visits in 0..3 {
+    ///     let store = Store::<u64>::open(&path, &options, |_| Ok(0))?;
+    ///     assert_eq!(store.view(|tx, root| root.get(tx))?, visits);
+    ///     store.update(|tx, root| root.set(tx, &(visits + 1)))?;
+    ///     store.close()?;
+    /// }
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::create_new`] and [`Store::open_existing`].
+    pub fn open(
+        path: impl AsRef<Path>,
+        options: &Options,
+        init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        Self::open_and_migrate(path, options, &Migrations::new(), init)
+    }
+
+    /// As [`Store::open`]; a root of another type becomes an `R` by the migration from that type.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; those of the migration, and then nothing has happened.
+    pub fn open_and_migrate(
+        path: impl AsRef<Path>,
+        options: &Options,
+        migrations: &Migrations<R, C>,
+        mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let is = |error: &Error, wanted| matches!(error, Error::Io { source, .. } if source.kind() == wanted);
+        loop {
+            match Setup::default().open(path, options) {
+                Ok(pool) => return Self::over_filled(pool, migrations, init),
+                Err(error) if is(&error, ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+            match Self::create_new(path, options, &mut init) {
+                // Somebody else was quicker.
+                Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// As [`Store::open_existing`]; a root of another type becomes an `R` by the migration from that type.
+    ///
+    /// # Errors
+    /// As [`Store::open_existing`]; those of the migration, and then nothing has happened.
+    pub fn open_existing_and_migrate(
+        path: impl AsRef<Path>,
+        options: &Options,
+        migrations: &Migrations<R, C>,
+    ) -> Result<Self> {
+        Self::over(Setup::default().open(path, options)?, |worker| root::check(worker, migrations))
+    }
+
+    /// Opens the store at `path` for reading only, beside any number of other readers and no writer.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let (path, options) = example::path_and_options();
+    /// Store::<u64>::create_new(&path, &options, |_| Ok(5))?.close()?;
+    /// let readers = [
+    ///     Store::<u64>::open_read_only(&path, &options)?,
+    ///     Store::<u64>::open_read_only(&path, &options)?,
+    /// ];
+    /// for reader in &readers {
+    ///     assert_eq!(reader.view(|tx, root| root.get(tx))?, 5);
+    /// }
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::open_existing`].
+    pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Self::over(Setup::default().open_read_only(path, options)?, |worker| {
+            root::check::<R, C>(worker, &Migrations::new())
+        })
+    }
+}

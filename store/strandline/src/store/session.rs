@@ -1,0 +1,145 @@
+//! Sessions: a worker that one thread keeps.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+#[cfg(doc)]
+use super::Store;
+use super::shared::Borrowed;
+use super::{Later, run};
+use crate::value::persist::Root;
+use crate::value::pointer::Ptr;
+use crate::value::transaction::{Control, Tx, View};
+use strandline_core::engine::{Stm, Worker};
+use strandline_core::error::{Error, Result};
+use strandline_core::file::{Pool, Ticket};
+use strandline_core::memory::{Native, PersistentAddress};
+use strandline_core::transaction::{Runner, Statistics};
+
+/// One thread's means to run transactions on a [`Store`], without looking for a free worker each time.
+///
+/// ```
+/// # use strandline::*;
+/// # let (path, options) = example::path_and_options();
+/// let store = Store::<u64>::create_new(&path, &options, |_| Ok(0))?;
+/// let mut session = store.session()?;
+/// for _ in 0..10 {
+///     session.update(|tx, root| root.update(tx, |count| *count += 1))?;
+/// }
+/// assert_eq!(session.view(|tx, root| root.get(tx))?, 10);
+/// assert!(session.statistics().commits >= 10);
+/// # Ok::<(), strandline::Error>(())
+/// ```
+///
+/// It keeps the pool open: as long as it exists, [`Store::close`] returns [`Error::InUse`].
+pub struct Session<R, C: Control<Memory = Native> = Stm> {
+    borrowed: Borrowed<Arc<Pool<C>>, C>,
+    root: PersistentAddress,
+    root_type: PhantomData<fn() -> R>,
+}
+
+impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
+    pub(super) fn new(pool: Arc<Pool<C>>, root: PersistentAddress) -> Result<Self> {
+        Ok(Self { borrowed: Borrowed::of(pool)?, root, root_type: PhantomData })
+    }
+
+    fn worker(&mut self) -> &mut Worker<C> {
+        self.borrowed.worker()
+    }
+
+    /// No transaction is larger than its log from now on.
+    #[cfg(feature = "observed")]
+    pub(crate) fn keep_to_log(&mut self) {
+        self.worker().keep_to_log();
+    }
+
+    /// The number of the latest transaction that the last one may have read from, and the lines that it stored to if it committed.
+    #[cfg(feature = "observed")]
+    pub(crate) fn last_transaction(&mut self, committed: bool) -> (u64, Vec<PersistentAddress>) {
+        let worker = self.worker();
+        (worker.newest_read(), if committed { worker.lines_stored() } else { Vec::new() })
+    }
+
+    /// As [`Store::update`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
+        self.try_update(body)
+    }
+
+    /// As [`Store::try_update`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let root = self.root;
+        run::update::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
+    }
+
+    /// As [`Store::later`].
+    pub fn later(&mut self) -> Later<&mut Self> {
+        Later(self)
+    }
+
+    /// As [`Store::view`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn view<T>(
+        &mut self,
+        body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<T> {
+        self.try_view(body)
+    }
+
+    /// As [`Store::try_view`].
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_view<T, E: From<Error>>(
+        &mut self,
+        mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let root = self.root;
+        run::view::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
+    }
+
+    /// What this session's worker has done so far, in other sessions too.
+    pub fn statistics(&self) -> Statistics {
+        self.borrowed.peek().map(Runner::statistics).unwrap_or_default()
+    }
+}
+
+impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
+    /// As [`Store::update`], without waiting until the transaction is durable: the ticket is for that.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn update<T>(
+        self,
+        body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        self.try_update(body)
+    }
+
+    /// As [`update`](Self::update), with an error type of the caller's own.
+    ///
+    /// # Errors
+    /// As [`Store::update`].
+    pub fn try_update<T, E: From<Error>>(
+        self,
+        mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<(T, Ticket), E> {
+        let root = self.0.root;
+        let (result, transaction) =
+            run::update_later::<C, _, _>(self.0.worker(), |tx| body(tx, Ptr::of(root)))?;
+        Ok((result, self.0.borrowed.pool.ticket(transaction)?))
+    }
+}
