@@ -99,7 +99,7 @@ pub(crate) fn create<C: Collection>(sizes: &Sizes, pool: &NewPool) -> Result<Box
     let store = Store::<C>::create_new(&pool.path, &pool.filling, |tx| C::create(tx, sizes))?;
     let mut session = store.session()?;
     for items in C::initial(sizes).chunks(BATCH) {
-        session.update(|tx, root| {
+        session.write(|tx, root| {
             let root = root.get(tx)?;
             items.iter().try_for_each(|&item| C::add(&root, tx, item))
         })?;
@@ -138,7 +138,7 @@ impl<C: Collection> Client for TypedClient<'_, C> {
     fn transaction(&mut self) -> Result<()> {
         let Self { session, sizes, random, read_percent } = self;
         if only_reads(random, *read_percent) {
-            *random = session.view(|tx, root| {
+            *random = session.read(|tx, root| {
                 let mut random = random.clone();
                 let root = root.get(tx)?;
                 for _ in 0..sizes.operations {
@@ -148,7 +148,7 @@ impl<C: Collection> Client for TypedClient<'_, C> {
             })?;
             return Ok(());
         }
-        *random = session.update(|tx, root| {
+        *random = session.write(|tx, root| {
             // A transaction that is run again draws the same numbers again.
             let mut random = random.clone();
             let root = root.get(tx)?;

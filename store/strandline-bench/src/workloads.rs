@@ -392,7 +392,7 @@ where
     let mut session = store.session()?;
     let items = R::items(sizes);
     for first in (0..items).step_by(BATCH as usize) {
-        session.update(|tx, root| {
+        session.write(|tx, root| {
             let root = root.get(tx)?;
             (first..items.min(first + BATCH)).try_for_each(|item| R::add(&root, tx, sizes, item))
         })?;
@@ -433,12 +433,12 @@ impl<R: Collection, C: Control<Memory = Native>> Client for StoreClient<'_, R, C
         // A transaction that is run again draws the same numbers again.
         let drawn = random.fork();
         if only_reads {
-            return session.view(|tx, root| {
+            return session.read(|tx, root| {
                 let (root, mut draw) = (root.get(tx)?, Draw { sizes, random: drawn.clone() });
                 (0..sizes.operations).try_for_each(|_| R::read(&root, tx, &mut draw))
             });
         }
-        session.update(|tx, root| {
+        session.write(|tx, root| {
             let (root, mut draw) = (root.get(tx)?, Draw { sizes, random: drawn.clone() });
             (0..sizes.operations).try_for_each(|_| R::change(&root, tx, &mut draw))
         })

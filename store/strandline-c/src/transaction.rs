@@ -93,7 +93,7 @@ pub unsafe extern "C" fn strandline_write(
         // SAFETY: as the caller promises.
         let database = unsafe { reference(database, "a database")? };
         // SAFETY: as the caller promises.
-        database.database.try_write(|tx| unsafe { call(body, argument, &Running::new(tx, Some(tx))) })
+        database.database.write_with_error(|tx| unsafe { call(body, argument, &Running::new(tx, Some(tx))) })
     })
 }
 
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn strandline_write_later(
             .database
             .later()
             // SAFETY: as the caller promises.
-            .try_write(|tx| unsafe { call(body, argument, &Running::new(tx, Some(tx))) })?;
+            .write_with_error(|tx| unsafe { call(body, argument, &Running::new(tx, Some(tx))) })?;
         if !ticket.is_null() {
             // SAFETY: as the caller promises.
             unsafe { put(ticket, Box::into_raw(Box::new(StrandlineTicket { ticket: given })))? };
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn strandline_read(
         // SAFETY: as the caller promises.
         let database = unsafe { reference(database, "a database")? };
         // SAFETY: as the caller promises.
-        database.database.try_read(|tx| unsafe { call(body, argument, &Running::new(tx, None)) })
+        database.database.read_with_error(|tx| unsafe { call(body, argument, &Running::new(tx, None)) })
     })
 }
 

@@ -60,7 +60,7 @@ fn main() -> Result<()> {
     })?;
     let mut session = store.session()?;
     for key in 0..KEYS {
-        session.update(|tx, root| root.get(tx)?.map.insert(tx, &key, &key).map(drop))?;
+        session.write(|tx, root| root.get(tx)?.map.insert(tx, &key, &key).map(drop))?;
     }
 
     let pool = Pool::create(folder.path().join("words"), &options)?;
@@ -82,7 +82,7 @@ fn main() -> Result<()> {
             "map get",
             |session, random| {
                 let key = key(random);
-                let value = session.view(|tx, root| root.get(tx)?.map.get(tx, &key))?;
+                let value = session.read(|tx, root| root.get(tx)?.map.get(tx, &key))?;
                 black_box(value);
                 Ok(())
             },
@@ -97,7 +97,7 @@ fn main() -> Result<()> {
             "map insert",
             |session, random| {
                 let (key, value) = (key(random), random.u64(..));
-                session.update(|tx, root| root.get(tx)?.map.insert(tx, &key, &value).map(drop))
+                session.write(|tx, root| root.get(tx)?.map.insert(tx, &key, &value).map(drop))
             },
             |words, random| {
                 let (key, value, map) = (key(random), random.u64(..), words.map);
@@ -107,7 +107,7 @@ fn main() -> Result<()> {
         ),
         (
             "counter",
-            |session, _| session.update(|tx, root| root.get(tx)?.counter.update(tx, |count| *count += 1)),
+            |session, _| session.write(|tx, root| root.get(tx)?.counter.update(tx, |count| *count += 1)),
             |words, _| {
                 let counter = words.counter;
                 words.worker.run(|tx| {

@@ -68,7 +68,7 @@ impl Bank {
 
     /// Moves `amount` and counts the transfer, or does nothing at all: an error rolls the transaction back.
     fn transfer(&self, from: u64, to: u64, amount: u64) -> Result<u64, Refusal> {
-        self.db.try_write(|tx| {
+        self.db.write_with_error(|tx| {
             let balance = self.balance(tx, from)?;
             let left = balance.checked_sub(amount).ok_or(Refusal::NotEnough { account: from, balance })?;
             self.accounts.insert(tx, &from, &left)?;

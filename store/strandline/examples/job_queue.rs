@@ -22,7 +22,7 @@ struct Jobs<'p> {
 }
 
 fn add(store: &Store<Jobs>, text: &str) -> Result<u64> {
-    store.update(|tx, root| {
+    store.write(|tx, root| {
         let number = root.update(tx, |jobs| {
             jobs.last_number += 1;
             jobs.last_number
@@ -36,7 +36,7 @@ fn add(store: &Store<Jobs>, text: &str) -> Result<u64> {
 
 /// Takes the oldest job: its number and text.
 fn take(store: &Store<Jobs>) -> Result<Option<(u64, String)>> {
-    store.update(|tx, root| {
+    store.write(|tx, root| {
         let jobs = root.get(tx)?;
         let Some(number) = jobs.waiting.pop(tx)? else { return Ok(None) };
         jobs.under_way.insert(tx, &number, &())?;
@@ -45,7 +45,7 @@ fn take(store: &Store<Jobs>) -> Result<Option<(u64, String)>> {
 }
 
 fn finish(store: &Store<Jobs>, number: u64) -> Result<()> {
-    store.update(|tx, root| {
+    store.write(|tx, root| {
         let jobs = root.get(tx)?;
         jobs.under_way.remove(tx, &number)?;
         jobs.texts.remove(tx, &number)?;
@@ -55,7 +55,7 @@ fn finish(store: &Store<Jobs>, number: u64) -> Result<()> {
 
 /// Puts the jobs that were under way when the program died back into the queue.
 fn resume(store: &Store<Jobs>) -> Result<u64> {
-    store.update(|tx, root| {
+    store.write(|tx, root| {
         let jobs = root.get(tx)?;
         let mut resumed = 0;
         while let Some((number, ())) = jobs.under_way.first(tx)? {
@@ -112,7 +112,7 @@ fn main() -> Result<()> {
         }
         ["work"] => work(&store)?,
         _ => {
-            let (waiting, done) = store.view(|tx, root| {
+            let (waiting, done) = store.read(|tx, root| {
                 let jobs = root.get(tx)?;
                 Ok((jobs.waiting.iter(tx)?.count(), jobs.done))
             })?;

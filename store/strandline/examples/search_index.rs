@@ -53,7 +53,7 @@ fn add<'p>(tx: &Tx<'p>, index: &Index<'p>, path: &str, text: &str) -> Result<boo
 
 /// The documents that have all of `words`, those with most of them first.
 fn find(store: &Store<Index>, words: &[String]) -> Result<Vec<(f64, String)>> {
-    store.view(|tx, root| {
+    store.read(|tx, root| {
         let index = root.get(tx)?;
         let mut scores: Counts<u64, (usize, f64)> = Counts::new();
         let documents = index.documents.count(tx)?.max(1) as f64;
@@ -95,7 +95,7 @@ fn main() -> Result<()> {
         for file in &arguments[2..] {
             let text =
                 std::fs::read_to_string(file).map_err(|error| Error::io(format!("read {file}"), error))?;
-            let added = store.update(|tx, root| add(tx, &root.get(tx)?, file, &text))?;
+            let added = store.write(|tx, root| add(tx, &root.get(tx)?, file, &text))?;
             println!("{file}: {}", if added { "indexed" } else { "known" });
         }
     } else {

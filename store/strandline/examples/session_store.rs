@@ -40,12 +40,12 @@ fn put<'p>(tx: &Tx<'p>, root: Ptr<'p, Sessions<'p>>, token: &str, session: &Sess
 }
 
 fn log_in(store: &Store<Sessions>, token: &str, user: u64, now: u64) -> Result<()> {
-    store.update(|tx, root| put(tx, root, token, &Session { user, expires: now + LIFETIME, requests: 0 }))
+    store.write(|tx, root| put(tx, root, token, &Session { user, expires: now + LIFETIME, requests: 0 }))
 }
 
 /// Extends a session; who it belongs to, if it is there and has not expired.
 fn touch(store: &Store<Sessions>, token: &str, now: u64) -> Result<Option<u64>> {
-    let (user, _ticket) = store.later().update(|tx, root| {
+    let (user, _ticket) = store.later().write(|tx, root| {
         let Some(mut session) = root.get(tx)?.by_token.get(tx, token)?.filter(|s| s.expires > now) else {
             return Ok(None);
         };
@@ -61,7 +61,7 @@ fn touch(store: &Store<Sessions>, token: &str, now: u64) -> Result<Option<u64>> 
 fn sweep(store: &Store<Sessions>, now: u64) -> Result<u64> {
     let mut swept = 0;
     loop {
-        let found = store.update(|tx, root| {
+        let found = store.write(|tx, root| {
             let sessions = root.get(tx)?;
             let expired: Vec<_> =
                 sessions.by_expiry.range(tx, ..(now + 1, String::new())).take(100).collect::<Result<_>>()?;

@@ -11,5 +11,5 @@ use crate::{Result, Store, Tx};
 pub fn transaction(body: impl for<'p> Fn(&Tx<'p>) -> Result<()>) {
     let (path, options) = path_and_options();
     let store = Store::<u64>::create_new(path, &options, |_| Ok(0)).expect("a store can be made");
-    store.update(|tx, _| body(tx)).expect("the transaction commits");
+    store.write(|tx, _| body(tx)).expect("the transaction commits");
 }

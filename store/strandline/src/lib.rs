@@ -46,13 +46,13 @@
 //! let library = Store::<Library>::open(&path, &Options::default(), |tx| {
 //!     Ok(Library { titles: OrderedMap::new(tx)?, shelves: HashMap::new(tx)? })
 //! })?;
-//! library.update(|tx, root| {
+//! library.write(|tx, root| {
 //!     let Library { titles, shelves } = root.get(tx)?;
 //!     titles.insert(tx, &4711, &"Persistence".to_string())?;
 //!     let shelf = shelves.entry(tx, "systems".to_string())?.or_insert_with(|| Vector::new(tx))?;
 //!     shelf.push(tx, &4711)
 //! })?;
-//! let first = library.view(|tx, root| {
+//! let first = library.read(|tx, root| {
 //!     let Library { titles, shelves } = root.get(tx)?;
 //!     let shelf = shelves.get(tx, "systems")?.unwrap();
 //!     titles.get(tx, &shelf.get(tx, 0)?.unwrap())

@@ -547,7 +547,7 @@ impl<'p> All<'p> {
     /// The pool is full.
     pub fn fill(store: &Store<All<'static>>, count: u64) -> Result<()> {
         for i in 0..count {
-            store.update(|tx, root| {
+            store.write(|tx, root| {
                 let all = root.get(tx)?;
                 all.hashed.insert(tx, &String::of(i), &i)?;
                 all.ordered.insert(tx, &String::of(i), &vec![i as u8; i as usize])?;
@@ -569,7 +569,7 @@ impl<'p> All<'p> {
                 all.nested.insert(tx, &i, &shelf).map(drop)
             })?;
         }
-        store.update(|tx, root| {
+        store.write(|tx, root| {
             let all = root.get(tx)?;
             all.text.set(tx, "the strandline")?;
             all.bytes.set(tx, vec![7; 2000])

@@ -51,7 +51,7 @@ struct Worker<C: Control<Memory = Native>> {
 
 impl<C: Control<Memory = Native>> torture::Worker for Worker<C> {
     fn last(&mut self) -> Result<u64, Failure> {
-        Ok(self.session.view(|tx, root| root.get(tx)?.counter(tx, self.thread))?)
+        Ok(self.session.read(|tx, root| root.get(tx)?.counter(tx, self.thread))?)
     }
 
     fn run(&mut self, number: u64) -> Result<(), Failure> {
@@ -60,7 +60,7 @@ impl<C: Control<Memory = Native>> torture::Worker for Worker<C> {
         if operation.abort_first {
             // Another operation of the same thread, which must leave nothing behind.
             let other = Operation::new(!*seed, *threads, *thread, number);
-            let given_up = session.update(|tx, root| -> Result<(), Error> {
+            let given_up = session.write(|tx, root| -> Result<(), Error> {
                 root.get(tx)?.apply(tx, &other, *thread, u64::MAX)?;
                 Err(Error::Aborted)
             });
@@ -70,6 +70,6 @@ impl<C: Control<Memory = Native>> torture::Worker for Worker<C> {
                 Ok(()) => return Err(Failure::Other("a transaction that gave up committed".into())),
             }
         }
-        Ok(session.update(|tx, root| root.get(tx)?.apply(tx, &operation, *thread, number))?)
+        Ok(session.write(|tx, root| root.get(tx)?.apply(tx, &operation, *thread, number))?)
     }
 }

@@ -77,7 +77,7 @@ impl Collections {
         wrong: &mut Vec<String>,
     ) -> strandline::Result<()> {
         let threads = self.setting.threads;
-        let (found, counters) = store.view(|tx, root| root.get(tx)?.read_all(tx, threads))?;
+        let (found, counters) = store.read(|tx, root| root.get(tx)?.read_all(tx, threads))?;
         wrong.extend(self.follow(acknowledged, &found, &counters));
         wrong.extend(store.check()?.into_iter().map(|damage| format!("DAMAGED: {damage}")));
         // What leaks adds up from kill to kill.

@@ -449,7 +449,7 @@ fn a_root_of_ones_own_needs_no_program() {
 
     // What nothing leads to any more is lost, and no damage.
     let store = Store::<Route>::open_existing(&path, &options).unwrap();
-    store.update(|tx, root| root.update(tx, |route| route.first = None)).unwrap();
+    store.write(|tx, root| root.update(tx, |route| route.first = None)).unwrap();
     store.close().unwrap();
     assert!(ends(&["check", &path], 0).contains("in 3 blocks are allocated, and nothing leads to them"));
     let told: serde_json::Value = serde_json::from_str(&ends(&["check", &path, "--json"], 0)).unwrap();
@@ -457,7 +457,7 @@ fn a_root_of_ones_own_needs_no_program() {
 
     // A freed map that is still in its place.
     let store = Store::<Route>::open_existing(&path, &options).unwrap();
-    store.update(|tx, root| root.get(tx)?.towns.destroy(tx)).unwrap();
+    store.write(|tx, root| root.get(tx)?.towns.destroy(tx)).unwrap();
     store.close().unwrap();
     let told = ends(&["check", &path], 1);
     assert!(told.contains("damage  OrderedMap<String, Option<u16>> is said to be at"), "{told}");

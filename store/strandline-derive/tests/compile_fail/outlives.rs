@@ -3,12 +3,12 @@ use strandline::{Ptr, Store};
 
 fn keep(store: &Store<u64>) -> Result<()> {
     let mut kept = None;
-    store.update(|tx, _| {
+    store.write(|tx, _| {
         kept = Some(Ptr::new(tx, &5u64)?);
         Ok(())
     })?;
-    let number = store.update(|tx, _| Ptr::new(tx, &5u64))?;
-    store.view(|tx, _| number.get(tx))?;
+    let number = store.write(|tx, _| Ptr::new(tx, &5u64))?;
+    store.read(|tx, _| number.get(tx))?;
     Ok(())
 }
 

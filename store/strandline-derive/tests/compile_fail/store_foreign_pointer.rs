@@ -7,9 +7,9 @@ struct Index<'p> {
 }
 
 fn copy(one: &Store<Index<'static>>, other: &Store<Index<'static>>) -> Result<()> {
-    one.update(|a, first| {
+    one.write(|a, first| {
         let number = first.get(a)?.numbers.get(a, &1)?.unwrap();
-        other.update(|b, second| second.get(b)?.numbers.insert(b, &1, &number).map(drop))
+        other.write(|b, second| second.get(b)?.numbers.insert(b, &1, &number).map(drop))
     })
 }
 

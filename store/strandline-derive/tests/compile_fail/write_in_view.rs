@@ -7,8 +7,8 @@ struct Index<'p> {
 }
 
 fn write(store: &Store<Index<'static>>) -> Result<()> {
-    store.view(|tx, root| root.get(tx)?.numbers.insert(tx, &1, &2))?;
-    store.view(|tx, _| Ptr::new(tx, &5u64).map(drop))
+    store.read(|tx, root| root.get(tx)?.numbers.insert(tx, &1, &2))?;
+    store.read(|tx, _| Ptr::new(tx, &5u64).map(drop))
 }
 
 fn main() {}

@@ -42,7 +42,7 @@ handle! {
     /// let index = Store::<Index>::create_new(&path, &Options::default(), |tx| {
     ///     Ok(Index { words: HashMap::new(tx)? })
     /// })?;
-    /// index.update(|tx, root| {
+    /// index.write(|tx, root| {
     ///     let words = root.get(tx)?.words;
     ///     for word in ["wave", "sand", "wave"] {
     ///         let documents = words.entry(tx, word.to_string())?.or_insert_with(|| HashMap::new(tx))?;
@@ -50,7 +50,7 @@ handle! {
     ///     }
     ///     Ok(())
     /// })?;
-    /// let count = index.view(|tx, root| {
+    /// let count = index.read(|tx, root| {
     ///     let documents = root.get(tx)?.words.get(tx, "wave")?.unwrap();
     ///     documents.get(tx, &7)
     /// })?;
@@ -411,7 +411,7 @@ impl<'p, K: Key, V: Persist<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
 ///     Ok(Shop { stock })
 /// })?;
 /// // An item is a `Result`, since reading may fail.
-/// let pieces = store.view(|tx, root| {
+/// let pieces = store.read(|tx, root| {
 ///     root.get(tx)?.stock.iter(tx).map(|item| Ok(item?.1)).sum::<strandline::Result<u64>>()
 /// })?;
 /// assert_eq!(pieces, 7);

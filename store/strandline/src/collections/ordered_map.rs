@@ -40,14 +40,14 @@ handle! {
     /// let log = Store::<Log>::create_new(&path, &Options::default(), |tx| {
     ///     Ok(Log { messages: OrderedMap::new(tx)? })
     /// })?;
-    /// log.update(|tx, root| {
+    /// log.write(|tx, root| {
     ///     let messages = root.get(tx)?.messages;
     ///     messages.insert(tx, &(900, "ann".to_string()), &"high water".to_string())?;
     ///     messages.insert(tx, &(905, "bob".to_string()), &"ebb".to_string())?;
     ///     messages.insert(tx, &(990, "ann".to_string()), &"low water".to_string())?;
     ///     Ok(())
     /// })?;
-    /// let newest_first: Vec<String> = log.view(|tx, root| {
+    /// let newest_first: Vec<String> = log.read(|tx, root| {
     ///     let messages = root.get(tx)?.messages;
     ///     let early = (900, String::new())..(950, String::new());
     ///     messages.range(tx, early).rev().map(|pair| Ok(pair?.1)).collect()

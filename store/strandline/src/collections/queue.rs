@@ -46,8 +46,8 @@ handle! {
     /// let store = Store::<Jobs>::create_new(&path, &Options::default(), |tx| {
     ///     Ok(Jobs { waiting: Queue::new(tx)? })
     /// })?;
-    /// store.update(|tx, root| root.get(tx)?.waiting.push(tx, &"report".to_string()))?;
-    /// let job = store.update(|tx, root| root.get(tx)?.waiting.pop(tx))?;
+    /// store.write(|tx, root| root.get(tx)?.waiting.push(tx, &"report".to_string()))?;
+    /// let job = store.write(|tx, root| root.get(tx)?.waiting.pop(tx))?;
     /// assert_eq!(job.as_deref(), Some("report"));
     /// # Ok::<(), strandline::Error>(())
     /// ```
@@ -448,7 +448,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
 ///     waiting.push(tx, &"backup".to_string())?;
 ///     Ok(Jobs { waiting })
 /// })?;
-/// let jobs = store.view(|tx, root| {
+/// let jobs = store.read(|tx, root| {
 ///     root.get(tx)?.waiting.iter(tx)?.collect::<strandline::Result<Vec<_>>>()
 /// })?;
 /// assert_eq!(jobs, ["report", "backup"]);

@@ -49,12 +49,12 @@ handle! {
     /// let store = Store::<Journal>::create_new(&path, &Options::default(), |tx| {
     ///     Ok(Journal { lines: Vector::new(tx)? })
     /// })?;
-    /// store.update(|tx, root| {
+    /// store.write(|tx, root| {
     ///     let lines = root.get(tx)?.lines;
     ///     lines.push(tx, &3)?;
     ///     lines.push(tx, &5)
     /// })?;
-    /// let sum: u64 = store.view(|tx, root| root.get(tx)?.lines.iter(tx)?.sum())?;
+    /// let sum: u64 = store.read(|tx, root| root.get(tx)?.lines.iter(tx)?.sum())?;
     /// assert_eq!(sum, 8);
     /// # Ok::<(), strandline::Error>(())
     /// ```
@@ -640,7 +640,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 ///     Ok(Journal { lines })
 /// })?;
 /// // The last two.
-/// let last = store.view(|tx, root| {
+/// let last = store.read(|tx, root| {
 ///     root.get(tx)?.lines.iter(tx)?.rev().take(2).collect::<strandline::Result<Vec<_>>>()
 /// })?;
 /// assert_eq!(last, [14, 13]);

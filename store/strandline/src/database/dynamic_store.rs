@@ -79,14 +79,14 @@ impl DynamicStore {
     /// # Errors
     /// [`Error::Unsupported`]: the pool does not say; [`Error::Damaged`]: what it says is nothing.
     pub fn schema(&self) -> Result<Schema> {
-        self.store.view(|tx, _| root::read_schema(tx))
+        self.store.read(|tx, _| root::read_schema(tx))
     }
 
     /// Looks all that hangs from the root over for damage, as [`Store::check`], by what the pool says of its types. What is wrong is
     /// returned, and nothing if all is well.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: no damage was found, but there are values that only the pool's program can read; as [`Store::view`].
+    /// [`Error::Unsupported`]: no damage was found, but there are values that only the pool's program can read; as [`Store::read`].
     pub fn check(&self) -> Result<Vec<String>> {
         self.walk(None)
     }
@@ -96,7 +96,7 @@ impl DynamicStore {
     /// # Errors
     /// As [`Store::lost_memory`]; [`Error::Unsupported`], as for [`DynamicStore::check`].
     pub fn lost_memory(&self) -> Result<LostMemory> {
-        self.store.view(|tx, _| Checker::lost(tx, |checker| reach_root(tx, checker, None)))
+        self.store.read(|tx, _| Checker::lost(tx, |checker| reach_root(tx, checker, None)))
     }
 
     /// Shows the root, and all that hangs from it: each value, collection and table once, where it is met first. What a pointer or a
@@ -115,7 +115,7 @@ impl DynamicStore {
 
     fn walk(&self, show: Option<Show<'_>>) -> Result<Vec<String>> {
         let done =
-            self.store.view(|tx, _| Checker::run_described(tx, |checker| reach_root(tx, checker, show)));
+            self.store.read(|tx, _| Checker::run_described(tx, |checker| reach_root(tx, checker, show)));
         match done {
             // What stands in the way of the walk is damage, too.
             Err(error @ (Error::Damaged(_) | Error::Dangling { .. })) => Ok(vec![error.to_string()]),

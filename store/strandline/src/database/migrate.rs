@@ -132,7 +132,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         progress: impl FnMut(u64),
     ) -> Result<()> {
         let (from, to) = (F::wanted(), G::wanted());
-        let Some(found) = self.store().view(|tx, root| root.get(tx)?.movable(tx, name, &to))? else {
+        let Some(found) = self.store().read(|tx, root| root.get(tx)?.movable(tx, name, &to))? else {
             return Ok(());
         };
         if found.layouts != from.layouts
@@ -150,7 +150,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// Makes the values of a table, or the items of a queue, those of the present version of their type, if that says how.
     pub(crate) fn convert<F: Form>(&self, name: &str) -> Result<()> {
         let wanted = F::wanted();
-        let Some(found) = self.store().view(|tx, root| root.get(tx)?.movable(tx, name, &wanted))? else {
+        let Some(found) = self.store().read(|tx, root| root.get(tx)?.movable(tx, name, &wanted))? else {
             return Ok(());
         };
         let Movable { value, types, layouts, moving_to, refused } = found;
@@ -192,7 +192,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         loop {
             let later = self.store().later();
             let (done, ticket) = later
-                .update(|tx, root| root.get(tx)?.migrate_some::<F>(tx, name, by_function, tally, convert))?;
+                .write(|tx, root| root.get(tx)?.migrate_some::<F>(tx, name, by_function, tally, convert))?;
             if done.is_done {
                 return ticket.wait();
             }

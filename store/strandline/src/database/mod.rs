@@ -86,7 +86,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         find: impl for<'p> Fn(Tables<'p>, &View<'p, C>) -> Result<Option<Place>>,
         open: impl for<'p> Fn(Tables<'p>, &Tx<'p, C>) -> Result<Place>,
     ) -> Result<Handle> {
-        let found = self.store.view(|tx, root| find(root.get(tx)?, tx))?;
+        let found = self.store.read(|tx, root| find(root.get(tx)?, tx))?;
         self.handle_of(name, found, open)
     }
 
@@ -99,7 +99,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ) -> Result<Handle> {
         let (at, number) = match found {
             Some(place) => place,
-            None => match self.store.update(|tx, root| open(root.get(tx)?, tx)) {
+            None => match self.store.write(|tx, root| open(root.get(tx)?, tx)) {
                 Err(Error::ReadOnly) => return Err(Error::NoTable(name.to_owned())),
                 done => done?,
             },
@@ -147,7 +147,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     #[track_caller]
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         let found = self.find_or_convert::<TableOf<K, V>>(name, || {
-            self.store.view(|tx, root| root.get(tx)?.find_place::<K, V>(tx, name))
+            self.store.read(|tx, root| root.get(tx)?.find_place::<K, V>(tx, name))
         })?;
         self.handle_of(name, found, |tables, tx| tables.open_table::<K, V>(tx, name)).map(Table::of)
     }
@@ -191,7 +191,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     #[track_caller]
     pub fn queue<T: Value>(&self, name: &str) -> Result<QueueTable<T>> {
         let found = self.find_or_convert::<QueueOf<T>>(name, || {
-            self.store.view(|tx, root| root.get(tx)?.find_queue_place::<T>(tx, name))
+            self.store.read(|tx, root| root.get(tx)?.find_queue_place::<T>(tx, name))
         })?;
         self.handle_of(name, found, |tables, tx| tables.open_queue::<T>(tx, name)).map(QueueTable::of)
     }
@@ -242,7 +242,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// As [`Database::read`].
     #[track_caller]
     pub fn list(&self) -> Result<Vec<TableDescription>> {
-        self.store.view(|tx, root| root.get(tx)?.list(tx))
+        self.store.read(|tx, root| root.get(tx)?.list(tx))
     }
 
     /// Deletes a table, multimap or queue with all that is in it; whether it was there. Whoever has it open finds
@@ -252,12 +252,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// As [`Database::write`].
     #[track_caller]
     pub fn delete(&self, name: &str) -> Result<bool> {
-        self.store.update(|tx, root| root.get(tx)?.delete(tx, name))
+        self.store.write(|tx, root| root.get(tx)?.delete(tx, name))
     }
 
     /// Runs `body` as a transaction: all that it writes is there when this returns, for everybody and after a power failure
     /// too, or nothing is. After a conflict with another transaction it runs again; only its last run has an effect. An error that it
-    /// returns rolls back, and is returned; [`Error::Aborted`] is for rolling back on purpose.
+    /// returns rolls back, and is returned; [`Error::Aborted`] is for rolling back on purpose, and
+    /// [`write_with_error`](Database::write_with_error) for errors of other types.
     ///
     /// ```
     /// # use strandline::*;
@@ -284,19 +285,61 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// alone, when the device has failed, the outcome is unknown until the database is opened again.
     #[track_caller]
     pub fn write<T>(&self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<T> {
-        self.try_write(body)
+        self.write_with_error(body)
     }
 
-    /// As [`Database::write`], with an error type of the caller's own.
+    /// As [`Database::write`], for a closure that returns any error into which the library's can be converted: `anyhow::Error`, an enum
+    /// with `thiserror`'s `#[from]`, `Box<dyn Error + Send + Sync>`.
+    ///
+    /// A closure's `?` needs to know the error type. If the compiler asks for it, name it with the call:
+    ///
+    /// ```
+    /// use strandline::Database;
+    ///
+    /// #[derive(Debug, thiserror::Error)]
+    /// enum Refusal {
+    ///     #[error("the account has only {0}")]
+    ///     NotEnough(u64),
+    ///     #[error(transparent)]
+    ///     Number(#[from] std::num::ParseIntError),
+    ///     #[error(transparent)]
+    ///     Database(#[from] strandline::Error),
+    /// }
+    ///
+    /// fn withdraw(db: &Database, amount: &str) -> Result<u64, Refusal> {
+    ///     let accounts = db.table::<String, u64>("accounts")?;
+    ///     // What a function returns is known.
+    ///     db.write_with_error(|tx| {
+    ///         let balance = accounts.get(tx, "ann")?.unwrap_or(0);
+    ///         let left = balance.checked_sub(amount.parse()?).ok_or(Refusal::NotEnough(balance))?;
+    ///         accounts.set(tx, "ann", &left)?;
+    ///         Ok(left)
+    ///     })
+    /// }
+    ///
+    /// fn main() -> anyhow::Result<()> {
+    ///     let db = Database::in_memory()?;
+    ///     let accounts = db.table::<String, u64>("accounts")?;
+    ///     // What `?` makes another error of is not.
+    ///     db.write_with_error::<anyhow::Error, _>(|tx| {
+    ///         accounts.set(tx, "ann", &"10".parse::<u64>()?)?;
+    ///         Ok(())
+    ///     })?;
+    ///     assert_eq!(withdraw(&db, "7")?, 3);
+    ///     assert!(matches!(withdraw(&db, "7"), Err(Refusal::NotEnough(3))));
+    ///     assert!(matches!(withdraw(&db, "seven"), Err(Refusal::Number(_))));
+    ///     Ok(())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// As [`Database::write`].
     #[track_caller]
-    pub fn try_write<T, E: From<Error>>(
+    pub fn write_with_error<E: From<Error>, T>(
         &self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.store.try_update(|tx, _| {
+        self.store.write_with_error(|tx, _| {
             tx.belongs_to(self.number);
             body(tx)
         })
@@ -324,19 +367,19 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// As [`Database::write`].
     #[track_caller]
     pub fn read<T>(&self, body: impl for<'p> FnMut(&View<'p, C>) -> Result<T>) -> Result<T> {
-        self.try_read(body)
+        self.read_with_error(body)
     }
 
-    /// As [`Database::read`], with an error type of the caller's own.
+    /// As [`Database::read`], for a closure with another error type: [`Database::write_with_error`].
     ///
     /// # Errors
     /// As [`Database::write`].
     #[track_caller]
-    pub fn try_read<T, E: From<Error>>(
+    pub fn read_with_error<E: From<Error>, T>(
         &self,
         mut body: impl for<'p> FnMut(&View<'p, C>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.store.try_view(|tx, _| {
+        self.store.read_with_error(|tx, _| {
             tx.belongs_to(self.number);
             body(tx)
         })
@@ -512,20 +555,20 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     /// As [`Database::write`].
     #[track_caller]
     pub fn write<T>(self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<(T, Ticket)> {
-        self.try_write(body)
+        self.write_with_error(body)
     }
 
-    /// As [`write`](Self::write), with an error type of the caller's own.
+    /// As [`write`](Self::write), for a closure with another error type: [`Database::write_with_error`].
     ///
     /// # Errors
     /// As [`Database::write`].
     #[track_caller]
-    pub fn try_write<T, E: From<Error>>(
+    pub fn write_with_error<E: From<Error>, T>(
         self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         let Database { store, number } = self.0;
-        store.later().try_update(|tx, _| {
+        store.later().write_with_error(|tx, _| {
             tx.belongs_to(*number);
             body(tx)
         })

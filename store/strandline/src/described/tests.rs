@@ -165,7 +165,7 @@ impl<'p> Everything<'p> {
 }
 
 fn by_types<R: Root>(store: &Store<R>) -> AllReached {
-    store.view(|tx, root| Checker::reached(tx, |checker| root.visit(checker))).unwrap()
+    store.read(|tx, root| Checker::reached(tx, |checker| root.visit(checker))).unwrap()
 }
 
 fn by_description<R: Root>(store: &Store<R>) -> AllReached {
@@ -176,7 +176,7 @@ fn by_description<R: Root>(store: &Store<R>) -> AllReached {
             reach_root(checker, at, &found.root_type, (&root, types.clone()), walker(None))
         })
     };
-    store.view(|tx, root| walk(tx, root.address())).unwrap()
+    store.read(|tx, root| walk(tx, root.address())).unwrap()
 }
 
 fn store() -> Store<Everything<'static>> {
@@ -186,7 +186,7 @@ fn store() -> Store<Everything<'static>> {
 fn change(store: &Store<Everything<'static>>, operations: &[(u8, u64)]) {
     for &(what, number) in operations {
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let mut all = root.get(tx)?;
                 all.change(tx, what, number)?;
                 root.set(tx, &all)
@@ -219,7 +219,7 @@ proptest! {
         change(&store, &operations);
         let blocks: Vec<u64> = by_types(&store).0.into_keys().collect();
         store
-            .update(|tx, _| {
+            .write(|tx, _| {
                 places.iter().try_for_each(|(block, word, value)| {
                     let at = PersistentAddress::new(*block.get(&blocks));
                     tx.words(|tx| {
@@ -253,7 +253,7 @@ fn a_long_list_is_walked() {
     let store = store();
     for _ in 0..100 {
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let mut all = root.get(tx)?;
                 (0..1000).try_for_each(|_| {
                     all.list = Some(all.node(tx, 0)?);

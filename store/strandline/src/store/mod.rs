@@ -38,7 +38,7 @@ use strandline_core::memory::{Native, PersistentAddress};
 ///
 /// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same store returns
 /// [`Error::Nested`] and does nothing, however large the transaction is: all but [`path`](Store::path), [`recovery`](Store::recovery),
-/// [`space`](Store::space), [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `update` returns it.
+/// [`space`](Store::space), [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `write` returns it.
 ///
 /// ```
 /// use strandline::Options;
@@ -55,13 +55,13 @@ use strandline_core::memory::{Native, PersistentAddress};
 ///     Ok(Shop { stock: HashMap::new(tx)?, sold: 0 })
 /// })?;
 ///
-/// // One transaction: durable when `update` returns, and not there at all if the closure returns an error.
-/// shop.update(|tx, root| {
+/// // One transaction: durable when `write` returns, and not there at all if the closure returns an error.
+/// shop.write(|tx, root| {
 ///     root.get(tx)?.stock.insert(tx, &"apples".to_string(), &40)?;
 ///     root.update(tx, |shop| shop.sold += 2)
 /// })?;
 ///
-/// let apples = shop.view(|tx, root| root.get(tx)?.stock.get(tx, "apples"))?;
+/// let apples = shop.read(|tx, root| root.get(tx)?.stock.get(tx, "apples"))?;
 /// assert_eq!(apples, Some(40));
 /// # Ok::<(), strandline::Error>(())
 /// ```
@@ -77,7 +77,7 @@ pub struct Store<R, C: Control<Memory = Native> = Stm> {
 
 /// Transactions that return before they are durable: [`Store::later`].
 #[derive(Clone, Copy, Debug)]
-#[must_use = "it runs nothing until `update` is called"]
+#[must_use = "it runs nothing until `write` is called"]
 pub struct Later<S>(pub(crate) S);
 
 impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
@@ -92,14 +92,14 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # use strandline::*;
     /// # let (path, options) = example::path_and_options();
     /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
-    /// store.update(|tx, root| root.set(tx, &6))?;
+    /// store.write(|tx, root| root.set(tx, &6))?;
     /// // An error of the closure's takes everything back.
-    /// let refused: strandline::Result<()> = store.update(|tx, root| {
+    /// let refused: strandline::Result<()> = store.write(|tx, root| {
     ///     root.set(tx, &7)?;
     ///     Err(Error::Aborted)
     /// });
     /// assert!(refused.is_err());
-    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 6);
+    /// assert_eq!(store.read(|tx, root| root.get(tx))?, 6);
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
@@ -109,14 +109,15 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// It has changed nothing then. After [`Error::Poisoned`] alone, when the device has failed, the outcome is unknown until the
     /// store is opened again.
     #[track_caller]
-    pub fn update<T>(
+    pub fn write<T>(
         &self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<T> {
-        self.try_update(body)
+        self.write_with_error(body)
     }
 
-    /// As [`Store::update`], with an error type of the caller's own.
+    /// As [`Store::write`], for a closure that returns any error into which the library's can be converted:
+    /// [`Database::write_with_error`](crate::Database::write_with_error) says how to name it.
     ///
     /// ```
     /// # use strandline::*;
@@ -139,7 +140,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// }
     ///
     /// fn withdraw(account: &Store<Account>, amount: u64) -> Result<u64, Refusal> {
-    ///     account.try_update(|tx, root| {
+    ///     account.write_with_error(|tx, root| {
     ///         let balance = root.get(tx)?.balance;
     ///         let left = balance.checked_sub(amount).ok_or(Refusal::NotEnough { balance })?;
     ///         root.set(tx, &Account { balance: left })?;
@@ -153,15 +154,15 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::update`].
+    /// As [`Store::write`].
     #[track_caller]
-    pub fn try_update<T, E: From<Error>>(
+    pub fn write_with_error<E: From<Error>, T>(
         &self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.observer {
-            return self.observed(observer, true, |session| session.try_update(body)).map(|(t, _)| t);
+            return self.observed(observer, true, |session| session.write_with_error(body)).map(|(t, _)| t);
         }
         let mut borrowed = Borrowed::of(self.pool.open()?)?;
         let root = self.root;
@@ -169,7 +170,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     }
 
     /// Transactions that do not wait until they are durable: each gives a ticket, which is for that. Others
-    /// see the transaction's effect at once; an [`update`](Store::update), [`view`](Store::view) or [`snapshot`](Store::snapshot) that has
+    /// see the transaction's effect at once; a [`write`](Store::write), [`read`](Store::read) or [`snapshot`](Store::snapshot) that has
     /// seen it returns only when it is durable.
     ///
     /// A crash before that loses the transaction, whole, and with it all later ones: what can be lost is what was
@@ -182,7 +183,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// let visits = Store::<u64>::create_new(&path, &Options::default(), |_| Ok(0))?;
     /// let mut last = None;
     /// for _ in 0..100 {
-    ///     let (_, ticket) = visits.later().update(|tx, root| root.update(tx, |visits| *visits += 1))?;
+    ///     let (_, ticket) = visits.later().write(|tx, root| root.update(tx, |visits| *visits += 1))?;
     ///     last = Some(ticket);
     /// }
     /// // One wait for all: transactions become durable in the order in which they committed.
@@ -203,7 +204,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # use strandline::*;
     /// # let (path, options) = example::path_and_options();
     /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
-    /// let square = store.view(|tx, root| {
+    /// let square = store.read(|tx, root| {
     ///     let value = root.get(tx)?;
     ///     Ok(value * value)
     /// })?;
@@ -212,27 +213,27 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::update`].
+    /// As [`Store::write`].
     #[track_caller]
-    pub fn view<T>(
+    pub fn read<T>(
         &self,
         body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<T> {
-        self.try_view(body)
+        self.read_with_error(body)
     }
 
-    /// As [`Store::view`], with an error type of the caller's own.
+    /// As [`Store::read`], for a closure with another error type: [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As [`Store::update`].
+    /// As [`Store::write`].
     #[track_caller]
-    pub fn try_view<T, E: From<Error>>(
+    pub fn read_with_error<E: From<Error>, T>(
         &self,
         mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.observer {
-            return self.observed(observer, true, |session| session.try_view(body)).map(|(t, _)| t);
+            return self.observed(observer, true, |session| session.read_with_error(body)).map(|(t, _)| t);
         }
         let mut borrowed = Borrowed::of(self.pool.open()?)?;
         let root = self.root;
@@ -258,16 +259,16 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// })?;
     /// assert!(store.check()?.is_empty());
     /// // Freed, but still in its place.
-    /// store.update(|tx, root| root.get(tx)?.title.destroy(tx))?;
+    /// store.write(|tx, root| root.get(tx)?.title.destroy(tx))?;
     /// let found = store.check()?;
     /// assert!(found[0].ends_with("where nothing is allocated"), "{found:?}");
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`Store::view`]. Damage is in what is returned.
+    /// As [`Store::read`]. Damage is in what is returned.
     pub fn check(&self) -> Result<Vec<String>> {
-        self.view(|tx, root| Checker::run(tx, |checker| root::visit::<R, C>(tx, root, checker)))
+        self.read(|tx, root| Checker::run(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }
 
     /// What is allocated and cannot be reached from the root: what removing a pointer or a collection left behind.
@@ -277,16 +278,16 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # let (path, options) = example::path_and_options();
     /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
     /// assert_eq!(store.lost_memory()?.blocks, 0);
-    /// store.update(|tx, _| Ptr::new(tx, &7u64).map(drop))?; // and nothing keeps it
+    /// store.write(|tx, _| Ptr::new(tx, &7u64).map(drop))?; // and nothing keeps it
     /// assert_eq!(store.lost_memory()?.blocks, 1);
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`Error::Damaged`]: something is, so that nothing can be said ([`Store::check`] says what); [`Error::Unsupported`]: in the row of a
-    /// table there is a pointer to a type that does not describe itself; as [`Store::view`].
+    /// table there is a pointer to a type that does not describe itself; as [`Store::read`].
     pub fn lost_memory(&self) -> Result<LostMemory> {
-        self.view(|tx, root| Checker::lost(tx, |checker| root::visit::<R, C>(tx, root, checker)))
+        self.read(|tx, root| Checker::lost(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }
 
     /// The store as it is now, for as long as what is returned exists: for reading much, or slowly, beside writers. In the `Sync`
@@ -408,7 +409,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
     /// let handle = store.clone(); // as another part of the program has it
     /// store.close()?;
-    /// assert!(matches!(handle.view(|tx, root| root.get(tx)), Err(Error::Closed)));
+    /// assert!(matches!(handle.read(|tx, root| root.get(tx)), Err(Error::Closed)));
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
@@ -435,30 +436,30 @@ impl<R, C: Control<Memory = Native>> Clone for Store<R, C> {
 }
 
 impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
-    /// As [`Store::update`], without waiting until the transaction is durable: the ticket is for that.
+    /// As [`Store::write`], without waiting until the transaction is durable: the ticket is for that.
     ///
     /// # Errors
-    /// As [`Store::update`].
+    /// As [`Store::write`].
     #[track_caller]
-    pub fn update<T>(
+    pub fn write<T>(
         self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<(T, Ticket)> {
-        self.try_update(body)
+        self.write_with_error(body)
     }
 
-    /// As [`update`](Self::update), with an error type of the caller's own.
+    /// As [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As [`Store::update`].
+    /// As [`Store::write`].
     #[track_caller]
-    pub fn try_update<T, E: From<Error>>(
+    pub fn write_with_error<E: From<Error>, T>(
         self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.0.observer {
-            return self.0.observed(observer, false, |session| session.try_update(body));
+            return self.0.observed(observer, false, |session| session.write_with_error(body));
         }
         let mut borrowed = Borrowed::of(self.0.pool.open()?)?;
         let root = self.0.root;

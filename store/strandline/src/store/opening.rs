@@ -63,7 +63,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # use strandline::*;
     /// # let (path, options) = example::path_and_options();
     /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
-    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
+    /// assert_eq!(store.read(|tx, root| root.get(tx))?, 5);
     /// assert!(Store::<u64>::create_new(&path, &options, |_| Ok(6)).is_err()); // there is one
     /// # Ok::<(), strandline::Error>(())
     /// ```
@@ -105,7 +105,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # let (path, options) = example::path_and_options();
     /// Store::<u64>::create_new(&path, &options, |_| Ok(5))?.close()?;
     /// let store = Store::<u64>::open_existing(&path, &options)?;
-    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
+    /// assert_eq!(store.read(|tx, root| root.get(tx))?, 5);
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
@@ -124,8 +124,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// # let (path, options) = example::path_and_options();
     /// for visits in 0..3 {
     ///     let store = Store::<u64>::open(&path, &options, |_| Ok(0))?;
-    ///     assert_eq!(store.view(|tx, root| root.get(tx))?, visits);
-    ///     store.update(|tx, root| root.set(tx, &(visits + 1)))?;
+    ///     assert_eq!(store.read(|tx, root| root.get(tx))?, visits);
+    ///     store.write(|tx, root| root.set(tx, &(visits + 1)))?;
     ///     store.close()?;
     /// }
     /// # Ok::<(), strandline::Error>(())
@@ -190,7 +190,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ///     Store::<u64>::open_read_only(&path, &options)?,
     /// ];
     /// for reader in &readers {
-    ///     assert_eq!(reader.view(|tx, root| root.get(tx))?, 5);
+    ///     assert_eq!(reader.read(|tx, root| root.get(tx))?, 5);
     /// }
     /// # Ok::<(), strandline::Error>(())
     /// ```

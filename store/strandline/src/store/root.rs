@@ -79,7 +79,7 @@ impl<R: Root, C: Control> Migrations<R, C> {
     /// let migrations = Migrations::new()
     ///     .from::<Old>(|_tx, old| Ok(Counter { visits: old.visits.into(), since: 0 }));
     /// let store = Store::<Counter>::open_existing_and_migrate(&path, &Options::default(), &migrations)?;
-    /// assert_eq!(store.view(|tx, root| Ok(root.get(tx)?.visits))?, 7);
+    /// assert_eq!(store.read(|tx, root| Ok(root.get(tx)?.visits))?, 7);
     /// # Ok::<(), strandline::Error>(())
     /// ```
     #[must_use]

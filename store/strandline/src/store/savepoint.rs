@@ -39,7 +39,7 @@ impl<'p, C: Control> Tx<'p, C> {
     /// # use strandline::*;
     /// # let (path, options) = example::path_and_options();
     /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
-    /// store.update(|tx, root| {
+    /// store.write(|tx, root| {
     ///     let outer = tx.savepoint();
     ///     root.set(tx, &6)?;
     ///     let inner = tx.savepoint();
@@ -51,7 +51,7 @@ impl<'p, C: Control> Tx<'p, C> {
     ///     assert!(inner.roll_back().is_err());
     ///     Ok(())
     /// })?;
-    /// assert_eq!(store.view(|tx, root| root.get(tx))?, 5);
+    /// assert_eq!(store.read(|tx, root| root.get(tx))?, 5);
     /// # Ok::<(), strandline::Error>(())
     /// ```
     pub fn savepoint(&self) -> Savepoint<'_, 'p, C> {

@@ -24,9 +24,9 @@ use strandline_core::transaction::{Runner, Statistics};
 /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(0))?;
 /// let mut session = store.session()?;
 /// for _ in 0..10 {
-///     session.update(|tx, root| root.update(tx, |count| *count += 1))?;
+///     session.write(|tx, root| root.update(tx, |count| *count += 1))?;
 /// }
-/// assert_eq!(session.view(|tx, root| root.get(tx))?, 10);
+/// assert_eq!(session.read(|tx, root| root.get(tx))?, 10);
 /// assert!(session.statistics().commits >= 10);
 /// # Ok::<(), strandline::Error>(())
 /// ```
@@ -60,22 +60,22 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
         (worker.newest_read(), if committed { worker.lines_stored() } else { Vec::new() })
     }
 
-    /// As [`Store::update`].
+    /// As [`Store::write`].
     ///
     /// # Errors
-    /// As [`Store::update`].
-    pub fn update<T>(
+    /// As [`Store::write`].
+    pub fn write<T>(
         &mut self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<T> {
-        self.try_update(body)
+        self.write_with_error(body)
     }
 
-    /// As [`Store::try_update`].
+    /// As [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As [`Store::update`].
-    pub fn try_update<T, E: From<Error>>(
+    /// As [`Store::write`].
+    pub fn write_with_error<E: From<Error>, T>(
         &mut self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -88,22 +88,22 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
         Later(self)
     }
 
-    /// As [`Store::view`].
+    /// As [`Store::read`].
     ///
     /// # Errors
-    /// As [`Store::update`].
-    pub fn view<T>(
+    /// As [`Store::write`].
+    pub fn read<T>(
         &mut self,
         body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<T> {
-        self.try_view(body)
+        self.read_with_error(body)
     }
 
-    /// As [`Store::try_view`].
+    /// As [`Store::read_with_error`].
     ///
     /// # Errors
-    /// As [`Store::update`].
-    pub fn try_view<T, E: From<Error>>(
+    /// As [`Store::write`].
+    pub fn read_with_error<E: From<Error>, T>(
         &mut self,
         mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -118,22 +118,22 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
 }
 
 impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
-    /// As [`Store::update`], without waiting until the transaction is durable: the ticket is for that.
+    /// As [`Store::write`], without waiting until the transaction is durable: the ticket is for that.
     ///
     /// # Errors
-    /// As [`Store::update`].
-    pub fn update<T>(
+    /// As [`Store::write`].
+    pub fn write<T>(
         self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
     ) -> Result<(T, Ticket)> {
-        self.try_update(body)
+        self.write_with_error(body)
     }
 
-    /// As [`update`](Self::update), with an error type of the caller's own.
+    /// As [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As [`Store::update`].
-    pub fn try_update<T, E: From<Error>>(
+    /// As [`Store::write`].
+    pub fn write_with_error<E: From<Error>, T>(
         self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {

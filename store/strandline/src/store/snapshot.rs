@@ -39,7 +39,7 @@ use strandline_core::memory::{Native, PersistentAddress};
 ///     let (tx, root) = snapshot.read();
 ///     root.get(&tx)?.values.iter(&tx)?.sum::<Result<u64>>()
 /// });
-/// store.update(|tx, root| root.get(tx)?.values.push(tx, &100))?; // writers go on
+/// store.write(|tx, root| root.get(tx)?.values.push(tx, &100))?; // writers go on
 /// assert_eq!(sum.join().unwrap()?, 6);
 /// # Ok::<(), strandline::Error>(())
 /// ```
@@ -120,7 +120,7 @@ impl<R, C: Control<Memory = Native>> std::fmt::Debug for Snapshot<R, C> {
 /// # fn f(store: &strandline::Store<u64>) -> strandline::Result<()> {
 /// let snapshot = store.snapshot()?;
 /// let (_, root) = snapshot.read();
-/// store.update(|tx, _| root.set(tx, &6)) // a pointer of the snapshot
+/// store.write(|tx, _| root.set(tx, &6)) // a pointer of the snapshot
 /// # }
 /// ```
 pub struct SnapshotView<'s, C: Control<Memory = Native> = Stm> {

@@ -92,7 +92,7 @@ pub(crate) type AllReached = (std::collections::BTreeMap<u64, Option<u64>>, Vec<
 /// })?;
 /// assert!(store.check()?.is_empty());
 /// // The pointer is left where it was.
-/// store.update(|tx, root| root.get(tx)?.mother.unwrap().free(tx).map(drop))?;
+/// store.write(|tx, root| root.get(tx)?.mother.unwrap().free(tx).map(drop))?;
 /// assert_eq!(store.check()?.len(), 1);
 /// # Ok::<(), strandline::Error>(())
 /// ```

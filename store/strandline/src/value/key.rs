@@ -115,7 +115,7 @@ impl KeyBytes {
 ///     stock.insert(tx, &"pens".to_string(), &3)?;
 ///     Ok(Shop { stock })
 /// })?;
-/// assert_eq!(store.view(|tx, root| pieces(tx, root.get(tx)?, "pens"))?, 3);
+/// assert_eq!(store.read(|tx, root| pieces(tx, root.get(tx)?, "pens"))?, 3);
 /// # Ok::<(), strandline::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(

@@ -168,7 +168,7 @@ pub(crate) fn generic(name: &str, parameters: &[String]) -> String {
 /// ```compile_fail
 /// # use strandline::{Ptr, Store, Root};
 /// # fn f<R: Root>(one: &Store<R>, other: &Store<R>) -> strandline::Result<()> {
-/// one.update(|a, _| other.update(|b, _| {
+/// one.write(|a, _| other.write(|b, _| {
 ///     let number = Ptr::new(a, &5u64)?;
 ///     number.set(b, &6) // a pointer of one pool, used in another
 /// }))

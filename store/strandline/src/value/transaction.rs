@@ -27,7 +27,7 @@ use strandline_core::transaction::Abort;
 ///     numbers.extend(tx, [1, 2, 3])?;
 ///     sum(tx, numbers)
 /// })?;
-/// assert_eq!(store.view(|tx, root| root.get(tx))?, 6);
+/// assert_eq!(store.read(|tx, root| root.get(tx))?, 6);
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct View<'p, C: Control = Stm> {
@@ -56,8 +56,8 @@ pub struct View<'p, C: Control = Stm> {
 /// }
 ///
 /// let store = Store::<u64>::create_new(&path, &options, |_| Ok(5))?;
-/// store.update(|tx, root| double(tx, root))?;
-/// assert_eq!(store.view(|tx, root| root.get(tx))?, 10);
+/// store.write(|tx, root| double(tx, root))?;
+/// assert_eq!(store.read(|tx, root| root.get(tx))?, 10);
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct Tx<'p, C: Control = Stm> {

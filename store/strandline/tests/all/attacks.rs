@@ -38,71 +38,71 @@ fn drain<T>(items: Result<impl Iterator<Item = Result<T>>>) -> Result<()> {
 /// Does everything that a program may; errors are as good as results.
 fn use_everything(store: &Store<All>) {
     let _ = store.check();
-    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.hashed.iter(tx))));
-    let _ = store.view(|tx, root| root.get(tx)?.hashed.count(tx));
-    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.ordered.iter(tx))));
-    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.ordered.iter(tx).rev())));
-    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.numbers.iter(tx))));
-    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.numbers.range(tx, 100..1000).rev())));
-    let _ = store.view(|tx, root| drain(root.get(tx)?.vector.iter(tx)));
-    let _ = store.view(|tx, root| drain(root.get(tx)?.vector.iter(tx).map(Iterator::rev)));
-    let _ = store.view(|tx, root| drain(root.get(tx)?.units.iter(tx)));
-    let _ = store.view(|tx, root| drain(root.get(tx)?.queue.iter(tx)));
-    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.by_name.iter(tx))));
-    let _ = store.view(|tx, root| drain(Ok(root.get(tx)?.nested.iter(tx))));
-    let _ = store.view(|tx, root| root.get(tx)?.text.get(tx));
-    let _ = store.view(|tx, root| root.get(tx)?.bytes.get(tx));
-    let _ = store.view(|tx, root| root.get(tx)?.pointer.get(tx));
-    let _ = store.view(|tx, root| {
+    let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.hashed.iter(tx))));
+    let _ = store.read(|tx, root| root.get(tx)?.hashed.count(tx));
+    let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.ordered.iter(tx))));
+    let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.ordered.iter(tx).rev())));
+    let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.numbers.iter(tx))));
+    let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.numbers.range(tx, 100..1000).rev())));
+    let _ = store.read(|tx, root| drain(root.get(tx)?.vector.iter(tx)));
+    let _ = store.read(|tx, root| drain(root.get(tx)?.vector.iter(tx).map(Iterator::rev)));
+    let _ = store.read(|tx, root| drain(root.get(tx)?.units.iter(tx)));
+    let _ = store.read(|tx, root| drain(root.get(tx)?.queue.iter(tx)));
+    let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.by_name.iter(tx))));
+    let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.nested.iter(tx))));
+    let _ = store.read(|tx, root| root.get(tx)?.text.get(tx));
+    let _ = store.read(|tx, root| root.get(tx)?.bytes.get(tx));
+    let _ = store.read(|tx, root| root.get(tx)?.pointer.get(tx));
+    let _ = store.read(|tx, root| {
         let friend = root.get(tx)?.graph.get(tx)?.friend;
         friend.map_or(Ok(String::new()), |friend| friend.get(tx)?.name.get(tx))
     });
     for i in 0..20 {
-        let _ = store.view(|tx, root| root.get(tx)?.hashed.get(tx, &name(i)));
-        let _ = store.view(|tx, root| root.get(tx)?.ordered.get(tx, &name(i)));
-        let _ = store.view(|tx, root| root.get(tx)?.numbers.get(tx, &(i * i)));
-        let _ = store.view(|tx, root| root.get(tx)?.vector.get(tx, i));
-        let _ = store.view(|tx, root| match root.get(tx)?.nested.get(tx, &i)? {
+        let _ = store.read(|tx, root| root.get(tx)?.hashed.get(tx, &name(i)));
+        let _ = store.read(|tx, root| root.get(tx)?.ordered.get(tx, &name(i)));
+        let _ = store.read(|tx, root| root.get(tx)?.numbers.get(tx, &(i * i)));
+        let _ = store.read(|tx, root| root.get(tx)?.vector.get(tx, i));
+        let _ = store.read(|tx, root| match root.get(tx)?.nested.get(tx, &i)? {
             Some(Shelf::Books(books)) => drain(books.iter(tx)),
             Some(Shelf::Waiting { queue, .. }) => drain(queue.iter(tx)),
             _ => Ok(()),
         });
     }
     for i in 0..5 {
-        let _ = store.update(|tx, root| root.get(tx)?.hashed.insert(tx, &format!("new {i}"), &i));
-        let _ = store.update(|tx, root| root.get(tx)?.hashed.remove(tx, &name(i)));
+        let _ = store.write(|tx, root| root.get(tx)?.hashed.insert(tx, &format!("new {i}"), &i));
+        let _ = store.write(|tx, root| root.get(tx)?.hashed.remove(tx, &name(i)));
         let _ =
-            store.update(|tx, root| root.get(tx)?.ordered.insert(tx, &format!("a long {i}"), &vec![1; 50]));
-        let _ = store.update(|tx, root| root.get(tx)?.ordered.remove(tx, &name(i)));
-        let _ = store.update(|tx, root| root.get(tx)?.numbers.remove(tx, &(i * i)));
-        let _ = store.update(|tx, root| root.get(tx)?.vector.push(tx, &(i, true)));
-        let _ = store.update(|tx, root| root.get(tx)?.queue.pop(tx));
-        let _ = store.update(|tx, root| root.get(tx)?.text.set(tx, "another text"));
-        let _ = store.update(|tx, root| root.get(tx)?.vector.set(tx, 7 * i, &(i, true)));
-        let _ = store.update(|tx, root| root.get(tx)?.vector.pop(tx));
-        let _ = store.update(|tx, root| root.get(tx)?.units.push(tx, &()));
-        let _ = store.update(|tx, root| root.get(tx)?.queue.push(tx, &"one more".to_string()));
-        let _ = store.update(|tx, root| root.get(tx)?.bytes.append(tx, "and more"));
-        let _ = store.update(|tx, root| {
+            store.write(|tx, root| root.get(tx)?.ordered.insert(tx, &format!("a long {i}"), &vec![1; 50]));
+        let _ = store.write(|tx, root| root.get(tx)?.ordered.remove(tx, &name(i)));
+        let _ = store.write(|tx, root| root.get(tx)?.numbers.remove(tx, &(i * i)));
+        let _ = store.write(|tx, root| root.get(tx)?.vector.push(tx, &(i, true)));
+        let _ = store.write(|tx, root| root.get(tx)?.queue.pop(tx));
+        let _ = store.write(|tx, root| root.get(tx)?.text.set(tx, "another text"));
+        let _ = store.write(|tx, root| root.get(tx)?.vector.set(tx, 7 * i, &(i, true)));
+        let _ = store.write(|tx, root| root.get(tx)?.vector.pop(tx));
+        let _ = store.write(|tx, root| root.get(tx)?.units.push(tx, &()));
+        let _ = store.write(|tx, root| root.get(tx)?.queue.push(tx, &"one more".to_string()));
+        let _ = store.write(|tx, root| root.get(tx)?.bytes.append(tx, "and more"));
+        let _ = store.write(|tx, root| {
             let all = root.get(tx)?;
             all.by_name.insert(tx, &(format!("a name that is long {i}"), 77), &all.graph).map(drop)
         });
-        let _ = store.update(|tx, root| root.get(tx)?.nested.remove(tx, &i).map(drop));
+        let _ = store.write(|tx, root| root.get(tx)?.nested.remove(tx, &i).map(drop));
     }
-    let _ = store.update(|tx, root| {
+    let _ = store.write(|tx, root| {
         root.get(tx)?.graph.update(tx, |person| person.friend = None)?;
         Ok(())
     });
-    let _ = store.update(|tx, root| root.get(tx)?.pointer.free(tx));
-    let _ = store.update(|tx, root| root.get(tx)?.vector.destroy(tx));
-    let _ = store.update(|tx, root| root.get(tx)?.queue.clear(tx));
-    let _ = store.update(|tx, root| root.get(tx)?.queue.destroy(tx));
-    let _ = store.update(|tx, root| root.get(tx)?.hashed.destroy(tx));
-    let _ = store.update(|tx, root| root.get(tx)?.ordered.destroy(tx));
-    let _ = store.update(|tx, root| root.get(tx)?.numbers.destroy(tx));
-    let _ = store.update(|tx, root| root.get(tx)?.by_name.destroy(tx));
-    let _ = store.update(|tx, root| root.get(tx)?.nested.destroy(tx));
-    let _ = store.update(|tx, root| root.get(tx)?.bytes.destroy(tx));
+    let _ = store.write(|tx, root| root.get(tx)?.pointer.free(tx));
+    let _ = store.write(|tx, root| root.get(tx)?.vector.destroy(tx));
+    let _ = store.write(|tx, root| root.get(tx)?.queue.clear(tx));
+    let _ = store.write(|tx, root| root.get(tx)?.queue.destroy(tx));
+    let _ = store.write(|tx, root| root.get(tx)?.hashed.destroy(tx));
+    let _ = store.write(|tx, root| root.get(tx)?.ordered.destroy(tx));
+    let _ = store.write(|tx, root| root.get(tx)?.numbers.destroy(tx));
+    let _ = store.write(|tx, root| root.get(tx)?.by_name.destroy(tx));
+    let _ = store.write(|tx, root| root.get(tx)?.nested.destroy(tx));
+    let _ = store.write(|tx, root| root.get(tx)?.bytes.destroy(tx));
     let _ = store.check();
     let _ = store.usage();
 }
@@ -388,7 +388,7 @@ pub type Transaction = (Vec<Operation>, bool);
 fn after_a_kill(path: &Path, image: &Path) -> Contents {
     std::fs::copy(path, image).unwrap();
     let store = Store::<All>::open_existing(image, &options(Domain::Process)).unwrap();
-    let found = store.update(|tx, root| root.get(tx)?.contents(tx));
+    let found = store.write(|tx, root| root.get(tx)?.contents(tx));
     store.usage().unwrap();
     found.unwrap()
 }
@@ -405,7 +405,7 @@ pub fn operate_and_kill(transactions: &[Transaction], images: u32) {
     let mut expected = All::empty();
     for (number, (operations, gives_up)) in transactions.iter().enumerate() {
         let take = images >> (number % 32) & 1 == 1;
-        let done = store.update(|tx, root| {
+        let done = store.write(|tx, root| {
             let all = root.get(tx)?;
             let mut outcomes = Vec::new();
             for operation in operations {

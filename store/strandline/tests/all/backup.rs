@@ -33,7 +33,7 @@ fn options() -> Options {
 }
 
 fn total<C: Control<Memory = Native>>(store: &Store<Bank, C>) -> Result<(u64, u64)> {
-    store.view(|tx, root| {
+    store.read(|tx, root| {
         let Bank { accounts, transfers } = root.get(tx)?;
         let sum = accounts.iter(tx).map(|pair| Ok(pair?.1)).sum::<Result<u64>>()?;
         Ok((sum, transfers))
@@ -59,7 +59,7 @@ fn copy_while_transactions_run<C: Control<Memory = Native>>(options: &Options) {
     })
     .unwrap();
     for first in (0..500).step_by(50) {
-        bank.update(|tx, root| {
+        bank.write(|tx, root| {
             let accounts = root.get(tx)?.accounts;
             (first..first + 50).try_for_each(|account| accounts.insert(tx, &account, &100).map(|_| ()))
         })
@@ -75,7 +75,7 @@ fn copy_while_transactions_run<C: Control<Memory = Native>>(options: &Options) {
                 let mut random = fastrand::Rng::with_seed(thread);
                 while !stop.load(Ordering::Relaxed) {
                     let (from, to) = (random.u64(..500), random.u64(..500));
-                    bank.update(|tx, root| {
+                    bank.write(|tx, root| {
                         let accounts = root.get(tx)?.accounts;
                         let balance = accounts.get(tx, &from)?.unwrap_or(0);
                         if balance > 0 {
@@ -106,7 +106,7 @@ fn copy_while_transactions_run<C: Control<Memory = Native>>(options: &Options) {
         assert_eq!(sum, 500 * 100);
         assert!(transfers >= before, "what was acknowledged before the copy began is in it");
         restored.usage().unwrap();
-        restored.update(|tx, root| root.update(tx, |bank| bank.transfers = 0)).unwrap();
+        restored.write(|tx, root| root.update(tx, |bank| bank.transfers = 0)).unwrap();
     }
     let left: Vec<_> = std::fs::read_dir(folder.path())
         .unwrap()
@@ -193,7 +193,7 @@ fn a_pool_grows_on_demand() {
         let (before, length) = (on_disk(), || std::fs::metadata(&path).unwrap().len());
         assert!(before < 4 << 20 && length() < 4 << 20, "{before}");
         for first in (0..20_000).step_by(200) {
-            bank.update(|tx, root| {
+            bank.write(|tx, root| {
                 let accounts = root.get(tx)?.accounts;
                 (first..first + 200).try_for_each(|account| accounts.insert(tx, &account, &1).map(drop))
             })

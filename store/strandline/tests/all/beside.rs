@@ -73,13 +73,13 @@ fn remove_rows_of_a_snapshot<C: Control<Memory = Native>>(domain: Domain) -> Res
     // What the large transaction overwrites.
     let kept = || (100..130u64).map(|key| (key, vec![9; 60_000]));
     for (key, row) in rows().chain(kept()) {
-        store.update(|tx, root| root.get(tx)?.rows.insert(tx, &key, &row).map(drop))?;
+        store.write(|tx, root| root.get(tx)?.rows.insert(tx, &key, &row).map(drop))?;
     }
     let snapshot = store.snapshot()?;
     for (key, _) in rows() {
-        store.update(|tx, root| root.get(tx)?.rows.remove(tx, &key).map(drop))?;
+        store.write(|tx, root| root.get(tx)?.rows.remove(tx, &key).map(drop))?;
     }
-    store.update(|tx, root| {
+    store.write(|tx, root| {
         let rows = root.get(tx)?.rows;
         kept().try_for_each(|(key, _)| rows.insert(tx, &key, &vec![7; 60_000]).map(drop))?;
         rows.insert(tx, &1000, &vec![8; LARGE]).map(drop)
@@ -291,7 +291,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
             if random.u32(..40) == 0 {
                 keys[0] = LARGE_KEY;
             }
-            let read = self.store.view(|tx, root| {
+            let read = self.store.read(|tx, root| {
                 let shelf = root.get(tx)?;
                 keys.iter().map(|&key| Self::pair(tx, &shelf, key)).collect::<Result<Vec<_>>>()
             });
@@ -355,7 +355,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
     fn change(&self, random: &mut fastrand::Rng, keys: &[u64]) {
         let seeds: Vec<Option<u64>> =
             keys.iter().map(|_| (random.u32(..4) > 0).then(|| random.u64(..))).collect();
-        let changed = self.store.update(|tx, root| {
+        let changed = self.store.write(|tx, root| {
             let shelf = root.get(tx)?;
             let mut sum = shelf.sum;
             for (key, seed) in keys.iter().zip(&seeds) {

@@ -114,8 +114,8 @@ fn snapshots_and_sessions_keep_it_open() {
     let refused = store.close();
     assert!(matches!(refused, Err(Error::InUse(2))), "{refused:?}");
     // It goes on.
-    store.update(|tx, root| root.set(tx, &6)).unwrap();
-    session.update(|tx, root| root.update(tx, |number| *number += 1)).unwrap();
+    store.write(|tx, root| root.set(tx, &6)).unwrap();
+    session.write(|tx, root| root.update(tx, |number| *number += 1)).unwrap();
     drop((snapshot, session));
     assert!(matches!(store.close(), Err(Error::InUse(1))));
     let (tx, root) = clone.read();
@@ -124,7 +124,7 @@ fn snapshots_and_sessions_keep_it_open() {
     drop(clone);
     store.close().unwrap();
     let again = Store::<u64>::open_existing(&path, &options(Domain::Sync)).unwrap();
-    assert_eq!(again.view(|tx, root| root.get(tx)).unwrap(), 7);
+    assert_eq!(again.read(|tx, root| root.get(tx)).unwrap(), 7);
 }
 
 #[test]

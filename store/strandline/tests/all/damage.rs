@@ -45,7 +45,7 @@ fn poke(store: &Store<All>, at: PersistentAddress, value: u64) {
 /// The address of one of the root's handles.
 macro_rules! at {
     ($store:expr, $field:ident) => {
-        address($store.view(|tx, root| Ok(format!("{:?}", root.get(tx)?.$field))).unwrap())
+        address($store.read(|tx, root| Ok(format!("{:?}", root.get(tx)?.$field))).unwrap())
     };
 }
 
@@ -60,7 +60,7 @@ fn plant(store: &Store<All>, at: PersistentAddress, value: u64, what: &str, walk
     let found = store.check().unwrap();
     assert!(found.iter().any(|found| found.contains(what)), "{what}: {found:?}");
     // Nothing of it stays, whatever comes of it.
-    let walked = store.update(|tx, root| {
+    let walked = store.write(|tx, root| {
         walk(tx, root.get(tx)?)?;
         Err::<(), _>(Error::Aborted)
     });
@@ -92,7 +92,7 @@ fn a_healthy_store_of_all_types_is_found_healthy() {
     let (store, _folder) = store();
     assert_eq!(store.check().unwrap(), [""; 0]);
     store
-        .update(|tx, root| {
+        .write(|tx, root| {
             let all = root.get(tx)?;
             let found = [
                 all.hashed.check(tx)?,
@@ -118,7 +118,7 @@ fn a_healthy_store_of_all_types_is_found_healthy() {
     assert_eq!(store.check().unwrap(), [""; 0]);
     for i in 0..150u64 {
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let all = root.get(tx)?;
                 all.hashed.remove(tx, &name(i))?;
                 all.ordered.remove(tx, &name(i))?;
@@ -133,7 +133,7 @@ fn a_healthy_store_of_all_types_is_found_healthy() {
 #[test]
 fn a_failure_before_is_not_forgiven() {
     let (store, _folder) = store();
-    let nowhere = store.update(|tx, root| {
+    let nowhere = store.write(|tx, root| {
         let all = root.get(tx)?;
         all.vector.push(tx, &(1, true))?;
         assert!(all.vector.set(tx, 1 << 40, &(1, true)).is_err());
@@ -141,7 +141,7 @@ fn a_failure_before_is_not_forgiven() {
         Ok(())
     });
     assert!(matches!(nowhere, Err(Error::Parameter(_))), "{nowhere:?}");
-    assert_eq!(store.view(|tx, root| root.get(tx)?.vector.len(tx)).unwrap(), 150);
+    assert_eq!(store.read(|tx, root| root.get(tx)?.vector.len(tx)).unwrap(), 150);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn queues() {
 fn a_queue_may_be_turned_about_while_it_is_gone_through() {
     let (store, _folder) = store();
     store
-        .update(|tx, root| {
+        .write(|tx, root| {
             let queue = root.get(tx)?.queue;
             // Popped nodes are used again for what is pushed: addresses recur, but not in a circle.
             let mut items = queue.iter(tx)?;
@@ -240,11 +240,11 @@ fn vectors() {
     poke(&store, units.word(1), 8 * ((1 << 47) - 1) - 47);
     let slots = peek(&store, units.word(3));
     poke(&store, units.word(3), 47);
-    let walked = store.view(|tx, root| drain(root.get(tx)?.units.iter(tx)?));
+    let walked = store.read(|tx, root| drain(root.get(tx)?.units.iter(tx)?));
     assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
     assert!(!store.check().unwrap().is_empty());
     poke(&store, units.word(3), slots);
-    let walked = store.view(|tx, root| root.get(tx)?.units.len(tx));
+    let walked = store.read(|tx, root| root.get(tx)?.units.len(tx));
     assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
 }
 
@@ -255,7 +255,7 @@ fn leads_no_write_to(store: &Store<All>, link: PersistentAddress, target: Persis
     let before = peek(store, link);
     poke(store, link, target.offset());
     let words: Vec<u64> = (0..8).map(|word| peek(store, target.word(word))).collect();
-    let written = store.update(|tx, root| write(tx, root.get(tx)?));
+    let written = store.write(|tx, root| write(tx, root.get(tx)?));
     assert!(
         matches!(written, Err(Error::Dangling { .. } | Error::Damaged(_) | Error::InvalidAddress(_))),
         "{written:?}"
@@ -334,7 +334,7 @@ fn hash_maps() {
         poke(&store, map.word(4), damaged);
         assert!(!store.check().unwrap().is_empty());
         for walk in [iterate, count] {
-            let walked = store.update(|tx, root| walk(tx, root.get(tx)?));
+            let walked = store.write(|tx, root| walk(tx, root.get(tx)?));
             assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
         }
     }
@@ -429,7 +429,7 @@ fn pointers() {
         plant(&store, graph.word(1), nowhere, "Person", follow_friend);
     }
     // A field of the root's own, in an array in a tuple.
-    let root = address(store.view(|_, root| Ok(format!("{root:?}"))).unwrap());
+    let root = address(store.read(|_, root| Ok(format!("{root:?}"))).unwrap());
     let last = root.word(15);
     assert_eq!(peek(&store, last), peek(&store, root.word(14)));
     plant(&store, last, text.offset(), "found already", |tx, all| all.pair.1[1].unwrap().get(tx).map(drop));

@@ -140,7 +140,7 @@ fn tables_are_found_again_with_all_that_is_in_them() {
     db.close().unwrap();
     // It is a store.
     let store = Store::<Tables>::open_existing(&path, &Options::default()).unwrap();
-    let born = store.view(|tx, root| {
+    let born = store.read(|tx, root| {
         let people = root.get(tx)?.find_table::<Id, Person>(tx, "people")?.unwrap();
         Ok(people.get(tx, &Id::Name("ann".into()))?.unwrap().born)
     });
@@ -419,7 +419,7 @@ fn a_table_is_of_its_own_database_and_gone_when_it_was_deleted() {
     assert!(matches!(other.write(|tx| numbers.insert(tx, &1, &1)), Err(Error::Parameter(_))));
     // Nor in a transaction of a store, which has the same root.
     let store = Store::<Tables>::in_memory(&Options::default(), |tx| Tables::new(tx)).unwrap();
-    assert!(matches!(store.update(|tx, _| numbers.insert(tx, &1, &1)), Err(Error::Parameter(_))));
+    assert!(matches!(store.write(|tx, _| numbers.insert(tx, &1, &1)), Err(Error::Parameter(_))));
 
     db.write(|tx| numbers.insert(tx, &1, &10)).unwrap();
     assert!(db.delete("numbers").unwrap());
@@ -620,7 +620,7 @@ fn tables_are_fields_too() {
         Ok(Shop { sold: Ptr::new(tx, &0)?, tables: Tables::new(tx)?, stock: OrderedMap::new(tx)? })
     })
     .unwrap();
-    shop.update(|tx, root| {
+    shop.write(|tx, root| {
         let Shop { sold, tables, stock } = root.get(tx)?;
         stock.insert(tx, &"apples".into(), &40)?;
         tables.table::<u64, String>(tx, "names")?.insert(tx, &1, &"one".into())?;
@@ -630,7 +630,7 @@ fn tables_are_fields_too() {
     .unwrap();
     assert_eq!(shop.check().unwrap(), [""; 0]);
     let before = shop.usage().unwrap();
-    shop.update(|tx, root| {
+    shop.write(|tx, root| {
         let tables = root.get(tx)?.tables;
         assert!(tables.find_table::<u64, String>(tx, "orders").is_err());
         assert!(tables.find_queue::<String>(tx, "names of others")?.is_none());
@@ -760,13 +760,13 @@ fn what_is_too_deep_or_runs_in_a_circle_is_refused() {
         Ok(Tree { top: Some(Folder { inside: OrderedMap::new(tx)? }) })
     })
     .unwrap();
-    let circle = store.update(|tx, root| {
+    let circle = store.write(|tx, root| {
         let top = root.get(tx)?.top.unwrap();
         top.inside.insert(tx, &1, &top)?;
         root.set(tx, &Tree { top: None })
     });
     assert!(matches!(circle, Err(Error::Dangling { .. })));
-    let deep = store.update(|tx, root| {
+    let deep = store.write(|tx, root| {
         let bottom = root.get(tx)?.top.unwrap();
         let mut inner = bottom;
         for _ in 0..5000 {

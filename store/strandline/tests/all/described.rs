@@ -148,7 +148,7 @@ fn what_is_lost_and_what_is_damaged_is_told_without_the_program() {
     let store = shop(&path);
     // The list is left where it is, and the shelf with it.
     store
-        .update(|tx, root| {
+        .write(|tx, root| {
             let shop = root.get(tx)?;
             shop.shelves.clear_all(tx)?;
             root.update(tx, |shop| shop.first = None)
@@ -162,7 +162,7 @@ fn what_is_lost_and_what_is_damaged_is_told_without_the_program() {
 
     // Freed, and still in its place.
     let store = Store::<Shop>::open_existing(&path, &options()).unwrap();
-    store.update(|tx, root| root.get(tx)?.title.destroy(tx)).unwrap();
+    store.write(|tx, root| root.get(tx)?.title.destroy(tx)).unwrap();
     let damage = store.check().unwrap();
     store.close().unwrap();
     let pool = open(&path);
@@ -213,7 +213,7 @@ fn what_hangs_from_rows_is_looked_over() {
     .unwrap();
     assert_eq!((store.check().unwrap(), store.lost_memory().unwrap().blocks), (vec![], 0));
     // A removed row leaves what hangs from it: a text, which is two blocks.
-    let text = store.update(|tx, root| {
+    let text = store.write(|tx, root| {
         let texts = root.get(tx)?.tables.table::<u64, Text>(tx, "texts")?;
         texts.remove(tx, &1)?;
         Ok(())
@@ -222,7 +222,7 @@ fn what_hangs_from_rows_is_looked_over() {
     assert_eq!(store.lost_memory().unwrap().blocks, 2);
     // One that is freed in its place is damage.
     store
-        .update(|tx, root| {
+        .write(|tx, root| {
             let nodes = root.get(tx)?.tables.table::<String, Vec<Ptr<Node>>>(tx, "nodes")?;
             nodes.get(tx, "a")?.unwrap()[0].free(tx).map(drop)
         })
@@ -313,7 +313,7 @@ fn what_only_the_program_can_read_is_told() {
     assert!(matches!(open(&path).lost_memory(), Err(Error::Unsupported(_))));
     // Damage elsewhere is found.
     let store = Store::<Root>::open_existing(&path, &options()).unwrap();
-    store.update(|tx, root| root.get(tx)?.title.destroy(tx)).unwrap();
+    store.write(|tx, root| root.get(tx)?.title.destroy(tx)).unwrap();
     store.close().unwrap();
     assert_eq!(open(&path).check().unwrap().len(), 1);
 }
@@ -343,7 +343,7 @@ fn a_catalogue_is_destroyed_with_its_value() {
         Store::<Root>::in_memory(&Options::default(), |tx| Ok(Root { users: HashMap::new(tx)? })).unwrap();
     let add = |user: u64| {
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let tables = Tables::new(tx)?;
                 tables.table::<u64, String>(tx, "names")?.insert(tx, &user, &"x".repeat(99))?;
                 tables.queue::<u64>(tx, "jobs")?.push(tx, &user)?;
@@ -357,14 +357,14 @@ fn a_catalogue_is_destroyed_with_its_value() {
     add(2);
     // The same again keeps it.
     store
-        .update(|tx, root| {
+        .write(|tx, root| {
             let users = root.get(tx)?.users;
             let tables = users.get(tx, &2)?.unwrap();
             users.insert(tx, &2, &tables).map(drop)
         })
         .unwrap();
     assert_eq!((store.check().unwrap(), store.lost_memory().unwrap().blocks), (vec![], 0));
-    store.update(|tx, root| root.get(tx)?.users.remove(tx, &2).map(drop)).unwrap();
+    store.write(|tx, root| root.get(tx)?.users.remove(tx, &2).map(drop)).unwrap();
     assert_eq!((store.lost_memory().unwrap().blocks, store.usage().unwrap().objects), (0, objects));
 }
 
@@ -376,7 +376,7 @@ fn a_collection_that_a_value_holds_twice_goes_once() {
     }
     let store =
         Store::<Root>::in_memory(&Options::default(), |tx| Ok(Root { pairs: OrderedMap::new(tx)? })).unwrap();
-    let removed = store.update(|tx, root| {
+    let removed = store.write(|tx, root| {
         let pairs = root.get(tx)?.pairs;
         let (one, other) = (Vector::new(tx)?, Vector::new(tx)?);
         one.push(tx, &1)?;

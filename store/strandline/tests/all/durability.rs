@@ -67,7 +67,7 @@ fn one_wait_makes_all_that_committed_before_durable() {
         for _ in 0..100 {
             let (count, ticket) = store
                 .later()
-                .update(|tx, root| {
+                .write(|tx, root| {
                     root.update(tx, |root| {
                         root.count += 1;
                         root.count
@@ -90,17 +90,17 @@ fn one_wait_makes_all_that_committed_before_durable() {
 #[test]
 fn a_later_commit_or_a_read_that_waits_covers_earlier_ones() {
     let (_folder, store) = create(&options());
-    let later = || store.later().update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
+    let later = || store.later().write(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
     let first = later();
-    store.update(|tx, root| root.get(tx)?.map.insert(tx, &1, &1).map(drop)).unwrap();
+    store.write(|tx, root| root.get(tx)?.map.insert(tx, &1, &1).map(drop)).unwrap();
     assert!(first.is_durable().unwrap());
     let second = later();
     assert!(!second.is_durable().unwrap());
-    store.view(|tx, root| root.get(tx).map(drop)).unwrap();
+    store.read(|tx, root| root.get(tx).map(drop)).unwrap();
     assert!(second.is_durable().unwrap());
     // What only read needs nothing more than what it read.
     let third = later();
-    let (_, read) = store.later().update(|tx, root| root.get(tx).map(drop)).unwrap();
+    let (_, read) = store.later().write(|tx, root| root.get(tx).map(drop)).unwrap();
     assert_eq!(read.transaction(), third.transaction());
 }
 
@@ -115,7 +115,7 @@ fn committers_share_flushes_of_no_more_blocks_than_they_need() {
                 scope.spawn(move || {
                     for i in 0..commits {
                         store
-                            .update(|tx, root| {
+                            .write(|tx, root| {
                                 let map = root.get(tx)?.map;
                                 map.insert(tx, &(thread * commits + i), &i).map(drop)
                             })
@@ -138,7 +138,7 @@ fn a_checkpoint_writes_each_dirty_page_once() {
     store.checkpoint().unwrap();
     let done = counted(&store, || {
         for _ in 0..50 {
-            store.update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap();
+            store.write(|tx, root| root.update(tx, |root| root.count += 1)).unwrap();
         }
         store.checkpoint().unwrap();
     });
@@ -170,7 +170,7 @@ fn commits_that_nobody_waits_for_are_bounded_by_the_staging() {
                     for i in 0..400 {
                         let (_, ticket) = store
                             .later()
-                            .update(|tx, root| {
+                            .write(|tx, root| {
                                 let map = root.get(tx)?.map;
                                 for key in 0..20 {
                                     map.insert(tx, &(thread * 400 + 20 * i + key), &i)?;
@@ -213,7 +213,7 @@ fn a_ticket_can_be_awaited() {
     let (_folder, store) = create(&options());
     let store = &store;
     let commit = || async move {
-        let (count, ticket) = store.later().update(|tx, root| {
+        let (count, ticket) = store.later().write(|tx, root| {
             root.update(tx, |root| {
                 root.count += 1;
                 root.count
@@ -231,7 +231,7 @@ fn a_ticket_can_be_awaited() {
 #[test]
 fn who_awaits_a_ticket_flushes_once() {
     let (_folder, store) = create(&options());
-    let later = || store.later().update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
+    let later = || store.later().write(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
     let ticket = later();
     let mut awaited = pin!(ticket.clone());
     let mut context = Context::from_waker(Waker::noop());
@@ -250,21 +250,21 @@ fn who_awaits_a_ticket_flushes_once() {
 fn a_ticket_outlives_its_pool_and_knows_what_became_of_it() {
     let (folder, store) = create(&options());
     let later = |store: &Store<Root<'static>>| {
-        store.later().update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1
+        store.later().write(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1
     };
     let ticket = later(&store);
     store.close().unwrap();
     ticket.wait().unwrap();
     block_on(ticket).unwrap();
     let store = Store::<Root>::open_existing(folder.path().join("pool"), &options()).unwrap();
-    assert_eq!(store.view(|tx, root| Ok(root.get(tx)?.count)).unwrap(), 1);
+    assert_eq!(store.read(|tx, root| Ok(root.get(tx)?.count)).unwrap(), 1);
 }
 
 /// Without anybody waiting, the pool's own thread flushes.
 #[test]
 fn a_commit_becomes_durable_by_itself() {
     let (_folder, store) = create(&Options { flush_interval: Duration::from_millis(1), ..options() });
-    let ticket = store.later().update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
+    let ticket = store.later().write(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
     while !ticket.is_durable().unwrap() {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -274,7 +274,7 @@ fn a_commit_becomes_durable_by_itself() {
 #[test]
 fn in_other_domains_a_committed_transaction_needs_no_ticket() {
     let (_folder, store) = create(&Options { domain: strandline_core::Domain::Process, ..options() });
-    let ticket = store.later().update(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
+    let ticket = store.later().write(|tx, root| root.update(tx, |root| root.count += 1)).unwrap().1;
     assert!(ticket.is_durable().unwrap());
     block_on(ticket).unwrap();
 }

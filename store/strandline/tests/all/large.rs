@@ -60,10 +60,10 @@ fn any_size<C: Control<Memory = Native>>(domain: Domain) {
     let folder = tempfile::tempdir().unwrap();
     let (path, options) = (folder.path().join("pool"), options(domain));
     let store = create::<C>(&path, &options);
-    store.update(|tx, root| root.get(tx)?.rows.insert(tx, &7, &vec![1]).map(drop)).unwrap();
+    store.write(|tx, root| root.get(tx)?.rows.insert(tx, &7, &vec![1]).map(drop)).unwrap();
     let empty = store.pool().usage().unwrap();
     let mut runs = 0;
-    let given_up = store.update(|tx, root| {
+    let given_up = store.write(|tx, root| {
         runs += 1;
         let shelf = root.get(tx)?;
         for number in 0..ROWS {
@@ -75,21 +75,21 @@ fn any_size<C: Control<Memory = Native>>(domain: Domain) {
     assert!(matches!(given_up, Err(Error::Aborted)), "{given_up:?}");
     assert!(runs <= 3, "with what is left of the log, with all of it, and without");
     let rows = |store: &Store<Shelf<'static>, C>| {
-        store.view(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>()).unwrap()
+        store.read(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>()).unwrap()
     };
     assert_eq!(rows(&store), [(7, vec![1])]);
     assert_eq!(store.pool().usage().unwrap(), empty, "nothing is left of it");
 
     // What it replaces, too.
     store
-        .update(|tx, root| {
+        .write(|tx, root| {
             let shelf = root.get(tx)?;
             (0..ROWS).try_for_each(|number| shelf.rows.insert(tx, &number, &row(number)).map(drop))
         })
         .unwrap();
     let value: Vec<u8> = (0..600_000u32).map(|byte| byte as u8).collect();
-    store.update(|tx, root| root.get(tx)?.rows.insert(tx, &ROWS, &value).map(drop)).unwrap();
-    store.update(|tx, root| root.get(tx)?.counts.insert(tx, &1, &2).map(drop)).unwrap();
+    store.write(|tx, root| root.get(tx)?.rows.insert(tx, &ROWS, &value).map(drop)).unwrap();
+    store.write(|tx, root| root.get(tx)?.counts.insert(tx, &1, &2).map(drop)).unwrap();
     let expected: Vec<_> =
         (0..ROWS).map(|number| (number, row(number))).chain([(ROWS, value.clone())]).collect();
     assert!(rows(&store) == expected);
@@ -99,7 +99,7 @@ fn any_size<C: Control<Memory = Native>>(domain: Domain) {
     assert!(rows(&store) == expected);
     assert!(store.check().unwrap().is_empty());
     store
-        .update(|tx, root| {
+        .write(|tx, root| {
             let shelf = root.get(tx)?;
             (0..=ROWS)
                 .filter(|number| *number != 7)
@@ -128,8 +128,8 @@ fn a_full_pool_takes_a_large_transaction_back() {
         let options =
             Options { geometry: Geometry { size: 8 << 20, ..options(domain).geometry }, ..options(domain) };
         let store = create::<Stm>(&folder.path().join("pool"), &options);
-        store.update(|tx, root| root.get(tx)?.counts.insert(tx, &1, &2).map(drop)).unwrap();
-        let full = store.update(|tx, root| {
+        store.write(|tx, root| root.get(tx)?.counts.insert(tx, &1, &2).map(drop)).unwrap();
+        let full = store.write(|tx, root| {
             let shelf = root.get(tx)?;
             (0..1000).try_for_each(|number| shelf.rows.insert(tx, &number, &vec![1; 20_000]).map(drop))
         });
@@ -137,7 +137,7 @@ fn a_full_pool_takes_a_large_transaction_back() {
         let usage = store.pool().usage().unwrap();
         assert!(usage.allocated_bytes < 1 << 16, "{usage:?}");
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let shelf = root.get(tx)?;
                 (0..100).try_for_each(|number| shelf.rows.insert(tx, &number, &vec![1; 20_000]).map(drop))
             })
@@ -156,7 +156,7 @@ where
     let store = create::<C>(&folder.path().join("pool"), &options(domain));
     let fill = |value: u8| {
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let shelf = root.get(tx)?;
                 (0..500).try_for_each(|number| shelf.rows.insert(tx, &number, &vec![value; 200]).map(drop))
             })
@@ -174,7 +174,7 @@ where
         };
         threads.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                let rows = store.view(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>());
+                let rows = store.read(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>());
                 same(rows.unwrap());
             }
         });
@@ -194,14 +194,14 @@ where
             let mut counted = 0u64;
             while !stop.load(Ordering::Relaxed) {
                 counted += 1;
-                store.update(|tx, root| root.get(tx)?.counts.insert(tx, &1, &counted).map(drop)).unwrap();
+                store.write(|tx, root| root.get(tx)?.counts.insert(tx, &1, &counted).map(drop)).unwrap();
             }
             counted
         });
         (1..=12).for_each(fill);
         stop.store(true, Ordering::Relaxed);
         let counted = counter.join().unwrap();
-        let count = store.view(|tx, root| root.get(tx)?.counts.get(tx, &1)).unwrap();
+        let count = store.read(|tx, root| root.get(tx)?.counts.get(tx, &1)).unwrap();
         assert_eq!(count, Some(counted));
     });
     assert!(store.check().unwrap().is_empty());
@@ -225,7 +225,7 @@ fn replaced<C: Control<Memory = Native>>(domain: Domain) {
     let store = create::<C>(&folder.path().join("pool"), &options(domain));
     for bytes in [100_000, 8 << 15, (8 << 15) + 8, 1_000_001] {
         let insert =
-            |value: &Vec<u8>| store.update(|tx, root| root.get(tx)?.rows.insert(tx, &1, value)).unwrap();
+            |value: &Vec<u8>| store.write(|tx, root| root.get(tx)?.rows.insert(tx, &1, value)).unwrap();
         let value = |step: usize| (0..bytes).map(|i| (i / 8 * step) as u8 | 1).collect::<Vec<_>>();
         let (first, second) = (value(3), value(5));
         insert(&first);
@@ -235,7 +235,7 @@ fn replaced<C: Control<Memory = Native>>(domain: Domain) {
         third[bytes / 2] ^= 8;
         third[bytes - 1] ^= 8;
         assert_eq!(insert(&third).as_ref(), Some(&second));
-        assert_eq!(store.view(|tx, root| root.get(tx)?.rows.get(tx, &1)).unwrap(), Some(third));
+        assert_eq!(store.read(|tx, root| root.get(tx)?.rows.get(tx, &1)).unwrap(), Some(third));
         assert_eq!(store.pool().usage().unwrap().objects, objects.objects, "{bytes}");
         assert_eq!(store.check().unwrap(), Vec::<String>::new());
     }
@@ -255,22 +255,22 @@ fn load<C: Control<Memory = Native>>(domain: Domain) {
     let store = create::<C>(&path, &options);
     let empty = store.pool().usage().unwrap();
     let ascending = || (0..ROWS).map(|number| (number, row(number)));
-    let given_up = store.update(|tx, root| {
+    let given_up = store.write(|tx, root| {
         assert_eq!(root.get(tx)?.rows.load(tx, ascending())?, ROWS);
         Err::<(), _>(Error::Aborted)
     });
     assert!(matches!(given_up, Err(Error::Aborted)), "{given_up:?}");
     let unordered =
-        store.update(|tx, root| root.get(tx)?.rows.load(tx, ascending().chain([(5, row(5))])).map(drop));
+        store.write(|tx, root| root.get(tx)?.rows.load(tx, ascending().chain([(5, row(5))])).map(drop));
     assert!(matches!(unordered, Err(Error::Parameter(_))), "{unordered:?}");
-    let meddling = store.update(|tx, root| {
+    let meddling = store.write(|tx, root| {
         let rows = root.get(tx)?.rows;
         let insert = |number| rows.insert(tx, &(ROWS + number), &row(number)).map(|_| (number, row(number)));
         rows.load(tx, (0..10).map_while(|number| insert(number).ok())).map(drop)
     });
     assert!(matches!(meddling, Err(Error::Parameter(_))), "{meddling:?}");
     // Nor may what gives the pairs destroy the map, or take back what the load has allocated: a value too large for a page.
-    let destroying = store.update(|tx, root| {
+    let destroying = store.write(|tx, root| {
         let rows = root.get(tx)?.rows;
         rows.load(
             tx,
@@ -278,7 +278,7 @@ fn load<C: Control<Memory = Native>>(domain: Domain) {
         )
     });
     assert!(matches!(destroying, Err(Error::Dangling { .. })), "{destroying:?}");
-    let going_back = store.update(|tx, root| {
+    let going_back = store.write(|tx, root| {
         let rows = root.get(tx)?.rows;
         let savepoint = tx.savepoint();
         let pairs = (0..10).map(|number| {
@@ -292,16 +292,16 @@ fn load<C: Control<Memory = Native>>(domain: Domain) {
     assert!(matches!(going_back, Err(Error::Parameter(_))), "{going_back:?}");
     assert_eq!(store.pool().usage().unwrap(), empty, "nothing is left of them");
 
-    assert_eq!(store.update(|tx, root| root.get(tx)?.rows.load(tx, ascending())).unwrap(), ROWS);
+    assert_eq!(store.write(|tx, root| root.get(tx)?.rows.load(tx, ascending())).unwrap(), ROWS);
     let taken = store.pool().usage().unwrap().allocated_bytes - empty.allocated_bytes;
     // Keys and values in whole words, and a word for each cell.
     assert!(taken as f64 <= 1.08 * (ROWS * (8 + 8 + 104)) as f64, "{taken} bytes are allocated");
     // Not behind all that is there, which is replaced.
-    store.update(|tx, root| root.get(tx)?.rows.load(tx, [(3, row(2)), (ROWS, row(1))])).unwrap();
+    store.write(|tx, root| root.get(tx)?.rows.load(tx, [(3, row(2)), (ROWS, row(1))])).unwrap();
     let store = recovered(store, &path, &options);
     let mut expected: Vec<_> = ascending().chain([(ROWS, row(1))]).collect();
     expected[3].1 = row(2);
-    let found = store.view(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>()).unwrap();
+    let found = store.read(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>()).unwrap();
     assert!(found == expected);
     assert!(store.check().unwrap().is_empty());
 }

@@ -44,7 +44,7 @@ fn returning<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T 
 }
 
 fn increment<C: Control<Memory = Native>>(store: &Store<u64, C>) -> Result<()> {
-    store.update(|tx, root| root.update(tx, |count| *count += 1))
+    store.write(|tx, root| root.update(tx, |count| *count += 1))
 }
 
 fn is_nested<T>(result: Result<T>) -> bool {
@@ -58,11 +58,11 @@ fn a_transaction_within_a_transaction_is_an_error() {
             returning(move || {
                 let (folder, store) = store::<C>(&options);
                 store
-                    .update(|tx, root| {
+                    .write(|tx, root| {
                         root.set(tx, &7)?;
                         assert!(is_nested(increment(&store)));
-                        assert!(is_nested(store.view(|tx, root| root.get(tx))));
-                        assert!(is_nested(store.later().update(|tx, root| root.set(tx, &8))));
+                        assert!(is_nested(store.read(|tx, root| root.get(tx))));
+                        assert!(is_nested(store.later().write(|tx, root| root.set(tx, &8))));
                         assert!(is_nested(store.session()));
                         assert!(is_nested(store.pool().worker()));
                         assert!(is_nested(store.backup(folder.path().join("copy"))));
@@ -70,14 +70,14 @@ fn a_transaction_within_a_transaction_is_an_error() {
                     })
                     .unwrap();
                 assert!(!folder.path().join("copy").exists());
-                assert!(store.view(|_, _| Ok(is_nested(increment(&store)))).unwrap());
+                assert!(store.read(|_, _| Ok(is_nested(increment(&store)))).unwrap());
                 // Handed on, it ends the outer one.
-                assert!(is_nested(store.update(|tx, root| {
+                assert!(is_nested(store.write(|tx, root| {
                     root.set(tx, &9)?;
                     increment(&store)
                 })));
                 increment(&store).unwrap();
-                assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 9);
+                assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), 9);
                 store.close().unwrap();
             });
         }
@@ -141,7 +141,7 @@ fn a_session_beyond_the_logs_in_a_closure_is_an_error() {
                 let (_folder, store) = store::<C>(&options);
                 let (mut session, worker) = (store.session().unwrap(), store.pool().worker().unwrap());
                 session
-                    .update(|tx, root| {
+                    .write(|tx, root| {
                         assert!(is_nested(store.session()));
                         assert!(is_nested(increment(&store)));
                         assert!(is_nested(store.pool().wait_for_worker()));
@@ -163,8 +163,8 @@ fn transactions_on_different_pools_nest() {
     let stores = [(); 3].map(|()| store::<Stm>(&options(2)));
     let [first, second, third] = [0, 1, 2].map(|i| &stores[i].1);
     first
-        .update(|tx, root| {
-            second.update(|tx, root| {
+        .write(|tx, root| {
+            second.write(|tx, root| {
                 increment(third)?;
                 increment(third)?;
                 assert!(is_nested(increment(first)));
@@ -177,7 +177,7 @@ fn transactions_on_different_pools_nest() {
         })
         .unwrap();
     for (store, value) in [(first, 20), (second, 11), (third, 2)] {
-        assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), value);
+        assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), value);
     }
 }
 
@@ -185,7 +185,7 @@ fn transactions_on_different_pools_nest() {
 fn workers_and_sessions_move_between_threads() {
     let (_folder, store) = store::<Stm>(&options(2));
     let (mut session, mut worker) = (store.session().unwrap(), store.pool().worker().unwrap());
-    let set = |session: &mut strandline::Session<u64>| session.update(|tx, root| root.set(tx, &1));
+    let set = |session: &mut strandline::Session<u64>| session.write(|tx, root| root.set(tx, &1));
     set(&mut session).unwrap();
     worker.run(|tx| tx.write(tx.root(5), 1)).unwrap();
     std::thread::scope(|threads| {
@@ -208,7 +208,7 @@ fn after_a_panic_the_thread_may_begin_again() {
                 let (_folder, store) = store::<C>(&options);
                 for _ in 0..3 {
                     let panicked = catch_unwind(AssertUnwindSafe(|| {
-                        store.update(|tx, root| {
+                        store.write(|tx, root| {
                             root.set(tx, &5)?;
                             if is_nested(increment(&store)) { panic!("in the closure") } else { Ok(()) }
                         })
@@ -216,7 +216,7 @@ fn after_a_panic_the_thread_may_begin_again() {
                     assert!(panicked.is_err());
                     increment(&store).unwrap();
                 }
-                assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 3);
+                assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), 3);
             });
         }
     }
@@ -275,8 +275,8 @@ fn until_waiting(worker: &Worker, threads: u64) {
 fn who_waits_goes_on_whoever_gives_a_worker_back() {
     type Take = fn(&Store<u64>) -> Result<u64>;
     let takes: [Take; 4] = [
-        |store| store.view(|tx, root| root.get(tx)),
-        |store| store.session()?.view(|tx, root| root.get(tx)),
+        |store| store.read(|tx, root| root.get(tx)),
+        |store| store.session()?.read(|tx, root| root.get(tx)),
         |store| store.pool().wait_for_worker()?.view(|tx| tx.read(tx.root(5))),
         |store| increment(store).map(|()| 0),
     ];
@@ -333,7 +333,7 @@ fn more_threads_than_logs_take_turns() {
                         });
                     }
                 });
-                assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), THREADS * EACH);
+                assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), THREADS * EACH);
                 store.close().unwrap();
             });
         }

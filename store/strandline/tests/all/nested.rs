@@ -94,11 +94,11 @@ fn call_database<C: Control<Memory = Native>>(
     call!(to, "database", "list", Nested, db.list());
     call!(to, "database", "delete", Nested, db.delete("numbers"));
     call!(to, "database", "write", Nested, db.write(|_| Ok(())));
-    call!(to, "database", "try_write", Nested, db.try_write(|_| Ok::<_, Error>(())));
+    call!(to, "database", "write_with_error", Nested, db.write_with_error(|_| Ok::<_, Error>(())));
     call!(to, "database", "read", Nested, db.read(|_| Ok(())));
-    call!(to, "database", "try_read", Nested, db.try_read(|_| Ok::<_, Error>(())));
+    call!(to, "database", "read_with_error", Nested, db.read_with_error(|_| Ok::<_, Error>(())));
     call!(to, "database", "later", Nested, db.later().write(|_| Ok(())));
-    call!(to, "database", "write", Nested, db.later().try_write(|_| Ok::<_, Error>(())));
+    call!(to, "database", "write_with_error", Nested, db.later().write_with_error(|_| Ok::<_, Error>(())));
     call!(to, "database", "snapshot", Nested, db.snapshot());
     call!(to, "database", "snapshot_usage", Done, db.snapshot_usage());
     call!(to, "database", "check", Nested, db.check());
@@ -142,15 +142,15 @@ where
 {
     let (mut to, pool) = (Vec::new(), store.pool());
     let in_flush_or_mapped = pool.device_counters().is_none();
-    call!(to, "store", "update", Nested, store.update(|_, _| Ok(())));
-    call!(to, "store", "try_update", Nested, store.try_update(|_, _| Ok::<_, Error>(())));
-    call!(to, "store", "later", Nested, store.later().update(|_, _| Ok(())));
-    call!(to, "store", "try_update", Nested, store.later().try_update(|_, _| Ok::<_, Error>(())));
-    call!(to, "store", "view", Nested, store.view(|_, _| Ok(())));
-    call!(to, "store", "try_view", Nested, store.try_view(|_, _| Ok::<_, Error>(())));
-    call!(to, "store", "update", Nested, session.update(|_, _| Ok(())));
-    call!(to, "store", "update", Nested, session.later().update(|_, _| Ok(())));
-    call!(to, "store", "view", Nested, session.view(|_, _| Ok(())));
+    call!(to, "store", "write", Nested, store.write(|_, _| Ok(())));
+    call!(to, "store", "write_with_error", Nested, store.write_with_error(|_, _| Ok::<_, Error>(())));
+    call!(to, "store", "later", Nested, store.later().write(|_, _| Ok(())));
+    call!(to, "store", "write_with_error", Nested, store.later().write_with_error(|_, _| Ok::<_, Error>(())));
+    call!(to, "store", "read", Nested, store.read(|_, _| Ok(())));
+    call!(to, "store", "read_with_error", Nested, store.read_with_error(|_, _| Ok::<_, Error>(())));
+    call!(to, "store", "write", Nested, session.write(|_, _| Ok(())));
+    call!(to, "store", "write", Nested, session.later().write(|_, _| Ok(())));
+    call!(to, "store", "read", Nested, session.read(|_, _| Ok(())));
     call!(to, "store", "check", Nested, store.check());
     call!(to, "store", "check", Done, snapshot.check());
     call!(to, "store", "lost_memory", Nested, store.lost_memory());
@@ -257,9 +257,9 @@ fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) ->
     .unwrap();
     let mut session = store.session().unwrap();
     let snapshot = store.snapshot().unwrap();
-    let (_, ticket) = store.later().update(|tx, root| root.get(tx)?.rows.insert(tx, &0, &vec![1])).unwrap();
+    let (_, ticket) = store.later().write(|tx, root| root.get(tx)?.rows.insert(tx, &0, &vec![1])).unwrap();
     let of_store = store
-        .update(|tx, root| {
+        .write(|tx, root| {
             (0..rows).try_for_each(|row| root.get(tx)?.rows.insert(tx, &row, &vec![7; 100]).map(drop))?;
             Ok(call_store(&store, &mut session, &snapshot, &ticket))
         })
@@ -267,7 +267,7 @@ fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) ->
     drop((session, snapshot));
     compare(&of_store, &context);
     ticket.wait().unwrap();
-    assert_eq!(store.view(|tx, root| root.get(tx)?.rows.count(tx)).unwrap(), rows);
+    assert_eq!(store.read(|tx, root| root.get(tx)?.rows.count(tx)).unwrap(), rows);
     assert!(!folder.path().join("store.copy").exists() && !folder.path().join("database.copy").exists());
     store.close().unwrap();
     all.extend(of_store);

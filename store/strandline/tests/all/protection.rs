@@ -49,13 +49,13 @@ fn every_thread_can_run_transactions() {
         let (to_old, from_main) = mpsc::channel::<std::sync::Arc<Store<Root<'static>>>>();
         let write = |store: &Store<Root>, from: u64| {
             for key in from..from + 50 {
-                store.update(|tx, root| root.get(tx)?.map.insert(tx, &key, &format!("text {key}"))).unwrap();
+                store.write(|tx, root| root.get(tx)?.map.insert(tx, &key, &format!("text {key}"))).unwrap();
             }
         };
         let old = std::thread::spawn(move || {
             let store = from_main.recv().unwrap();
             // Its first access is a read.
-            assert_eq!(store.view(|tx, root| root.get(tx)?.map.count(tx)).unwrap(), 0);
+            assert_eq!(store.read(|tx, root| root.get(tx)?.map.count(tx)).unwrap(), 0);
             write(&store, 0);
             store.usage().unwrap();
         });
@@ -67,7 +67,7 @@ fn every_thread_can_run_transactions() {
         let young = store.clone();
         std::thread::spawn(move || write(&young, 100)).join().unwrap();
         let (_, ticket) =
-            store.later().update(|tx, root| root.get(tx)?.map.insert(tx, &7, &"later".to_owned())).unwrap();
+            store.later().write(|tx, root| root.get(tx)?.map.insert(tx, &7, &"later".to_owned())).unwrap();
         ticket.wait().unwrap();
         store.checkpoint().unwrap();
         if domain == Domain::Sync {
@@ -75,7 +75,7 @@ fn every_thread_can_run_transactions() {
         }
         drop(store);
         let store = Store::<Root>::open_existing(&path, &options(domain)).unwrap();
-        let held = store.view(|tx, root| {
+        let held = store.read(|tx, root| {
             let map = root.get(tx)?.map;
             Ok((map.count(tx)?, map.get(tx, &7)?, map.get(tx, &149)?))
         });

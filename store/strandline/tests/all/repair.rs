@@ -60,7 +60,7 @@ impl Made {
         for key in 0..40 {
             // One needs several blocks of the log, which one flush writes.
             let value = format!("value {key}").repeat(if key == 20 { 1500 } else { 1 });
-            store.update(|tx, root| root.get(tx)?.map.insert(tx, &key, &value)).unwrap();
+            store.write(|tx, root| root.get(tx)?.map.insert(tx, &key, &value)).unwrap();
             contents.insert(key, value);
         }
         let made = Self { folder, domain, contents };
@@ -93,7 +93,7 @@ impl Made {
     fn contents(&self) -> (Contents, Vec<u8>) {
         let store = Store::<Root>::open_existing(self.pool(), &options(self.domain)).unwrap();
         let found = store
-            .view(|tx, root| {
+            .read(|tx, root| {
                 let root = root.get(tx)?;
                 Ok((root.map.iter(tx).collect::<Result<_>>()?, root.large.get(tx)?))
             })

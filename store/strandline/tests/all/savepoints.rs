@@ -154,7 +154,7 @@ fn what_was_made_since_a_savepoint_is_gone_for_its_pointers_too() {
     let store = Store::<Shelf>::create_new(folder.path().join("pool"), &Options::default(), make).unwrap();
     for _ in 0..2 {
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let before = tx.savepoint();
                 let shelf = make(tx)?;
                 let entry = root.get(tx)?.names.entry(tx, 1)?;

@@ -53,14 +53,14 @@ where
             while !stop.load(Ordering::Relaxed) {
                 round += 1;
                 store
-                    .update(|tx, root| {
+                    .write(|tx, root| {
                         let books = root.get(tx)?;
                         (0..10).try_for_each(|i| books.by_number.insert(tx, &(i * 10), &round).map(drop))
                     })
                     .unwrap();
                 let extra = ROWS + round % 50;
                 store
-                    .update(|tx, root| {
+                    .write(|tx, root| {
                         let books = root.get(tx)?;
                         if books.titles.insert(tx, &extra, &"extra".into())?.is_some() {
                             books.titles.remove(tx, &extra)?;
@@ -111,7 +111,7 @@ fn a_snapshot_says_at_once_that_it_was_ended() {
     let store = create::<strandline::Stm>(&path, &Options { snapshot_bytes: 2048, ..options });
     let snapshot = store.snapshot().unwrap();
     store
-        .update(|tx, root| {
+        .write(|tx, root| {
             let books = root.get(tx)?;
             (0..ROWS).try_for_each(|number| books.by_number.insert(tx, &number, &9).map(drop))
         })

@@ -54,7 +54,7 @@ fn values_come_back_as_they_went() {
             unit: (),
         };
         store
-            .update(|tx, _| {
+            .write(|tx, _| {
                 let at = Ptr::new(tx, &value)?;
                 assert_eq!(at.get(tx)?, value);
                 at.update(tx, |value| value.option = None)?;
@@ -86,14 +86,14 @@ fn a_list_of_pointers_and_what_dangling_ones_can_do() {
     let (_folder, store) = store::<List>(|_| Ok(List { first: None }));
     for value in 0..5 {
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let first = root.get(tx)?.first;
                 root.set(tx, &List { first: Some(Ptr::new(tx, &Node { value, next: first })?) })
             })
             .unwrap();
     }
     let values = store
-        .view(|tx, root| {
+        .read(|tx, root| {
             let (mut next, mut values) = (root.get(tx)?.first, Vec::new());
             while let Some(node) = next {
                 let node = node.get(tx)?;
@@ -106,16 +106,16 @@ fn a_list_of_pointers_and_what_dangling_ones_can_do() {
     assert_eq!(values, [4, 3, 2, 1, 0]);
 
     // A freed node remains the list's first.
-    store.update(|tx, root| root.get(tx)?.first.unwrap().free(tx).map(drop)).unwrap();
+    store.write(|tx, root| root.get(tx)?.first.unwrap().free(tx).map(drop)).unwrap();
     let dangles = |result: Result<()>| {
         assert!(matches!(&result, Err(Error::Dangling { expected: "Node", .. })), "{result:?}");
     };
-    dangles(store.view(|tx, root| root.get(tx)?.first.unwrap().get(tx).map(drop)));
-    dangles(store.update(|tx, root| root.get(tx)?.first.unwrap().free(tx).map(drop)));
-    dangles(store.update(|tx, root| root.get(tx)?.first.unwrap().set(tx, &Node { value: 1, next: None })));
+    dangles(store.read(|tx, root| root.get(tx)?.first.unwrap().get(tx).map(drop)));
+    dangles(store.write(|tx, root| root.get(tx)?.first.unwrap().free(tx).map(drop)));
+    dangles(store.write(|tx, root| root.get(tx)?.first.unwrap().set(tx, &Node { value: 1, next: None })));
     // Nor can it be taken for a value of another type.
     store
-        .update(|tx, root| {
+        .write(|tx, root| {
             let stale = root.get(tx)?.first.unwrap();
             for _ in 0..8 {
                 let other = Ptr::new(tx, &[7u64, 7])?;
@@ -126,7 +126,7 @@ fn a_list_of_pointers_and_what_dangling_ones_can_do() {
             panic!("the memory was not used again");
         })
         .unwrap();
-    dangles(store.view(|tx, root| root.get(tx)?.first.unwrap().get(tx).map(drop)));
+    dangles(store.read(|tx, root| root.get(tx)?.first.unwrap().get(tx).map(drop)));
     store.usage().unwrap();
 }
 
@@ -145,20 +145,20 @@ impl From<Error> for Refusal {
 #[test]
 fn an_own_error_ends_a_transaction_without_effect() {
     let (_folder, store) = store::<u64>(|_| Ok(3));
-    let refused: Result<(), Refusal> = store.try_update(|tx, root| {
+    let refused: Result<(), Refusal> = store.write_with_error(|tx, root| {
         root.set(tx, &4)?;
         Err(Refusal::Value(root.get(tx)?))
     });
     assert_eq!(refused, Err(Refusal::Value(4)));
-    assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 3);
+    assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), 3);
     // What made the transaction fail counts, not what the closure made of it.
-    let swallowed: Result<(), Refusal> = store.try_update(|tx, root| {
+    let swallowed: Result<(), Refusal> = store.write_with_error(|tx, root| {
         root.free(tx)?;
         let _ = root.get(tx);
         Err(Refusal::Value(1))
     });
     assert!(matches!(swallowed, Err(Refusal::Store(text)) if text.contains("u64")));
-    assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 3);
+    assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), 3);
 }
 
 #[derive(Persist)]
@@ -177,7 +177,7 @@ fn threads_count_together() {
             scope.spawn(move || {
                 for i in 0..100 {
                     store
-                        .update(|tx, root| {
+                        .write(|tx, root| {
                             let sums = root.update(tx, |root| {
                                 root.count += 1;
                                 root.sums
@@ -191,7 +191,7 @@ fn threads_count_together() {
         }
     });
     let (count, sum) = store
-        .view(|tx, root| {
+        .read(|tx, root| {
             let Counted { count, sums } = root.get(tx)?;
             let sum: u64 = sums.iter(tx).map(|pair| Ok(pair?.1)).sum::<Result<u64>>()?;
             Ok((count, sum))
@@ -238,7 +238,7 @@ fn a_root_is_checked_and_migrated() {
     });
     for _ in 0..2 {
         let store = Store::<SettingsV2>::open_existing_and_migrate(&path, &options(), &migrations).unwrap();
-        let found = store.view(|tx, root| {
+        let found = store.read(|tx, root| {
             let root = root.get(tx)?;
             Ok((root.limit, root.notes.get(tx)?))
         });
@@ -246,7 +246,7 @@ fn a_root_is_checked_and_migrated() {
         store.close().unwrap();
     }
     let reader = Store::<SettingsV2>::open_read_only(&path, &options()).unwrap();
-    assert!(matches!(reader.update(|tx, root| root.update(tx, |root| root.limit = 1)), Err(Error::ReadOnly)));
+    assert!(matches!(reader.write(|tx, root| root.update(tx, |root| root.limit = 1)), Err(Error::ReadOnly)));
     drop(reader);
     assert!(Store::<SettingsV1>::open_existing(&path, &options()).is_err(), "no way back");
 }
@@ -259,7 +259,7 @@ fn a_pool_without_a_root_or_with_a_foreign_one_is_refused() {
     assert!(matches!(Store::<u64>::open_existing(&path, &options()), Err(Error::Missing { .. })));
     // As a crash in the middle of `create` would leave it.
     let store = Store::<u64>::open(&path, &options(), |_| Ok(9)).unwrap();
-    assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), 9);
+    assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), 9);
     store.close().unwrap();
 
     let other = folder.path().join("other");
@@ -285,7 +285,7 @@ fn bytes_and_text_of_any_size() {
     for step in 0..40usize {
         let piece: Vec<u8> = (0..step * step).map(|i| (i * 7 + step) as u8).collect();
         expected.extend_from_slice(&piece);
-        let found = store.update(|tx, root| {
+        let found = store.write(|tx, root| {
             let bytes = root.get(tx)?.bytes;
             bytes.append(tx, &piece)?;
             assert_eq!(bytes.len(tx)?, expected.len() as u64);
@@ -294,7 +294,7 @@ fn bytes_and_text_of_any_size() {
         assert!(found.unwrap() == expected);
     }
     for text in ["", "a", "Strandlinie", "größer", "a", "b", ""] {
-        let found = store.update(|tx, root| {
+        let found = store.write(|tx, root| {
             let own = root.get(tx)?.text;
             own.set(tx, text)?;
             own.get(tx)
@@ -303,9 +303,9 @@ fn bytes_and_text_of_any_size() {
     }
     let objects = || store.usage().unwrap().objects;
     let before = objects();
-    store.update(|tx, root| root.get(tx)?.bytes.destroy(tx)).unwrap();
+    store.write(|tx, root| root.get(tx)?.bytes.destroy(tx)).unwrap();
     assert_eq!(objects(), before - 2);
-    let gone = store.view(|tx, root| root.get(tx)?.bytes.get(tx));
+    let gone = store.read(|tx, root| root.get(tx)?.bytes.get(tx));
     assert!(matches!(gone, Err(Error::Dangling { .. })));
 }
 
@@ -380,7 +380,7 @@ proptest! {
         let empty = store.usage().unwrap().objects;
         let mut model = BTreeMap::new();
         for step in steps {
-            store.update(|tx, root| {
+            store.write(|tx, root| {
                 let Maps { ordered, hashed } = root.get(tx)?;
                 match &step {
                     MapStep::Insert(id, value) => {
@@ -423,14 +423,14 @@ proptest! {
                 MapStep::Remove(id) => drop(model.remove(&id)),
                 MapStep::Get(_) | MapStep::Range(..) => {}
             }
-            store.view(|tx, root| {
+            store.read(|tx, root| {
                 let Maps { ordered, hashed } = root.get(tx)?;
                 assert_eq!((ordered.check(tx)?, ordered.count(tx)?), (vec![], model.len() as u64));
                 assert_eq!((hashed.check(tx)?, hashed.count(tx)?), (vec![], model.len() as u64));
                 Ok(())
             }).unwrap();
         }
-        let all = store.view(|tx, root| {
+        let all = store.read(|tx, root| {
             let Maps { ordered, hashed } = root.get(tx)?;
             let mut all = hashed.iter(tx).collect::<Result<Vec<_>>>()?;
             all.sort();
@@ -442,7 +442,7 @@ proptest! {
         }).unwrap();
         prop_assert_eq!(all, model.clone().into_iter().collect::<Vec<_>>());
         // Nothing is left of what was removed: neither entries nor layers.
-        store.update(|tx, root| {
+        store.write(|tx, root| {
             let Maps { ordered, hashed } = root.get(tx)?;
             for id in model.keys() {
                 ordered.remove(tx, id)?;
@@ -473,7 +473,7 @@ fn large_maps_keep_everything() {
     let count = 20_000;
     for first in (0..count).step_by(100) {
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let Large { numbers, names, table } = root.get(tx)?;
                 for i in first..first + 100 {
                     numbers.insert(tx, &key(i), &i)?;
@@ -485,7 +485,7 @@ fn large_maps_keep_everything() {
             .unwrap();
     }
     store
-        .view(|tx, root| {
+        .read(|tx, root| {
             let Large { numbers, names, table } = root.get(tx)?;
             assert_eq!((numbers.check(tx)?, numbers.count(tx)?), (vec![], count));
             assert_eq!((names.check(tx)?, names.count(tx)?), (vec![], count));
@@ -544,7 +544,7 @@ proptest! {
         let empty = store.usage().unwrap().objects;
         let (mut vector, mut queue) = (Vec::new(), VecDeque::new());
         for step in steps {
-            store.update(|tx, root| {
+            store.write(|tx, root| {
                 let Sequences { vector: own, queue: own_queue } = root.get(tx)?;
                 match step {
                     SequenceStep::Push(value) => {
@@ -590,7 +590,7 @@ proptest! {
                 }
                 SequenceStep::Set(..) | SequenceStep::SwapRemove(_) => {}
             }
-            store.view(|tx, root| {
+            store.read(|tx, root| {
                 let Sequences { vector: own, queue: own_queue } = root.get(tx)?;
                 assert_eq!(own.len(tx)?, vector.len() as u64);
                 assert_eq!(own.last(tx)?, vector.last().copied());
@@ -602,7 +602,7 @@ proptest! {
                 Ok(())
             }).unwrap();
         }
-        store.update(|tx, root| {
+        store.write(|tx, root| {
             let Sequences { vector: own, queue: own_queue } = root.get(tx)?;
             own.clear(tx)?;
             own_queue.clear(tx)
@@ -663,7 +663,7 @@ fn a_type_that_changed_inside_a_map_is_told_when_the_store_is_opened() {
         Ok(Shop { stock })
     });
     let store = Store::<Shop>::open_existing_and_migrate(&path, &options, &migrations).unwrap();
-    let article = store.view(|tx, root| root.get(tx)?.stock.get(tx, &1)).unwrap();
+    let article = store.read(|tx, root| root.get(tx)?.stock.get(tx, &1)).unwrap();
     assert_eq!(article, Some(Article { count: 7, cents: 80 }));
     assert_eq!((store.check().unwrap(), store.lost_memory().unwrap().blocks), (vec![], 0));
     store.close().unwrap();
@@ -702,7 +702,7 @@ proptest! {
         .unwrap();
         for (what, one, other) in operations {
             store
-                .update(|tx, root| {
+                .write(|tx, root| {
                     let Nested { shelves, front: _ } = root.get(tx)?;
                     let name = one.to_string();
                     let Some(found) = shelves.get(tx, &name)? else {
@@ -750,7 +750,7 @@ proptest! {
         }
         prop_assert_eq!(store.check().unwrap(), [""; 0]);
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let Nested { shelves, front } = root.get(tx)?;
                 for pair in shelves.iter(tx).collect::<Result<Vec<_>>>()? {
                     shelves.remove(tx, &pair.0)?;

@@ -43,15 +43,15 @@ fn value(number: u64, bytes: usize) -> Vec<u8> {
 }
 
 fn get<C: Control<Memory = Native>>(store: &Shelves<C>, key: u64) -> Option<Vec<u8>> {
-    store.view(|tx, root| root.get(tx)?.values.get(tx, &key)).unwrap()
+    store.read(|tx, root| root.get(tx)?.values.get(tx, &key)).unwrap()
 }
 
 fn insert<C: Control<Memory = Native>>(store: &Shelves<C>, key: u64, value: &Vec<u8>) -> Option<Vec<u8>> {
-    store.update(|tx, root| root.get(tx)?.values.insert(tx, &key, value)).unwrap()
+    store.write(|tx, root| root.get(tx)?.values.insert(tx, &key, value)).unwrap()
 }
 
 fn all<C: Control<Memory = Native>>(store: &Shelves<C>) -> BTreeMap<u64, Vec<u8>> {
-    store.view(|tx, root| root.get(tx)?.values.iter(tx).collect::<Result<_, _>>()).unwrap()
+    store.read(|tx, root| root.get(tx)?.values.iter(tx).collect::<Result<_, _>>()).unwrap()
 }
 
 /// Opens a copy of the store as a crash would leave it at this moment.
@@ -109,11 +109,11 @@ fn runs_like_a_map<C: Control<Memory = Native>>(steps: &[Step], domain: Domain) 
                 }
             }
             Step::Remove(key) => {
-                let removed = store.update(|tx, root| root.get(tx)?.values.remove(tx, &key)).unwrap();
+                let removed = store.write(|tx, root| root.get(tx)?.values.remove(tx, &key)).unwrap();
                 assert!(removed == model.remove(&key));
             }
             Step::GiveUp(key, bytes) => {
-                let given_up = store.update(|tx, root| {
+                let given_up = store.write(|tx, root| {
                     let values = root.get(tx)?.values;
                     values.remove(tx, &key)?;
                     values.insert(tx, &key, &value(number, bytes))?;
@@ -122,7 +122,7 @@ fn runs_like_a_map<C: Control<Memory = Native>>(steps: &[Step], domain: Domain) 
                 assert!(matches!(given_up, Err(Error::Aborted)));
             }
             Step::GoBack(key, bytes) => store
-                .update(|tx, root| {
+                .write(|tx, root| {
                     let values = root.get(tx)?.values;
                     let savepoint = tx.savepoint();
                     values.remove(tx, &key)?;
@@ -147,7 +147,7 @@ fn runs_like_a_map<C: Control<Memory = Native>>(steps: &[Step], domain: Domain) 
         assert!(all(&after_crash) == model, "after a crash");
         assert_eq!(after_crash.check().unwrap(), Vec::<String>::new());
     }
-    (0..6).for_each(|key| drop(store.update(|tx, root| root.get(tx)?.values.remove(tx, &key)).unwrap()));
+    (0..6).for_each(|key| drop(store.write(|tx, root| root.get(tx)?.values.remove(tx, &key)).unwrap()));
     assert_eq!(store.pool().usage().unwrap().objects, empty.objects, "nothing is left of them");
     store.close().unwrap();
     let store: Shelves<C> = Store::open_existing(&path, &options).unwrap();
@@ -282,7 +282,7 @@ where
             scope.spawn(|| {
                 while !has_ended.load(Ordering::Relaxed) {
                     for key in 0..KEYS {
-                        let read = store.view(|tx, root| {
+                        let read = store.read(|tx, root| {
                             root.get(tx)?.values.read_with(tx, &key, |bytes: &[u8]| {
                                 let first = bytes[0];
                                 std::thread::sleep(Duration::from_micros(300));
@@ -300,7 +300,7 @@ where
         for number in KEYS..ROUNDS {
             let key = number % KEYS;
             store
-                .update(|tx, root| {
+                .write(|tx, root| {
                     let values = root.get(tx)?.values;
                     match number % 3 {
                         0 => drop(values.remove(tx, &key)?),
@@ -457,10 +457,10 @@ fn a_backup_has_all_that_its_log_has() {
     insert(&store, 1, &old);
     // Its pages are free, and are those that the next one takes.
     insert(&store, 2, &old);
-    store.update(|tx, root| root.get(tx)?.values.remove(tx, &2)).unwrap();
+    store.write(|tx, root| root.get(tx)?.values.remove(tx, &2)).unwrap();
     let mut runs = 0;
     store
-        .update(|tx, root| {
+        .write(|tx, root| {
             runs += 1;
             root.get(tx)?.values.insert(tx, &3, &new)?;
             if runs == 1 {
@@ -485,12 +485,12 @@ fn again_in_one_transaction<C: Control<Memory = Native>>() {
     let store = create::<C>(&path, &options);
     // Chunks of extents with free pages, as they mostly are.
     (1..4).for_each(|key| drop(insert(&store, key, &value(key, 100_000))));
-    let remove = |key| store.update(|tx, root| root.get(tx)?.values.remove(tx, &key).map(drop)).unwrap();
+    let remove = |key| store.write(|tx, root| root.get(tx)?.values.remove(tx, &key).map(drop)).unwrap();
     (1..4).for_each(remove);
     for bytes in [20_000, 100_000, 400_000] {
         let [first, second] = [1, 2].map(|number| value(number, bytes));
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let values = root.get(tx)?.values;
                 values.set(tx, &1, &first)?;
                 let savepoint = tx.savepoint();
@@ -505,7 +505,7 @@ fn again_in_one_transaction<C: Control<Memory = Native>>() {
         let mut patched = first.clone();
         patched[bytes / 2] ^= 1;
         store
-            .update(|tx, root| {
+            .write(|tx, root| {
                 let values = root.get(tx)?.values;
                 // By way of the log, and past it; and words of the value before.
                 for new in [&value(3, 20_000), &second, &first, &patched, &second] {

@@ -77,7 +77,7 @@ fn refused<T>(result: Result<T>) {
 }
 
 fn increment(store: &Store<u64>) -> Result<()> {
-    store.update(|tx, root| root.update(tx, |count| *count += 1))
+    store.write(|tx, root| root.update(tx, |count| *count += 1))
 }
 
 /// The pool was in use and holds `value`.
@@ -86,7 +86,7 @@ fn recovers(path: &Path, domain: Domain, value: u64) {
     let state = &std::fs::read(path).unwrap()[state..state + 8];
     assert_ne!(state, [0; 8], "{domain:?}: nobody has closed it");
     let store = Store::<u64>::open_existing(path, &options(domain)).unwrap();
-    assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), value, "{domain:?}");
+    assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), value, "{domain:?}");
     store.close().unwrap();
 }
 
@@ -99,16 +99,16 @@ fn everything_is_refused_and_nothing_closed() {
             let mut session = store.session().unwrap();
             let mut worker = store.pool().worker().unwrap();
             // Starts the thread that flushes.
-            let (_, ticket) = store.later().update(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
+            let (_, ticket) = store.later().write(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
             for closes in [false, true] {
                 // What the child drops are its own copies of these.
                 in_child(|| {
                     refused(increment(&store));
-                    refused(store.view(|tx, root| root.get(tx)));
-                    refused(store.later().update(|tx, root| root.set(tx, &9)));
+                    refused(store.read(|tx, root| root.get(tx)));
+                    refused(store.later().write(|tx, root| root.set(tx, &9)));
                     refused(store.session());
-                    refused(session.update(|tx, root| root.set(tx, &9)));
-                    refused(session.view(|tx, root| root.get(tx)));
+                    refused(session.write(|tx, root| root.set(tx, &9)));
+                    refused(session.read(|tx, root| root.get(tx)));
                     refused(worker.run(|_| Ok(())));
                     refused(worker.run_later(|_| Ok(())));
                     refused(worker.drain());
@@ -142,7 +142,7 @@ fn everything_is_refused_and_nothing_closed() {
             assert!(!folder.join("copy").exists());
             // The parent's leases are as they were.
             increment(&store).unwrap();
-            session.update(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
+            session.write(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
             ticket.wait().unwrap();
             // Ends without closing.
             std::mem::forget((session, worker));
@@ -202,7 +202,7 @@ fn a_child_of_a_closure_commits_nothing() {
             for ending in ["commits", "gives up", "panics"] {
                 let mut child = None;
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    store.update(|tx, root| {
+                    store.write(|tx, root| {
                         root.update(tx, |count| *count += 1)?;
                         // SAFETY: as in `fork`; the child ends below.
                         let id = unsafe { libc::fork() };
@@ -258,7 +258,7 @@ fn a_child_has_pools_of_its_own() {
     in_process("a_child_has_pools_of_its_own", forking, |folder| {
         for (name, value) in [("parent's", 1), ("child's", 2)] {
             let store = Store::<u64>::open_existing(folder.join(name), &options(Domain::Sync)).unwrap();
-            assert_eq!(store.view(|tx, root| root.get(tx)).unwrap(), value);
+            assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), value);
         }
     });
 }

@@ -38,11 +38,11 @@ pub(crate) use walk::walker;
 /// let shop = Store::<Shop>::create_new(&path, &options, |tx| {
 ///     Ok(Shop { sold: 0, tables: Tables::new(tx)? })
 /// })?;
-/// shop.update(|tx, root| {
+/// shop.write(|tx, root| {
 ///     let stock = root.get(tx)?.tables.table::<String, u64>(tx, "stock")?;
 ///     stock.insert(tx, &"apples".to_string(), &40)
 /// })?;
-/// let apples = shop.view(|tx, root| match root.get(tx)?.tables.find_table::<String, u64>(tx, "stock")? {
+/// let apples = shop.read(|tx, root| match root.get(tx)?.tables.find_table::<String, u64>(tx, "stock")? {
 ///     Some(stock) => stock.get(tx, "apples"),
 ///     None => Ok(None),
 /// })?;

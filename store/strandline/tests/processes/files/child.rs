@@ -183,7 +183,7 @@ where
     C: Control<Memory = Native>,
 {
     for _ in 0..count {
-        let done = store.update(|tx, root| change(tx, root, key))?;
+        let done = store.write(|tx, root| change(tx, root, key))?;
         mark(&format!("ack {key}={done}"));
     }
     Ok(())
@@ -208,7 +208,7 @@ where
 
 /// One transaction that no log holds.
 fn update_bulk(store: &Store<Root>, key: u64) -> Result<()> {
-    let done = store.update(|tx, root| change_bulk(tx, root, key))?;
+    let done = store.write(|tx, root| change_bulk(tx, root, key))?;
     mark(&format!("ack {key}={done}"));
     Ok(())
 }
@@ -216,7 +216,7 @@ fn update_bulk(store: &Store<Root>, key: u64) -> Result<()> {
 /// Transactions that put rows on the pile, or one that takes all away.
 fn update_pile(store: &Store<Root>, key: u64, count: Option<u64>) -> Result<()> {
     for _ in 0..count.unwrap_or(1) {
-        let done = store.update(|tx, root| change_pile(tx, root, key, count.is_some()))?;
+        let done = store.write(|tx, root| change_pile(tx, root, key, count.is_some()))?;
         mark(&format!("ack {key}={done}"));
     }
     Ok(())
@@ -330,7 +330,7 @@ pub fn contents(store: &Store<Root>) -> Result<Counts, String> {
 
 /// Like [`contents`], but keeps the library's errors apart from what is wrong with the contents.
 fn try_contents(store: &Store<Root>) -> Result<Result<Counts, String>> {
-    let (keys, wrong) = store.view(read)?;
+    let (keys, wrong) = store.read(read)?;
     let lost = store.lost_memory()?;
     if lost.blocks > 0 {
         return Ok(Err(format!("memory is leaked: {lost:?}")));
@@ -441,7 +441,7 @@ impl State {
             "later" => {
                 mark(&format!("more {}={}", words[1], words[2]));
                 for _ in 0..number(2) {
-                    drop(self.store()?.later().update(|tx, root| change(tx, root, number(1)))?);
+                    drop(self.store()?.later().write(|tx, root| change(tx, root, number(1)))?);
                 }
             }
             "checkpoint" => self.store()?.checkpoint()?,
