@@ -36,7 +36,7 @@ def test_what_is_written_is_there_when_it_is_opened_again(tmp_path):
 
 def test_existing_and_new_ones_are_told_apart(tmp_path):
     path = tmp_path / "pool"
-    with pytest.raises(strandline.DatabaseError, match="No such file"):
+    with pytest.raises(strandline.DatabaseError, match="not found"):
         Database.open_existing(path)
     assert list(tmp_path.iterdir()) == []  # a mistake in the path creates nothing
     with Database.create_new(path) as db:

@@ -271,7 +271,9 @@ impl<C: Control<Memory = Native>> Pool<C> {
         self.volatile.process().check()
     }
 
-    fn outside(&self) -> Outside {
+    /// The guard of what waits for transactions of this pool.
+    #[doc(hidden)]
+    pub fn outside(&self) -> Outside {
         Outside::of(&self.volatile)
     }
 
@@ -279,26 +281,8 @@ impl<C: Control<Memory = Native>> Pool<C> {
     ///
     /// # Errors
     /// [`Error::Nested`], [`Error::Forked`].
-    #[doc(hidden)]
-    pub fn check_outside(&self) -> Result<()> {
+    pub(super) fn check_outside(&self) -> Result<()> {
         self.outside().check()
-    }
-
-    /// Fails inside a transaction of any pool: for what waits until no transaction of this one runs.
-    ///
-    /// # Errors
-    /// Returns [`Error::Nested`] inside a transaction of this pool, [`Error::Parameter`] inside one of another pool; [`Error::Forked`].
-    #[doc(hidden)]
-    pub fn check_outside_all(&self) -> Result<()> {
-        self.check_outside()?;
-        if self.native_view()?.memory.is_nested() {
-            return Err(Error::Parameter(
-                "closing waits for transactions, which may wait for the one that this thread has open on another pool: call it outside \
-                 of transactions"
-                    .into(),
-            ));
-        }
-        Ok(())
     }
 
     pub(super) fn native_view(&self) -> Result<View<Native>> {

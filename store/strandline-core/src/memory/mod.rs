@@ -42,7 +42,8 @@ pub use mapping::{Mapping, MappingKind};
 pub(crate) use mapping::{allocate, extend, fill_holes, lacking_space};
 pub use native::Native;
 pub(crate) use process::Process;
-pub(crate) use running::Outside;
+#[doc(hidden)]
+pub use running::Outside;
 pub use shared_file::SharedFile;
 pub use step::{Event, Step};
 #[cfg(feature = "worlds")]

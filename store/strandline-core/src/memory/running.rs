@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 
 /// The guard of a pool's methods against calls from inside the pool's own transactions.
 #[derive(Clone, Copy)]
-pub(crate) struct Outside {
+pub struct Outside {
     /// The addresses of the pool's volatile words.
     first: u64,
     end: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Outside {
 
 impl Outside {
     /// The guard of the pool with this volatile memory.
-    pub fn of(volatile: &Mapping) -> Self {
+    pub(crate) fn of(volatile: &Mapping) -> Self {
         let Range { start: first, end } = words_of(volatile);
         Self { first, end, process: volatile.process() }
     }
@@ -38,6 +38,23 @@ impl Outside {
     pub fn check(&self) -> Result<()> {
         self.process.check()?;
         if is_running(&(self.first..self.end)) { Err(Error::Nested) } else { Ok(()) }
+    }
+
+    /// Checks that the calling thread may wait until no transaction of the pool runs: such a transaction may itself wait for one that the
+    /// thread runs on another pool.
+    ///
+    /// # Errors
+    /// As [`Outside::check`]; [`Error::Parameter`] if the thread runs a transaction of another pool.
+    pub fn check_all(&self) -> Result<()> {
+        self.check()?;
+        if ONLY.get() == 0 {
+            return Ok(());
+        }
+        Err(Error::Parameter(
+            "closing waits for transactions, which may wait for the one that this thread has open on another pool: call it outside of \
+             transactions"
+                .into(),
+        ))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::value::transaction::Control;
 use strandline_core::engine::Worker;
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{BoxedWorker, Pool, Recovery, thread_number};
-use strandline_core::memory::Native;
+use strandline_core::memory::{Native, Outside};
 
 /// Copies of the pointer to the pool: a power of two.
 const COPIES: usize = 16;
@@ -30,6 +30,7 @@ struct Copy<C: Control<Memory = Native>>(RwLock<Option<Arc<Pool<C>>>>);
 pub(crate) struct SharedPool<C: Control<Memory = Native>> {
     path: PathBuf,
     recovery: Recovery,
+    outside: Outside,
     /// Whether it is closed, or is being closed.
     closed: AtomicBool,
     /// Held while it is being closed, and for a moment by what begins to keep it open: so a close that is refused refuses nothing else.
@@ -56,10 +57,10 @@ impl<C: Control<Memory = Native>> Deref for OpenPool<'_, C> {
 
 impl<C: Control<Memory = Native>> SharedPool<C> {
     pub fn new(pool: Pool<C>) -> Self {
-        let (path, recovery) = (pool.path().to_owned(), *pool.recovery());
+        let (path, recovery, outside) = (pool.path().to_owned(), *pool.recovery(), pool.outside());
         let pool = Arc::new(pool);
         let copies = (0..COPIES).map(|_| Copy(RwLock::new(Some(pool.clone())))).collect();
-        Self { path, recovery, closed: AtomicBool::new(false), closing: Mutex::default(), copies }
+        Self { path, recovery, outside, closed: AtomicBool::new(false), closing: Mutex::default(), copies }
     }
 
     pub fn path(&self) -> &Path {
@@ -98,9 +99,9 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     /// As [`SharedPool::open`].
     pub fn keep(&self) -> Result<Arc<Pool<C>>> {
         loop {
-            let pool = self.open()?;
             // First of all: in a forked child the lock may be held for ever.
-            pool.check_outside()?;
+            self.outside.check()?;
+            let pool = self.open()?;
             match self.closing.try_lock() {
                 Ok(_closing) => return Ok(pool.shared().clone()),
                 Err(TryLockError::Poisoned(_)) => return Err(Error::Closed),
@@ -112,13 +113,10 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     /// Closes the pool for all its handles.
     ///
     /// # Errors
-    /// [`Error::InUse`], [`Error::Nested`], [`Error::Parameter`], [`Error::Forked`]: it stays open; as [`Pool::close`]: it is closed.
+    /// [`Error::InUse`], [`Error::Forked`], those of [`Outside::check_all`]: it stays open; as [`Pool::close`]: it is closed.
     pub fn close(&self) -> Result<()> {
-        match self.open() {
-            Ok(pool) => pool.check_outside_all()?,
-            // Somebody else closes it: its end is waited for below.
-            Err(_) => {}
-        }
+        // Also where another thread closes it, whose end is waited for here.
+        self.outside.check_all()?;
         // From here on no session or snapshot can begin.
         let _closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         let Ok(pool) = self.open() else { return Ok(()) };

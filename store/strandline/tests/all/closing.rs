@@ -79,7 +79,9 @@ fn closing_waits_for_transactions_under_way() {
                     runs.send(()).unwrap();
                     may_go_on.recv().unwrap();
                     // What a closure does with its handle while somebody closes it must not wait for that.
-                    assert!(is_closed(db.snapshot_usage()) || db.snapshot_usage().is_ok());
+                    assert!(is_closed(db.snapshot_usage()) && is_closed(db.space()));
+                    assert!(matches!(db.snapshot(), Err(Error::Nested)));
+                    assert!(matches!(db.close(), Err(Error::Nested)));
                     table.insert(tx, &2, &3)
                 })
             }
