@@ -174,7 +174,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// seen it returns only when it is durable.
     ///
     /// A crash before that loses the transaction, whole, and with it all later ones: what can be lost is what was
-    /// committed in the last [`flush_interval`](Options::flush_interval) (10 ms by default) and during one flush. Only
+    /// committed in the last [`flush_interval`](strandline_core::file::Options::flush_interval) (10 ms by default) and during one flush. Only
     /// the `Sync` domain makes a difference; in the others a transaction is durable when it has committed.
     ///
     /// ```
