@@ -7,7 +7,6 @@
 mod alone;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alone::{Put, Raft, Types, alone};
@@ -45,7 +44,7 @@ async fn propose(
 
 async fn measure(folder: &Path, seconds: f64, groups: usize, proposals: usize, entries: Entries) {
     let folder = tempfile::tempdir_in(folder).expect("the folder takes files");
-    let db = Arc::new(Database::open(folder.path().join("node.db")).expect("the database opens"));
+    let db = Database::open(folder.path().join("node.db")).expect("the database opens");
     let mut rafts = vec![];
     for group in 0..groups {
         let raft = alone(db.clone(), group as u64).await;

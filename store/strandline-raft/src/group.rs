@@ -24,7 +24,7 @@ pub(crate) enum Field {
 
 pub(crate) struct Group<C: RaftTypeConfig> {
     claim: Claim,
-    pub db: Arc<Database>,
+    pub db: Database,
     pub number: u64,
     pub log: Table<u64, Serde<C::Entry>>,
     pub fields: Table<Field, Vec<u8>>,
@@ -48,21 +48,20 @@ struct Progress<C: RaftTypeConfig> {
     ended: bool,
 }
 
-/// The groups that are open in this process: the addresses of their databases, and their numbers.
-static OPEN: Mutex<BTreeSet<(usize, u64)>> = Mutex::new(BTreeSet::new());
+/// The groups that are open in this process: the numbers of their databases, and their own.
+static OPEN: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
 /// This group is open, for as long as it exists.
-struct Claim(usize, u64);
+struct Claim(u64, u64);
 
 impl Claim {
-    fn new(db: &Arc<Database>, number: u64) -> Result<Self> {
-        let (at, mut open) = (Arc::as_ptr(db).addr(), lock(&OPEN));
-        if !open.insert((at, number)) {
+    fn new(db: &Database, number: u64) -> Result<Self> {
+        if !lock(&OPEN).insert((db.id(), number)) {
             return Err(Error::Parameter(format!(
                 "the Raft group {number} is open: drop its log, its state machine and what reads them first"
             )));
         }
-        Ok(Self(at, number))
+        Ok(Self(db.id(), number))
     }
 
     /// Whether no other group of this database is open.
@@ -85,7 +84,7 @@ impl<C: RaftTypeConfig> Group<C>
 where
     C::Entry: Serialize + DeserializeOwned,
 {
-    pub fn open(db: Arc<Database>, number: u64) -> Result<Self> {
+    pub fn open(db: Database, number: u64) -> Result<Self> {
         let claim = Claim::new(&db, number)?;
         let log = db.table(&format!("raft {number} log"))?;
         let fields = db.table(&format!("raft {number} fields"))?;

@@ -83,7 +83,7 @@ impl<C: RaftTypeConfig, A: Application<C>> Clone for State<C, A> {
 ///
 /// # Errors
 /// [`Error::Parameter`]: the group is open in this process; [`Error::TableTypes`]: a table holds other types; as [`Database::write`].
-pub fn open<C, A>(db: Arc<Database>, group: u64, application: A) -> Result<(LogStore<C>, StateMachine<C, A>)>
+pub fn open<C, A>(db: Database, group: u64, application: A) -> Result<(LogStore<C>, StateMachine<C, A>)>
 where
     C: RaftTypeConfig<SnapshotData = SnapshotData, Entry = Entry<C>>,
     C::D: Serialize + DeserializeOwned,

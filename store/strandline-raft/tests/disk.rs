@@ -4,7 +4,7 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use openraft::Vote;
@@ -21,7 +21,7 @@ fn groups_share_flushes() {
     let _alone = DISK.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let db = Arc::new(Database::open(folder.path().join("node.db")).unwrap());
+    let db = Database::open(folder.path().join("node.db")).unwrap();
     let groups: Vec<_> = (0..16)
         .map(|number| strandline_raft::open::<Types, _>(db.clone(), number, Numbers).unwrap())
         .collect();

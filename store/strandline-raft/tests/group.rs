@@ -3,7 +3,6 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt, RaftStateMachine, Snapshot};
@@ -15,12 +14,12 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 #[test]
 fn a_group_is_open_once() {
-    let db = Arc::new(Database::in_memory().unwrap());
+    let db = Database::in_memory().unwrap();
     let first = strandline_raft::open::<Types, _>(db.clone(), 1, Numbers).unwrap();
     let second = strandline_raft::open::<Types, _>(db.clone(), 1, Numbers);
     assert!(matches!(second, Err(Error::Parameter(text)) if text.contains("group 1 is open")));
     let _another = strandline_raft::open::<Types, _>(db.clone(), 2, Numbers).unwrap();
-    let elsewhere = Arc::new(Database::in_memory().unwrap());
+    let elsewhere = Database::in_memory().unwrap();
     let _same_number = strandline_raft::open::<Types, _>(elsewhere, 1, Numbers).unwrap();
     drop(first);
     strandline_raft::open::<Types, _>(db, 1, Numbers).unwrap();
@@ -62,7 +61,7 @@ async fn commands_wait_before_old_versions_end_a_snapshot() {
     const ROWS: u64 = 100_000;
     let folder = tempfile::tempdir().unwrap();
     let options = Options { snapshot_bytes: 256 << 10, ..Options::default() };
-    let db = Arc::new(Database::open_with(folder.path().join("node.db"), &options).unwrap());
+    let db = Database::open_with(folder.path().join("node.db"), &options).unwrap();
     let (_log, mut machine) = strandline_raft::open(db.clone(), 1, Numbers).unwrap();
     // Spread over the table.
     let spread = |index: u64| put(index, format!("{:016x}", index.wrapping_mul(0x9e37_79b9_7f4a_7c15)));

@@ -4,7 +4,6 @@ mod support {
     pub mod alone;
 }
 
-use std::sync::Arc;
 
 use strandline::Database;
 use strandline_raft::Proposals;
@@ -15,7 +14,7 @@ async fn who_proposes_at_the_same_time_shares_entries_and_gets_his_own_response(
     const CLIENTS: u64 = 64;
     const EACH: u64 = 20;
     let folder = tempfile::tempdir().unwrap();
-    let db = Arc::new(Database::open(folder.path().join("node.db")).unwrap());
+    let db = Database::open(folder.path().join("node.db")).unwrap();
     let raft = alone(db, 1).await;
     let proposals = Proposals::new(raft.clone());
     let clients: Vec<_> = (0..CLIENTS)

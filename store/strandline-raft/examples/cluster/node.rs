@@ -71,7 +71,7 @@ pub struct Status {
 /// What made it stop.
 pub async fn run(settings: Settings) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     std::fs::create_dir_all(&settings.folder)?;
-    let db = Arc::new(Database::open_with(settings.folder.join("node.db"), &Options::default())?);
+    let db = Database::open_with(settings.folder.join("node.db"), &Options::default())?;
     let (log, machine) = strandline_raft::open(db, 1, Texts)?;
     let state = machine.state();
     let config = Config {

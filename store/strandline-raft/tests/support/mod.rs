@@ -6,7 +6,6 @@ pub mod disk;
 pub mod model;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use openraft::{Entry, LogId, TokioRuntime};
 use serde::{Deserialize, Serialize};
@@ -54,6 +53,6 @@ pub type Log = LogStore<Types>;
 pub type Machine = StateMachine<Types, Numbers>;
 
 pub fn open(path: &Path) -> (Log, Machine) {
-    let db = Arc::new(Database::open(path).expect("the database opens"));
+    let db = Database::open(path).expect("the database opens");
     strandline_raft::open(db, 1, Numbers).expect("the group opens")
 }

@@ -35,7 +35,7 @@ type Outcome<T> = Result<T, StorageError<u64>>;
 /// A log whose disk takes simulated time, and which is flushed by nobody but who waits for it.
 struct SimulatedLog {
     log: LogStore<Types>,
-    db: Arc<Database>,
+    db: Database,
     flushed: Table<u64, u64>,
     network: Arc<Network>,
     id: u64,
@@ -323,7 +323,7 @@ impl World {
             sync: SyncParameters { initial_ring_blocks: 64, ..SyncParameters::default() },
             ..Options::default()
         };
-        let db = Arc::new(Database::open_with(&path, &options).expect("the database opens"));
+        let db = Database::open_with(&path, &options).expect("the database opens");
         let flushed = db.table("flushed").expect("the table opens");
         let (log, machine) = strandline_raft::open(db.clone(), 1, Texts).expect("the group opens");
         let state = machine.state();

@@ -64,7 +64,7 @@ use value_ref::Value;
 /// It is a [`Store`] whose root is [`Tables`], and can be opened as one.
 pub struct Database<C: Control<Memory = Native> = Stm> {
     store: Store<Tables<'static>, C>,
-    /// Counts the databases of this process, so that no table of one is used in another.
+    /// The store's number, so that no table of one database is used in another.
     number: u64,
 }
 
@@ -501,6 +501,19 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// As [`Store::backup`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         self.store.backup(to)
+    }
+
+    /// A number by which this process tells databases apart: all handles to one have the same, and no other database has it.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let (db, other) = (Database::in_memory()?, Database::in_memory()?);
+    /// assert_eq!(db.clone().id(), db.id());
+    /// assert_ne!(other.id(), db.id());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    pub fn id(&self) -> u64 {
+        self.number
     }
 
     /// The file's path, absolute and without symbolic links.

@@ -1,7 +1,6 @@
 //! How a database is created and opened.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Database;
 use super::tables::Tables;
@@ -13,9 +12,6 @@ use strandline_core::error::Error;
 use strandline_core::error::Result;
 use strandline_core::file::Options;
 use strandline_core::memory::Native;
-
-/// The number of the last database that was opened.
-static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Database {
     /// Opens the database in the file at `path`; creates it if there is no such file. There is a second file beside it, `path.log`, and
@@ -160,6 +156,6 @@ impl Database<SingleWriter> {
 /// ```
 impl<C: Control<Memory = Native>> From<Store<Tables<'static>, C>> for Database<C> {
     fn from(store: Store<Tables<'static>, C>) -> Self {
-        Self { store, number: 1 + LAST.fetch_add(1, Ordering::Relaxed) }
+        Self { number: store.number(), store }
     }
 }

@@ -383,6 +383,11 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.open()?.backup(to)
     }
 
+    /// A number that no other open pool has in this process.
+    pub(crate) fn number(&self) -> u64 {
+        self.pool.number()
+    }
+
     /// The root, in a transaction of this store.
     pub(crate) fn root_of<'p>(&self, _: &View<'p, C>) -> Ptr<'p, R::At<'p>> {
         Ptr::of(self.root)

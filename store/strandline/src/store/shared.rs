@@ -7,7 +7,7 @@
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::time::Duration;
 
@@ -26,8 +26,13 @@ const NAP: Duration = Duration::from_micros(200);
 #[repr(align(128))]
 struct Copy<C: Control<Memory = Native>>(RwLock<Option<Arc<Pool<C>>>>);
 
+/// The number of the last pool that was opened.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
 /// An open pool, or one that was closed.
 pub(crate) struct SharedPool<C: Control<Memory = Native>> {
+    /// No other pool of this process has it.
+    number: u64,
     path: PathBuf,
     recovery: Recovery,
     outside: Outside,
@@ -59,8 +64,21 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     pub fn new(pool: Pool<C>) -> Self {
         let (path, recovery, outside) = (pool.path().to_owned(), *pool.recovery(), pool.outside());
         let pool = Arc::new(pool);
+        let number = 1 + LAST.fetch_add(1, Ordering::Relaxed);
         let copies = (0..COPIES).map(|_| Copy(RwLock::new(Some(pool.clone())))).collect();
-        Self { path, recovery, outside, closed: AtomicBool::new(false), closing: Mutex::default(), copies }
+        Self {
+            number,
+            path,
+            recovery,
+            outside,
+            closed: AtomicBool::new(false),
+            closing: Mutex::default(),
+            copies,
+        }
+    }
+
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     pub fn path(&self) -> &Path {

@@ -260,7 +260,8 @@ fn closing_inside_a_transaction_is_refused() {
 fn a_single_writer_is_shared_too() {
     let store =
         Store::<Tables, SingleWriter>::in_memory(&options(Domain::Process), |tx| Tables::new(tx)).unwrap();
-    let db = Database::from(store.clone());
+    let (db, other) = (Database::from(store.clone()), Database::from(store.clone()));
+    assert_eq!(db.id(), other.id());
     let table = db.table::<u64, u64>("numbers").unwrap();
     std::thread::scope(|threads| {
         for thread in 0..4 {
@@ -268,7 +269,7 @@ fn a_single_writer_is_shared_too() {
             threads.spawn(move || db.write(|tx| table.insert(tx, &thread, &thread)).unwrap());
         }
     });
-    assert_eq!(db.read(|tx| table.count(tx)).unwrap(), 4);
+    assert_eq!(other.read(|tx| table.count(tx)).unwrap(), 4);
     store.close().unwrap();
     assert!(is_closed(db.read(|tx| table.count(tx))));
 }

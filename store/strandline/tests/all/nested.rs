@@ -111,6 +111,7 @@ fn call_database<C: Control<Memory = Native>>(
     call!(to, "database", "checkpoint", Nested, db.checkpoint());
     call!(to, "database", "backup", Nested, db.backup(db.path().with_extension("copy")));
     call!(to, "database", "path", Done, Ok(db.path()));
+    call!(to, "database", "id", Done, Ok(db.id()));
     // A snapshot of it exists, but nothing is to be dropped before the transaction has ended.
     call!(to, "database", "close", Nested, db.close());
     call!(to, "export", "count", Nested, db.count("numbers"));
