@@ -139,7 +139,7 @@ pub use database::queue::QueueTable;
 pub use database::table::Table;
 pub use database::tables::Tables;
 pub use database::value_ref::{Value, ValueRef};
-pub use database::{Database, DatabaseSnapshot};
+pub use database::{Database, DatabaseSnapshot, SnapshotRows};
 pub use described::dynamic::Dynamic;
 pub use described::shown::{Shown, TableDescription, TableKind};
 pub use store::root::Migrations;

@@ -23,7 +23,7 @@ use crate::value::check::LostMemory;
 use crate::value::transaction::{Control, Tx, View};
 use multimap::MultimapTable;
 use queue::QueueTable;
-pub use snapshot::DatabaseSnapshot;
+pub use snapshot::{DatabaseSnapshot, SnapshotRows};
 use strandline_core::engine::{SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::{BackupReport, CompactReport, Recovery, SpaceUsage, Ticket};

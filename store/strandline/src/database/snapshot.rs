@@ -1,14 +1,18 @@
 //! A database as it was at one moment.
 
+use std::collections::VecDeque;
+use std::ops::Bound;
+
 #[cfg(doc)]
 use super::Database;
+use super::table::Table;
 use super::tables::Tables;
+use super::value_ref::Value;
 use crate::store::snapshot::{Snapshot, SnapshotView};
+use crate::value::key::Key;
 use crate::value::transaction::Control;
 use strandline_core::engine::Stm;
-#[cfg(doc)]
-use strandline_core::error::Error;
-use strandline_core::error::Result;
+use strandline_core::error::{Error, Result};
 use strandline_core::memory::Native;
 
 /// A [`Database`] as it was when the snapshot began: [`Database::snapshot`]. A clone is of the same moment, and costs little.
@@ -27,6 +31,35 @@ impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
         view
     }
 
+    /// The rows of `table` at this moment, in order, for a struct or a response: the iterator owns what it reads, and can go to another
+    /// thread. It reads some rows at a time, and finds its place again in between; [`Table::iter`] through a
+    /// [view](DatabaseSnapshot::read) is faster, and also goes backwards.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// struct Export {
+    ///     rows: SnapshotRows<u64, String>,
+    /// }
+    ///
+    /// let db = Database::in_memory()?;
+    /// let names = db.table::<u64, String>("names")?;
+    /// db.write(|tx| names.insert(tx, &7, "Ann"))?;
+    /// let export = Export { rows: db.snapshot()?.rows(&names) };
+    /// db.write(|tx| names.insert(tx, &8, "Bob"))?;
+    /// let exported = std::thread::spawn(|| export.rows.collect::<Result<Vec<_>>>());
+    /// assert_eq!(exported.join().unwrap()?, [(7, "Ann".to_string())]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    pub fn rows<K: Key + Clone, V: Value>(&self, table: &Table<K, V>) -> SnapshotRows<K, V, C> {
+        SnapshotRows {
+            snapshot: self.clone(),
+            table: table.clone(),
+            read: VecDeque::new(),
+            from: Some(Bound::Unbounded),
+            failed: None,
+        }
+    }
+
     /// Checks everything for damage, as [`Database::check`].
     ///
     /// # Errors
@@ -39,5 +72,55 @@ impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
 impl<C: Control<Memory = Native>> std::fmt::Debug for DatabaseSnapshot<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.inner.fmt(f)
+    }
+}
+
+/// Rows that [`SnapshotRows`] reads at a time.
+const BATCH: usize = 64;
+
+/// The rows of a table at a snapshot's moment: [`DatabaseSnapshot::rows`]. After an error it ends.
+pub struct SnapshotRows<K, V, C: Control<Memory = Native> = Stm> {
+    snapshot: DatabaseSnapshot<C>,
+    table: Table<K, V>,
+    read: VecDeque<(K, V)>,
+    /// Where to read on; `None` at the end.
+    from: Option<Bound<K>>,
+    /// What follows the rows that were read.
+    failed: Option<Error>,
+}
+
+impl<K: Key + Clone, V: Value, C: Control<Memory = Native>> SnapshotRows<K, V, C> {
+    /// Reads the next rows from `from` on.
+    fn read_from(&mut self, from: Bound<K>) -> Result<()> {
+        let view = self.snapshot.read();
+        for row in self.table.range::<K, _>(&view, (from, Bound::Unbounded))?.take(BATCH) {
+            self.read.push_back(row?);
+        }
+        if self.read.len() == BATCH {
+            self.from = self.read.back().map(|(key, _)| Bound::Excluded(key.clone()));
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key + Clone, V: Value, C: Control<Memory = Native>> Iterator for SnapshotRows<K, V, C> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.read.is_empty()
+            && let Some(from) = self.from.take()
+        {
+            self.failed = self.read_from(from).err();
+        }
+        match self.read.pop_front() {
+            Some(row) => Some(Ok(row)),
+            None => self.failed.take().map(Err),
+        }
+    }
+}
+
+impl<K, V, C: Control<Memory = Native>> std::fmt::Debug for SnapshotRows<K, V, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SnapshotRows").field("table", &self.table).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use strandline::{
     Database, DatabaseSnapshot, Domain, Error, Geometry, Options, Session, SingleWriter, Snapshot,
-    SnapshotView, Store, Table, Tables,
+    SnapshotRows, SnapshotView, Store, Table, Tables,
 };
 
 /// What can be kept in structs and sent to threads.
@@ -16,7 +16,7 @@ const _: fn() = || {
     shared::<(Database, Database<SingleWriter>, Store<u64>)>();
     shared::<(DatabaseSnapshot, DatabaseSnapshot<SingleWriter>, Snapshot<u64>)>();
     sent::<(Session<u64>, Session<u64, SingleWriter>)>();
-    sent::<SnapshotView<'static>>();
+    sent::<(SnapshotView<'static>, SnapshotRows<u64, String>)>();
 };
 
 fn options(domain: Domain) -> Options {
@@ -187,6 +187,30 @@ fn views_of_a_snapshot_on_many_threads() {
         let db = Database::open_with(folder.path().join("db"), &options(domain)).unwrap();
         views_see_one_moment(&db, &db.table("numbers").unwrap());
     }
+}
+
+/// Iterators that own their snapshot, for tables of all numbers of rows around that which is read at a time.
+#[test]
+fn rows_own_their_snapshot() {
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<String, u64>("numbers").unwrap();
+    let name = |number: u64| format!("{number:08}");
+    let mut all = Vec::new();
+    for number in 0..200 {
+        let rows = db.snapshot().unwrap().rows(&table);
+        db.write(|tx| table.insert(tx, &name(number), &number)).unwrap();
+        let found = std::thread::spawn(|| rows.collect::<strandline::Result<Vec<_>>>());
+        assert_eq!(found.join().unwrap().unwrap(), all);
+        all.push((name(number), number));
+    }
+    let mut rows = db.snapshot().unwrap().rows(&table);
+    assert!(matches!(db.close(), Err(Error::InUse(1))));
+    assert_eq!(rows.next().unwrap().unwrap(), all[0]);
+    // One of another database is refused once, and ends.
+    let other = Database::in_memory().unwrap().table::<String, u64>("numbers").unwrap();
+    let mut rows = db.snapshot().unwrap().rows(&other);
+    assert!(matches!(rows.next(), Some(Err(Error::Parameter(_)))));
+    assert!(rows.next().is_none());
 }
 
 /// Threads use a database that others close: each use is done or refused, and what was done is there.
