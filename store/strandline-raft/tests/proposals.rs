@@ -4,7 +4,6 @@ mod support {
     pub mod alone;
 }
 
-
 use strandline::Database;
 use strandline_raft::Proposals;
 use support::alone::{Put, alone};
