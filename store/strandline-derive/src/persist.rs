@@ -136,6 +136,9 @@ struct Bodies {
     owns: TokenStream,
     collections: TokenStream,
     destroys: TokenStream,
+    packed_sizes: TokenStream,
+    packed_stores: TokenStream,
+    packed_loads: TokenStream,
     /// What makes the type one of a fixed size.
     fixed: TokenStream,
 }
@@ -151,6 +154,9 @@ struct FieldBodies {
     owns: TokenStream,
     collections: TokenStream,
     destroy: TokenStream,
+    packed_size: TokenStream,
+    packed_store: TokenStream,
+    packed_load: TokenStream,
     fixed: TokenStream,
 }
 
@@ -171,6 +177,9 @@ fn field_bodies(variant: &Variant, brand: &TokenStream) -> FieldBodies {
         bodies.owns.extend(fill("|| $this::OWNS", &parts));
         bodies.collections.extend(fill("$this::collections($variable, found);", &parts));
         bodies.destroy.extend(fill("$this::destroy_collections($variable, tx, kept)?;", &parts));
+        bodies.packed_size.extend(fill("$this::PACKED,", &parts));
+        bodies.packed_store.extend(fill("let rest = $this::store_packed($variable, rest);", &parts));
+        bodies.packed_load.extend(fill("let $variable = $this::load_packed(from)?;", &parts));
         bodies.fixed.extend(fill("$type: ::strandline::Fixed< $brand >,", &parts));
     }
     bodies
@@ -178,6 +187,7 @@ fn field_bodies(variant: &Variant, brand: &TokenStream) -> FieldBodies {
 
 fn bodies(input: &Input, brand: &TokenStream) -> Bodies {
     let mut bodies = Bodies::default();
+    let variants = token(Literal::usize_suffixed(input.variants.len()));
     for (number, variant) in input.variants.iter().enumerate() {
         let fields = field_bodies(variant, brand);
         let number = token(Literal::u64_suffixed(number as u64));
@@ -191,6 +201,10 @@ fn bodies(input: &Input, brand: &TokenStream) -> Bodies {
             ("visit", &fields.visit),
             ("collections", &fields.collections),
             ("destroy", &fields.destroy),
+            ("packed_size", &fields.packed_size),
+            ("packed_store", &fields.packed_store),
+            ("packed_load", &fields.packed_load),
+            ("variants", &variants),
         ];
         bodies.collections.extend(fill("$pattern => { $collections }", &parts));
         bodies.destroys.extend(fill("$pattern => { $destroy }", &parts));
@@ -200,10 +214,16 @@ fn bodies(input: &Input, brand: &TokenStream) -> Bodies {
             bodies.sizes.extend(fill("::strandline::layout::sum(&[$size]),", &parts));
             bodies.stores.extend(fill("$pattern => { first[0] = $number; $store rest }", &parts));
             bodies.loads.extend(fill("$number => { $load $pattern }", &parts));
+            bodies.packed_sizes.extend(fill("::strandline::layout::sum(&[$packed_size]),", &parts));
+            bodies.packed_stores.extend(fill(PACKED_VARIANT, &parts));
+            bodies.packed_loads.extend(fill("$number => { $packed_load Ok($pattern) }", &parts));
         } else {
             bodies.sizes.extend(fill("$size", &parts));
             bodies.stores.extend(fill("$pattern => { $store rest }", &parts));
             bodies.loads.extend(fill("{ $load Ok($pattern) }", &parts));
+            bodies.packed_sizes.extend(fill("$packed_size", &parts));
+            bodies.packed_stores.extend(fill("$pattern => { $packed_store rest }", &parts));
+            bodies.packed_loads.extend(fill("{ $packed_load Ok($pattern) }", &parts));
         }
         bodies.owns.extend(fields.owns);
         bodies.fixed.extend(fields.fixed);
@@ -301,16 +321,27 @@ fn fixed_where(own: &TokenStream, fixed: &TokenStream) -> TokenStream {
     }
 }
 
-/// Size, number of words, storing and loading of a struct.
-const STRUCT_CODING: [&str; 4] = [
+/// Stores a packed variant of an enum.
+const PACKED_VARIANT: &str = "$pattern => {
+    let (rest, behind) = ::strandline::layout::begin_packed(into, Self::PACKED, $variants, $number);
+    $packed_store
+    rest.fill(0);
+    behind
+}";
+
+/// Size, number of words, storing and loading of a struct; then its size, storing and loading where it is packed.
+const STRUCT_CODING: [&str; 7] = [
     "::strandline::layout::sum(&[$sizes])",
     "match self { $counts }",
     "let rest = into; match self { $stores }",
     "$loads",
+    "::strandline::layout::sum(&[$packed_sizes])",
+    "let rest = into; match self { $packed_stores }",
+    "$packed_loads",
 ];
 
-/// Size, number of words, storing and loading of an enum, whose first word is the number of the variant.
-const ENUM_CODING: [&str; 4] = [
+/// As [`STRUCT_CODING`] of an enum, whose first word is the number of the variant.
+const ENUM_CODING: [&str; 7] = [
     "::strandline::layout::largest(&[$sizes])",
     "1 + match self { $counts }",
     "let (own, behind) = ::strandline::layout::split(into, Self::SIZE);
@@ -329,18 +360,31 @@ const ENUM_CODING: [&str; 4] = [
     };
     if Self::SIZE.is_none() { *from = own; }
     Ok(value)",
+    "::strandline::layout::largest_packed(&[$packed_sizes])",
+    "match self { $packed_stores }",
+    "let (number, mut own) = ::strandline::layout::take_packed(from, Self::PACKED, $variants)
+        .ok_or(::strandline::Invalid)?;
+    let from = &mut own;
+    match number {
+        $packed_loads
+        _ => Err(::strandline::Invalid),
+    }",
 ];
 
-/// Size, number of words, storing and loading of the type.
-fn coding(is_enum: bool, bodies: &Bodies, brand: &TokenStream) -> [TokenStream; 4] {
+/// What [`STRUCT_CODING`] says of the type.
+fn coding(input: &Input, bodies: &Bodies, brand: &TokenStream) -> [TokenStream; 7] {
     let parts = [
         ("sizes", &bodies.sizes),
         ("counts", &bodies.counts),
         ("stores", &bodies.stores),
         ("loads", &bodies.loads),
+        ("packed_sizes", &bodies.packed_sizes),
+        ("packed_stores", &bodies.packed_stores),
+        ("packed_loads", &bodies.packed_loads),
+        ("variants", &token(Literal::usize_suffixed(input.variants.len()))),
         ("brand", brand),
     ];
-    let templates = if is_enum { ENUM_CODING } else { STRUCT_CODING };
+    let templates = if input.is_enum { ENUM_CODING } else { STRUCT_CODING };
     templates.map(|text| fill(text, &parts))
 }
 
@@ -380,6 +424,17 @@ const PERSIST: &str =
             ::strandline::layout::is_marked(from, Self::SIZE, < Self as $bound >::LAYOUT)
                 .then_some(()).ok_or(::strandline::Invalid)?;
             $load
+        }
+        const PACKED: ::core::option::Option<usize> = $packed;
+        fn store_packed<'strandline_bytes>(
+            &self,
+            into: &'strandline_bytes mut [u8],
+        ) -> &'strandline_bytes mut [u8] {
+            $store_packed
+        }
+        fn load_packed(from: &mut &[u8]) -> ::core::result::Result<Self, ::strandline::Invalid> {
+            let _ = &from;
+            $load_packed
         }
         fn visit(
             &self,
@@ -425,7 +480,7 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
     let first = if own_brand.is_some() { &nothing } else { &new_brand };
     let bound = trait_of(brand);
     let bodies = bodies(input, brand);
-    let [size, count, store, load] = coding(input.is_enum, &bodies, brand);
+    let [size, count, store, load, packed, store_packed, load_packed] = coding(input, &bodies, brand);
     let parts = [
         ("declarations", &input.declarations(first, &bound)),
         ("brand", brand),
@@ -440,6 +495,9 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
         ("layout", &layout(input, brand)),
         ("store", &store),
         ("load", &load),
+        ("packed", &packed),
+        ("store_packed", &store_packed),
+        ("load_packed", &load_packed),
         ("visits", &bodies.visits),
         ("owns", &bodies.owns),
         ("collections", &bodies.collections),

@@ -35,6 +35,29 @@ const fn bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     (hash ^ 0xff).wrapping_mul(0x100_0000_01b3)
 }
 
+/// What the layout of an array begins with whose elements are packed.
+pub const PACKED_ARRAY: &str = "packed array";
+/// What the layout of a vector begins with whose elements are packed, and are not plain numbers.
+pub const PACKED_VEC: &str = "packed Vec";
+
+/// Bytes of a value of `words` words as an element of a list that packs elements of `bytes` bytes; `None` where this saves nothing, so that elements
+/// are whole words.
+pub const fn packed(bytes: Option<usize>, words: Option<usize>) -> Option<usize> {
+    match (bytes, words) {
+        (Some(bytes), Some(words)) if bytes < 8 * words => Some(bytes),
+        _ => None,
+    }
+}
+
+/// Bytes of the number of an enumeration's variant in a packed value.
+pub const fn number_of_variant(variants: usize) -> usize {
+    match variants {
+        0..=0x100 => 1,
+        0x101..=0x1_0000 => 2,
+        _ => 8,
+    }
+}
+
 /// The sum of some sizes, if all are known.
 pub const fn sum(sizes: &[Option<usize>]) -> Option<usize> {
     let (mut sum, mut i) = (0, 0);
@@ -60,6 +83,14 @@ pub const fn largest(sizes: &[Option<usize>]) -> Option<usize> {
         i += 1;
     }
     Some(1 + largest)
+}
+
+/// Bytes of a packed value of an enumeration, from those of its variants: its number and the largest, if all are known.
+pub const fn largest_packed(variants: &[Option<usize>]) -> Option<usize> {
+    match largest(variants) {
+        Some(bytes) => Some(number_of_variant(variants.len()) - 1 + bytes),
+        None => None,
+    }
 }
 
 /// A size that is known.
@@ -102,6 +133,31 @@ pub fn take<'w>(from: &mut &'w [u64], size: Option<usize>) -> Option<&'w [u64]> 
     let (own, rest) = from.split_at_checked(size)?;
     *from = rest;
     Some(own)
+}
+
+/// Stores the number of a variant of an enumeration of `variants` to the front of the bytes of a packed value of this size; returns the rest of these,
+/// and what is behind.
+pub fn begin_packed(
+    into: &mut [u8],
+    size: Option<usize>,
+    variants: usize,
+    number: u64,
+) -> (&mut [u8], &mut [u8]) {
+    let (own, behind) = into.split_at_mut(size.unwrap_or(0));
+    let (first, rest) = own.split_at_mut(number_of_variant(variants));
+    first.copy_from_slice(&number.to_ne_bytes()[..first.len()]);
+    (rest, behind)
+}
+
+/// Takes the bytes of a packed value of this size from the front, and the number of its variant, of `variants`, from these; returns the number and the
+/// rest of them.
+pub fn take_packed<'b>(from: &mut &'b [u8], size: Option<usize>, variants: usize) -> Option<(u64, &'b [u8])> {
+    let (own, behind) = from.split_at_checked(size?)?;
+    let (first, rest) = own.split_at_checked(number_of_variant(variants))?;
+    *from = behind;
+    let mut number = [0; 8];
+    number[..first.len()].copy_from_slice(first);
+    Some((u64::from_ne_bytes(number), rest))
 }
 
 /// The tag of a value of this layout.

@@ -12,7 +12,7 @@ use crate::value::check::{Checker, LostMemory};
 use crate::value::persist::{Fixed, Root};
 use crate::value::schema::Schema;
 use crate::value::transaction::{Control, View};
-use crate::value::values::Any;
+use crate::value::raw::Any;
 use strandline_core::engine::SingleWriter;
 use strandline_core::error::{Error, Result};
 use strandline_core::file::Options;

@@ -55,8 +55,11 @@ impl<'t> Rows<'t> {
     /// The hashes of the layouts of keys and values, as the types' descriptions make them.
     fn layouts(&self) -> std::result::Result<(u64, u64), crate::Invalid> {
         let TableDescription { key, value, types, kind, .. } = self.about;
-        let layout = |name: &str, is_key| Codec::new(name, types).ok_or(crate::Invalid)?.layout(is_key);
-        Ok((layout(key, true)?, layout(value, *kind == TableKind::Multimap)?))
+        let layout = |name: &str, stored, is_key| {
+            Codec::stored(name, types, stored, is_key).ok_or(crate::Invalid)?.layout(is_key)
+        };
+        let (of_keys, of_values) = self.about.layouts;
+        Ok((layout(key, of_keys, true)?, layout(value, of_values, *kind == TableKind::Multimap)?))
     }
 }
 

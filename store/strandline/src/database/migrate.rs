@@ -6,6 +6,7 @@ use super::queue::QueueTable;
 use super::table::Table;
 use super::tables::{ConvertRow, Form, Movable, MultimapOf, QueueOf, TableOf};
 use super::value_ref::Value;
+use crate::described::dynamic::Codec;
 use crate::value::convert::Conversion;
 use crate::value::key::{Key, KeyBytes};
 use crate::value::persist::Invalid;
@@ -159,7 +160,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         if layouts.0 != wanted.layouts.0 || is_other || value != wanted.value {
             return Err(refused);
         }
-        let conversion = match Conversion::new((&value, &types), (&wanted.value, &wanted.types)) {
+        let from = Codec::stored(&value, &types, layouts.1, false).map(Codec::into_form);
+        let conversion = match Conversion::new((&value, from), (&wanted.value, &wanted.types)) {
             Ok(conversion) => conversion,
             Err(reasons) => {
                 return Err(match refused {

@@ -66,6 +66,8 @@ impl Walker<'_> {
 /// Some types, and what is known of the pointers and collections of them that were met.
 pub(crate) struct World<'v> {
     types: Types,
+    /// Whether elements of lists are packed: they are not in older pools.
+    packs: bool,
     walker: Walker<'v>,
     forms: RefCell<HashMap<Arc<str>, Option<Rc<Form>>>>,
 }
@@ -101,8 +103,8 @@ pub(crate) struct Described<'v> {
 }
 
 impl<'v> World<'v> {
-    fn new(types: Types, walker: Walker<'v>) -> Rc<Self> {
-        Rc::new(Self { types, walker, forms: RefCell::default() })
+    fn new(types: Types, packs: bool, walker: Walker<'v>) -> Rc<Self> {
+        Rc::new(Self { types, packs, walker, forms: RefCell::default() })
     }
 
     /// How pointers or collections of this type are walked over; `None`: only the program can tell.
@@ -118,7 +120,8 @@ impl<'v> World<'v> {
 
     /// The codec and the layout of values or keys of this type; `None` if the type is not known.
     fn codec(&self, type_name: &str, is_key: bool) -> Option<(Codec, u64)> {
-        let codec = Codec::new(type_name, &self.types)?;
+        let new = if self.packs { Codec::new } else { Codec::unpacked };
+        let codec = new(type_name, &self.types)?;
         let layout = codec.layout(is_key).ok()?;
         Some((codec, layout))
     }
@@ -356,8 +359,16 @@ pub(crate) fn reach_root<'v>(
     (type_name, types): (&str, Types),
     walker: Walker<'v>,
 ) -> Result<()> {
-    let world = World::new(types, walker);
-    let Some(form) = world.pointer(type_name) else {
+    let mut world = World::new(types.clone(), true, walker);
+    let is_it = |form: &Form| form.tag == layout::tag(root_type.layout);
+    let mut form = world.pointer(type_name);
+    if !form.as_ref().is_some_and(is_it) {
+        let before = World::new(types, false, walker);
+        if let Some(found) = before.pointer(type_name).filter(is_it) {
+            (world, form) = (before, Some(found));
+        }
+    }
+    let Some(form) = form else {
         checker.unknown(&type_name.into());
         return Ok(());
     };
@@ -377,7 +388,7 @@ pub(crate) fn reach_table<'v>(
     (tag, item_tag): (u64, u64),
     walker: Walker<'v>,
 ) -> Result<bool> {
-    let world = World::new(table.types.clone(), walker);
+    let world = World::new(table.types.clone(), true, walker);
     let Ok(RowCodec { key, value }) = RowCodec::new(&table) else { return Ok(false) };
     let (words, kind) = match table.kind {
         TableKind::Table | TableKind::Multimap => (LINE_BYTES / 8, Kind::OrderedMap { key, value }),

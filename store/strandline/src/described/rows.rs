@@ -18,13 +18,14 @@ impl RowCodec {
     /// The name of a type that only the table's program can read.
     pub fn new(table: &TableDescription) -> Result<Self, String> {
         let codec = |name: String| Codec::new(&name, &table.types).ok_or(name);
+        let stored = |name: String| Codec::stored(&name, &table.types, table.layouts.1, false).ok_or(name);
         let TableDescription { kind, key, value, .. } = table;
-        let (key, value) = match kind {
-            TableKind::Table => (key.clone(), value.clone()),
-            TableKind::Multimap => (format!("({key}, {value})"), "()".to_owned()),
-            TableKind::Queue => ("()".to_owned(), value.clone()),
-        };
-        Ok(Self { key: codec(key)?, value: codec(value)? })
+        let nothing = || codec("()".to_owned());
+        Ok(match kind {
+            TableKind::Table => Self { key: codec(key.clone())?, value: stored(value.clone())? },
+            TableKind::Multimap => Self { key: codec(format!("({key}, {value})"))?, value: nothing()? },
+            TableKind::Queue => Self { key: nothing()?, value: stored(value.clone())? },
+        })
     }
 }
 

@@ -4,7 +4,7 @@
 use std::iter;
 use std::sync::Arc;
 
-use super::form::{Form, Kind, Named, Node, elements, word};
+use super::form::{Form, Kind, List, Named, Node, Parts, word};
 use super::persist::Invalid;
 use super::schema::{TypeDescription, Types, VariantDescription};
 use super::shape::Shape;
@@ -20,14 +20,14 @@ pub(crate) struct Conversion {
 enum Plan {
     /// The words stay as they are.
     Keep,
-    /// A number, or packed numbers, of the first shape is stored in the second, wider one.
+    /// A number of the first shape is stored in the second, wider one.
     Widen(Shape, Shape),
-    /// The value becomes an option's value.
-    Some(Box<Plan>),
-    /// Converts an option's value; the number is the words of an option without a value.
-    Option(Box<Plan>, usize),
-    /// Converts all parts by the same plan; `true`: their number is stored before them.
-    Each(Box<Plan>, bool),
+    /// The value becomes an option's value, of this form.
+    Some(Box<Plan>, Arc<Form>),
+    /// Converts an option's value to one of this form.
+    Option(Box<Plan>, Arc<Form>),
+    /// Converts all elements by the same plan to those of this list; `true`: their number is stored before them.
+    Each(Box<Plan>, Arc<List>, bool),
     Tuple(Vec<Plan>),
     /// The plan for each variant of the earlier version, and the new type.
     Named(Vec<VariantPlan>, Arc<Named>),
@@ -55,17 +55,17 @@ fn have_the_same_fields(old: &TypeDescription, new: &TypeDescription) -> bool {
 }
 
 impl Conversion {
-    /// The conversion from `from`, among the types `old`, to `to`, among `new`.
+    /// The conversion from the type `from`, which has the form `old` if it is known, to `to`, among the types `new`.
     ///
     /// # Errors
     /// Why there is none, a line each.
-    pub fn new((from, old): (&str, &Types), (to, new): (&str, &Types)) -> Result<Self, String> {
+    pub fn new((from, old): (&str, Option<Form>), (to, new): (&str, &Types)) -> Result<Self, String> {
         for name in [from, to] {
             Shape::of(name).ok_or_else(|| format!("\n  {name} cannot be converted"))?;
         }
         // What a handle leads to may have changed, too.
-        let plain = |name, types| Form::of(name, types).filter(|form| !form.facts.has_handles);
-        let Some((from, to)) = plain(from, old).zip(plain(to, new)) else {
+        let plain = |form: Option<Form>| form.filter(|form| !form.facts.has_handles);
+        let Some((from, to)) = plain(old).zip(plain(Form::of(to, new))) else {
             return Err(format!("\n  {from} holds what is not described, as a pointer or a collection"));
         };
         let mut planner = Planner { reasons: String::new() };
@@ -96,15 +96,15 @@ impl Planner {
     }
 
     fn plan(&mut self, path: &str, from: &Form, to: &Form) -> Plan {
-        if let (Kind::Plain(shape), Some(wanted)) = (&from.kind, shape_of(to))
-            && is_wider(shape, &wanted)
+        if let (Kind::Plain(shape), Kind::Plain(wanted)) = (&from.kind, &to.kind)
+            && is_wider(shape, wanted)
         {
-            return if *shape == wanted { Plan::Keep } else { Plan::Widen(shape.clone(), wanted) };
+            return if shape == wanted { Plan::Keep } else { Plan::Widen(shape.clone(), wanted.clone()) };
         }
         match (&from.kind, &to.kind) {
             (Kind::Option(from), Kind::Option(to)) => match self.plan(path, from, to) {
                 Plan::Keep => Plan::Keep,
-                plan => Plan::Option(Box::new(plan), 1 + to.facts.size.unwrap_or(0)),
+                plan => Plan::Option(Box::new(plan), to.clone()),
             },
             (Kind::Vec(from), Kind::Vec(to)) => self.each(path, from, to, true),
             (Kind::Array(from, count), Kind::Array(to, same)) if count == same => {
@@ -119,17 +119,17 @@ impl Planner {
             (Kind::Named(from), Kind::Named(to)) if from.description.name == to.description.name => {
                 self.named(from, to)
             }
-            (_, Kind::Option(to)) => Plan::Some(Box::new(self.plan(path, from, to))),
+            (_, Kind::Option(to)) => Plan::Some(Box::new(self.plan(path, from, to)), to.clone()),
             _ => {
                 self.refuse(format!("\n  {path}: only numbers can become wider, and a value an option of it"))
             }
         }
     }
 
-    fn each(&mut self, path: &str, from: &Form, to: &Form, is_counted: bool) -> Plan {
-        match self.plan(path, from, to) {
-            Plan::Keep => Plan::Keep,
-            plan => Plan::Each(Box::new(plan), is_counted),
+    fn each(&mut self, path: &str, from: &List, to: &Arc<List>, is_counted: bool) -> Plan {
+        match self.plan(path, &from.element, &to.element) {
+            Plan::Keep if from.packed == to.packed => Plan::Keep,
+            plan => Plan::Each(Box::new(plan), to.clone(), is_counted),
         }
     }
 
@@ -208,26 +208,27 @@ impl Plan {
                 to.extend_from_slice(form.skip(from)?);
                 return Ok(());
             }
-            Self::Some(plan) => {
-                to.push(1);
+            Self::Some(plan, inside) => {
+                mark(inside, true, to);
                 return plan.convert(form, from, to);
             }
             _ => {}
         }
+        if let Some((parts, words)) = form.unpacked(from)? {
+            return self.convert_each(parts, &mut words.as_slice(), to);
+        }
         form.open(from, |node, from| match (self, node) {
             (Self::Widen(shape, wanted), Node::Plain(_)) => widen(shape, wanted, from, to),
-            (Self::Option(_, words), Node::Option(None)) => {
-                to.extend(iter::repeat_n(0, *words));
+            (Self::Option(_, wanted), Node::Option(None)) => {
+                mark(wanted, false, to);
+                to.extend(iter::repeat_n(0, wanted.facts.size.unwrap_or(0)));
                 Ok(())
             }
-            (Self::Option(plan, _), Node::Option(Some(inside))) => {
-                to.push(1);
+            (Self::Option(plan, wanted), Node::Option(Some(inside))) => {
+                mark(wanted, true, to);
                 plan.convert(inside, from, to)
             }
-            (Self::Each(plan, is_counted), Node::List(parts)) => {
-                to.extend(is_counted.then(|| parts.count()));
-                parts.iter().try_for_each(|part| plan.convert(part, from, to))
-            }
+            (Self::Each(..), Node::List(parts)) => self.convert_each(parts, from, to),
             (Self::Tuple(plans), Node::List(parts)) => {
                 parts.iter().zip(plans).try_for_each(|(part, plan)| plan.convert(part, from, to))
             }
@@ -237,6 +238,22 @@ impl Plan {
             }
             _ => Err(Invalid),
         })
+    }
+
+    /// Converts the elements of a list, whose forms are `parts`.
+    fn convert_each(&self, parts: Parts<'_>, from: &mut &[u64], to: &mut Vec<u64>) -> Result<(), Invalid> {
+        let Self::Each(plan, list, is_counted) = self else { return Err(Invalid) };
+        to.extend(is_counted.then(|| parts.count()));
+        let begin = to.len();
+        parts.iter().try_for_each(|part| plan.convert(part, from, to))?;
+        list.pack_from(begin, to)
+    }
+}
+
+/// Appends whether an option has a value, of the form `inside`, which follows.
+fn mark(inside: &Form, is_some: bool, to: &mut Vec<u64>) {
+    if !inside.is_never_zero() {
+        to.push(is_some.into());
     }
 }
 
@@ -304,15 +321,6 @@ fn sources(before: &VariantDescription, now: &VariantDescription) -> Vec<Option<
     origins(&names(before), &names(now))
 }
 
-/// The shape of a form without parts, or of a vector of such.
-fn shape_of(form: &Form) -> Option<Shape> {
-    match &form.kind {
-        Kind::Plain(shape) => Some(shape.clone()),
-        Kind::Vec(element) => shape_of(element).map(|element| Shape::Vec(Box::new(element))),
-        _ => None,
-    }
-}
-
 /// Whether every value of the shape `from` is one of the shape `to`, perhaps as a wider number.
 fn is_wider(from: &Shape, to: &Shape) -> bool {
     match (from, to) {
@@ -320,19 +328,12 @@ fn is_wider(from: &Shape, to: &Shape) -> bool {
         | (Shape::Signed(from), Shape::Signed(to))
         | (Shape::Float(from), Shape::Float(to)) => from <= to,
         (Shape::Unsigned(from), Shape::Signed(to)) => from < to,
-        (Shape::Vec(from), Shape::Vec(to)) => is_wider(from, to),
         (from, to) => from == to,
     }
 }
 
-/// Takes a number, or packed numbers, and appends it to `to` in a wider shape.
+/// Takes a number and appends it to `to` in a wider shape.
 fn widen(shape: &Shape, wanted: &Shape, from: &mut &[u64], to: &mut Vec<u64>) -> Result<(), Invalid> {
-    if let (Shape::Vec(element), Shape::Vec(wanted)) = (shape, wanted) {
-        let (count, bytes) = elements(shape, from)?;
-        let numbers = bytes.chunks_exact(element.packed().ok_or(Invalid)?);
-        let numbers = numbers.map(|number| widen_word(element, wanted, from_bytes(element, number)));
-        return pack((element, wanted), count, numbers, to);
-    }
     let low = word(from)?;
     to.push(widen_word(shape, wanted, low));
     to.extend((wanted.size() == Some(2)).then(|| high_word(shape, low)));
@@ -350,39 +351,6 @@ fn widen_word(shape: &Shape, wanted: &Shape, word: u64) -> u64 {
 /// The second word of a number of two: the sign goes on.
 fn high_word(shape: &Shape, low: u64) -> u64 {
     if matches!(shape, Shape::Signed(_)) { (low as i64 >> 63) as u64 } else { 0 }
-}
-
-/// The word of a number that was packed.
-pub(crate) fn from_bytes(shape: &Shape, bytes: &[u8]) -> u64 {
-    let mut all = [0; 8];
-    all[..bytes.len()].copy_from_slice(bytes);
-    let word = u64::from_ne_bytes(all);
-    let unused = 64 - 8 * bytes.len() as u32;
-    if matches!(shape, Shape::Signed(_)) { ((word << unused) as i64 >> unused) as u64 } else { word }
-}
-
-/// Stores `count` numbers of one shape as a vector of another.
-pub(crate) fn pack(
-    (shape, wanted): (&Shape, &Shape),
-    count: usize,
-    numbers: impl Iterator<Item = u64>,
-    to: &mut Vec<u64>,
-) -> Result<(), Invalid> {
-    to.push(count as u64);
-    let Some(each) = wanted.packed() else {
-        // Numbers of two words.
-        for number in numbers {
-            to.extend([number, high_word(shape, number)]);
-        }
-        return Ok(());
-    };
-    let mut bytes = Vec::with_capacity(count * each);
-    for number in numbers {
-        bytes.extend_from_slice(&number.to_ne_bytes()[..each]);
-    }
-    bytes.resize(bytes.len().next_multiple_of(8), 0);
-    to.extend(bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes"))));
-    Ok(())
 }
 
 #[cfg(test)]
@@ -513,7 +481,7 @@ mod tests {
 
     fn converted<T: Value, U: Value>(value: &T) -> U {
         let ((from, old), (to, new)) = (described::<T>(), described::<U>());
-        let conversion = Conversion::new((&from, &old), (&to, &new)).unwrap();
+        let conversion = Conversion::new((&from, Form::of(&from, &old)), (&to, &new)).unwrap();
         let (words, bytes) = words(value);
         let (words, bytes) = conversion.convert(&words, bytes).unwrap();
         U::decode(&words, bytes, Stored::new()).unwrap()
@@ -521,7 +489,7 @@ mod tests {
 
     fn refused<T: Value, U: Value>() -> String {
         let ((from, old), (to, new)) = (described::<T>(), described::<U>());
-        Conversion::new((&from, &old), (&to, &new)).map(drop).unwrap_err()
+        Conversion::new((&from, Form::of(&from, &old)), (&to, &new)).map(drop).unwrap_err()
     }
 
     proptest! {
@@ -577,6 +545,9 @@ mod tests {
         assert_eq!(converted::<_, (i64, Option<u32>)>(&(-1i32, 3u8)), (-1, Some(3)));
         assert_eq!(converted::<_, Option<[i64; 2]>>(&Some([i16::MIN, 1])), Some([-32768, 1]));
         assert_eq!(converted::<_, Option<u64>>(&None::<u8>), None);
+        assert_eq!(converted::<_, Vec<Option<u8>>>(&vec![1u8, 0]), [Some(1), Some(0)]);
+        assert_eq!(converted::<_, Vec<(i64, u8)>>(&vec![(-1i8, 2u8)]), [(-1, 2)]);
+        assert_eq!(converted::<_, [[i32; 2]; 2]>(&[[1i16, -1], [0, i16::MIN]]), [[1, -1], [0, -32768]]);
     }
 
     #[test]
@@ -606,6 +577,6 @@ mod tests {
         assert!(refused::<u64, u32>().contains("only numbers can become wider"));
         let back = refused::<now::Person, before::Person>();
         assert_eq!(back, "\n  Person: version 2 cannot become the older version 1");
-        assert!(refused::<Vec<u8>, Vec<Option<u8>>>().contains("only numbers"));
+        assert!(refused::<Vec<u8>, Vec<String>>().contains("only numbers"));
     }
 }

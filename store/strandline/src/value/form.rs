@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::persist::Invalid;
 use super::schema::{TypeDescription, Types};
 use super::shape::{DEEPEST, Shape};
-use strandline_core::structures::type_layout::take;
+use strandline_core::structures::type_layout::{self as layout, take};
 
 /// Of how many parts types may be that a pool describes, and of how many words values whose size is known: what walks over them ends.
 const PARTS: usize = 1 << 16;
@@ -25,14 +25,27 @@ pub(crate) struct Form {
 
 #[derive(Clone)]
 pub(crate) enum Kind {
-    /// A value without parts: a scalar, a text, packed numbers or a handle.
+    /// A value without parts: a scalar, a text or a handle.
     Plain(Shape),
     Option(Arc<Form>),
-    /// A vector whose elements are not packed.
-    Vec(Arc<Form>),
-    Array(Arc<Form>, usize),
+    Vec(Arc<List>),
+    Array(Arc<List>, usize),
     Tuple(Vec<Form>),
     Named(Arc<Named>),
+}
+
+/// The elements of a vector or an array.
+pub(crate) struct List {
+    pub element: Form,
+    /// Bytes of an element, if these lie side by side.
+    pub packed: Option<usize>,
+}
+
+impl List {
+    /// Whether the elements are numbers of up to eight bytes.
+    pub fn is_of_numbers(&self) -> bool {
+        matches!(&self.element.kind, Kind::Plain(shape) if shape.is_number())
+    }
 }
 
 /// A structure or an enumeration.
@@ -69,6 +82,8 @@ impl Named {
 pub(crate) struct Facts {
     /// Words that every value takes; `None` where they differ.
     pub size: Option<usize>,
+    /// Bytes that every value takes where it is packed; `None` where it cannot be.
+    pub packed: Option<usize>,
     /// Whether a value can hold a pointer or a collection.
     pub has_handles: bool,
     /// Parts of the form.
@@ -82,6 +97,7 @@ impl Facts {
     fn and(self, other: Self) -> Result<Self, Invalid> {
         let sum = Self {
             size: self.size.zip(other.size).map(|(own, others)| own + others),
+            packed: self.packed.zip(other.packed).map(|(own, others)| own + others),
             has_handles: self.has_handles || other.has_handles,
             parts: self.parts + other.parts,
             words: self.words + other.words,
@@ -96,8 +112,8 @@ impl Facts {
         let words = self.words.checked_mul(count).ok_or(Invalid)?;
         // Elements without words: nothing else bounds how many are read.
         let parts = if self.size == Some(0) { self.parts.saturating_mul(count) } else { self.parts };
-        let size = self.size.map(|size| size.saturating_mul(count));
-        Self { size, parts: parts.saturating_add(1), words, ..self }.bounded()
+        let [size, packed] = [self.size, self.packed].map(|each| each.map(|each| each.saturating_mul(count)));
+        Self { size, packed, parts: parts.saturating_add(1), words, ..self }.bounded()
     }
 
     fn bounded(self) -> Result<Self, Invalid> {
@@ -108,7 +124,12 @@ impl Facts {
 impl Form {
     /// The form of the type that is described as `type_name` among `types`; `None`: it is not known, or it has none.
     pub fn of(type_name: &str, types: &Types) -> Option<Self> {
-        Making { types, known: HashMap::new() }.form(Shape::of(type_name)?, DEEPEST).ok()
+        Making { types, packs: true, known: HashMap::new() }.form(Shape::of(type_name)?, DEEPEST).ok()
+    }
+
+    /// As [`of`](Self::of), with values as they were stored before elements of lists were packed.
+    pub fn unpacked_of(type_name: &str, types: &Types) -> Option<Self> {
+        Making { types, packs: false, known: HashMap::new() }.form(Shape::of(type_name)?, DEEPEST).ok()
     }
 
     /// Whether no value is all zeros, so that an option of it has no word of its own.
@@ -116,10 +137,18 @@ impl Form {
         matches!(self.kind, Kind::Plain(Shape::Handle(_)))
     }
 
-    /// As [`Shape::packed_alone`].
+    /// Whether it is a vector of bytes.
+    pub fn is_bytes(&self) -> bool {
+        matches!(&self.kind, Kind::Vec(list) if matches!(list.element.kind, Kind::Plain(Shape::Unsigned(8))))
+    }
+
+    /// Bytes of an element of a text or of a vector that is packed. A value that stands alone has no word for its length then.
     fn packed_alone(&self) -> Option<u64> {
-        let Kind::Plain(shape) = &self.kind else { return None };
-        shape.packed_alone().map(|bytes| bytes as u64)
+        match &self.kind {
+            Kind::Plain(Shape::String) => Some(1),
+            Kind::Vec(list) => list.packed.map(|bytes| bytes as u64),
+            _ => None,
+        }
     }
 
     /// Decodes a value of `bytes` bytes that stands alone in `words`; `decode` has to take all words.
@@ -153,7 +182,7 @@ impl Form {
     }
 
     /// Decodes one level of a value. `body` must then take the parts in order from the source that it is given, or the value itself if it has no
-    /// parts. Padding is dropped.
+    /// parts. Padding is dropped. Lists whose elements are packed are no matter of it: [`unpacked`](Self::unpacked) comes before.
     pub fn open<'f, S: Source, R>(
         &'f self,
         from: &mut S,
@@ -164,8 +193,8 @@ impl Form {
         let node = match &self.kind {
             Kind::Plain(shape) => Node::Plain(shape),
             Kind::Option(inside) => Node::Option(from.is_some(inside)?.then_some(&**inside)),
-            Kind::Vec(element) => Node::List(Parts::same(element, from.count(element)?)),
-            Kind::Array(element, count) => Node::List(Parts::same(element, *count as u64)),
+            Kind::Vec(list) => Node::List(Parts::same(&list.element, from.count(&list.element)?)),
+            Kind::Array(list, count) => Node::List(Parts::same(&list.element, *count as u64)),
             Kind::Tuple(forms) => Node::List(Parts { forms, times: 1 }),
             Kind::Named(named) => {
                 let number = usize::try_from(from.variant(named)?).map_err(|_| Invalid)?;
@@ -181,8 +210,12 @@ impl Form {
         if self.facts.size.is_some() {
             return take(from, self.facts.size).ok_or(Invalid);
         }
+        if self.take_packed(from)?.is_some() {
+            return Ok(&all[..all.len() - from.len()]);
+        }
         self.open(from, |node, from| match node {
-            Node::Plain(shape) => elements(shape, from).map(drop),
+            // All others have a size.
+            Node::Plain(_) => text(from).map(drop),
             Node::Option(None) => Ok(()),
             Node::Option(Some(inside)) => inside.skip(from).map(drop),
             Node::List(parts) => parts.iter().try_for_each(|part| part.skip(from).map(drop)),
@@ -211,7 +244,7 @@ pub(crate) struct Parts<'f> {
 }
 
 impl<'f> Parts<'f> {
-    fn same(form: &'f Form, times: u64) -> Self {
+    pub fn same(form: &'f Form, times: u64) -> Self {
         Self { forms: slice::from_ref(form), times }
     }
 
@@ -272,18 +305,18 @@ pub(crate) fn word(from: &mut &[u64]) -> Result<u64, Invalid> {
     take(from, Some(1)).map(|words| words[0]).ok_or(Invalid)
 }
 
-/// Takes a text or packed numbers: how many, and their bytes.
-pub(crate) fn elements<'w>(shape: &Shape, from: &mut &'w [u64]) -> Result<(usize, &'w [u8]), Invalid> {
-    let each = shape.packed_alone().ok_or(Invalid)?;
-    let count = usize::try_from(word(from)?).map_err(|_| Invalid)?;
-    let bytes = count.checked_mul(each).ok_or(Invalid)?;
+/// Takes the bytes of a text.
+fn text<'w>(from: &mut &'w [u64]) -> Result<&'w [u8], Invalid> {
+    let bytes = usize::try_from(word(from)?).map_err(|_| Invalid)?;
     let words = take(from, Some(bytes.div_ceil(8))).ok_or(Invalid)?;
-    Ok((count, &bytemuck::cast_slice(words)[..bytes]))
+    Ok(&bytemuck::cast_slice(words)[..bytes])
 }
 
 /// Builds forms from the descriptions in `types`.
 struct Making<'t> {
     types: &'t Types,
+    /// Whether elements of lists are packed, others than numbers in vectors.
+    packs: bool,
     /// Structures and enumerations by name; `None` while one is being built, so that a type that holds itself is refused.
     known: HashMap<String, Option<Arc<Named>>>,
 }
@@ -291,27 +324,32 @@ struct Making<'t> {
 impl Making<'_> {
     fn form(&mut self, shape: Shape, depth: usize) -> Result<Form, Invalid> {
         let depth = depth.checked_sub(1).ok_or(Invalid)?;
-        let own = |size, parts, words| Facts { size, has_handles: false, parts, words };
+        let own = |size, parts, words| Facts { size, packed: None, has_handles: false, parts, words };
         let (kind, facts) = match shape {
             Shape::Option(inside) => {
                 let inside = Arc::new(self.form(*inside, depth)?);
-                let facts = own(Some(usize::from(!inside.is_never_zero())), 1, 1).and(inside.facts)?;
+                let mark = Some(usize::from(!inside.is_never_zero()));
+                let facts = Facts { packed: mark, ..own(mark, 1, 1) }.and(inside.facts)?;
                 (Kind::Option(inside), facts)
             }
-            Shape::Vec(element) if element.packed().is_none() => {
-                let element = Arc::new(self.form(*element, depth)?);
-                let facts = own(None, 1, 1).and(element.facts)?;
-                (Kind::Vec(element), facts)
+            Shape::Vec(element) => {
+                let list = self.list(*element, depth, false)?;
+                let facts = own(None, 1, 1).and(list.element.facts)?;
+                (Kind::Vec(list), facts)
             }
             Shape::Array(element, count) => {
-                let element = Arc::new(self.form(*element, depth)?);
-                let facts = element.facts.times(count)?;
-                (Kind::Array(element, count), facts)
+                let list = self.list(*element, depth, true)?;
+                let mut facts = list.element.facts.times(count)?;
+                if list.packed.is_some() {
+                    facts.size = facts.packed.map(|bytes| bytes.div_ceil(8));
+                }
+                (Kind::Array(list, count), facts)
             }
             Shape::Tuple(parts) => {
                 let parts = parts.into_iter().map(|part| self.form(part, depth));
                 let parts: Vec<Form> = parts.collect::<Result<_, _>>()?;
-                let facts = parts.iter().try_fold(own(Some(0), 1, 0), |all, part| all.and(part.facts))?;
+                let nothing = Facts { packed: Some(0), ..own(Some(0), 1, 0) };
+                let facts = parts.iter().try_fold(nothing, |all, part| all.and(part.facts))?;
                 (Kind::Tuple(parts), facts)
             }
             Shape::Named(name) => {
@@ -321,11 +359,24 @@ impl Making<'_> {
             }
             plain => {
                 let has_handles = matches!(plain, Shape::Handle(_));
-                let facts = Facts { has_handles, ..own(plain.size(), 1, 2) };
+                let packed = plain.packed_bytes();
+                let facts = Facts { has_handles, packed, ..own(plain.size(), 1, 2) };
                 (Kind::Plain(plain), facts)
             }
         };
         Ok(Form { kind, facts })
+    }
+
+    fn list(&mut self, element: Shape, depth: usize, is_array: bool) -> Result<Arc<List>, Invalid> {
+        let is_plain = !is_array && element.is_number();
+        let element = self.form(element, depth)?;
+        let Facts { size, packed, .. } = element.facts;
+        let packed = match () {
+            () if is_plain => packed,
+            () if self.packs => layout::packed(packed, size),
+            () => None,
+        };
+        Ok(Arc::new(List { element, packed }))
     }
 
     fn named(&mut self, name: &str, depth: usize) -> Result<Arc<Named>, Invalid> {
@@ -334,11 +385,11 @@ impl Making<'_> {
         }
         self.known.insert(name.to_owned(), None);
         let description = self.types.get(name).ok_or(Invalid)?.clone();
-        let mut facts = Facts { size: Some(0), has_handles: false, parts: 1, words: 2 };
+        let mut facts = Facts { size: Some(0), packed: Some(0), has_handles: false, parts: 1, words: 2 };
         let mut variants = Vec::with_capacity(description.variants.len());
         for variant in &description.variants {
-            let largest = facts.size;
-            facts.size = Some(0);
+            let (largest, most_bytes) = (facts.size, facts.packed);
+            (facts.size, facts.packed) = (Some(0), Some(0));
             let mut fields = Vec::with_capacity(variant.fields.len());
             for field in &variant.fields {
                 let form = self.form(Shape::of(&field.type_name).ok_or(Invalid)?, depth)?;
@@ -346,9 +397,13 @@ impl Making<'_> {
                 fields.push(form);
             }
             facts.size = facts.size.zip(largest).map(|(size, largest)| size.max(largest));
+            facts.packed = facts.packed.zip(most_bytes).map(|(bytes, most)| bytes.max(most));
             variants.push(fields);
         }
-        facts.size = facts.size.map(|size| size + usize::from(description.is_enum));
+        if description.is_enum {
+            facts.size = facts.size.map(|size| 1 + size);
+            facts.packed = facts.packed.map(|bytes| layout::number_of_variant(variants.len()) + bytes);
+        }
         let named = Arc::new(Named { description, variants, facts });
         self.known.insert(name.to_owned(), Some(named.clone()));
         Ok(named)

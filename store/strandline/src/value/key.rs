@@ -7,7 +7,7 @@
 
 use super::persist::Invalid;
 use super::schema::Types;
-use super::values::tuple;
+use super::lists::tuple;
 use strandline_core::structures::type_layout as layout;
 
 /// The bytes of a key, on the stack where they are few.

@@ -5,8 +5,11 @@ pub(crate) mod check;
 pub(crate) mod convert;
 pub(crate) mod form;
 pub(crate) mod key;
+pub(crate) mod lists;
+pub(crate) mod packed;
 pub(crate) mod persist;
 pub(crate) mod pointer;
+pub(crate) mod raw;
 pub(crate) mod schema;
 #[cfg(feature = "serde")]
 pub(crate) mod serde;

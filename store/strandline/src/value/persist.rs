@@ -107,9 +107,24 @@ pub unsafe trait Persist<'p>: Sized {
     const SIZE: Option<usize>;
     /// Whether no value is all zeros, so that an option needs no word of its own.
     const NEVER_ZERO: bool = false;
-    /// Bytes of an element where slices are packed.
+    /// Bytes that every value takes as a packed element of a vector or an array; `None` where it cannot be one, as everything with a handle.
     #[doc(hidden)]
     const PACKED: Option<usize> = None;
+
+    /// Stores the value to the first [`PACKED`](Self::PACKED) bytes of `into`; returns the others.
+    #[doc(hidden)]
+    fn store_packed<'b>(&self, into: &'b mut [u8]) -> &'b mut [u8] {
+        into
+    }
+
+    /// Takes a packed value from the front of `from`. It cannot be a handle: there is no [`Stored`] to load one with.
+    ///
+    /// # Errors
+    /// [`Invalid`]: no value of the type is stored there.
+    #[doc(hidden)]
+    fn load_packed(_from: &mut &[u8]) -> Result<Self, Invalid> {
+        Err(Invalid)
+    }
     /// Whether this stands for values of a type that is not known.
     #[doc(hidden)]
     const ANY: bool = false;
@@ -204,6 +219,10 @@ pub unsafe trait Persist<'p>: Sized {
         Ok(Err(Invalid))
     }
 
+    /// True if elements lie in memory as they are stored.
+    #[doc(hidden)]
+    const IS_PLAIN_SLICE: bool = false;
+
     /// The bytes of elements that lie in memory as they are stored.
     #[doc(hidden)]
     fn plain_slice(_elements: &[Self]) -> Option<&[u8]> {
@@ -222,21 +241,31 @@ pub unsafe trait Persist<'p>: Sized {
     /// Words that the elements of a vector take.
     #[doc(hidden)]
     fn slice_words(elements: &[Self]) -> usize {
-        match Self::SIZE {
-            Some(words) => words * elements.len(),
-            None => elements.iter().map(Self::words).sum(),
+        match (packed::<Self>(), Self::SIZE) {
+            (Some(each), _) => (each * elements.len()).div_ceil(8),
+            (None, Some(words)) => words * elements.len(),
+            (None, None) => elements.iter().map(Self::words).sum(),
         }
     }
 
     /// Stores the elements of a vector; returns the words behind.
     #[doc(hidden)]
     fn store_slice<'w>(elements: &[Self], into: &'w mut [u64]) -> &'w mut [u64] {
-        elements.iter().fold(into, |rest, element| element.store(rest))
+        if packed::<Self>().is_none() {
+            return elements.iter().fold(into, |rest, element| element.store(rest));
+        }
+        let (own, rest) = into.split_at_mut(Self::slice_words(elements));
+        pack(elements.iter(), own, |element, bytes| element.store_packed(bytes));
+        rest
     }
 
     /// Takes the elements of a vector.
     #[doc(hidden)]
     fn load_vec(count: u64, from: &mut &[u64], stored: Stored<'p>) -> Result<Vec<Self>, Invalid> {
+        if let Some(each) = packed::<Self>() {
+            let mut bytes = take_packed(each, count, from)?;
+            return (0..count).map(|_| Self::load_packed(&mut bytes)).collect();
+        }
         // Each takes a word at least, or nothing can be known of their number.
         let bound = if Self::SIZE == Some(0) { u64::from(u32::MAX) } else { from.len() as u64 };
         if count > bound {
@@ -244,6 +273,36 @@ pub unsafe trait Persist<'p>: Sized {
         }
         (0..count).map(|_| Self::load(from, stored)).collect()
     }
+}
+
+/// Bytes of an element of an array whose elements are packed; `None` where they are whole words.
+pub(crate) const fn packed<'p, T: Persist<'p>>() -> Option<usize> {
+    layout::packed(T::PACKED, T::SIZE)
+}
+
+/// Bytes of an element of a vector whose elements lie side by side, so that a vector that stands alone has no word for its length.
+pub(crate) const fn each<'p, T: Persist<'p>>() -> Option<usize> {
+    if T::IS_PLAIN_SLICE { T::PACKED } else { packed::<T>() }
+}
+
+/// Stores packed elements to all of `into`, whose last word is filled up with zeros.
+pub(crate) fn pack<T>(
+    elements: impl Iterator<Item = T>,
+    into: &mut [u64],
+    store: impl for<'b> Fn(T, &'b mut [u8]) -> &'b mut [u8],
+) {
+    if let Some(last) = into.last_mut() {
+        *last = 0;
+    }
+    elements.fold(bytemuck::cast_slice_mut(into), |rest, element| store(element, rest));
+}
+
+/// Takes the words of `count` packed elements of `each` bytes; returns these bytes.
+pub(crate) fn take_packed<'w>(each: usize, count: u64, from: &mut &'w [u64]) -> Result<&'w [u8], Invalid> {
+    let count = usize::try_from(count).map_err(|_| Invalid)?;
+    let bytes = each.checked_mul(count).ok_or(Invalid)?;
+    let words = layout::take(from, Some(bytes.div_ceil(8))).ok_or(Invalid)?;
+    Ok(&bytemuck::cast_slice(words)[..bytes])
 }
 
 /// A value that is to be stored where it stands alone.

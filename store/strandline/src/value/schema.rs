@@ -229,6 +229,17 @@ pub(crate) fn differences(old: &Types, new: &Types) -> String {
         }
         variants(before, now, &mut lines);
     }
+    let differ = |now: &&TypeDescription| old.get(&now.name).is_some_and(|then| then.layout != now.layout);
+    if lines.is_empty()
+        && let Some(now) = new.all().iter().find(differ)
+    {
+        let _ = write!(
+            lines,
+            "\n  {}: its variants are in another order, or an earlier version of Strandline stored it in another way: \
+             dump it with the program that wrote it, and load the dump",
+            now.name
+        );
+    }
     lines
 }
 

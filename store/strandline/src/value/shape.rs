@@ -179,22 +179,25 @@ impl Shape {
         }
     }
 
-    /// Bytes of an element, if those of a vector lie side by side.
-    pub fn packed(&self) -> Option<usize> {
+    /// Bytes of a value without parts where it is packed; `None` where it cannot be.
+    pub fn packed_bytes(&self) -> Option<usize> {
         match self {
-            Self::Unsigned(bits) | Self::Signed(bits) | Self::Float(bits) if *bits <= 64 => {
-                Some(*bits as usize / 8)
-            }
+            Self::Unit => Some(0),
+            Self::Bool => Some(1),
+            Self::Char => Some(4),
+            Self::Unsigned(bits) | Self::Signed(bits) | Self::Float(bits) => Some(*bits as usize / 8),
             Self::Size(_) => Some(8),
+            Self::Duration => Some(12),
             _ => None,
         }
     }
-    /// Bytes of an element of a text or of packed numbers. A value that stands alone has no word for its length then.
-    pub fn packed_alone(&self) -> Option<usize> {
+
+    /// Whether it is a number of up to eight bytes.
+    pub fn is_number(&self) -> bool {
         match self {
-            Self::String => Some(1),
-            Self::Vec(element) => element.packed(),
-            _ => None,
+            Self::Unsigned(bits) | Self::Signed(bits) | Self::Float(bits) => *bits <= 64,
+            Self::Size(_) => true,
+            _ => false,
         }
     }
 }

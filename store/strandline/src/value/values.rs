@@ -3,16 +3,15 @@
 //! ```text
 //! numbers    a word each, of 128 bits two
 //! string     bytes · then the bytes, eight in a word
-//! vector     elements · then these; numbers of less than eight bytes side by side
 //! option     0, or 1 and the value; as long as one with a value where all of these have one size
 //! ```
 //!
-//! A string or a vector of numbers that stands alone, as a map's value or an item of a queue, has no word for its length.
+//! A string that stands alone, as a map's value or an item of a queue, has no word for its length. As packed elements of lists (`lists.rs`) numbers and
+//! the mark of an option take only the bytes that they need.
 
 use std::time::Duration;
 
 use super::check::Checker;
-use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Fixed, Invalid, Persist, Root, Stored};
 use super::schema::Types;
 use super::transaction::{Control, Tx};
@@ -21,7 +20,7 @@ use strandline_core::structures::type_layout as layout;
 
 /// Takes the next word.
 #[inline]
-fn next(from: &mut &[u64]) -> Result<u64, Invalid> {
+pub(super) fn next(from: &mut &[u64]) -> Result<u64, Invalid> {
     let (&word, rest) = from.split_first().ok_or(Invalid)?;
     *from = rest;
     Ok(word)
@@ -29,21 +28,35 @@ fn next(from: &mut &[u64]) -> Result<u64, Invalid> {
 
 /// Takes the next `count` words.
 #[inline]
-fn take<'w>(from: &mut &'w [u64], count: usize) -> Result<&'w [u64], Invalid> {
+pub(super) fn take<'w>(from: &mut &'w [u64], count: usize) -> Result<&'w [u64], Invalid> {
     layout::take(from, Some(count)).ok_or(Invalid)
 }
 
 /// Stores one word; returns those behind.
 #[inline]
-fn put(word: u64, into: &mut [u64]) -> &mut [u64] {
+pub(super) fn put(word: u64, into: &mut [u64]) -> &mut [u64] {
     let (first, rest) = into.split_first_mut().expect("there is room for what `words` says");
     *first = word;
     rest
 }
 
-/// One word: a value as its number, and back.
+/// Stores some bytes; returns those behind.
+pub(super) fn put_bytes<const N: usize>(bytes: [u8; N], into: &mut [u8]) -> &mut [u8] {
+    let (first, rest) = into.split_first_chunk_mut().expect("there is room for what `PACKED` says");
+    *first = bytes;
+    rest
+}
+
+/// Takes the next bytes.
+pub(super) fn next_bytes<const N: usize>(from: &mut &[u8]) -> Result<[u8; N], Invalid> {
+    let (bytes, rest) = from.split_first_chunk().ok_or(Invalid)?;
+    *from = rest;
+    Ok(*bytes)
+}
+
+/// One word: a value as its number, and back. As a packed element it is a number of the type `$packed`.
 macro_rules! persist_word {
-    ($type:ty, $name:expr, |$value:ident| $to:expr, |$word:ident| $from:expr, { $($more:item)* }) => {
+    ($type:ty, $name:expr, |$value:ident| $to:expr, |$word:ident| $from:expr, $packed:ty, { $($more:item)* }) => {
         // SAFETY: a number, and no handle; the layout is the name's, which no other type has.
         unsafe impl<'p> Persist<'p> for $type {
             const NAME: &'static str = $name;
@@ -66,15 +79,24 @@ macro_rules! persist_word {
                 let $word = next(from)?;
                 $from
             }
+            const PACKED: Option<usize> = Some(size_of::<$packed>());
+            fn store_packed<'b>(&self, into: &'b mut [u8]) -> &'b mut [u8] {
+                let $value = *self;
+                put_bytes(($to as $packed).to_ne_bytes(), into)
+            }
+            fn load_packed(from: &mut &[u8]) -> Result<Self, Invalid> {
+                let $word = <$packed>::from_ne_bytes(next_bytes(from)?) as u64;
+                $from
+            }
             $($more)*
         }
         // SAFETY: a word.
         unsafe impl Fixed<'_> for $type {}
     };
     // In a vector, elements lie side by side.
-    ($type:ty, $name:expr, |$value:ident| $to:expr, |$word:ident| $from:expr) => {
-        persist_word!($type, $name, |$value| $to, |$word| $from, {
-            const PACKED: Option<usize> = Some(size_of::<$type>());
+    ($type:ty, $name:expr, |$value:ident| $to:expr, |$word:ident| $from:expr, $packed:ty) => {
+        persist_word!($type, $name, |$value| $to, |$word| $from, $packed, {
+            const IS_PLAIN_SLICE: bool = true;
             fn slice_words(elements: &[Self]) -> usize {
                 size_of_val(elements).div_ceil(8)
             }
@@ -115,7 +137,7 @@ macro_rules! persist_integers {
         persist_word!($type, stringify!($type), |value| value as u64, |word| {
             let value = word as $type;
             if value as u64 == word { Ok(value) } else { Err(Invalid) }
-        });
+        }, $type);
         impl Root for $type {
             type At<'p> = Self;
         }
@@ -124,32 +146,38 @@ macro_rules! persist_integers {
 
 persist_integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 
-persist_word!(f64, "f64", |value| value.to_bits(), |word| Ok(f64::from_bits(word)));
-persist_word!(f32, "f32", |value| value.to_bits().into(), |word| {
-    u32::try_from(word).map(f32::from_bits).map_err(|_| Invalid)
-});
+persist_word!(f64, "f64", |value| value.to_bits(), |word| Ok(f64::from_bits(word)), u64);
+persist_word!(
+    f32,
+    "f32",
+    |value| u64::from(value.to_bits()),
+    |word| u32::try_from(word).map(f32::from_bits).map_err(|_| Invalid),
+    u32
+);
 persist_word!(
     bool,
     "bool",
-    |value| value.into(),
+    |value| u64::from(value),
     |word| match word {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(Invalid),
     },
+    u8,
     {}
 );
 persist_word!(
     char,
     "char",
-    |value| u32::from(value).into(),
+    |value| u64::from(u32::from(value)),
     |word| u32::try_from(word).ok().and_then(char::from_u32).ok_or(Invalid),
+    u32,
     {}
 );
 
-/// Two words: from two numbers.
+/// Two words: from two numbers. As a packed element the second one is of the type `$packed`.
 macro_rules! persist_wide {
-    ($type:ty, $name:expr, |$value:ident| $to:expr, |$low:ident, $high:ident| $from:expr) => {
+    ($type:ty, $name:expr, |$value:ident| $to:expr, |$low:ident, $high:ident| $from:expr, $packed:ty) => {
         // SAFETY: two numbers, and no handle; the layout is the name's, which no other type has.
         unsafe impl<'p> Persist<'p> for $type {
             const NAME: &'static str = $name;
@@ -173,6 +201,17 @@ macro_rules! persist_wide {
                 let ($low, $high) = (next(from)?, next(from)?);
                 $from
             }
+            const PACKED: Option<usize> = Some(8 + size_of::<$packed>());
+            fn store_packed<'b>(&self, into: &'b mut [u8]) -> &'b mut [u8] {
+                let $value = *self;
+                let (low, high): (u64, u64) = $to;
+                put_bytes((high as $packed).to_ne_bytes(), put_bytes(low.to_ne_bytes(), into))
+            }
+            fn load_packed(from: &mut &[u8]) -> Result<Self, Invalid> {
+                let $low = u64::from_ne_bytes(next_bytes(from)?);
+                let $high = u64::from(<$packed>::from_ne_bytes(next_bytes(from)?));
+                $from
+            }
         }
         // SAFETY: two words.
         unsafe impl Fixed<'_> for $type {}
@@ -181,10 +220,10 @@ macro_rules! persist_wide {
 
 persist_wide!(u128, "u128", |value| (value as u64, (value >> 64) as u64), |low, high| {
     Ok(u128::from(high) << 64 | u128::from(low))
-});
+}, u64);
 persist_wide!(i128, "i128", |value| (value as u64, (value >> 64) as u64), |low, high| {
     Ok((u128::from(high) << 64 | u128::from(low)) as i128)
-});
+}, u64);
 persist_wide!(
     Duration,
     "Duration",
@@ -192,7 +231,8 @@ persist_wide!(
     |seconds, nanos| match u32::try_from(nanos) {
         Ok(nanos) if nanos < 1_000_000_000 => Ok(Duration::new(seconds, nanos)),
         _ => Err(Invalid),
-    }
+    },
+    u32
 );
 
 impl Root for () {
@@ -216,6 +256,10 @@ unsafe impl<'p> Persist<'p> for () {
     fn load(_: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
         Ok(())
     }
+    const PACKED: Option<usize> = Some(0);
+    fn load_packed(_: &mut &[u8]) -> Result<Self, Invalid> {
+        Ok(())
+    }
 }
 
 // SAFETY: no word.
@@ -237,6 +281,7 @@ macro_rules! owns_those_of {
         }
     };
 }
+pub(super) use owns_those_of;
 
 // SAFETY: words of `T`, as `T` stores them, after a number or for values that are not all zeros; `T`'s layout is part of this one.
 unsafe impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
@@ -278,6 +323,34 @@ unsafe impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
         };
         if is_some { T::load(from, stored).map(Some) } else { take(from, words).map(|_| None) }
     }
+    const PACKED: Option<usize> = match T::PACKED {
+        Some(bytes) => Some(bytes + !T::NEVER_ZERO as usize),
+        None => None,
+    };
+    fn store_packed<'b>(&self, into: &'b mut [u8]) -> &'b mut [u8] {
+        let into = if T::NEVER_ZERO { into } else { put_bytes([self.is_some().into()], into) };
+        match self {
+            Some(value) => value.store_packed(into),
+            None => {
+                let (own, rest) = into.split_at_mut(T::PACKED.unwrap_or(0));
+                own.fill(0);
+                rest
+            }
+        }
+    }
+    fn load_packed(from: &mut &[u8]) -> Result<Self, Invalid> {
+        let bytes = T::PACKED.unwrap_or(0);
+        let is_some = if T::NEVER_ZERO {
+            from.get(..bytes).ok_or(Invalid)?.iter().any(|&byte| byte != 0)
+        } else {
+            bool::load_packed(from)?
+        };
+        if is_some {
+            return T::load_packed(from).map(Some);
+        }
+        *from = from.get(bytes..).ok_or(Invalid)?;
+        Ok(None)
+    }
     fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
         self.as_ref().map_or(Ok(()), |value| value.visit(checker))
     }
@@ -286,171 +359,6 @@ unsafe impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
 
 // SAFETY: as many words as `T` takes, and perhaps one.
 unsafe impl<'p, T: Fixed<'p>> Fixed<'p> for Option<T> {}
-
-// SAFETY: words of `T`, as `T` stores them; the layout has `T`'s and the number.
-unsafe impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
-    const NAME: &'static str = "array";
-    const LAYOUT: u64 = layout::field(layout::begin("array", N as u32), "", T::LAYOUT);
-    const SIZE: Option<usize> = match T::SIZE {
-        Some(words) => Some(N * words),
-        None => None,
-    };
-    fn describe(types: &mut Types) -> String {
-        format!("[{}; {N}]", T::describe(types))
-    }
-    #[inline]
-    fn words(&self) -> usize {
-        Self::SIZE.unwrap_or_else(|| self.iter().map(T::words).sum())
-    }
-    #[inline]
-    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
-        self.iter().fold(into, |rest, value| value.store(rest))
-    }
-    #[inline]
-    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
-        let values: [Option<T>; N] = std::array::from_fn(|_| T::load(from, stored).ok());
-        if values.iter().any(Option::is_none) {
-            return Err(Invalid);
-        }
-        Ok(values.map(|value| value.expect("none of them is missing")))
-    }
-    fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
-        self.iter().try_for_each(|value| value.visit(checker))
-    }
-    owns_those_of!(T);
-}
-
-// SAFETY: so many times the words of `T`.
-unsafe impl<'p, T: Fixed<'p>, const N: usize> Fixed<'p> for [T; N] {}
-
-/// A tuple of these types.
-pub(crate) fn tuple(parts: &[String]) -> String {
-    match parts {
-        [one] => format!("({one},)"),
-        parts => format!("({})", parts.join(", ")),
-    }
-}
-
-macro_rules! persist_tuples {
-    ($($($name:ident $index:tt),+;)*) => {$(
-        // SAFETY: words of each, as each stores them; the layout has all of theirs, in order.
-        unsafe impl<'p, $($name: Persist<'p>),+> Persist<'p> for ($($name,)+) {
-            const NAME: &'static str = "tuple";
-            const LAYOUT: u64 = {
-                let hash = layout::begin("tuple", 0);
-                $(let hash = layout::field(hash, "", $name::LAYOUT);)+
-                hash
-            };
-            const SIZE: Option<usize> = layout::sum(&[$($name::SIZE),+]);
-            fn describe(types: &mut Types) -> String {
-                tuple(&[$($name::describe(types)),+])
-            }
-            #[inline]
-            fn words(&self) -> usize {
-                0 $(+ self.$index.words())+
-            }
-            #[inline]
-            fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
-                $(let into = self.$index.store(into);)+
-                into
-            }
-            #[inline]
-            fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
-                Ok(($($name::load(from, stored)?,)+))
-            }
-            fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
-                $(self.$index.visit(checker)?;)+
-                Ok(())
-            }
-            const OWNS: bool = false $(|| $name::OWNS)+;
-            fn collections(&self, found: &mut Vec<PersistentAddress>) {
-                $(self.$index.collections(found);)+
-            }
-            fn destroy_collections(
-                &self,
-                tx: &Tx<'p, impl Control>,
-                kept: &mut Vec<PersistentAddress>,
-            ) -> strandline_core::Result<()> {
-                $(self.$index.destroy_collections(tx, kept)?;)+
-                Ok(())
-            }
-        }
-        // SAFETY: the sum of their words.
-        unsafe impl<'p, $($name: Fixed<'p>),+> Fixed<'p> for ($($name,)+) {}
-    )*};
-}
-
-persist_tuples! {
-    A 0;
-    A 0, B 1;
-    A 0, B 1, C 2;
-    A 0, B 1, C 2, D 3;
-    A 0, B 1, C 2, D 3, E 4;
-    A 0, B 1, C 2, D 3, E 4, F 5;
-}
-
-/// Bytes of a vector of these elements that stands alone.
-pub(crate) fn slice_bytes<'p, T: Persist<'p>>(elements: &[T]) -> u64 {
-    let bytes = T::PACKED.map_or_else(|| 8 * (1 + T::slice_words(elements)), |each| each * elements.len());
-    bytes as u64
-}
-
-/// Stores a vector of these elements that stands alone.
-pub(crate) fn encode_slice<'p, T: Persist<'p>>(elements: &[T], into: &mut [u64]) {
-    let into = if T::PACKED.is_some() { into } else { put(elements.len() as u64, into) };
-    T::store_slice(elements, into);
-}
-
-// SAFETY: words of `T`, as `T` stores them, or packed numbers, which are no handles; the layout has `T`'s.
-unsafe impl<'p, T: Persist<'p>> Persist<'p> for Vec<T> {
-    const NAME: &'static str = "Vec";
-    const LAYOUT: u64 = layout::field(layout::begin("Vec", 0), "", T::LAYOUT);
-    const SIZE: Option<usize> = None;
-    fn describe(types: &mut Types) -> String {
-        format!("Vec<{}>", T::describe(types))
-    }
-    fn words(&self) -> usize {
-        1 + T::slice_words(self)
-    }
-    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
-        T::store_slice(self, put(self.len() as u64, into))
-    }
-    fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
-        let count = next(from)?;
-        T::load_vec(count, from, stored)
-    }
-    fn bytes(&self) -> u64 {
-        slice_bytes(self)
-    }
-    fn encode(&self, into: &mut [u64]) {
-        encode_slice(self, into);
-    }
-    fn decode(mut from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
-        if from.len() as u64 != bytes.div_ceil(8) {
-            return Err(Invalid);
-        }
-        let value = match T::PACKED {
-            Some(each) if !bytes.is_multiple_of(each as u64) => return Err(Invalid),
-            Some(each) => T::load_vec(bytes / each as u64, &mut from, stored)?,
-            None => Self::load(&mut from, stored)?,
-        };
-        if from.is_empty() { Ok(value) } else { Err(Invalid) }
-    }
-    const IS_PLAIN: bool = T::PACKED.is_some();
-    fn plain(&self) -> Option<&[u8]> {
-        T::plain_slice(self)
-    }
-    fn read_plain<E>(
-        bytes: u64,
-        read: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<Result<Self, Invalid>, E> {
-        T::read_plain_vec(bytes, read)
-    }
-    fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
-        self.iter().try_for_each(|element| element.visit(checker))
-    }
-    owns_those_of!(T);
-}
 
 // SAFETY: bytes, and no handle.
 unsafe impl<'p> Persist<'p> for String {
@@ -496,87 +404,6 @@ pub(crate) fn to_words(from: &[u8], into: &mut [u64]) {
     u8::store_slice(from, into);
 }
 
-/// Values of a type that is not known, where only blocks and links matter.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Any;
-
-// SAFETY: nothing is ever stored or loaded as one; the tags of collections of it stand for no layout.
-unsafe impl<'p> Persist<'p> for Any {
-    const NAME: &'static str = "any";
-    const LAYOUT: u64 = layout::begin("any", 0);
-    // Of any size, so that a root can be of this type.
-    const SIZE: Option<usize> = Some(1);
-    const ANY: bool = true;
-    fn describe(_: &mut Types) -> String {
-        <Self as Persist<'p>>::NAME.into()
-    }
-    fn words(&self) -> usize {
-        0
-    }
-    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
-        into
-    }
-    fn load(from: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
-        *from = &[];
-        Ok(Self)
-    }
-    fn decode(_: &[u64], _: u64, _: Stored<'p>) -> Result<Self, Invalid> {
-        Ok(Self)
-    }
-}
-
-/// The bytes of a key of a type that is not known.
-#[derive(Clone, Debug)]
-pub(crate) struct RawKey(pub Vec<u8>);
-
-// SAFETY: the bytes that were read.
-unsafe impl KeyRef for RawKey {
-    fn write_key(&self, into: &mut KeyBytes) {
-        into.push(&self.0);
-    }
-}
-
-// SAFETY: the bytes themselves, in collections whose tags stand for no layout.
-unsafe impl Key for RawKey {
-    const NAME: &'static str = "any";
-    const LAYOUT: u64 = layout::begin("any", 0);
-    fn describe(_: &mut Types) -> String {
-        <Self as Key>::NAME.into()
-    }
-    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
-        Ok(Self(std::mem::take(from).to_vec()))
-    }
-}
-
-/// The words of a value of a type that is not known.
-#[derive(Clone, Debug)]
-pub(crate) struct Raw {
-    pub words: Vec<u64>,
-    pub bytes: u64,
-}
-
-// SAFETY: as above.
-unsafe impl<'p> Persist<'p> for Raw {
-    const NAME: &'static str = "any";
-    const LAYOUT: u64 = layout::begin("any", 0);
-    const SIZE: Option<usize> = None;
-    const ANY: bool = true;
-    fn describe(_: &mut Types) -> String {
-        <Self as Persist<'p>>::NAME.into()
-    }
-    fn words(&self) -> usize {
-        0
-    }
-    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
-        into
-    }
-    fn load(_: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
-        Err(Invalid)
-    }
-    fn decode(from: &[u64], bytes: u64, _: Stored<'p>) -> Result<Self, Invalid> {
-        Ok(Self { words: from.to_vec(), bytes })
-    }
-}
 
 #[cfg(test)]
 mod tests {

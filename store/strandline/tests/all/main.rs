@@ -20,5 +20,6 @@ mod robustness;
 mod savepoints;
 mod snapshots;
 mod typed;
+mod types;
 mod values;
 mod walks;

@@ -11,7 +11,7 @@ use crate::described::shown::{TableDescription, TableKind};
 use crate::value::pointer::{Ptr, check_block};
 use crate::value::schema::Types;
 use crate::value::transaction::{Control, Tx, View};
-use crate::value::values::{Any, RawKey};
+use crate::value::raw::{Any, RawKey};
 use crate::{Checker, Fixed, Invalid, Key, Persist, Stored};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;

@@ -1,7 +1,7 @@
 //! Keys by what the pool says of their types.
 
 use super::{Dynamic, ReadPlain, Sink, fits, fits_signed};
-use crate::value::form::{Form, Named, Source};
+use crate::value::form::{Form, Named, Parts, Source};
 use crate::value::key::{Key, KeyBytes, KeyRef};
 use crate::value::persist::Invalid;
 use crate::value::shape::Shape;
@@ -43,9 +43,17 @@ impl ReadPlain for &[u8] {
             Shape::Signed(64) | Shape::Size(true) => i64::read_key(self).map(|key| signed(key.into())),
             Shape::Signed(_) => i128::read_key(self).map(signed),
             Shape::String => String::read_key(self).map(Dynamic::Text),
-            Shape::Vec(element) if **element == Shape::Unsigned(8) => Vec::read_key(self).map(Dynamic::Bytes),
             _ => Err(Invalid),
         }
+    }
+
+    fn read_bytes(&mut self, _: &Form) -> Result<Vec<u8>, Invalid> {
+        Vec::read_key(self)
+    }
+
+    /// Elements of keys are never packed.
+    fn unpacked<'f>(&mut self, _: &'f Form) -> Result<Option<(Parts<'f>, Vec<u64>)>, Invalid> {
+        Ok(None)
     }
 }
 
@@ -67,12 +75,13 @@ impl Sink for KeyBytes {
                 self.push(&bytes[16 - *bits as usize / 8..]);
             }
             (Shape::String, Dynamic::Text(key)) => key.write_key(self),
-            (Shape::Vec(element), Dynamic::Bytes(key)) if **element == Shape::Unsigned(8) => {
-                key.write_key(self);
-            }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        bytes.write_key(self);
     }
 
     fn option(&mut self, _: &Form, is_some: bool) {

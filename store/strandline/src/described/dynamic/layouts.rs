@@ -23,15 +23,17 @@ fn layout_of(form: &Form, is_key: bool) -> Result<u64, Invalid> {
     };
     match &form.kind {
         Kind::Plain(shape @ Shape::Handle(name)) => layout_of_handle(shape, name),
-        Kind::Plain(Shape::Vec(element)) if !is_key => {
-            let inside = layout::begin(name_of(element, is_key), 0);
-            Ok(layout::field(layout::begin("Vec", 0), "", inside))
-        }
         Kind::Plain(shape) => Ok(layout::begin(name_of(shape, is_key), 0)),
         Kind::Vec(_) if is_key => Ok(layout::begin("Vec<u8>", 0)),
-        Kind::Vec(element) => around("Vec", 0, element),
+        Kind::Vec(list) => {
+            let is_packed = list.packed.is_some() && !list.is_of_numbers();
+            around(if is_packed { layout::PACKED_VEC } else { "Vec" }, 0, &list.element)
+        }
         Kind::Option(inside) => around("Option", 0, inside),
-        Kind::Array(element, count) => around("array", *count as u32, element),
+        Kind::Array(list, count) => {
+            let is_packed = list.packed.is_some() && !is_key;
+            around(if is_packed { layout::PACKED_ARRAY } else { "array" }, *count as u32, &list.element)
+        }
         Kind::Tuple(parts) => parts.iter().try_fold(layout::begin("tuple", 0), |hash, part| {
             Ok(layout::field(hash, "", layout_of(part, is_key)?))
         }),

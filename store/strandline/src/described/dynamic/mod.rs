@@ -5,8 +5,7 @@ mod layouts;
 
 use std::sync::Arc;
 
-use crate::value::convert::{from_bytes, pack};
-use crate::value::form::{Form, Kind, Named, Node, Source, elements, word};
+use crate::value::form::{Form, Kind, List, Named, Node, Parts, Source, word};
 use crate::value::key::KeyBytes;
 use crate::value::persist::{Invalid, Persist, Stored};
 use crate::value::schema::{TypeDescription, Types, VariantDescription};
@@ -81,6 +80,27 @@ impl Codec {
         Some(Self { name: type_name.to_owned(), form: Form::of(type_name, types)? })
     }
 
+    /// As [`new`](Self::new), of values or keys that are stored with the layout `layout`: as they are now, or as they were before elements of lists
+    /// were packed.
+    pub fn stored(type_name: &str, types: &Types, layout: u64, is_key: bool) -> Option<Self> {
+        let codec = Self::new(type_name, types)?;
+        let is_it = |codec: &Self| codec.layout(is_key) == Ok(layout);
+        if is_it(&codec) {
+            return Some(codec);
+        }
+        Self::unpacked(type_name, types).filter(is_it).or(Some(codec))
+    }
+
+    /// As [`new`](Self::new), of values as they were before elements of lists were packed.
+    pub fn unpacked(type_name: &str, types: &Types) -> Option<Self> {
+        Some(Self { name: type_name.to_owned(), form: Form::unpacked_of(type_name, types)? })
+    }
+
+    /// The form of the type.
+    pub fn into_form(self) -> Form {
+        self.form
+    }
+
     /// Whether values can hold pointers or collections.
     pub fn has_handles(&self) -> bool {
         self.form.facts.has_handles
@@ -132,17 +152,29 @@ impl Codec {
 /// Reads values without parts from words, or from the bytes of keys.
 trait ReadPlain: Source {
     fn read(&mut self, shape: &Shape) -> Result<Dynamic, Invalid>;
+    /// Takes a vector of bytes.
+    fn read_bytes(&mut self, form: &Form) -> Result<Vec<u8>, Invalid>;
+    /// Takes a list whose elements are packed; returns the forms and words of these. `None`: the form is none.
+    fn unpacked<'f>(&mut self, form: &'f Form) -> Result<Option<(Parts<'f>, Vec<u64>)>, Invalid>;
+}
+
+fn read_list(parts: Parts<'_>, from: &mut impl ReadPlain) -> Result<Dynamic, Invalid> {
+    Ok(Dynamic::List(parts.iter().map(|part| read(part, from)).collect::<Result<_, _>>()?))
 }
 
 fn read(form: &Form, from: &mut impl ReadPlain) -> Result<Dynamic, Invalid> {
+    if form.is_bytes() {
+        return from.read_bytes(form).map(Dynamic::Bytes);
+    }
+    if let Some((parts, words)) = from.unpacked(form)? {
+        return read_list(parts, &mut words.as_slice());
+    }
     form.open(from, |node, from| {
         Ok(match node {
             Node::Plain(shape) => from.read(shape)?,
             Node::Option(None) => Dynamic::Optional(None),
             Node::Option(Some(inside)) => Dynamic::Optional(Some(Box::new(read(inside, from)?))),
-            Node::List(parts) => {
-                Dynamic::List(parts.iter().map(|part| read(part, from)).collect::<Result<_, _>>()?)
-            }
+            Node::List(parts) => read_list(parts, from)?,
             Node::Variant(named, number, forms) => {
                 let TypeDescription { is_enum, variants, .. } = &named.description;
                 let VariantDescription { name, fields, .. } = &variants[number];
@@ -159,6 +191,16 @@ fn read(form: &Form, from: &mut impl ReadPlain) -> Result<Dynamic, Invalid> {
 trait Sink {
     /// Stores a value without parts; returns whether the value's variant fits the shape.
     fn plain(&mut self, shape: &Shape, value: &Dynamic) -> Result<bool, Invalid>;
+    /// Stores a vector of bytes.
+    fn bytes(&mut self, bytes: &[u8]);
+    /// Returns where the elements of a list begin, which follow.
+    fn begin_list(&mut self) -> usize {
+        0
+    }
+    /// Packs the elements of a list that begin at `begin`, if they are packed.
+    fn end_list(&mut self, _list: &List, _begin: usize) -> Result<(), Invalid> {
+        Ok(())
+    }
     /// Stores whether an option has a value, which follows.
     fn option(&mut self, inside: &Form, is_some: bool);
     /// Stores the number of a vector's elements.
@@ -176,12 +218,16 @@ fn write(form: &Form, value: &Dynamic, to: &mut impl Sink) -> Result<(), Invalid
             to.option(inside, value.is_some());
             value.as_ref().map_or(Ok(()), |value| write(inside, value, to))
         }
-        (Kind::Vec(element), Dynamic::List(list)) => {
-            to.count(list.len())?;
-            list.iter().try_for_each(|value| write(element, value, to))
+        (Kind::Vec(_), Dynamic::Bytes(bytes)) if form.is_bytes() => {
+            to.bytes(bytes);
+            Ok(())
         }
-        (Kind::Array(element, count), Dynamic::List(list)) if list.len() == *count => {
-            list.iter().try_for_each(|value| write(element, value, to))
+        (Kind::Vec(elements), Dynamic::List(list)) => {
+            to.count(list.len())?;
+            write_list(elements, list, to)
+        }
+        (Kind::Array(elements, count), Dynamic::List(list)) if list.len() == *count => {
+            write_list(elements, list, to)
         }
         (Kind::Tuple(parts), Dynamic::List(list)) if list.len() == parts.len() => {
             parts.iter().zip(list).try_for_each(|(part, value)| write(part, value, to))
@@ -196,6 +242,12 @@ fn write(form: &Form, value: &Dynamic, to: &mut impl Sink) -> Result<(), Invalid
         }
         _ => write(form, &meant(form, value).ok_or(Invalid)?, to),
     }
+}
+
+fn write_list(elements: &List, list: &[Dynamic], to: &mut impl Sink) -> Result<(), Invalid> {
+    let begin = to.begin_list();
+    list.iter().try_for_each(|value| write(&elements.element, value, to))?;
+    to.end_list(elements, begin)
 }
 
 fn write_plain(shape: &Shape, value: &Dynamic, to: &mut impl Sink) -> Result<(), Invalid> {
@@ -229,17 +281,16 @@ impl ReadPlain for &[u64] {
                 0 => Err(Invalid),
                 at => Ok(Dynamic::Handle(name.clone(), at)),
             },
-            Shape::Vec(element) => {
-                let (_, bytes) = elements(shape, from)?;
-                if **element == Shape::Unsigned(8) {
-                    return Ok(Dynamic::Bytes(bytes.to_vec()));
-                }
-                let each = bytes.chunks_exact(element.packed().ok_or(Invalid)?);
-                let each = each.map(|bytes| [from_bytes(element, bytes)].as_slice().read(element));
-                each.collect::<Result<_, _>>().map(Dynamic::List)
-            }
             _ => Err(Invalid),
         }
+    }
+
+    fn read_bytes(&mut self, form: &Form) -> Result<Vec<u8>, Invalid> {
+        form.take_packed(self)?.map(|(_, bytes)| bytes.to_vec()).ok_or(Invalid)
+    }
+
+    fn unpacked<'f>(&mut self, form: &'f Form) -> Result<Option<(Parts<'f>, Vec<u64>)>, Invalid> {
+        form.unpacked(self)
     }
 }
 
@@ -261,17 +312,24 @@ impl Sink for Vec<u64> {
                 store(&std::time::Duration::new(*seconds, *nanos), self);
             }
             (Shape::String, Dynamic::Text(text)) => store(text, self),
-            (Shape::Vec(element), Dynamic::Bytes(bytes)) if **element == Shape::Unsigned(8) => {
-                store(bytes, self);
-            }
-            (Shape::Vec(element), Dynamic::List(list)) => {
-                let mut words = Vec::with_capacity(list.len());
-                list.iter().try_for_each(|value| write_plain(element, value, &mut words))?;
-                pack((element, element), words.len(), words.into_iter(), self)?;
-            }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.push(bytes.len() as u64);
+        let begin = self.len();
+        self.resize(begin + bytes.len().div_ceil(8), 0);
+        bytemuck::cast_slice_mut(&mut self[begin..])[..bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn begin_list(&mut self) -> usize {
+        self.len()
+    }
+
+    fn end_list(&mut self, list: &List, begin: usize) -> Result<(), Invalid> {
+        list.pack_from(begin, self)
     }
 
     fn option(&mut self, inside: &Form, is_some: bool) {
@@ -318,9 +376,6 @@ fn meant_plain(shape: &Shape, value: &Dynamic) -> Option<Dynamic> {
             }
             _ => return None,
         },
-        (Shape::Vec(element), Dynamic::Text(text)) if **element == Shape::Unsigned(8) => {
-            Dynamic::Bytes(hex::decode(text).ok()?)
-        }
         _ => return None,
     })
 }
@@ -328,6 +383,9 @@ fn meant_plain(shape: &Shape, value: &Dynamic) -> Option<Dynamic> {
 /// As [`meant_plain`], of a value with parts.
 fn meant(form: &Form, value: &Dynamic) -> Option<Dynamic> {
     match (&form.kind, value) {
+        (Kind::Vec(_), Dynamic::Text(text)) if form.is_bytes() => {
+            Some(Dynamic::Bytes(hex::decode(text).ok()?))
+        }
         (Kind::Option(_), Dynamic::Unit) => Some(Dynamic::Optional(None)),
         // So that an option of nothing can be told from nothing.
         (Kind::Option(inside), value)

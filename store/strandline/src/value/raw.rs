@@ -1,0 +1,88 @@
+//! Keys and values of types that are not known, as the words and bytes that they are.
+
+use super::key::{Key, KeyBytes, KeyRef};
+use super::persist::{Invalid, Persist, Stored};
+use super::schema::Types;
+use strandline_core::structures::type_layout as layout;
+
+/// Values of a type that is not known, where only blocks and links matter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Any;
+
+// SAFETY: nothing is ever stored or loaded as one; the tags of collections of it stand for no layout.
+unsafe impl<'p> Persist<'p> for Any {
+    const NAME: &'static str = "any";
+    const LAYOUT: u64 = layout::begin("any", 0);
+    // Of any size, so that a root can be of this type.
+    const SIZE: Option<usize> = Some(1);
+    const ANY: bool = true;
+    fn describe(_: &mut Types) -> String {
+        <Self as Persist<'p>>::NAME.into()
+    }
+    fn words(&self) -> usize {
+        0
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        into
+    }
+    fn load(from: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
+        *from = &[];
+        Ok(Self)
+    }
+    fn decode(_: &[u64], _: u64, _: Stored<'p>) -> Result<Self, Invalid> {
+        Ok(Self)
+    }
+}
+
+/// The bytes of a key of a type that is not known.
+#[derive(Clone, Debug)]
+pub(crate) struct RawKey(pub Vec<u8>);
+
+// SAFETY: the bytes that were read.
+unsafe impl KeyRef for RawKey {
+    fn write_key(&self, into: &mut KeyBytes) {
+        into.push(&self.0);
+    }
+}
+
+// SAFETY: the bytes themselves, in collections whose tags stand for no layout.
+unsafe impl Key for RawKey {
+    const NAME: &'static str = "any";
+    const LAYOUT: u64 = layout::begin("any", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        Ok(Self(std::mem::take(from).to_vec()))
+    }
+}
+
+/// The words of a value of a type that is not known.
+#[derive(Clone, Debug)]
+pub(crate) struct Raw {
+    pub words: Vec<u64>,
+    pub bytes: u64,
+}
+
+// SAFETY: as above.
+unsafe impl<'p> Persist<'p> for Raw {
+    const NAME: &'static str = "any";
+    const LAYOUT: u64 = layout::begin("any", 0);
+    const SIZE: Option<usize> = None;
+    const ANY: bool = true;
+    fn describe(_: &mut Types) -> String {
+        <Self as Persist<'p>>::NAME.into()
+    }
+    fn words(&self) -> usize {
+        0
+    }
+    fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+        into
+    }
+    fn load(_: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
+        Err(Invalid)
+    }
+    fn decode(from: &[u64], bytes: u64, _: Stored<'p>) -> Result<Self, Invalid> {
+        Ok(Self { words: from.to_vec(), bytes })
+    }
+}
