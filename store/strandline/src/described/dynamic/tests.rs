@@ -22,7 +22,50 @@ struct All {
     options: (Option<u8>, Option<Option<i8>>),
     kinds: Vec<Kind>,
     small: Small,
+    packed: Packed,
     pause: std::time::Duration,
+}
+
+/// Lists whose elements are packed.
+#[derive(Clone, Debug, PartialEq, Persist)]
+struct Packed {
+    digest: [u8; 20],
+    pairs: Vec<(u8, i16)>,
+    nested: [[i8; 3]; 2],
+    wide: Option<[(u64, bool); 2]>,
+    options: Vec<Option<(char, [u64; 2])>>,
+    enums: Vec<Small>,
+    structs: Vec<Point>,
+    pauses: [std::time::Duration; 1],
+    large: Vec<(u128, ())>,
+}
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+struct Point {
+    x: f32,
+    y: [Option<bool>; 2],
+}
+
+fn packed() -> impl Strategy<Value = Packed> {
+    let first = (any::<[u8; 20]>(), vec(any::<(u8, i16)>(), 0..9), any::<[[i8; 3]; 2]>());
+    let small = prop_oneof![
+        any::<u8>().prop_map(Small::One),
+        any::<(u64, bool)>().prop_map(|(n, t)| Small::Two(n, t)),
+    ];
+    let options = vec(any::<Option<(char, [u64; 2])>>(), 0..4);
+    let points = vec(any::<(i16, [Option<bool>; 2])>(), 0..4);
+    let rest = (any::<Option<[(u64, bool); 2]>>(), options, vec(small, 0..4), points, vec(any::<u128>(), 0..3));
+    (first, rest).prop_map(|((digest, pairs, nested), (wide, options, enums, points, large))| Packed {
+        digest,
+        pairs,
+        nested,
+        wide,
+        options,
+        enums,
+        structs: points.into_iter().map(|(x, y)| Point { x: x.into(), y }).collect(),
+        pauses: [std::time::Duration::new(u64::MAX, 999_999_999)],
+        large: large.into_iter().map(|n| (n, ())).collect(),
+    })
 }
 
 #[derive(Clone, Debug, PartialEq, Persist)]
@@ -60,10 +103,10 @@ fn all() -> impl Strategy<Value = All> {
     ];
     let first =
         (any::<(u8, i16, u32, i64, u128, i128)>(), any::<[i32; 2]>(), any::<i32>(), any::<(bool, char)>());
-    let rest = (any::<(Option<u8>, Option<Option<i8>>)>(), vec(kind(), 0..4), small, 0u64..9);
+    let rest = (any::<(Option<u8>, Option<Option<i8>>)>(), vec(kind(), 0..4), small, packed(), 0u64..9);
     (first, ".{0,20}", any::<Vec<u8>>(), any::<Vec<i16>>(), vec(prop::option::of(".{0,9}"), 0..4), rest)
         .prop_map(|((numbers, floats, double, (truth, character)), text, bytes, shorts, texts, rest)| {
-            let (options, kinds, small, pause) = rest;
+            let (options, kinds, small, packed, pause) = rest;
             All {
                 unit: (),
                 sizes: vec![(7, -7)],
@@ -79,6 +122,7 @@ fn all() -> impl Strategy<Value = All> {
                 options,
                 kinds,
                 small,
+                packed,
                 pause: std::time::Duration::new(pause, 7),
             }
         })
@@ -114,6 +158,10 @@ proptest! {
         prop_assert_eq!(comes_back(&text), Dynamic::Text(text.clone()));
         prop_assert_eq!(comes_back(&bytes), Dynamic::Bytes(bytes.clone()));
         comes_back(&(bytes, Some(text)));
+        comes_back(&vec![value.packed.pairs.clone(), vec![]]);
+        comes_back(&value.packed.pairs);
+        comes_back(&value.packed.structs);
+        comes_back(&value.packed.enums);
     }
 
     #[test]
