@@ -119,13 +119,30 @@ impl Parameter {
         Self { kind, name, bounds: rest.into_iter().skip(1).collect() }
     }
 
-    /// As `impl` declares it; a type parameter has `bound` too.
-    pub fn declaration(&self, bound: &TokenStream) -> TokenStream {
+    /// Whether bounds of its own make it a type that can be stored. The compiler cannot choose between those for one pool and those for any.
+    fn is_bound(&self, where_clause: &[Vec<TokenTree>]) -> bool {
+        let is_ours = |token: &TokenTree| is_word(token, "Persist") || is_word(token, "Value");
+        let is_own = |condition: &[TokenTree]| {
+            let colon = condition.iter().position(|token| is(token, ':'));
+            colon.is_some_and(|colon| {
+                let subject = condition[..colon].last().map(TokenTree::to_string);
+                colon <= 2 && subject == self.name.first().map(TokenTree::to_string)
+            })
+        };
+        let mut conditions = where_clause.iter().filter(|condition| is_own(condition));
+        self.bounds.iter().any(is_ours) || conditions.any(|condition| condition.iter().any(is_ours))
+    }
+
+    /// As `impl` declares it; a type parameter has `bound` too, unless it has such a bound in its own or in these conditions.
+    pub fn declaration(&self, bound: &TokenStream, where_clause: &[Vec<TokenTree>]) -> TokenStream {
+        let nothing = TokenStream::new();
+        let bound = if self.is_bound(where_clause) { &nothing } else { bound };
         let parts = [("name", &stream(&self.name)), ("bounds", &stream(&self.bounds)), ("bound", bound)];
         match (self.kind, self.bounds.last()) {
             (ParameterKind::Const, _) => fill("const $name: $bounds", &parts),
             (ParameterKind::Lifetime, _) => fill("$name: $bounds", &parts),
             (ParameterKind::Type, None) => fill("$name: $bound", &parts),
+            (ParameterKind::Type, Some(_)) if bound.is_empty() => fill("$name: $bounds", &parts),
             (ParameterKind::Type, Some(last)) if is(last, '+') => fill("$name: $bounds $bound", &parts),
             (ParameterKind::Type, Some(_)) => fill("$name: $bounds + $bound", &parts),
         }
@@ -248,7 +265,8 @@ impl Input {
     /// parameters all have `bound` too.
     pub fn declarations(&self, first: &TokenStream, bound: &TokenStream) -> TokenStream {
         let mut all = TokenStream::new();
-        let own = self.parameters.iter().map(|parameter| parameter.declaration(bound));
+        let conditions = split(self.where_clause.clone().into_iter().collect(), ',');
+        let own = self.parameters.iter().map(|parameter| parameter.declaration(bound, &conditions));
         for declaration in Some(first.clone()).filter(|first| !first.is_empty()).into_iter().chain(own) {
             all.extend(fill("$declaration,", &[("declaration", &declaration)]));
         }

@@ -2,10 +2,9 @@
 
 use proc_macro::{Literal, TokenStream};
 
-use crate::input::{Input, Refused, Result, Variant};
-use crate::persist::descriptions;
-use crate::refuse::refuse_volatile;
-use crate::template::{fill, fill_at, string, token};
+use crate::input::{Input, Refused, Result};
+use crate::persist::{ANONYMOUS, Part, checks, descriptions, parts_of};
+use crate::template::{fill, string, token};
 
 /// What is written of the variants, one after another.
 #[derive(Default)]
@@ -15,9 +14,9 @@ struct Bodies {
     reads: TokenStream,
 }
 
-fn bodies(input: &Input) -> Result<Bodies> {
+fn bodies(input: &Input, parts: &[Vec<Part<'_>>]) -> Result<Bodies> {
     let mut bodies = Bodies::default();
-    for (number, variant) in input.variants.iter().enumerate() {
+    for (number, (variant, parts)) in input.variants.iter().zip(parts).enumerate() {
         let number = u16::try_from(number)
             .map_err(|_| Refused::name(&variant.name, "a key has at most 65,536 variants"))?;
         if input.is_enum {
@@ -25,7 +24,7 @@ fn bodies(input: &Input) -> Result<Bodies> {
             let step = fill("hash = ::strandline::layout::variant(hash, $name);", &[("name", &name)]);
             bodies.layout.extend(step);
         }
-        let FieldBodies { layout, write, read } = field_bodies(variant)?;
+        let FieldBodies { layout, write, read } = field_bodies(parts)?;
         bodies.layout.extend(layout);
         let parts = [
             ("number", &token(Literal::u16_suffixed(number))),
@@ -58,27 +57,38 @@ struct FieldBodies {
     read: TokenStream,
 }
 
-fn field_bodies(variant: &Variant) -> Result<FieldBodies> {
+fn field_bodies(parts: &[Part<'_>]) -> Result<FieldBodies> {
     let mut bodies = FieldBodies::default();
-    for field in &variant.fields {
-        refuse_volatile(&field.ty)?;
-        let ty = field.ty();
-        let key = fill_at(field.span(), "< $type as ::strandline::Key >", &[("type", &ty)]);
-        let key_ref = fill_at(field.span(), "< $type as ::strandline::KeyRef >", &[("type", &ty)]);
+    for part in parts {
+        if part.change.is_skipped {
+            let message = "a key has all of its fields: two that differ in this one alone would be the same key";
+            return Err(Refused::new(&part.field.ty, message));
+        }
+        let key = this(part);
+        let read = part.loaded(&fill("$key::read_key(from)?", &[("key", &key)]));
         let parts = [
-            ("name", &string(&field.name)),
-            ("variable", &field.variable),
+            ("name", &string(&part.field.name)),
+            ("variable", &part.field.variable),
+            ("value", &part.value()),
             ("key", &key),
-            ("key_ref", &key_ref),
+            ("read", &read),
         ];
         bodies.layout.extend(fill("hash = ::strandline::layout::field(hash, $name, $key::LAYOUT);", &parts));
-        bodies.write.extend(fill("$key_ref::write_key($variable, into);", &parts));
-        bodies.read.extend(fill("let $variable = $key::read_key(from)?;", &parts));
+        bodies.write.extend(fill("$key::write_key($value, into);", &parts));
+        bodies.read.extend(fill("let $variable = $read;", &parts));
     }
     Ok(bodies)
 }
 
-const KEY: &str = "#[automatically_derived]
+/// What has the functions of the field's type as a key, or stands for them if it has none.
+fn this(part: &Part<'_>) -> TokenStream {
+    fill("< ::strandline::layout::KeyField< $type > >", &[("type", &part.stored)])
+}
+
+const KEY: &str = "
+    #[allow(clippy::extra_unused_type_parameters)]
+    fn _checks $declarations () $where { $checks }
+    #[automatically_derived]
     // SAFETY: the bytes that the key type reads, by field and in order.
     unsafe impl $declarations ::strandline::KeyRef for $self $where {
         fn write_key(&self, into: &mut ::strandline::KeyBytes) {
@@ -114,7 +124,8 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
             "a key is plain data: it cannot hold pointers or references",
         ));
     }
-    let Bodies { layout, writes, reads } = bodies(input)?;
+    let fields = parts_of(input)?;
+    let Bodies { layout, writes, reads } = bodies(input, &fields)?;
     let read = if input.is_enum {
         fill(
             "match <u16 as ::strandline::Key>::read_key(from)? {
@@ -127,7 +138,8 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
         reads
     };
     let bound = fill("::strandline::Key", &[]);
-    Ok(fill(
+    let nothing = TokenStream::new();
+    let code = fill(
         KEY,
         &[
             ("declarations", &input.declarations(&TokenStream::new(), &bound)),
@@ -138,7 +150,9 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
             ("writes", &writes),
             ("read", &read),
             ("is_enum", &fill(if input.is_enum { "true" } else { "false" }, &[])),
-            ("descriptions", &descriptions(input, &bound)?),
+            ("checks", &checks(&fields, "::strandline::layout::is_key::< $type >();", &nothing)),
+            ("descriptions", &descriptions(input, &fields, this)?),
         ],
-    ))
+    );
+    Ok(fill(ANONYMOUS, &[("code", &code)]))
 }

@@ -5,6 +5,7 @@
 //! for reading and writing Rust are compiled. What is read here is an item that the compiler has parsed already (`input`), of
 //! which names, parameters and fields matter; what is written are templates (`template`).
 
+mod attributes;
 mod input;
 mod key;
 mod persist;
@@ -22,6 +23,8 @@ use proc_macro::TokenStream;
 /// - `#[persist(was = "…")]` on a field or variant names what it was called in earlier versions of the type, and `#[persist(default)]` or
 ///   `#[persist(default = …)]` on a field says what it is in values of versions that had none: for tables whose values are of an
 ///   earlier version.
+/// - `#[persist(with = module)]` on a field whose type does not implement the trait stores what the functions of `module` make of it.
+/// - `#[persist(skip)]` on a field does not store it: it is `Default::default()` when a value is loaded.
 #[proc_macro_derive(Persist, attributes(persist))]
 pub fn derive_persist(input: TokenStream) -> TokenStream {
     Input::read(input).and_then(|input| persist::expand(&input)).unwrap_or_else(Refused::into_tokens)
@@ -29,7 +32,7 @@ pub fn derive_persist(input: TokenStream) -> TokenStream {
 
 /// Derives `Key` for a structure or an enumeration whose fields are keys. Keys are ordered by their fields in
 /// the order of declaration, variants likewise: as by `#[derive(Ord)]`.
-#[proc_macro_derive(Key)]
+#[proc_macro_derive(Key, attributes(persist))]
 pub fn derive_key(input: TokenStream) -> TokenStream {
     Input::read(input).and_then(|input| key::expand(&input)).unwrap_or_else(Refused::into_tokens)
 }

@@ -1,90 +1,11 @@
 //! `#[derive(Persist)]`.
 
-use proc_macro::{Literal, TokenStream, TokenTree};
+use proc_macro::{Literal, TokenStream};
 
-use crate::input::{Field, Input, ParameterKind, Refused, Result, Variant, is, is_word, split, stream};
+use crate::attributes::{Attributes, Change, attributes, change};
+use crate::input::{Field, Input, Parameter, ParameterKind, Refused, Result, is, is_word, stream};
 use crate::refuse::refuse_volatile;
 use crate::template::{fill, fill_at, string, token};
-
-/// What `#[persist(…)]` says.
-struct Attributes {
-    /// A string literal.
-    name: TokenStream,
-    version: u32,
-}
-
-fn attributes(input: &Input) -> Result<Attributes> {
-    let mut attributes = Attributes { name: string(&input.name.to_string()), version: 1 };
-    for content in &input.attributes {
-        for meta in split(content.clone().into_iter().collect(), ',') {
-            match meta.as_slice() {
-                [] => {}
-                [name, sign, TokenTree::Literal(literal)] if is(sign, '=') && is_word(name, "version") => {
-                    let text = literal.to_string().replace('_', "");
-                    let digits = text.strip_suffix("u32").unwrap_or(&text);
-                    attributes.version = digits.parse().map_err(|_| {
-                        Refused::new(&meta[2..], "expected a version: an integer of at most 32 bits")
-                    })?;
-                }
-                [name, sign, TokenTree::Literal(literal)] if is(sign, '=') && is_word(name, "name") => {
-                    let text = literal.to_string();
-                    if !text.starts_with('"') && !text.starts_with("r\"") && !text.starts_with("r#") {
-                        return Err(Refused::new(&meta[2..], "expected a name: a string"));
-                    }
-                    if text.contains(['#', ',', '<', '>', '(', ')', '[', ']', ';']) && !text.starts_with("r#")
-                    {
-                        return Err(Refused::new(
-                            &meta[2..],
-                            "a name has no brackets, commas, semicolons or `#`",
-                        ));
-                    }
-                    attributes.name = token(literal.clone());
-                }
-                _ => return Err(Refused::new(&meta, "expected `version = 2` or `name = \"…\"`")),
-            }
-        }
-    }
-    Ok(attributes)
-}
-
-/// What `#[persist(…)]` of a field or variant says.
-struct Change {
-    /// A string literal: its name in earlier versions.
-    was: TokenStream,
-    /// An expression: the value where an earlier version has none.
-    default: Option<TokenStream>,
-}
-
-fn change(attributes: &[TokenStream], is_field: bool) -> Result<Change> {
-    let none = || fill("::core::option::Option::None", &[]);
-    let mut change = Change { was: none(), default: None };
-    for content in attributes {
-        for meta in split(content.clone().into_iter().collect(), ',') {
-            match meta.as_slice() {
-                [] => {}
-                [name, sign, TokenTree::Literal(literal)] if is(sign, '=') && is_word(name, "was") => {
-                    let was = token(literal.clone());
-                    change.was = fill("::core::option::Option::Some($was.into())", &[("was", &was)]);
-                }
-                [name] if is_field && is_word(name, "default") => {
-                    change.default = Some(fill("::core::default::Default::default()", &[]));
-                }
-                [name, sign, value @ ..] if is_field && is(sign, '=') && is_word(name, "default") => {
-                    change.default = Some(stream(value));
-                }
-                _ => {
-                    let expected = if is_field {
-                        "expected `was = \"…\"`, `default` or `default = …`"
-                    } else {
-                        "expected `was = \"…\"`"
-                    };
-                    return Err(Refused::new(&meta, expected));
-                }
-            }
-        }
-    }
-    Ok(change)
-}
 
 /// The brand: the type's own lifetime parameter, if it has one.
 fn brand(input: &Input) -> Result<Option<TokenStream>> {
@@ -99,18 +20,74 @@ fn brand(input: &Input) -> Result<Option<TokenStream>> {
     }
 }
 
-/// A hash of the layout: name and version of the type; names, order and layouts of variants and fields.
-fn layout(input: &Input, brand: &TokenStream) -> TokenStream {
-    let mut steps = TokenStream::new();
+/// A field as the code of a derive has it.
+pub struct Part<'f> {
+    pub field: &'f Field,
+    pub change: Change,
+    /// The type that is stored.
+    pub stored: TokenStream,
+    /// The type as it stands in conditions.
+    condition: TokenStream,
+}
+
+impl<'f> Part<'f> {
+    /// Refuses a type that cannot be stored.
+    fn new(input: &Input, field: &'f Field) -> Result<Self> {
+        let change = change(&field.attributes, true)?;
+        if change.with.is_none() && !change.is_skipped {
+            refuse_volatile(&field.ty)?;
+        }
+        let stored = change.stored(field.ty());
+        let is_parameter = |parameter: &Parameter| stream(&parameter.name).to_string() == stored.to_string();
+        // A condition on a parameter alone would be a second one on it: the compiler cannot choose between them.
+        let text = if input.parameters.iter().any(is_parameter) { "($type,)" } else { "$type" };
+        let condition = fill(text, &[("type", &stored)]);
+        Ok(Self { field, change, stored, condition })
+    }
+}
+
+/// The fields of each variant.
+pub fn parts_of(input: &Input) -> Result<Vec<Vec<Part<'_>>>> {
+    let mut parts = Vec::new();
     for variant in &input.variants {
+        parts.push(variant.fields.iter().map(|field| Part::new(input, field)).collect::<Result<_>>()?);
+    }
+    Ok(parts)
+}
+
+impl Part<'_> {
+    /// The expression of what is stored of the variable that holds the field, a reference.
+    pub fn value(&self) -> TokenStream {
+        let parts = [("variable", &self.field.variable)];
+        match &self.change.with {
+            Some(module) => fill("&$module::store($variable)", &[parts[0], ("module", module)]),
+            None => self.field.variable.clone(),
+        }
+    }
+
+    /// The expression of the field's value, from that of what is stored.
+    pub fn loaded(&self, stored: &TokenStream) -> TokenStream {
+        match &self.change.with {
+            Some(module) => fill(
+                "$module::load($stored).map_err(|_| ::strandline::Invalid)?",
+                &[("module", module), ("stored", stored)],
+            ),
+            None => stored.clone(),
+        }
+    }
+}
+
+/// A hash of the layout: name and version of the type; names, order and layouts of variants and fields.
+fn layout(input: &Input, parts: &[Vec<Part<'_>>], brand: &TokenStream) -> TokenStream {
+    let mut steps = TokenStream::new();
+    for (variant, parts) in input.variants.iter().zip(parts) {
         if input.is_enum {
             let name = string(&variant.name.to_string());
             steps.extend(fill("hash = ::strandline::layout::variant(hash, $name);", &[("name", &name)]));
         }
-        for field in &variant.fields {
-            let (name, this) = (string(&field.name), this(field, brand));
-            steps.extend(fill_at(
-                field.span(),
+        for part in parts.iter().filter(|part| !part.change.is_skipped) {
+            let (name, this) = (string(&part.field.name), this(part, brand));
+            steps.extend(fill(
                 "hash = ::strandline::layout::field(hash, $name, $this::LAYOUT);",
                 &[("name", &name), ("this", &this)],
             ));
@@ -119,10 +96,18 @@ fn layout(input: &Input, brand: &TokenStream) -> TokenStream {
     steps
 }
 
-/// The field's type as what it implements.
-fn this(field: &Field, brand: &TokenStream) -> TokenStream {
-    let parts = [("type", &field.ty()), ("brand", brand)];
-    fill_at(field.span(), "< $type as ::strandline::Persist< $brand > >", &parts)
+/// What has the functions of the field's type, or stands for them if the type has none: `checks` reports that, once.
+fn this(part: &Part<'_>, brand: &TokenStream) -> TokenStream {
+    fill("< ::strandline::layout::Field< $brand, $type > >", &[("type", &part.stored), ("brand", brand)])
+}
+
+/// Calls that fail to compile, at a field each, if its type does not implement the trait.
+pub fn checks(parts: &[Vec<Part<'_>>], call: &str, brand: &TokenStream) -> TokenStream {
+    let mut checks = TokenStream::new();
+    for part in parts.iter().flatten().filter(|part| !part.change.is_skipped) {
+        checks.extend(fill_at(part.field.span(), call, &[("type", &part.stored), ("brand", brand)]));
+    }
+    checks
 }
 
 /// What is written of the variants, one after another.
@@ -158,38 +143,58 @@ struct FieldBodies {
     packed_store: TokenStream,
     packed_load: TokenStream,
     fixed: TokenStream,
+    /// The variables that not all bodies use.
+    unused: TokenStream,
 }
 
-fn field_bodies(variant: &Variant, brand: &TokenStream) -> FieldBodies {
+fn field_bodies(parts: &[Part<'_>], brand: &TokenStream) -> FieldBodies {
     let mut bodies = FieldBodies::default();
-    for field in &variant.fields {
+    for part in parts {
+        let (variable, this) = (&part.field.variable, this(part, brand));
+        if part.change.is_skipped || part.change.with.is_some() {
+            bodies.unused.extend(fill("let _ = &$variable;", &[("variable", variable)]));
+        }
+        if part.change.is_skipped {
+            let text = "let $variable = ::core::default::Default::default();";
+            let default = fill(text, &[("variable", variable)]);
+            bodies.load.extend(default.clone());
+            bodies.packed_load.extend(default);
+            continue;
+        }
+        let loaded = part.loaded(&fill("$this::load(from, stored)?", &[("this", &this)]));
+        let unpacked = part.loaded(&fill("$this::load_packed(from)?", &[("this", &this)]));
         let parts = [
-            ("variable", &field.variable),
-            ("this", &this(field, brand)),
-            ("type", &field.ty()),
+            ("variable", variable),
+            ("value", &part.value()),
+            ("this", &this),
+            ("condition", &part.condition),
             ("brand", brand),
+            ("loaded", &loaded),
+            ("unpacked", &unpacked),
         ];
-        bodies.size.extend(fill_at(field.span(), "$this::SIZE,", &parts));
-        bodies.count.extend(fill("+ $this::words($variable)", &parts));
-        bodies.store.extend(fill("let rest = $this::store($variable, rest);", &parts));
-        bodies.load.extend(fill("let $variable = $this::load(from, stored)?;", &parts));
-        bodies.visit.extend(fill("$this::visit($variable, checker)?;", &parts));
-        bodies.owns.extend(fill("|| $this::OWNS", &parts));
-        bodies.collections.extend(fill("$this::collections($variable, found);", &parts));
-        bodies.destroy.extend(fill("$this::destroy_collections($variable, tx, kept)?;", &parts));
+        bodies.size.extend(fill("$this::SIZE,", &parts));
+        bodies.count.extend(fill("+ $this::words($value)", &parts));
+        bodies.store.extend(fill("let rest = $this::store($value, rest);", &parts));
+        bodies.load.extend(fill("let $variable = $loaded;", &parts));
         bodies.packed_size.extend(fill("$this::PACKED,", &parts));
-        bodies.packed_store.extend(fill("let rest = $this::store_packed($variable, rest);", &parts));
-        bodies.packed_load.extend(fill("let $variable = $this::load_packed(from)?;", &parts));
-        bodies.fixed.extend(fill("$type: ::strandline::Fixed< $brand >,", &parts));
+        bodies.packed_store.extend(fill("let rest = $this::store_packed($value, rest);", &parts));
+        bodies.packed_load.extend(fill("let $variable = $unpacked;", &parts));
+        bodies.fixed.extend(fill("$condition: ::strandline::Fixed< $brand >,", &parts));
+        if part.change.with.is_none() {
+            bodies.visit.extend(fill("$this::visit($variable, checker)?;", &parts));
+            bodies.owns.extend(fill("|| $this::OWNS", &parts));
+            bodies.collections.extend(fill("$this::collections($variable, found);", &parts));
+            bodies.destroy.extend(fill("$this::destroy_collections($variable, tx, kept)?;", &parts));
+        }
     }
     bodies
 }
 
-fn bodies(input: &Input, brand: &TokenStream) -> Bodies {
+fn bodies(input: &Input, parts: &[Vec<Part<'_>>], brand: &TokenStream) -> Bodies {
     let mut bodies = Bodies::default();
     let variants = token(Literal::usize_suffixed(input.variants.len()));
-    for (number, variant) in input.variants.iter().enumerate() {
-        let fields = field_bodies(variant, brand);
+    for (number, (variant, parts)) in input.variants.iter().zip(parts).enumerate() {
+        let fields = field_bodies(parts, brand);
         let number = token(Literal::u64_suffixed(number as u64));
         let parts = [
             ("number", &number),
@@ -205,24 +210,25 @@ fn bodies(input: &Input, brand: &TokenStream) -> Bodies {
             ("packed_store", &fields.packed_store),
             ("packed_load", &fields.packed_load),
             ("variants", &variants),
+            ("unused", &fields.unused),
         ];
-        bodies.collections.extend(fill("$pattern => { $collections }", &parts));
-        bodies.destroys.extend(fill("$pattern => { $destroy }", &parts));
-        bodies.visits.extend(fill("$pattern => { $visit }", &parts));
-        bodies.counts.extend(fill("$pattern => 0 $count,", &parts));
+        bodies.collections.extend(fill("$pattern => { $unused $collections }", &parts));
+        bodies.destroys.extend(fill("$pattern => { $unused $destroy }", &parts));
+        bodies.visits.extend(fill("$pattern => { $unused $visit }", &parts));
+        bodies.counts.extend(fill("$pattern => { $unused 0 $count }", &parts));
         if input.is_enum {
             bodies.sizes.extend(fill("::strandline::layout::sum(&[$size]),", &parts));
-            bodies.stores.extend(fill("$pattern => { first[0] = $number; $store rest }", &parts));
+            bodies.stores.extend(fill("$pattern => { $unused first[0] = $number; $store rest }", &parts));
             bodies.loads.extend(fill("$number => { $load $pattern }", &parts));
             bodies.packed_sizes.extend(fill("::strandline::layout::sum(&[$packed_size]),", &parts));
             bodies.packed_stores.extend(fill(PACKED_VARIANT, &parts));
             bodies.packed_loads.extend(fill("$number => { $packed_load Ok($pattern) }", &parts));
         } else {
             bodies.sizes.extend(fill("$size", &parts));
-            bodies.stores.extend(fill("$pattern => { $store rest }", &parts));
+            bodies.stores.extend(fill("$pattern => { $unused $store rest }", &parts));
             bodies.loads.extend(fill("{ $load Ok($pattern) }", &parts));
             bodies.packed_sizes.extend(fill("$packed_size", &parts));
-            bodies.packed_stores.extend(fill("$pattern => { $packed_store rest }", &parts));
+            bodies.packed_stores.extend(fill("$pattern => { $unused $packed_store rest }", &parts));
             bodies.packed_loads.extend(fill("{ $packed_load Ok($pattern) }", &parts));
         }
         bodies.owns.extend(fields.owns);
@@ -232,13 +238,13 @@ fn bodies(input: &Input, brand: &TokenStream) -> Bodies {
 }
 
 /// A root is of the same type under any brand, and of one size.
-fn root(input: &Input, own_brand: Option<&TokenStream>, brand: &TokenStream) -> TokenStream {
+fn root(input: &Input, stored: &[Vec<Part<'_>>], own_brand: Option<&TokenStream>, brand: &TokenStream) -> TokenStream {
     if input.parameters.iter().any(|parameter| parameter.kind != ParameterKind::Lifetime) {
         return TokenStream::new();
     }
     let mut fixed = TokenStream::new();
-    for field in input.variants.iter().flat_map(|variant| &variant.fields) {
-        let parts = [("type", &field.ty()), ("brand", brand)];
+    for part in stored.iter().flatten().filter(|part| !part.change.is_skipped) {
+        let parts = [("type", &part.stored), ("brand", brand)];
         fixed.extend(fill("for< $brand > $type: ::strandline::Fixed< $brand >,", &parts));
     }
     let conditions = fixed_where(&input.where_clause, &fixed);
@@ -267,33 +273,42 @@ fn trait_of(brand: &TokenStream) -> TokenStream {
     fill("::strandline::Persist< $brand >", &[("brand", brand)])
 }
 
-/// What is said of the variants, whose fields are all `implemented`.
-pub fn descriptions(input: &Input, implemented: &TokenStream) -> Result<TokenStream> {
+/// The words of a field where an earlier version has none: an option.
+fn default_of(part: &Part<'_>, this: &TokenStream) -> TokenStream {
+    let Some(default) = &part.change.default else { return fill("::core::option::Option::None", &[]) };
+    // The value of a field has no other name here.
+    let value = match &part.change.with {
+        Some(module) => fill("$module::store(&$default)", &[("module", module), ("default", default)]),
+        None => default.clone(),
+    };
+    fill_at(
+        part.field.span(),
+        "::core::option::Option::Some($this::stored_words(&$value))",
+        &[("this", this), ("value", &value)],
+    )
+}
+
+/// What is said of the variants, whose fields have the functions of `this`.
+pub fn descriptions(
+    input: &Input,
+    parts: &[Vec<Part<'_>>],
+    this: impl Fn(&Part<'_>) -> TokenStream,
+) -> Result<TokenStream> {
     let mut descriptions = TokenStream::new();
-    for variant in &input.variants {
+    for (variant, parts) in input.variants.iter().zip(parts) {
         let mut fields = TokenStream::new();
-        for field in &variant.fields {
-            let Change { was, default } = change(&field.attributes, true)?;
-            let parts = [("type", &field.ty()), ("default", &default.clone().unwrap_or_default())];
-            let default = match default {
-                Some(_) => fill_at(
-                    field.span(),
-                    "::core::option::Option::Some(::strandline::stored_words::<$type>(&$default))",
-                    &parts,
-                ),
-                None => fill("::core::option::Option::None", &[]),
-            };
+        for part in parts.iter().filter(|part| !part.change.is_skipped) {
+            let this = this(part);
             let parts = [
-                ("name", &string(&field.name)),
-                ("type", &field.ty()),
-                ("implemented", implemented),
-                ("was", &was),
-                ("default", &default),
+                ("name", &string(&part.field.name)),
+                ("this", &this),
+                ("was", &part.change.was),
+                ("default", &default_of(part, &this)),
             ];
             fields.extend(fill(
                 "::strandline::FieldDescription {
                     name: $name.into(),
-                    type_name: < $type as $implemented >::describe(types),
+                    type_name: $this::describe(types),
                     was: $was,
                     default: $default,
                 },",
@@ -323,6 +338,7 @@ fn fixed_where(own: &TokenStream, fixed: &TokenStream) -> TokenStream {
 
 /// Stores a packed variant of an enum.
 const PACKED_VARIANT: &str = "$pattern => {
+    $unused
     let (rest, behind) = ::strandline::layout::begin_packed(into, Self::PACKED, $variants, $number);
     $packed_store
     rest.fill(0);
@@ -388,8 +404,10 @@ fn coding(input: &Input, bodies: &Bodies, brand: &TokenStream) -> [TokenStream; 
     templates.map(|text| fill(text, &parts))
 }
 
-const PERSIST: &str =
-    "// SAFETY: each field stores and loads its own words, and their layouts, with the type's name and version, are its own.
+const PERSIST: &str = "
+    #[allow(clippy::extra_unused_lifetimes, clippy::extra_unused_type_parameters)]
+    fn _checks $declarations () $where { $checks }
+    // SAFETY: each field stores and loads its own words, and their layouts, with the type's name and version, are its own.
     #[automatically_derived]
     unsafe impl $declarations ::strandline::Persist< $brand > for $self $where {
         const NAME: &'static str = $name;
@@ -460,6 +478,9 @@ const PERSIST: &str =
         }
     }";
 
+/// Brings what stands for the functions of types that have none into scope.
+pub const ANONYMOUS: &str = "const _: () = { use ::strandline::layout::Missing as _; $code };";
+
 const FIXED: &str = "// SAFETY: all its fields are of a fixed size.
     #[automatically_derived]
     #[allow(private_bounds, private_interfaces)]
@@ -470,16 +491,11 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
     let own_brand = brand(input)?;
     let new_brand = fill("'strandline_pool", &[]);
     let brand = own_brand.as_ref().unwrap_or(&new_brand);
-    input
-        .variants
-        .iter()
-        .flat_map(|variant| &variant.fields)
-        .try_for_each(|field| refuse_volatile(&field.ty))?;
-
+    let fields = parts_of(input)?;
     let nothing = TokenStream::new();
     let first = if own_brand.is_some() { &nothing } else { &new_brand };
     let bound = trait_of(brand);
-    let bodies = bodies(input, brand);
+    let bodies = bodies(input, &fields, brand);
     let [size, count, store, load, packed, store_packed, load_packed] = coding(input, &bodies, brand);
     let parts = [
         ("declarations", &input.declarations(first, &bound)),
@@ -492,7 +508,7 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
         ("count", &count),
         ("name", &name),
         ("version", &token(Literal::u32_suffixed(version))),
-        ("layout", &layout(input, brand)),
+        ("layout", &layout(input, &fields, brand)),
         ("store", &store),
         ("load", &load),
         ("packed", &packed),
@@ -502,11 +518,12 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
         ("owns", &bodies.owns),
         ("collections", &bodies.collections),
         ("destroys", &bodies.destroys),
+        ("checks", &checks(&fields, "::strandline::layout::is_persist::< $brand, $type >();", brand)),
         ("is_enum", &fill(if input.is_enum { "true" } else { "false" }, &[])),
-        ("descriptions", &descriptions(input, &bound)?),
+        ("descriptions", &descriptions(input, &fields, |part| this(part, brand))?),
     ];
     let mut code = fill(PERSIST, &parts);
     code.extend(fill(FIXED, &parts));
-    code.extend(root(input, own_brand.as_ref(), brand));
-    Ok(code)
+    code.extend(root(input, &fields, own_brand.as_ref(), brand));
+    Ok(fill(ANONYMOUS, &[("code", &code)]))
 }

@@ -3,7 +3,9 @@
 
 #![allow(dead_code)]
 
-use strandline::{HashMap, Key, Persist, Ptr, Text, Vector};
+use std::marker::PhantomData;
+
+use strandline::{HashMap, Key, Persist, Ptr, Text, Value, Vector};
 
 #[derive(Persist)]
 struct Unit;
@@ -103,6 +105,69 @@ mod quiet {
     macro_rules! made2 { ($v:vis $n:ident $t:ty) => { #[derive(Persist)] $v struct $n { $v other: $t } #[derive(Key, Clone, PartialEq, Eq, PartialOrd, Ord)] struct K2($t); } }
     made2!(Hidden u64);
 }
+/// Parameters with the library's own bounds.
+#[derive(Clone, Debug, Persist)]
+struct Page<T: Value> {
+    rows: Vec<T>,
+    next: Option<u64>,
+}
+#[derive(Persist)]
+struct Bounded<'p, T: Persist<'p>, U>
+where
+    U: for<'q> Persist<'q> + Clone,
+    Vec<U>: Clone,
+{
+    one: T,
+    other: Option<U>,
+    link: Option<Ptr<'p, Bounded<'p, T, U>>>,
+}
+#[derive(Persist)]
+struct Marked<T: Value> {
+    number: u64,
+    kind: PhantomData<T>,
+}
+#[derive(Persist)]
+enum Either<L: Value, R: Value = u8> {
+    Left(L),
+    Right { right: R },
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Foreign(u32);
+mod foreign {
+    use super::Foreign;
+    pub type Stored = (u16, u16);
+    pub fn store(value: &Foreign) -> Stored {
+        ((value.0 >> 16) as u16, value.0 as u16)
+    }
+    pub fn load((high, low): Stored) -> Result<Foreign, String> {
+        Ok(Foreign(u32::from(high) << 16 | u32::from(low)))
+    }
+}
+/// Fields that are stored as something else, or not at all.
+#[derive(Clone, Persist)]
+#[persist(version = 2)]
+struct With<'p> {
+    #[persist(with = foreign)]
+    one: Foreign,
+    text: Text<'p>,
+    #[persist(with = self::foreign, was = "another", default = Foreign(7))]
+    other: Foreign,
+    #[persist(skip)]
+    cache: Option<std::sync::Arc<dyn Fn() -> u8>>,
+}
+#[derive(Persist)]
+enum WithVariants {
+    Tuple(#[persist(with = foreign)] Foreign, #[persist(skip)] std::sync::OnceLock<u8>, u8),
+    Named {
+        #[persist(with = foreign)]
+        foreign: Foreign,
+        #[persist(skip)]
+        seen: std::cell::Cell<bool>,
+    },
+    Skipped(#[persist(skip)] u8),
+}
+#[derive(Key, Persist, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct KeyWith(#[persist(with = foreign)] Foreign, u8);
 #[derive(Key, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     first: String,

@@ -3,6 +3,7 @@
 pub(crate) mod bytes;
 pub(crate) mod check;
 pub(crate) mod convert;
+pub(crate) mod derived;
 pub(crate) mod form;
 pub(crate) mod key;
 pub(crate) mod lists;
