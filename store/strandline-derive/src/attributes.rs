@@ -68,8 +68,7 @@ impl Change {
     }
 }
 
-const OF_FIELDS: &str =
-    "expected `was = \"…\"`, `default`, `default = …`, `skip`, or `with = module`, a module with \
+const OF_FIELDS: &str = "expected `was = \"…\"`, `default`, `default = …`, `skip`, or `with = module`, a module with \
      `type Stored`, `fn store(&T) -> Stored` and `fn load(Stored) -> Result<T, E>`";
 
 pub fn change(attributes: &[TokenStream], is_field: bool) -> Result<Change> {
@@ -96,7 +95,9 @@ pub fn change(attributes: &[TokenStream], is_field: bool) -> Result<Change> {
             [name, sign, path @ ..] if is_field && is(sign, '=') && is_word(name, "with") => {
                 change.with = Some(stream(path));
             }
-            _ => return Err(Refused::new(&meta, if is_field { OF_FIELDS } else { "expected `was = \"…\"`" })),
+            _ => {
+                return Err(Refused::new(&meta, if is_field { OF_FIELDS } else { "expected `was = \"…\"`" }));
+            }
         }
     }
     Ok(change)

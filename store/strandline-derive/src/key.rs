@@ -61,7 +61,8 @@ fn field_bodies(parts: &[Part<'_>]) -> Result<FieldBodies> {
     let mut bodies = FieldBodies::default();
     for part in parts {
         if part.change.is_skipped {
-            let message = "a key has all of its fields: two that differ in this one alone would be the same key";
+            let message =
+                "a key has all of its fields: two that differ in this one alone would be the same key";
             return Err(Refused::new(&part.field.ty, message));
         }
         let key = this(part);

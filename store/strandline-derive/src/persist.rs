@@ -35,7 +35,7 @@ impl<'f> Part<'f> {
     fn new(input: &Input, field: &'f Field) -> Result<Self> {
         let change = change(&field.attributes, true)?;
         if change.with.is_none() && !change.is_skipped {
-            refuse_volatile(&field.ty)?;
+            refuse_volatile(&field.ty, &input.name.to_string())?;
         }
         let stored = change.stored(field.ty());
         let is_parameter = |parameter: &Parameter| stream(&parameter.name).to_string() == stored.to_string();
@@ -238,7 +238,12 @@ fn bodies(input: &Input, parts: &[Vec<Part<'_>>], brand: &TokenStream) -> Bodies
 }
 
 /// A root is of the same type under any brand, and of one size.
-fn root(input: &Input, stored: &[Vec<Part<'_>>], own_brand: Option<&TokenStream>, brand: &TokenStream) -> TokenStream {
+fn root(
+    input: &Input,
+    stored: &[Vec<Part<'_>>],
+    own_brand: Option<&TokenStream>,
+    brand: &TokenStream,
+) -> TokenStream {
     if input.parameters.iter().any(|parameter| parameter.kind != ParameterKind::Lifetime) {
         return TokenStream::new();
     }

@@ -15,8 +15,8 @@ pub fn ungrouped(ty: &[TokenTree]) -> Vec<TokenTree> {
     }
 }
 
-/// Refuses a field's type that points into volatile memory, wherever it stands in it.
-pub fn refuse_volatile(ty: &[TokenTree]) -> Result<()> {
+/// Refuses a field's type that points into volatile memory, or is the type `own` that is derived for, wherever it stands in it.
+pub fn refuse_volatile(ty: &[TokenTree], own: &str) -> Result<()> {
     let inside = ungrouped(ty);
     let refuse = |message: &str| Err(Refused::new(ty, message));
     match inside.as_slice() {
@@ -43,11 +43,11 @@ pub fn refuse_volatile(ty: &[TokenTree]) -> Result<()> {
             let content: Vec<TokenTree> = group.stream().into_iter().collect();
             match group.delimiter() {
                 // The element of an array, and not its length.
-                Delimiter::Bracket => refuse_volatile(&split(content, ';')[0]),
-                _ => split(content, ',').iter().try_for_each(|element| refuse_volatile(element)),
+                Delimiter::Bracket => refuse_volatile(&split(content, ';')[0], own),
+                _ => split(content, ',').iter().try_for_each(|element| refuse_volatile(element, own)),
             }
         }
-        path => refuse_path(path, refuse),
+        path => refuse_path(path, own, refuse),
     }
 }
 
@@ -71,23 +71,24 @@ fn last_name(path: &[TokenTree]) -> Option<(String, Vec<Vec<TokenTree>>)> {
     Some((name?, split(arguments, ',')))
 }
 
-fn refuse_path(path: &[TokenTree], refuse: impl Fn(&str) -> Result<()>) -> Result<()> {
+fn refuse_path(path: &[TokenTree], own: &str, refuse: impl Fn(&str) -> Result<()>) -> Result<()> {
     let Some((name, arguments)) = last_name(path) else { return Ok(()) };
     let is_lifetime = |argument: &Vec<TokenTree>| argument.first().is_some_and(|first| is(first, '\''));
     let branded = arguments.iter().any(is_lifetime);
+    // A path of several names may be that of another type.
+    let is_own = name == own && path.first().is_some_and(|first| is_word(first, own));
     match name.as_str() {
-        "Box" | "Rc" | "Arc" | "Weak" => refuse(
-            "a pointer into volatile memory cannot be kept in a pool; \
-             keep the value itself, or in a `Store` a `Ptr<'p, T>` to a value in the pool",
+        _ if is_own || name == "Self" => refuse(
+            "a type that holds itself cannot be stored, since its description has no end; \
+             keep its parts in a table, each with the keys of others, or in a `Store` a `Ptr<'p, T>`",
         ),
-        "VecDeque" | "BinaryHeap" | "LinkedList" => refuse(
-            "a volatile collection cannot be kept in a pool; \
-             use a `Vec<T>` where all of it is part of the value, else a table or queue of its own, \
-             or in a `Store` a `Vector<'p, T>` or a `Queue<'p, T>`",
+        "Weak" => refuse(
+            "a pointer that owns nothing cannot be stored: what it points to is gone when the program ends; \
+             use the key of a row, or in a `Store` a `Ptr<'p, T>`",
         ),
-        "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet" if !branded => refuse(
-            "a volatile collection cannot be kept in a pool; \
-             use a table of its own, or in a `Store` strandline's `HashMap<'p, K, V>` or `OrderedMap<'p, K, V>`",
+        "BinaryHeap" | "LinkedList" => refuse(
+            "this collection cannot be stored; use a `Vec<T>` or a `VecDeque<T>` where all of it is part of the value, \
+             else a table or queue of its own, or in a `Store` a `Vector<'p, T>` or a `Queue<'p, T>`",
         ),
         "Cell" | "RefCell" | "Mutex" | "RwLock" => refuse(
             "interior mutability has no place in a pool, where transactions isolate: \
@@ -95,7 +96,9 @@ fn refuse_path(path: &[TokenTree], refuse: impl Fn(&str) -> Result<()>) -> Resul
         ),
         // A branded type says itself what it takes.
         _ if branded => Ok(()),
-        _ => arguments.iter().filter(|argument| is_type(argument)).try_for_each(|ty| refuse_volatile(ty)),
+        _ => {
+            arguments.iter().filter(|argument| is_type(argument)).try_for_each(|ty| refuse_volatile(ty, own))
+        }
     }
 }
 

@@ -6,13 +6,13 @@ struct Reference<'p> {
 }
 
 #[derive(Persist)]
-struct Boxed {
-    value: Box<u64>,
+struct Watching {
+    value: std::rc::Weak<u64>,
 }
 
 #[derive(Persist)]
 struct Listed {
-    values: Option<std::collections::VecDeque<u64>>,
+    values: Option<std::collections::LinkedList<u64>>,
 }
 
 #[derive(Persist)]
@@ -21,8 +21,13 @@ struct Raw {
 }
 
 #[derive(Persist)]
-struct Volatile {
-    map: std::collections::HashMap<u64, u64>,
+struct Called {
+    then: Box<dyn Fn()>,
+}
+
+#[derive(Persist)]
+struct Tree {
+    children: Vec<Tree>,
 }
 
 #[derive(Persist)]

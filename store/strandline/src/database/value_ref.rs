@@ -1,7 +1,7 @@
 //! The values of tables, and what they are stored from.
 
-use crate::value::persist::{self, Encoded, Persist};
 use crate::value::lists::{encode_slice, slice_bytes};
+use crate::value::persist::{self, Encoded, Persist};
 
 #[cfg(doc)]
 use super::table::Table;

@@ -116,6 +116,7 @@ impl Planner {
                     parts.map(|(number, (from, to))| self.plan(&format!("{path}.{number}"), from, to));
                 Plan::Tuple(plans.collect())
             }
+            (Kind::As(name, from), Kind::As(same, to)) if name == same => self.plan(path, from, to),
             (Kind::Named(from), Kind::Named(to)) if from.description.name == to.description.name => {
                 self.named(from, to)
             }

@@ -63,11 +63,7 @@ pub trait Missing<'p, T> {
     fn collections(_: &T, _: &mut Vec<PersistentAddress>) {
         unreachable!("{MISSING}")
     }
-    fn destroy_collections(
-        _: &T,
-        _: &Tx<'p, impl Control>,
-        _: &mut Vec<PersistentAddress>,
-    ) -> Result<()> {
+    fn destroy_collections(_: &T, _: &Tx<'p, impl Control>, _: &mut Vec<PersistentAddress>) -> Result<()> {
         unreachable!("{MISSING}")
     }
     fn write_key(_: &T, _: &mut KeyBytes) {

@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Vec(Arc<List>),
     Array(Arc<List>, usize),
     Tuple(Vec<Form>),
+    /// A type of this name that is stored as the form.
+    As(&'static str, Arc<Form>),
     Named(Arc<Named>),
 }
 
@@ -134,7 +136,7 @@ impl Form {
 
     /// Whether no value is all zeros, so that an option of it has no word of its own.
     pub fn is_never_zero(&self) -> bool {
-        matches!(self.kind, Kind::Plain(Shape::Handle(_)))
+        matches!(self.kind, Kind::Plain(Shape::Handle(_)) | Kind::As("NonZero", _))
     }
 
     /// Whether it is a vector of bytes.
@@ -147,6 +149,7 @@ impl Form {
         match &self.kind {
             Kind::Plain(Shape::String) => Some(1),
             Kind::Vec(list) => list.packed.map(|bytes| bytes as u64),
+            Kind::As(_, inside) => inside.packed_alone(),
             _ => None,
         }
     }
@@ -188,6 +191,9 @@ impl Form {
         from: &mut S,
         body: impl FnOnce(Node<'f>, &mut S) -> Result<R, Invalid>,
     ) -> Result<R, Invalid> {
+        if let Kind::As(_, inside) = &self.kind {
+            return inside.open(from, body);
+        }
         let mut own = from.take_sized(self)?;
         let from = own.as_mut().unwrap_or(from);
         let node = match &self.kind {
@@ -196,6 +202,7 @@ impl Form {
             Kind::Vec(list) => Node::List(Parts::same(&list.element, from.count(&list.element)?)),
             Kind::Array(list, count) => Node::List(Parts::same(&list.element, *count as u64)),
             Kind::Tuple(forms) => Node::List(Parts { forms, times: 1 }),
+            Kind::As(..) => return Err(Invalid),
             Kind::Named(named) => {
                 let number = usize::try_from(from.variant(named)?).map_err(|_| Invalid)?;
                 Node::Variant(named, number, named.variants.get(number).ok_or(Invalid)?)
@@ -351,6 +358,11 @@ impl Making<'_> {
                 let nothing = Facts { packed: Some(0), ..own(Some(0), 1, 0) };
                 let facts = parts.iter().try_fold(nothing, |all, part| all.and(part.facts))?;
                 (Kind::Tuple(parts), facts)
+            }
+            Shape::As(name, inside) => {
+                let inside = Arc::new(self.form(*inside, depth)?);
+                let facts = inside.facts;
+                (Kind::As(name, inside), facts)
             }
             Shape::Named(name) => {
                 let named = self.named(&name, depth)?;

@@ -5,9 +5,11 @@
 //! significant byte first, signed ones with the sign inverted. In a byte string a zero becomes 0, 255, and 0, 0
 //! ends it (as in FoundationDB's tuple layer).
 
+use std::time::Duration;
+
+use super::lists::tuple;
 use super::persist::Invalid;
 use super::schema::Types;
-use super::lists::tuple;
 use strandline_core::structures::type_layout as layout;
 
 /// The bytes of a key, on the stack where they are few.
@@ -70,6 +72,12 @@ impl KeyBytes {
         self.many.extend_from_slice(bytes);
     }
 
+    /// Inverts all bits from the byte `begin` on.
+    pub(crate) fn invert(&mut self, begin: usize) {
+        let bytes = if self.many.is_empty() { &mut self.few[..self.count] } else { &mut self.many[..] };
+        bytes[begin..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+
     /// What `body` makes of the bytes of `key`: of an array where every key has eight ([`Key::ONE_WORD`]), so that the compiler knows.
     #[inline]
     pub(crate) fn with<K: Key, R>(key: &K, body: impl FnOnce(&[u8]) -> R) -> R {
@@ -121,7 +129,8 @@ impl KeyBytes {
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be keys of a map in a pool",
     label = "not a key",
-    note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
+    note = "possible are numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples and arrays of them, and types with `#[derive(Key)]`",
+    note = "a type of another crate: its feature of strandline (`uuid`, `chrono`, `time`, `jiff`), or `#[persist(with = module)]` on the field"
 )]
 ///
 /// # Safety
@@ -132,8 +141,9 @@ pub unsafe trait KeyRef {
     fn write_key(&self, into: &mut KeyBytes);
 }
 
-/// A type whose values can be the keys of a map: integers, `bool`, `char`, `String`, `Vec<u8>`, tuples, arrays and options
-/// of keys, and types with `#[derive(Key)]`. Floating-point numbers are not: they have no total order.
+/// A type whose values can be the keys of a map: numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples, arrays and options
+/// of keys, and types with `#[derive(Key)]`. Floating-point numbers are ordered as by `total_cmp`: -0.0 before 0.0, which are two keys, and NaN
+/// behind infinity.
 ///
 /// ```
 /// use strandline::Key;
@@ -153,7 +163,8 @@ pub unsafe trait KeyRef {
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be keys of a map in a pool",
     label = "not a key",
-    note = "possible are integers, `bool`, `char`, `String`, `Vec<u8>`, tuples and arrays of them, and types with `#[derive(Key)]`"
+    note = "possible are numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples and arrays of them, and types with `#[derive(Key)]`",
+    note = "a type of another crate: its feature of strandline (`uuid`, `chrono`, `time`, `jiff`), or `#[persist(with = module)]` on the field"
 )]
 pub unsafe trait Key: KeyRef + Sized {
     /// The type's name in errors.
@@ -217,6 +228,57 @@ key_integers!(
     i8: u8 = 1 << 7, i16: u16 = 1 << 15, i32: u32 = 1 << 31, i64: u64 = 1 << 63, i128: u128 = 1 << 127,
     isize: u64 = 1 << 63
 );
+
+macro_rules! key_floats {
+    ($($type:ty: $unsigned:ty),*) => {$(
+        // SAFETY: the bytes that this key type reads.
+        unsafe impl KeyRef for $type {
+            fn write_key(&self, into: &mut KeyBytes) {
+                let bits = self.to_bits();
+                // Of a negative number all bits are inverted, of others the sign.
+                let flip = if self.is_sign_negative() { <$unsigned>::MAX } else { 1 << (<$unsigned>::BITS - 1) };
+                into.push(&(bits ^ flip).to_be_bytes());
+            }
+        }
+        // SAFETY: the bytes are those of the value, in the order of `total_cmp`, and no other type has the layout.
+        unsafe impl Key for $type {
+            const NAME: &'static str = stringify!($type);
+            const LAYOUT: u64 = layout::begin(stringify!($type), 0);
+            const ONE_WORD: bool = size_of::<$type>() == 8;
+            fn describe(_: &mut Types) -> String {
+                <Self as Key>::NAME.into()
+            }
+            fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+                let bits = <$unsigned>::from_be_bytes(take(from)?);
+                let is_negative = bits >> (<$unsigned>::BITS - 1) == 0;
+                let flip = if is_negative { <$unsigned>::MAX } else { 1 << (<$unsigned>::BITS - 1) };
+                Ok(Self::from_bits(bits ^ flip))
+            }
+        }
+    )*};
+}
+
+key_floats!(f32: u32, f64: u64);
+
+// SAFETY: those of its parts.
+unsafe impl KeyRef for Duration {
+    fn write_key(&self, into: &mut KeyBytes) {
+        (self.as_secs(), self.subsec_nanos()).write_key(into);
+    }
+}
+
+// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+unsafe impl Key for Duration {
+    const NAME: &'static str = "Duration";
+    const LAYOUT: u64 = layout::begin("Duration", 0);
+    fn describe(_: &mut Types) -> String {
+        <Self as Key>::NAME.into()
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        let (seconds, nanos) = <(u64, u32)>::read_key(from)?;
+        if nanos < 1_000_000_000 { Ok(Self::new(seconds, nanos)) } else { Err(Invalid) }
+    }
+}
 
 // SAFETY: a byte.
 unsafe impl KeyRef for bool {
@@ -412,6 +474,14 @@ key_tuples! {
     A 0, B 1;
     A 0, B 1, C 2;
     A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11;
 }
 
 /// What the keys of a map can begin with: the first parts of a tuple, the begin of a string or of bytes.
@@ -461,23 +531,34 @@ impl Prefix<Vec<u8>> for [u8] {
     }
 }
 
+/// The prefixes of tuples with these parts behind the first ones.
 macro_rules! prefixes {
-    ($(($($first:ident $index:tt),+) ($($rest:ident),+);)*) => {$(
-        impl<$($first: Key,)+ $($rest),+> Prefix<($($first,)+ $($rest,)+)> for ($($first,)+) {
+    ($(($($first:ident $index:tt),+) $($rest:ident),+;)*) => {$(
+        prefixes!(@ ($($first $index),+) () $($rest),+);
+    )*};
+    (@ $begin:tt $before:tt) => {};
+    (@ ($($first:ident $index:tt),+) ($($before:ident),*) $next:ident $(, $rest:ident)*) => {
+        impl<$($first: Key,)+ $($before,)* $next> Prefix<($($first,)+ $($before,)* $next,)> for ($($first,)+) {
             fn write_prefix(&self, into: &mut KeyBytes) {
                 $(self.$index.write_key(into);)+
             }
         }
-    )*};
+        prefixes!(@ ($($first $index),+) ($($before,)* $next) $($rest),*);
+    };
 }
 
 prefixes! {
-    (A 0) (B);
-    (A 0) (B, C);
-    (A 0) (B, C, D);
-    (A 0, B 1) (C);
-    (A 0, B 1) (C, D);
-    (A 0, B 1, C 2) (D);
+    (A 0) B, C, D, E, F, G, H, I, J, K, L;
+    (A 0, B 1) C, D, E, F, G, H, I, J, K, L;
+    (A 0, B 1, C 2) D, E, F, G, H, I, J, K, L;
+    (A 0, B 1, C 2, D 3) E, F, G, H, I, J, K, L;
+    (A 0, B 1, C 2, D 3, E 4) F, G, H, I, J, K, L;
+    (A 0, B 1, C 2, D 3, E 4, F 5) G, H, I, J, K, L;
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6) H, I, J, K, L;
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7) I, J, K, L;
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8) J, K, L;
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9) K, L;
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10) L;
 }
 
 #[cfg(test)]

@@ -1,16 +1,22 @@
 //! What a pool can hold, word by word: values, and what they are loaded, stored, checked and described with.
 
+pub(crate) mod adapted;
 pub(crate) mod bytes;
 pub(crate) mod check;
 pub(crate) mod convert;
 pub(crate) mod derived;
+pub(crate) mod elements;
+#[cfg(any(feature = "bytes", feature = "chrono", feature = "jiff", feature = "time", feature = "uuid"))]
+pub(crate) mod foreign;
 pub(crate) mod form;
 pub(crate) mod key;
 pub(crate) mod lists;
+pub(crate) mod owned;
 pub(crate) mod packed;
 pub(crate) mod persist;
 pub(crate) mod pointer;
 pub(crate) mod raw;
+pub(crate) mod result;
 pub(crate) mod schema;
 #[cfg(feature = "serde")]
 pub(crate) mod serde;

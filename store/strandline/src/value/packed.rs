@@ -11,6 +11,7 @@ impl Form {
         let (list, count) = match &self.kind {
             Kind::Vec(list) => (list, None),
             Kind::Array(list, count) => (list, Some(*count as u64)),
+            Kind::As(_, inside) => return inside.take_packed(from),
             _ => return Ok(None),
         };
         let Some(each) = list.packed else { return Ok(None) };
@@ -22,7 +23,11 @@ impl Form {
 
     /// As [`take_packed`](Self::take_packed); returns the forms and the words of the elements.
     pub fn unpacked(&self, from: &mut &[u64]) -> Result<Option<(Parts<'_>, Vec<u64>)>, Invalid> {
-        let (Kind::Vec(list) | Kind::Array(list, _)) = &self.kind else { return Ok(None) };
+        let list = match &self.kind {
+            Kind::Vec(list) | Kind::Array(list, _) => list,
+            Kind::As(_, inside) => return inside.unpacked(from),
+            _ => return Ok(None),
+        };
         let Some((count, mut bytes)) = self.take_packed(from)? else { return Ok(None) };
         let mut words = Vec::new();
         (0..count).try_for_each(|_| list.element.unpack(&mut bytes, &mut words))?;
@@ -53,6 +58,7 @@ impl Form {
                 Ok(())
             }
             Kind::Vec(_) => Err(Invalid),
+            Kind::As(_, inside) => inside.unpack(from, to),
             Kind::Array(list, count) => {
                 let begin = to.len();
                 (0..*count).try_for_each(|_| list.element.unpack(from, to))?;
@@ -91,6 +97,7 @@ impl Form {
                 Ok(())
             }
             Kind::Vec(_) => Err(Invalid),
+            Kind::As(_, inside) => inside.pack(from, to),
             Kind::Array(list, count) => {
                 let Some((_, bytes)) = self.take_packed(from)? else {
                     return (0..*count).try_for_each(|_| list.element.pack(from, to));

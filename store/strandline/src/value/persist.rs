@@ -47,7 +47,8 @@ impl Stored<'_> {
 }
 
 /// A type whose values can be kept in a pool of brand `'p`: numbers, `bool`, `char`, strings, vectors, arrays, tuples and options
-/// of such types, pointers and collections of the same pool, and what `#[derive(Persist)]` makes of them.
+/// of such types, pointers and collections of the same pool, and what `#[derive(Persist)]` makes of them. The
+/// [crate's documentation](crate#types) lists all of them.
 ///
 /// A value is a number of 64-bit words: its parts, one after the other. It is stored and loaded by value: there is no
 /// reference into the pool, no padding reaches it, and words that are no value of the type are an error. What it
@@ -93,7 +94,8 @@ impl Stored<'_> {
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be kept in a pool",
     label = "not a type that a pool can hold",
-    note = "plain data: `#[derive(Persist)]` on the type, of numbers, `bool`, `char`, `String`, `Vec`, arrays, tuples, options",
+    note = "a type of yours: `#[derive(Persist)]` on it",
+    note = "a type of another crate: its feature of strandline (`uuid`, `chrono`, `time`, `jiff`, `bytes`), or `#[persist(with = module)]` on the field, or `#[persist(skip)]`",
     note = "what points to something: `Ptr<'p, T>`, `Text<'p>`, `Bytes<'p>`, `Vector<'p, T>`, `HashMap<'p, K, V>`, …"
 )]
 pub unsafe trait Persist<'p>: Sized {
@@ -219,6 +221,10 @@ pub unsafe trait Persist<'p>: Sized {
         Ok(Err(Invalid))
     }
 
+    /// Whether it is a number of up to eight bytes: vectors of these have always been packed.
+    #[doc(hidden)]
+    const IS_NUMBER: bool = false;
+
     /// True if elements lie in memory as they are stored.
     #[doc(hidden)]
     const IS_PLAIN_SLICE: bool = false;
@@ -282,7 +288,7 @@ pub(crate) const fn packed<'p, T: Persist<'p>>() -> Option<usize> {
 
 /// Bytes of an element of a vector whose elements lie side by side, so that a vector that stands alone has no word for its length.
 pub(crate) const fn each<'p, T: Persist<'p>>() -> Option<usize> {
-    if T::IS_PLAIN_SLICE { T::PACKED } else { packed::<T>() }
+    if T::IS_NUMBER { T::PACKED } else { packed::<T>() }
 }
 
 /// Stores packed elements to all of `into`, whose last word is filled up with zeros.

@@ -23,6 +23,8 @@ pub(crate) enum Shape {
     Vec(Box<Shape>),
     Array(Box<Shape>, usize),
     Tuple(Vec<Shape>),
+    /// A type of this name that is stored as the shape.
+    As(&'static str, Box<Shape>),
     /// A structure or an enumeration.
     Named(String),
     /// A pointer or a collection, as it is described. What it leads to may lead back to it: [`Target`] reads on.
@@ -51,6 +53,43 @@ static SCALARS: [(&str, Shape); 19] = [
     ("Duration", Shape::Duration),
     ("String", Shape::String),
 ];
+
+/// The shape of a type without parameters that is stored as another one.
+fn stored_as(name: &str) -> Option<Shape> {
+    let unsigned = Shape::Unsigned;
+    let (name, shape) = match name {
+        "uuid" => ("uuid", Shape::Array(Box::new(unsigned(8)), 16)),
+        "ipv4" => ("ipv4", unsigned(32)),
+        "ipv6" => ("ipv6", unsigned(128)),
+        "ip" => ("ip", Shape::Tuple(vec![Shape::Bool, unsigned(128)])),
+        "timestamp" => ("timestamp", Shape::Tuple(vec![Shape::Signed(64), unsigned(32)])),
+        "date" => ("date", Shape::Signed(32)),
+        "time" => ("time", Shape::Tuple(vec![unsigned(32), unsigned(32)])),
+        "datetime" => ("datetime", Shape::Tuple(vec![Shape::Signed(32), unsigned(32), unsigned(32)])),
+        "offset datetime" => {
+            ("offset datetime", Shape::Tuple(vec![Shape::Signed(64), unsigned(32), Shape::Signed(32)]))
+        }
+        "signed duration" => ("signed duration", Shape::Tuple(vec![Shape::Signed(64), Shape::Signed(32)])),
+        "ordering" => ("ordering", Shape::Signed(8)),
+        "path" => ("path", Shape::Vec(Box::new(unsigned(8)))),
+        _ => return None,
+    };
+    Some(Shape::As(name, Box::new(shape)))
+}
+
+/// The shape of a type with one parameter that is stored as another one.
+fn stored_as_with(name: &str, inside: Shape) -> Option<Shape> {
+    let pair = |inside: Shape| Shape::Tuple(vec![inside.clone(), inside]);
+    let (name, shape) = match name {
+        "NonZero" => ("NonZero", inside),
+        "Reverse" => ("Reverse", inside),
+        "Set" => ("Set", Shape::Vec(Box::new(inside))),
+        "Range" => ("Range", pair(inside)),
+        "RangeInclusive" => ("RangeInclusive", pair(inside)),
+        _ => return None,
+    };
+    Some(Shape::As(name, Box::new(shape)))
+}
 
 /// What a pointer or a collection leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,13 +175,21 @@ impl Shape {
         let (name, behind) = rest.split_at(end);
         *rest = behind;
         if skip(rest, "<") {
-            let inside = Box::new(Self::read(rest, depth)?);
-            let is_map = skip(rest, ", ") && Self::read(rest, depth).is_some();
-            return match (skip(rest, ">"), name) {
-                (true, "Option") if !is_map => Some(Self::Option(inside)),
-                (true, "Vec") if !is_map => Some(Self::Vec(inside)),
-                (true, "Ptr" | "Vector" | "Queue") if !is_map => Some(Self::Handle(until(begin, rest))),
-                (true, "OrderedMap" | "HashMap") if is_map => Some(Self::Handle(until(begin, rest))),
+            let inside = Self::read(rest, depth)?;
+            let second = if skip(rest, ", ") { Some(Self::read(rest, depth)?) } else { None };
+            if !skip(rest, ">") {
+                return None;
+            }
+            return match (name, second) {
+                ("Option", None) => Some(Self::Option(Box::new(inside))),
+                ("Vec", None) => Some(Self::Vec(Box::new(inside))),
+                ("Ptr" | "Vector" | "Queue", None) => Some(Self::Handle(until(begin, rest))),
+                ("OrderedMap" | "HashMap", Some(_)) => Some(Self::Handle(until(begin, rest))),
+                ("Map", Some(value)) => {
+                    let pairs = Self::Vec(Box::new(Self::Tuple(vec![inside, value])));
+                    Some(Self::As("Map", Box::new(pairs)))
+                }
+                (name, None) => stored_as_with(name, inside),
                 _ => None,
             };
         }
@@ -152,7 +199,7 @@ impl Shape {
         match name {
             "Text" | "Bytes" => Some(Self::Handle(name.into())),
             "any" | "" => None,
-            name => Some(Self::Named(name.to_owned())),
+            name => stored_as(name).or_else(|| Some(Self::Named(name.to_owned()))),
         }
     }
 
@@ -163,6 +210,7 @@ impl Shape {
             Self::Option(_) => "Option",
             Self::Array(..) => "array",
             Self::Tuple(_) => "tuple",
+            Self::As(name, _) => name,
             Self::Named(name) => own_name(name),
             Self::Handle(name) => name.split_once('<').map_or(name, |(own, _)| own),
             scalar => SCALARS.iter().find(|(_, known)| known == scalar).map_or("", |(name, _)| name),

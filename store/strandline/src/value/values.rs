@@ -96,6 +96,7 @@ macro_rules! persist_word {
     // In a vector, elements lie side by side.
     ($type:ty, $name:expr, |$value:ident| $to:expr, |$word:ident| $from:expr, $packed:ty) => {
         persist_word!($type, $name, |$value| $to, |$word| $from, $packed, {
+            const IS_NUMBER: bool = true;
             const IS_PLAIN_SLICE: bool = true;
             fn slice_words(elements: &[Self]) -> usize {
                 size_of_val(elements).div_ceil(8)
@@ -218,12 +219,20 @@ macro_rules! persist_wide {
     };
 }
 
-persist_wide!(u128, "u128", |value| (value as u64, (value >> 64) as u64), |low, high| {
-    Ok(u128::from(high) << 64 | u128::from(low))
-}, u64);
-persist_wide!(i128, "i128", |value| (value as u64, (value >> 64) as u64), |low, high| {
-    Ok((u128::from(high) << 64 | u128::from(low)) as i128)
-}, u64);
+persist_wide!(
+    u128,
+    "u128",
+    |value| (value as u64, (value >> 64) as u64),
+    |low, high| { Ok(u128::from(high) << 64 | u128::from(low)) },
+    u64
+);
+persist_wide!(
+    i128,
+    "i128",
+    |value| (value as u64, (value >> 64) as u64),
+    |low, high| { Ok((u128::from(high) << 64 | u128::from(low)) as i128) },
+    u64
+);
 persist_wide!(
     Duration,
     "Duration",
@@ -403,7 +412,6 @@ unsafe impl<'p> Persist<'p> for String {
 pub(crate) fn to_words(from: &[u8], into: &mut [u64]) {
     u8::store_slice(from, into);
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,20 @@
 //! What values of each type take in a table, and that they come back.
 
-use strandline::{Database, Dynamic, Error, Persist, TableDescription, TableKind, Types, Value, layout};
+use std::borrow::Cow;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::{NonZero, Wrapping};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use strandline::{Database, Dynamic, Error, Key, Persist, TableDescription, TableKind, Types, Value, layout};
 
 /// Bytes of the heap that a row with such a value takes, by a key that is a `u64`: the number of the row times `step`.
 fn row_bytes<V: Value>(value: &V, step: u64) -> u64 {
@@ -121,4 +135,278 @@ fn tables_that_are_not_packed_are_converted() {
     assert_eq!(db.read(|tx| table.get(tx, &7)).unwrap(), Some(std::array::from_fn(|n| n as u8)));
     assert!(db.list().unwrap().iter().all(|table| ![pairs.layouts, ids.layouts].contains(&table.layouts)));
     assert!(db.check().unwrap().is_empty());
+}
+
+/// Stores the value, and loads it from its table and from a copy of it that was made by its description. Returns how it is shown.
+fn comes_back<V: Value + PartialEq + Debug>(value: &V) -> Dynamic {
+    let (db, copy) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
+    let table = db.table::<u64, V>("values").unwrap();
+    db.write(|tx| table.insert(tx, &1, value)).unwrap();
+    assert_eq!(db.read(|tx| table.get(tx, &1)).unwrap().as_ref(), Some(value));
+    let list = db.table::<u64, (u8, Vec<V>, Option<V>)>("lists").unwrap();
+    let found = db
+        .write(|tx| {
+            list.insert(tx, &1, &(1, vec![table.get(tx, &1)?.unwrap()], table.get(tx, &1)?))?;
+            list.get(tx, &1)
+        })
+        .unwrap()
+        .unwrap();
+    assert_eq!((found.0, &found.1[0], found.2.as_ref()), (1, value, Some(value)));
+    assert!(db.check().unwrap().is_empty());
+
+    let mut shown = Vec::new();
+    for about in db.list().unwrap() {
+        let begin = shown.len();
+        db.dump(&about.name, |key, value| {
+            shown.push((key, value));
+            Ok(())
+        })
+        .unwrap();
+        copy.load(&about, shown[begin..].iter().cloned().map(Ok)).unwrap();
+    }
+    let copied = copy.table::<u64, V>("values").unwrap();
+    assert_eq!(copy.read(|tx| copied.get(tx, &1)).unwrap().as_ref(), Some(value));
+    let copied = copy.table::<u64, (u8, Vec<V>, Option<V>)>("lists").unwrap();
+    assert_eq!(copy.read(|tx| copied.get(tx, &1)).unwrap().as_ref(), Some(&found));
+    shown.pop().unwrap().1
+}
+
+/// As a key, too: in order, and from a copy. Returns how the first one is shown.
+fn is_ordered<K: Key + Value + Ord + Clone + Debug>(mut keys: Vec<K>) -> Dynamic {
+    let (db, copy) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
+    let table = db.table::<K, u64>("keys").unwrap();
+    db.write(|tx| keys.iter().try_for_each(|key| table.insert(tx, key, &1).map(drop))).unwrap();
+    let first = comes_back(&keys[0]);
+    keys.sort();
+    keys.dedup();
+    let mut shown = Vec::new();
+    db.dump("keys", |key, value| {
+        shown.push((key, value));
+        Ok(())
+    })
+    .unwrap();
+    copy.load(&db.list().unwrap()[0], shown.iter().cloned().map(Ok)).unwrap();
+    for db in [&db, &copy] {
+        let table = db.table::<K, u64>("keys").unwrap();
+        let found: Vec<K> = db.read(|tx| table.iter(tx)?.map(|row| Ok(row?.0)).collect()).unwrap();
+        assert_eq!(found, keys);
+        assert!(db.check().unwrap().is_empty());
+    }
+    first
+}
+
+fn text(text: &str) -> Dynamic {
+    Dynamic::Text(text.into())
+}
+
+#[test]
+fn values_of_the_standard_library_come_back() {
+    comes_back(&NonZero::new(7u64));
+    comes_back(&Box::new(7u8));
+    comes_back(&Some(Rc::new("Ann".to_string())));
+    comes_back(&Arc::new(vec![1u16]));
+    assert_eq!(comes_back::<Box<str>>(&"Ann".into()), text("Ann"));
+    comes_back::<Arc<[u8]>>(&[1, 2][..].into());
+    comes_back::<Cow<'static, str>>(&"Ann".into());
+    comes_back::<Cow<'static, [(u8, u8)]>>(&vec![(1, 2)].into());
+    comes_back(&VecDeque::from([1u64, 2]));
+    comes_back(&BTreeMap::from([("b".to_string(), 1u8), ("a".to_string(), 2)]));
+    comes_back(&std::collections::HashMap::from([(1u8, vec!["a".to_string()]), (2, vec![])]));
+    comes_back(&BTreeSet::from([3u16, 1]));
+    comes_back(&HashSet::from(["a".to_string()]));
+    comes_back(&(1..5u8));
+    comes_back(&(Wrapping(3i8), PhantomData::<String>, -1.5f32..=2.0));
+    comes_back(&vec![Ok::<u8, String>(1), Err("no".into())]);
+    comes_back(&(1u8, 2u8, 3u8, 4u8, 5u8, 6u8, 7u8, 8u8, 9u8, 10u8, 11u8, "twelve".to_string()));
+    assert_eq!(comes_back(&PathBuf::from("a/b")), text("a/b"));
+    let bytes = <OsString as OsStringExt>::from_vec(vec![0xff, b'a']);
+    assert_eq!(comes_back(&PathBuf::from(bytes)), Dynamic::List(vec![Dynamic::Bytes(vec![0xff, b'a'])]));
+    // What is a set or a map in a program may be another one in the next.
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<u8, std::collections::HashMap<u8, String>>("maps").unwrap();
+    let one = std::collections::HashMap::from([(7, "a".to_string())]);
+    db.write(|tx| table.insert(tx, &1, &one)).unwrap();
+    let table = db.table::<u8, BTreeMap<u8, Box<str>>>("maps").unwrap();
+    assert_eq!(db.read(|tx| table.get(tx, &1)).unwrap(), Some([(7, "a".into())].into()));
+    assert!(db.table::<u8, Vec<(u8, String)>>("maps").is_err());
+}
+
+#[test]
+fn keys_of_the_standard_library_are_ordered() {
+    is_ordered([3i16, -5, 1].map(|n| NonZero::new(n).unwrap()).to_vec());
+    is_ordered(vec![Duration::new(1, 5), Duration::new(0, 9), Duration::MAX]);
+    is_ordered(vec![Wrapping(3u8), Wrapping(1)]);
+    is_ordered(vec![Box::new((1u8, "b".to_string())), Box::new((1, "a".to_string()))]);
+    is_ordered::<Cow<'static, str>>(vec!["b".into(), "a".into()]);
+    is_ordered(vec![Reverse("ab".to_string()), Reverse("a".to_string()), Reverse("b".to_string())]);
+    is_ordered(vec![(1u8, Reverse(7u64), 2i8), (1, Reverse(9), 1), (0, Reverse(1), 1)]);
+    is_ordered(vec![Ordering::Greater, Ordering::Less]);
+    is_ordered(vec![((), 1u8, 2u8, 3u8, 4u8, 5u8, 6u8, 7u8, 8u8, 9u8, 10u8, 12u8), Default::default()]);
+    let addresses = ["::1", "10.0.0.1", "9.255.255.255", "ffff::"];
+    let shown = is_ordered::<IpAddr>(addresses.map(|address| address.parse().unwrap()).to_vec());
+    assert_eq!(shown, text("::1"));
+    is_ordered(vec![Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]);
+    is_ordered(vec![Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED]);
+    let (epoch, part) = (SystemTime::UNIX_EPOCH, Duration::new(1, 500_000_000));
+    let shown = is_ordered(vec![epoch - part, epoch, epoch + part, epoch - Duration::from_secs(1)]);
+    assert_eq!(shown, text("1969-12-31T23:59:58.5Z"));
+}
+
+#[test]
+fn floats_are_ordered_by_their_total_order() {
+    let mut numbers =
+        vec![1.5, -0.0, f64::NAN, f64::NEG_INFINITY, 0.0, -f64::NAN, 1e-30, -2.5, f64::INFINITY];
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<f64, ()>("numbers").unwrap();
+    let small = db.table::<(f32, u8), ()>("small").unwrap();
+    db.write(|tx| {
+        numbers.iter().try_for_each(|number| {
+            small.insert(tx, &(*number as f32, 1), &())?;
+            table.insert(tx, number, &()).map(drop)
+        })
+    })
+    .unwrap();
+    numbers.sort_by(f64::total_cmp);
+    let bits = |numbers: &[f64]| numbers.iter().map(|number| number.to_bits()).collect::<Vec<_>>();
+    let found: Vec<f64> = db.read(|tx| table.iter(tx)?.map(|row| Ok(row?.0)).collect()).unwrap();
+    assert_eq!(bits(&found), bits(&numbers));
+    let found: Vec<f32> = db.read(|tx| small.iter(tx)?.map(|row| Ok(row?.0.0)).collect()).unwrap();
+    assert!(found.is_sorted_by(|one, other| one.total_cmp(other).is_lt()) && found.len() == numbers.len());
+    assert_eq!(db.read(|tx| Ok(table.range(tx, 0.0..2.0)?.count())).unwrap(), 3);
+}
+
+#[test]
+fn types_of_other_crates_come_back() {
+    use chrono::{NaiveDate, TimeDelta, TimeZone};
+
+    let ids = [0xffu128 << 120 | 1, 7, 0xfe << 120].map(uuid::Uuid::from_u128);
+    assert_eq!(is_ordered(ids.to_vec()), text("ff000000-0000-0000-0000-000000000001"));
+    comes_back(&bytes::Bytes::from_static(b"bytes"));
+
+    let day = NaiveDate::from_ymd_opt(2024, 2, 29).unwrap();
+    let leap = day.and_hms_nano_opt(23, 59, 59, 1_500_000_000).unwrap();
+    assert_eq!(is_ordered(vec![day, NaiveDate::MIN, NaiveDate::MAX]), text("2024-02-29"));
+    assert_eq!(is_ordered(vec![leap.time(), chrono::NaiveTime::MIN]), text("23:59:60.5"));
+    assert_eq!(
+        is_ordered(vec![leap, chrono::NaiveDateTime::MIN, chrono::NaiveDateTime::MAX]),
+        text("2024-02-29T23:59:60.5")
+    );
+    let utc =
+        [leap.and_utc(), chrono::DateTime::<chrono::Utc>::MIN_UTC, chrono::DateTime::<chrono::Utc>::MAX_UTC];
+    assert_eq!(is_ordered(utc.to_vec()), text("2024-02-29T23:59:60.5Z"));
+    let zone = chrono::FixedOffset::west_opt(5_400).unwrap();
+    assert_eq!(
+        comes_back(&zone.from_utc_datetime(&day.and_hms_opt(12, 0, 1).unwrap())),
+        text("2024-02-29T10:30:01-01:30")
+    );
+    is_ordered(vec![
+        TimeDelta::milliseconds(-1_500),
+        TimeDelta::milliseconds(1_500),
+        TimeDelta::MIN,
+        TimeDelta::MAX,
+        TimeDelta::zero(),
+    ]);
+
+    let date = time::Date::from_calendar_date(2024, time::Month::February, 29).unwrap();
+    let clock = time::Time::from_hms_nano(12, 34, 56, 7_000_000).unwrap();
+    assert_eq!(is_ordered(vec![date, time::Date::MIN, time::Date::MAX]), text("2024-02-29"));
+    assert_eq!(is_ordered(vec![clock, time::Time::MIDNIGHT, time::Time::MAX]), text("12:34:56.007"));
+    let moment = time::PrimitiveDateTime::new(date, clock);
+    assert_eq!(is_ordered(vec![moment, time::PrimitiveDateTime::MIN]), text("2024-02-29T12:34:56.007"));
+    assert_eq!(
+        is_ordered(vec![moment.as_utc(), time::UtcDateTime::MIN, time::UtcDateTime::MAX]),
+        text("2024-02-29T12:34:56.007Z")
+    );
+    let offset = time::UtcOffset::from_hms(2, 0, 0).unwrap();
+    assert_eq!(comes_back(&moment.assume_offset(offset)), text("2024-02-29T12:34:56.007+02:00"));
+    is_ordered(vec![
+        time::Duration::new(-1, -5),
+        time::Duration::MIN,
+        time::Duration::MAX,
+        time::Duration::ZERO,
+    ]);
+
+    let date = jiff::civil::date(2024, 2, 29);
+    assert_eq!(is_ordered(vec![date, jiff::civil::Date::MIN, jiff::civil::Date::MAX]), text("2024-02-29"));
+    is_ordered(vec![jiff::civil::time(1, 2, 3, 4), jiff::civil::Time::MIN, jiff::civil::Time::MAX]);
+    is_ordered(vec![date.at(1, 2, 3, 4), jiff::civil::DateTime::MIN, jiff::civil::DateTime::MAX]);
+    let stamp = jiff::Timestamp::from_nanosecond(-1_500_000_000).unwrap();
+    assert_eq!(
+        is_ordered(vec![stamp, jiff::Timestamp::MIN, jiff::Timestamp::MAX]),
+        text("1969-12-31T23:59:58.5Z")
+    );
+    is_ordered(vec![
+        jiff::SignedDuration::MIN,
+        jiff::SignedDuration::MAX,
+        jiff::SignedDuration::from_millis(-1_500),
+    ]);
+
+    // A table of one crate's type is one of another's.
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<SystemTime, NaiveDate>("times").unwrap();
+    db.write(|tx| table.insert(tx, &SystemTime::UNIX_EPOCH, &day)).unwrap();
+    let table = db.table::<jiff::Timestamp, time::Date>("times").unwrap();
+    let row = db.read(|tx| table.first(tx)).unwrap().unwrap();
+    assert_eq!(row, (jiff::Timestamp::UNIX_EPOCH, time::Date::from_ordinal_date(2024, 60).unwrap()));
+}
+
+mod degrees {
+    pub type Stored = i16;
+    pub fn store(value: &f64) -> Stored {
+        (value * 10.0) as i16
+    }
+    pub fn load(stored: Stored) -> Result<f64, &'static str> {
+        if (-900..=900).contains(&stored) { Ok(f64::from(stored) / 10.0) } else { Err("no latitude") }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Persist)]
+struct Place {
+    #[persist(with = degrees)]
+    latitude: f64,
+    #[persist(skip)]
+    visits: u64,
+    name: String,
+}
+
+#[derive(Persist)]
+#[persist(name = "Place")]
+struct Raw {
+    latitude: i16,
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Key, Persist)]
+struct Inverted(#[persist(with = inverted)] u32, u8);
+
+mod inverted {
+    pub type Stored = std::cmp::Reverse<u32>;
+    pub fn store(value: &u32) -> Stored {
+        std::cmp::Reverse(*value)
+    }
+    pub fn load(stored: Stored) -> Result<u32, std::convert::Infallible> {
+        Ok(stored.0)
+    }
+}
+
+#[test]
+fn fields_are_stored_with_a_module_or_skipped() {
+    let db = Database::in_memory().unwrap();
+    let places = db.table::<u64, Place>("places").unwrap();
+    let bergen = Place { latitude: 60.5, visits: 7, name: "Bergen".into() };
+    db.write(|tx| places.insert(tx, &1, &bergen)).unwrap();
+    let found = db.read(|tx| places.get(tx, &1)).unwrap();
+    assert_eq!(found, Some(Place { visits: 0, ..bergen }));
+    // What is stored is what the module made of it.
+    let raw = db.table::<u64, Raw>("places").unwrap();
+    let found = db.read(|tx| raw.get(tx, &1)).unwrap().unwrap();
+    assert_eq!((found.latitude, found.name.as_str()), (605, "Bergen"));
+    db.write(|tx| raw.insert(tx, &1, &Raw { latitude: 901, name: found.name.clone() })).unwrap();
+    assert!(matches!(db.read(|tx| places.get(tx, &1)), Err(Error::Damaged(_))));
+
+    let keys = db.table::<Inverted, ()>("keys").unwrap();
+    db.write(|tx| [1, 3, 2].into_iter().try_for_each(|n| keys.insert(tx, &Inverted(n, 0), &()).map(drop)))
+        .unwrap();
+    let found: Vec<u32> = db.read(|tx| keys.iter(tx)?.map(|row| Ok(row?.0.0)).collect()).unwrap();
+    assert_eq!(found, [3, 2, 1]);
 }

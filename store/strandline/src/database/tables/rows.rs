@@ -9,8 +9,8 @@ use crate::collections::pages;
 use crate::collections::queue::{self, Queue};
 use crate::value::key::KeyBytes;
 use crate::value::persist::Encoded;
-use crate::value::transaction::{Control, Tx, View};
 use crate::value::raw::{Raw, RawKey};
+use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::structures::type_layout as layout;
 

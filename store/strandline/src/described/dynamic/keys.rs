@@ -1,6 +1,7 @@
 //! Keys by what the pool says of their types.
 
-use super::{Dynamic, ReadPlain, Sink, fits, fits_signed};
+use super::{Dynamic, ReadPlain, Sink, fits, fits_signed, read};
+use crate::value::adapted::read_inverted;
 use crate::value::form::{Form, Named, Parts, Source};
 use crate::value::key::{Key, KeyBytes, KeyRef};
 use crate::value::persist::Invalid;
@@ -42,9 +43,17 @@ impl ReadPlain for &[u8] {
             Shape::Signed(32) => i32::read_key(self).map(|key| signed(key.into())),
             Shape::Signed(64) | Shape::Size(true) => i64::read_key(self).map(|key| signed(key.into())),
             Shape::Signed(_) => i128::read_key(self).map(signed),
+            Shape::Float(32) => f32::read_key(self).map(|key| Dynamic::Float(key.into())),
+            Shape::Float(_) => f64::read_key(self).map(Dynamic::Float),
+            Shape::Duration => std::time::Duration::read_key(self)
+                .map(|key| Dynamic::Duration(key.as_secs(), key.subsec_nanos())),
             Shape::String => String::read_key(self).map(Dynamic::Text),
             _ => Err(Invalid),
         }
+    }
+
+    fn read_reversed(&mut self, inside: &Form) -> Result<Dynamic, Invalid> {
+        read_inverted(self, |from| read(inside, from))
     }
 
     fn read_bytes(&mut self, _: &Form) -> Result<Vec<u8>, Invalid> {
@@ -75,6 +84,11 @@ impl Sink for KeyBytes {
                 self.push(&bytes[16 - *bits as usize / 8..]);
             }
             (Shape::String, Dynamic::Text(key)) => key.write_key(self),
+            (Shape::Float(32), Dynamic::Float(key)) => (*key as f32).write_key(self),
+            (Shape::Float(_), Dynamic::Float(key)) => key.write_key(self),
+            (Shape::Duration, Dynamic::Duration(seconds, nanos)) if *nanos < 1_000_000_000 => {
+                std::time::Duration::new(*seconds, *nanos).write_key(self);
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -82,6 +96,14 @@ impl Sink for KeyBytes {
 
     fn bytes(&mut self, bytes: &[u8]) {
         bytes.write_key(self);
+    }
+
+    fn begin_reversed(&mut self) -> usize {
+        self.as_slice().len()
+    }
+
+    fn end_reversed(&mut self, begin: usize) {
+        self.invert(begin);
     }
 
     fn option(&mut self, _: &Form, is_some: bool) {

@@ -30,6 +30,7 @@ fn layout_of(form: &Form, is_key: bool) -> Result<u64, Invalid> {
             around(if is_packed { layout::PACKED_VEC } else { "Vec" }, 0, &list.element)
         }
         Kind::Option(inside) => around("Option", 0, inside),
+        Kind::As(name, inside) => around(name, 0, inside),
         Kind::Array(list, count) => {
             let is_packed = list.packed.is_some() && !is_key;
             around(if is_packed { layout::PACKED_ARRAY } else { "array" }, *count as u32, &list.element)

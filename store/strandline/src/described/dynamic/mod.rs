@@ -2,6 +2,7 @@
 
 mod keys;
 mod layouts;
+mod readable;
 
 use std::sync::Arc;
 
@@ -152,6 +153,8 @@ impl Codec {
 /// Reads values without parts from words, or from the bytes of keys.
 trait ReadPlain: Source {
     fn read(&mut self, shape: &Shape) -> Result<Dynamic, Invalid>;
+    /// Reads what is in a `Reverse`.
+    fn read_reversed(&mut self, inside: &Form) -> Result<Dynamic, Invalid>;
     /// Takes a vector of bytes.
     fn read_bytes(&mut self, form: &Form) -> Result<Vec<u8>, Invalid>;
     /// Takes a list whose elements are packed; returns the forms and words of these. `None`: the form is none.
@@ -163,8 +166,11 @@ fn read_list(parts: Parts<'_>, from: &mut impl ReadPlain) -> Result<Dynamic, Inv
 }
 
 fn read(form: &Form, from: &mut impl ReadPlain) -> Result<Dynamic, Invalid> {
-    if form.is_bytes() {
-        return from.read_bytes(form).map(Dynamic::Bytes);
+    match &form.kind {
+        Kind::As("Reverse", inside) => return from.read_reversed(inside),
+        Kind::As(name, inside) => return readable::shown(name, read(inside, from)?),
+        _ if form.is_bytes() => return from.read_bytes(form).map(Dynamic::Bytes),
+        _ => {}
     }
     if let Some((parts, words)) = from.unpacked(form)? {
         return read_list(parts, &mut words.as_slice());
@@ -201,6 +207,12 @@ trait Sink {
     fn end_list(&mut self, _list: &List, _begin: usize) -> Result<(), Invalid> {
         Ok(())
     }
+    /// Returns where what is in a `Reverse` begins, which follows.
+    fn begin_reversed(&mut self) -> usize {
+        0
+    }
+    /// Ends it.
+    fn end_reversed(&mut self, _begin: usize) {}
     /// Stores whether an option has a value, which follows.
     fn option(&mut self, inside: &Form, is_some: bool);
     /// Stores the number of a vector's elements.
@@ -218,6 +230,13 @@ fn write(form: &Form, value: &Dynamic, to: &mut impl Sink) -> Result<(), Invalid
             to.option(inside, value.is_some());
             value.as_ref().map_or(Ok(()), |value| write(inside, value, to))
         }
+        (Kind::As("Reverse", inside), value) => {
+            let begin = to.begin_reversed();
+            write(inside, value, to)?;
+            to.end_reversed(begin);
+            Ok(())
+        }
+        (Kind::As(name, inside), value) => write(inside, &readable::stored(name, value)?, to),
         (Kind::Vec(_), Dynamic::Bytes(bytes)) if form.is_bytes() => {
             to.bytes(bytes);
             Ok(())
@@ -283,6 +302,10 @@ impl ReadPlain for &[u64] {
             },
             _ => Err(Invalid),
         }
+    }
+
+    fn read_reversed(&mut self, inside: &Form) -> Result<Dynamic, Invalid> {
+        read(inside, self)
     }
 
     fn read_bytes(&mut self, form: &Form) -> Result<Vec<u8>, Invalid> {

@@ -1,5 +1,12 @@
 //! Values and keys are shown and made again as the program's own types store them.
 
+use std::cmp::Ordering::{Equal, Greater, Less};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -23,6 +30,7 @@ struct All {
     kinds: Vec<Kind>,
     small: Small,
     packed: Packed,
+    standard: Standard,
     pause: std::time::Duration,
 }
 
@@ -46,6 +54,59 @@ struct Point {
     y: [Option<bool>; 2],
 }
 
+/// Types of the standard library.
+#[derive(Clone, Debug, PartialEq, Persist)]
+struct Standard {
+    number: Option<NonZero<u32>>,
+    packed: Vec<Option<NonZero<i8>>>,
+    bytes: BTreeSet<u8>,
+    names: BTreeMap<String, (u8, bool)>,
+    pairs: BTreeMap<u8, i16>,
+    times: Vec<SystemTime>,
+    address: IpAddr,
+    addresses: [Ipv4Addr; 2],
+    range: std::ops::Range<u16>,
+    boxed: Box<[u16]>,
+    shared: std::sync::Arc<str>,
+    path: PathBuf,
+    order: Option<std::cmp::Ordering>,
+    queue: VecDeque<Box<Point>>,
+    result: Result<String, u8>,
+}
+
+fn standard() -> impl Strategy<Value = Standard> {
+    let first = (any::<(Option<u32>, Vec<Option<i8>>, BTreeSet<u8>)>(), any::<BTreeMap<u8, i16>>());
+    let names = prop::collection::btree_map(".{0,5}", any::<(u8, bool)>(), 0..4);
+    let times = vec((any::<i32>(), 0u32..1_000_000_000), 0..3);
+    let rest = (any::<(u32, u128, bool, u16, u16)>(), any::<Vec<u16>>(), ".{0,9}", any::<Vec<u8>>(), -1i8..3);
+    (first, names, times, rest).prop_map(|(((number, small, bytes), pairs), names, times, rest)| {
+        let ((v4, v6, is_v6, start, end), boxed, text, path, order) = rest;
+        let v4 = Ipv4Addr::from_bits(v4);
+        let time = |(seconds, nanos): (i32, u32)| {
+            let epoch = SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(nanos.into());
+            let whole = std::time::Duration::from_secs(seconds.unsigned_abs().into());
+            if seconds < 0 { epoch - whole } else { epoch + whole }
+        };
+        Standard {
+            number: number.and_then(NonZero::new),
+            packed: small.into_iter().map(|n| n.and_then(NonZero::new)).collect(),
+            bytes,
+            names,
+            pairs,
+            times: times.into_iter().map(time).collect(),
+            address: if is_v6 { Ipv6Addr::from_bits(v6).into() } else { v4.into() },
+            addresses: [v4; 2],
+            range: start..end,
+            boxed: boxed.into(),
+            result: if is_v6 { Ok(text.clone()) } else { Err(7) },
+            shared: text.into(),
+            path: PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(path)),
+            order: [Less, Equal, Greater].into_iter().find(|known| *known as i8 == order),
+            queue: [Box::new(Point { x: 1.5, y: [None, Some(true)] })].into(),
+        }
+    })
+}
+
 fn packed() -> impl Strategy<Value = Packed> {
     let first = (any::<[u8; 20]>(), vec(any::<(u8, i16)>(), 0..9), any::<[[i8; 3]; 2]>());
     let small = prop_oneof![
@@ -54,7 +115,8 @@ fn packed() -> impl Strategy<Value = Packed> {
     ];
     let options = vec(any::<Option<(char, [u64; 2])>>(), 0..4);
     let points = vec(any::<(i16, [Option<bool>; 2])>(), 0..4);
-    let rest = (any::<Option<[(u64, bool); 2]>>(), options, vec(small, 0..4), points, vec(any::<u128>(), 0..3));
+    let rest =
+        (any::<Option<[(u64, bool); 2]>>(), options, vec(small, 0..4), points, vec(any::<u128>(), 0..3));
     (first, rest).prop_map(|((digest, pairs, nested), (wide, options, enums, points, large))| Packed {
         digest,
         pairs,
@@ -103,10 +165,16 @@ fn all() -> impl Strategy<Value = All> {
     ];
     let first =
         (any::<(u8, i16, u32, i64, u128, i128)>(), any::<[i32; 2]>(), any::<i32>(), any::<(bool, char)>());
-    let rest = (any::<(Option<u8>, Option<Option<i8>>)>(), vec(kind(), 0..4), small, packed(), 0u64..9);
+    let rest = (
+        any::<(Option<u8>, Option<Option<i8>>)>(),
+        vec(kind(), 0..4),
+        small,
+        (packed(), standard()),
+        0u64..9,
+    );
     (first, ".{0,20}", any::<Vec<u8>>(), any::<Vec<i16>>(), vec(prop::option::of(".{0,9}"), 0..4), rest)
         .prop_map(|((numbers, floats, double, (truth, character)), text, bytes, shorts, texts, rest)| {
-            let (options, kinds, small, packed, pause) = rest;
+            let (options, kinds, small, (packed, standard), pause) = rest;
             All {
                 unit: (),
                 sizes: vec![(7, -7)],
@@ -123,6 +191,7 @@ fn all() -> impl Strategy<Value = All> {
                 kinds,
                 small,
                 packed,
+                standard,
                 pause: std::time::Duration::new(pause, 7),
             }
         })
@@ -162,6 +231,14 @@ proptest! {
         comes_back(&value.packed.pairs);
         comes_back(&value.packed.structs);
         comes_back(&value.packed.enums);
+        comes_back(&value.standard.bytes);
+        comes_back(&value.standard.names);
+        comes_back(&value.standard.pairs);
+        comes_back(&value.standard.queue);
+        comes_back(&value.standard.path);
+        comes_back(&value.standard.address);
+        comes_back(&vec![value.standard.result.clone(), Ok(String::new())]);
+        comes_back(&[Ok::<u8, u16>(1), Err(300)]);
     }
 
     #[test]

@@ -1,0 +1,337 @@
+//! Values with a common notation, which are shown as text: identifiers, addresses, dates and times.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::Dynamic;
+use crate::value::adapted::is_instant;
+use crate::value::persist::Invalid;
+
+const DAY: i64 = 86_400;
+const SECOND: u32 = 1_000_000_000;
+
+/// What is shown of a value of the type `name`, from what is stored.
+///
+/// # Errors
+/// [`Invalid`]: the type has no such value.
+pub(super) fn shown(name: &str, stored: Dynamic) -> Result<Dynamic, Invalid> {
+    if let "NonZero" = name {
+        return if integer(&stored) == Some(0) { Err(Invalid) } else { Ok(stored) };
+    }
+    let text = match (name, &stored) {
+        ("Set" | "Map", Dynamic::List(all)) => {
+            return if is_distinct(name, all) { Ok(stored) } else { Err(Invalid) };
+        }
+        ("Set", Dynamic::Bytes(bytes)) => {
+            let distinct: HashSet<u8> = bytes.iter().copied().collect();
+            return if distinct.len() == bytes.len() { Ok(stored) } else { Err(Invalid) };
+        }
+        ("path", Dynamic::Bytes(bytes)) => {
+            let text = String::from_utf8(bytes.clone());
+            // In a list, so that it is not taken for a text.
+            return Ok(text.map_or_else(|_| Dynamic::List(vec![stored]), Dynamic::Text));
+        }
+        ("uuid", Dynamic::List(bytes)) => uuid(bytes),
+        ("ordering", _) => ["Less", "Equal", "Greater"]
+            .into_iter()
+            .zip(-1..)
+            .find(|(_, number)| integer(&stored) == Some(*number))
+            .map(|(name, _)| name.to_owned()),
+        ("ipv4" | "ipv6" | "ip", _) => address(name, &stored).map(|address| address.to_string()),
+        ("date" | "time" | "datetime" | "timestamp" | "offset datetime", _) => {
+            numbers(&stored).and_then(|numbers| moment(name, &numbers))
+        }
+        ("signed duration", _) => {
+            let numbers = numbers(&stored).ok_or(Invalid)?;
+            let is_one = matches!(numbers.as_slice(), [seconds, nanos]
+                if nanos.abs() < i64::from(SECOND) && seconds.signum() * nanos.signum() >= 0);
+            return if is_one { Ok(stored) } else { Err(Invalid) };
+        }
+        _ => return Ok(stored),
+    };
+    text.map(Dynamic::Text).ok_or(Invalid)
+}
+
+/// What is stored for a value of the type `name` that was shown as `value`.
+///
+/// # Errors
+/// [`Invalid`]: the type has no such value.
+pub(super) fn stored(name: &str, value: &Dynamic) -> Result<Dynamic, Invalid> {
+    let stored = match (name, value) {
+        ("path", Dynamic::Text(text)) => Some(Dynamic::Bytes(text.clone().into_bytes())),
+        ("path", Dynamic::List(one)) if one.len() == 1 => Some(one[0].clone()),
+        // Of bytes.
+        ("Set", Dynamic::Text(_)) => return Ok(value.clone()),
+        (_, Dynamic::Text(text)) => of_text(name, text),
+        _ => Some(value.clone()),
+    };
+    let stored = stored.ok_or(Invalid)?;
+    // Whether it is a value is what showing it says.
+    shown(name, stored.clone())?;
+    Ok(stored)
+}
+
+/// Whether no element of a set, and no key of a map, is there twice.
+fn is_distinct(name: &str, all: &[Dynamic]) -> bool {
+    let mut known = HashSet::new();
+    all.iter().all(|one| {
+        let key = match one {
+            Dynamic::List(pair) if name == "Map" => pair.first(),
+            one => Some(one),
+        };
+        known.insert(format!("{key:?}"))
+    })
+}
+
+fn integer(value: &Dynamic) -> Option<i64> {
+    match value {
+        Dynamic::Unsigned(number) => i64::try_from(*number).ok(),
+        Dynamic::Signed(number) => i64::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+fn numbers(value: &Dynamic) -> Option<Vec<i64>> {
+    match value {
+        Dynamic::List(list) => list.iter().map(integer).collect(),
+        one => integer(one).map(|number| vec![number]),
+    }
+}
+
+fn uuid(bytes: &[Dynamic]) -> Option<String> {
+    let mut text = String::new();
+    for (at, byte) in bytes.iter().enumerate() {
+        let hyphen = if [4, 6, 8, 10].contains(&at) { "-" } else { "" };
+        let _ = write!(text, "{hyphen}{:02x}", u8::try_from(integer(byte)?).ok()?);
+    }
+    (bytes.len() == 16).then_some(text)
+}
+
+fn address(name: &str, stored: &Dynamic) -> Option<IpAddr> {
+    let (is_v6, bits) = match (name, stored) {
+        ("ip", Dynamic::List(pair)) => match pair.as_slice() {
+            [Dynamic::Bool(is_v6), Dynamic::Unsigned(bits)] => (*is_v6, *bits),
+            _ => return None,
+        },
+        (name, Dynamic::Unsigned(bits)) => (name == "ipv6", *bits),
+        _ => return None,
+    };
+    Some(match is_v6 {
+        true => Ipv6Addr::from_bits(bits).into(),
+        false => Ipv4Addr::from_bits(bits.try_into().ok()?).into(),
+    })
+}
+
+/// What is stored for a value of the type `name` with this notation.
+fn of_text(name: &str, text: &str) -> Option<Dynamic> {
+    let unsigned = |number: u32| Dynamic::Unsigned(number.into());
+    match name {
+        "uuid" => {
+            let bytes = hex::decode(text.replace('-', "")).ok()?;
+            Some(Dynamic::List(bytes.into_iter().map(|byte| unsigned(byte.into())).collect()))
+        }
+        "ordering" => {
+            let at = ["Less", "Equal", "Greater"].iter().position(|name| *name == text)?;
+            Some(Dynamic::Signed(at as i128 - 1))
+        }
+        "ipv4" => Some(unsigned(text.parse::<Ipv4Addr>().ok()?.to_bits())),
+        "ipv6" => Some(Dynamic::Unsigned(text.parse::<Ipv6Addr>().ok()?.to_bits())),
+        "ip" => {
+            let (is_v6, bits) = match text.parse().ok()? {
+                IpAddr::V4(address) => (false, address.to_bits().into()),
+                IpAddr::V6(address) => (true, address.to_bits()),
+            };
+            Some(Dynamic::List(vec![Dynamic::Bool(is_v6), Dynamic::Unsigned(bits)]))
+        }
+        "NonZero" | "Range" | "RangeInclusive" | "Map" => Some(Dynamic::Text(text.to_owned())),
+        _ => of_moment(name, text),
+    }
+}
+
+/// The notation of a date or time that is stored as these numbers.
+fn moment(name: &str, numbers: &[i64]) -> Option<String> {
+    let is_day = |day: i64| i32::try_from(day).is_ok();
+    match (name, numbers) {
+        ("date", &[day]) if is_day(day) => Some(date(day)),
+        ("time", &[second, nanos]) => time(second, nanos),
+        ("datetime", &[day, second, nanos]) if is_day(day) => {
+            Some(format!("{}T{}", date(day), time(second, nanos)?))
+        }
+        ("timestamp", &[seconds, nanos]) => Some(format!("{}Z", instant(seconds, nanos)?)),
+        ("offset datetime", &[seconds, nanos, offset]) if offset.abs() < DAY => {
+            let sign = if offset < 0 { '-' } else { '+' };
+            let (minutes, rest) = (offset.abs() / 60, offset.abs() % 60);
+            let seconds = instant(seconds.checked_add(offset)?, nanos)?;
+            let mut text = format!("{seconds}{sign}{:02}:{:02}", minutes / 60, minutes % 60);
+            if rest > 0 {
+                let _ = write!(text, ":{rest:02}");
+            }
+            Some(text)
+        }
+        _ => None,
+    }
+}
+
+fn instant(seconds: i64, nanos: i64) -> Option<String> {
+    let time = time(seconds.rem_euclid(DAY), nanos)?;
+    Some(format!("{}T{time}", date(seconds.div_euclid(DAY))))
+}
+
+/// The second of a day; a leap second is the 60th of its minute.
+fn time(second: i64, nanos: i64) -> Option<String> {
+    let nanos = u32::try_from(nanos).ok()?;
+    if !(0..DAY).contains(&second) || !is_instant(second, nanos) {
+        return None;
+    }
+    let (minutes, in_minute) = (second / 60, second % 60 + i64::from(nanos / SECOND));
+    let mut text = format!("{:02}:{:02}:{in_minute:02}", minutes / 60, minutes % 60);
+    if !nanos.is_multiple_of(SECOND) {
+        let fraction = format!("{:09}", nanos % SECOND);
+        let _ = write!(text, ".{}", fraction.trim_end_matches('0'));
+    }
+    Some(text)
+}
+
+/// The date of a day since 1970-01-01, as a number of up to 50 bits, by the Gregorian calendar. (Hinnant, "chrono-compatible low-level date algorithms".)
+fn date(day: i64) -> String {
+    // Days since 0000-03-01, in periods of 400 years.
+    let day = day + 719_468;
+    let (period, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    match 400 * period + year + next {
+        year @ 0..=9_999 => format!("{year:04}-{month:02}-{day:02}"),
+        year => format!("{year:+05}-{month:02}-{day:02}"),
+    }
+}
+
+/// The inverse of [`date`].
+fn of_date(text: &str) -> Option<i64> {
+    let (rest, day) = text.rsplit_once('-')?;
+    let (year, month) = rest.rsplit_once('-')?;
+    let (year, month, day_of_month): (i64, i64, i64) =
+        (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
+    // A timestamp has no year beyond.
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day_of_month) || year.unsigned_abs() > 1 << 40 {
+        return None;
+    }
+    let (years, months) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (period, of_period) = (years.div_euclid(400), years.rem_euclid(400));
+    let in_period =
+        365 * of_period + of_period / 4 - of_period / 100 + (153 * months + 2) / 5 + day_of_month - 1;
+    let days = period * 146_097 + in_period - 719_468;
+    // No other day has this notation.
+    let same = date(days);
+    (same.trim_start_matches('+') == text.trim_start_matches('+')).then_some(days)
+}
+
+/// The inverse of [`time`]: the second of the day, and nanoseconds.
+fn of_time(text: &str) -> Option<(i64, i64)> {
+    let (clock, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut parts = clock.split(':').map(|part| part.parse::<i64>().ok().filter(|part| *part >= 0));
+    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next().unwrap_or(Some(0))?);
+    if parts.next().is_some() || hour > 23 || minute > 59 || second > 60 || fraction.len() > 9 {
+        return None;
+    }
+    let nanos: i64 = if fraction.is_empty() { 0 } else { format!("{fraction:0<9}").parse().ok()? };
+    let leap = i64::from(second == 60);
+    Some((3_600 * hour + 60 * minute + second - leap, leap * i64::from(SECOND) + nanos))
+}
+
+/// The inverse of [`moment`].
+fn of_moment(name: &str, text: &str) -> Option<Dynamic> {
+    let (signed, unsigned) =
+        (|number: i64| Dynamic::Signed(number.into()), |number: i64| Dynamic::Unsigned(number as u128));
+    let local = |text: &str| {
+        let (date, time) = text.split_once(['T', ' '])?;
+        Some((of_date(date)?, of_time(time)?))
+    };
+    let seconds = |day: i64, second: i64| day.checked_mul(DAY)?.checked_add(second);
+    Some(match name {
+        "date" => signed(of_date(text)?),
+        "time" => {
+            let (second, nanos) = of_time(text)?;
+            Dynamic::List(vec![unsigned(second), unsigned(nanos)])
+        }
+        "datetime" => {
+            let (day, (second, nanos)) = local(text)?;
+            Dynamic::List(vec![signed(day), unsigned(second), unsigned(nanos)])
+        }
+        "timestamp" => {
+            let (day, (second, nanos)) = local(text.strip_suffix('Z')?)?;
+            Dynamic::List(vec![signed(seconds(day, second)?), unsigned(nanos)])
+        }
+        "offset datetime" => {
+            let at = text.rfind(['+', '-'])?;
+            let (day, (second, nanos)) = local(&text[..at])?;
+            let (offset, _) = of_time(&text[at + 1..])?;
+            let offset = if text[at..].starts_with('-') { -offset } else { offset };
+            let seconds = seconds(day, second)?.checked_sub(offset)?;
+            Dynamic::List(vec![signed(seconds), unsigned(nanos), signed(offset)])
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn both_ways(name: &str, stored_numbers: &[i64]) -> String {
+        let list = stored_numbers.iter().map(|number| Dynamic::Signed((*number).into())).collect();
+        let text = shown(name, Dynamic::List(list)).unwrap();
+        let Dynamic::Text(text) = text else { panic!("{text:?}") };
+        let again = stored(name, &Dynamic::Text(text.clone())).unwrap();
+        assert_eq!(numbers(&again).unwrap(), stored_numbers, "{text}");
+        text
+    }
+
+    #[test]
+    fn moments_have_their_notation() {
+        assert_eq!(both_ways("date", &[0]), "1970-01-01");
+        assert_eq!(both_ways("date", &[-719_528]), "0000-01-01");
+        assert_eq!(both_ways("date", &[-719_529]), "-0001-12-31");
+        assert_eq!(both_ways("date", &[19_782]), "2024-02-29");
+        assert_eq!(both_ways("date", &[2_932_897]), "+10000-01-01");
+        assert_eq!(both_ways("time", &[45_296, 789_000_000]), "12:34:56.789");
+        assert_eq!(both_ways("time", &[86_399, 1_500_000_000]), "23:59:60.5");
+        assert_eq!(both_ways("timestamp", &[-1, 999_999_999]), "1969-12-31T23:59:59.999999999Z");
+        assert_eq!(both_ways("datetime", &[19_782, 1, 0]), "2024-02-29T00:00:01");
+        assert_eq!(both_ways("offset datetime", &[0, 0, 5_400]), "1970-01-01T01:30:00+01:30");
+        assert_eq!(both_ways("offset datetime", &[0, 0, -1]), "1969-12-31T23:59:59-00:00:01");
+        let is_one = |name, text: &str| stored(name, &Dynamic::Text(text.into())).is_ok();
+        for wrong in ["2023-02-29", "2024-13-01", "2024-01-00", "", "x", "--", "99999999999999999999-01-01"] {
+            assert!(!is_one("date", wrong), "{wrong}");
+        }
+        for wrong in ["24:00:00", "12:60:00", "12:00:61", "12:-1:00", "12:00:00.1234567890", "12"] {
+            assert!(!is_one("time", wrong), "{wrong}");
+        }
+        assert!(!is_one("timestamp", "2024-02-29T00:00:01") && is_one("timestamp", "2024-02-29 00:00:01Z"));
+        assert!(!is_one("uuid", "0123") && !is_one("ipv4", "::1") && is_one("ip", "::1"));
+    }
+
+    proptest! {
+        #[test]
+        fn notations_are_read_back(day: i32, seconds: i64, nanos in 0_i64..1_000_000_000, offset in -86_399_i64..86_400) {
+            both_ways("date", &[day.into()]);
+            both_ways("timestamp", &[seconds, nanos]);
+            both_ways("datetime", &[day.into(), seconds.rem_euclid(DAY), nanos]);
+            both_ways("offset datetime", &[seconds / 2, nanos, offset]);
+        }
+
+        #[test]
+        fn no_text_is_harmful(text in "[-+0-9TZ: .]{0,30}", any in ".{0,20}") {
+            for name in ["date", "time", "datetime", "timestamp", "offset datetime", "uuid", "ip", "NonZero"] {
+                for text in [&text, &any] {
+                    let _ = stored(name, &Dynamic::Text(text.clone()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Types of the standard library that are stored as other ones, with a name of their own: all that is stored of them is decoded and checked as a value of that type.
+
+use std::cmp::{Ordering, Reverse};
+use std::marker::PhantomData;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::{NonZero, Saturating, Wrapping};
+use std::ops::{Range, RangeInclusive};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use super::key::{Key, KeyBytes, KeyRef};
+use super::persist::{Fixed, Invalid, Persist, Stored};
+use super::schema::Types;
+use strandline_core::structures::type_layout as layout;
+
+/// Implements [`Persist`] for `$type`, which is stored as `$stored`: `$to` makes that of a reference, and `$from` the value of it, or nothing if it is
+/// no value. `$layout` makes the layout of that of `$stored`.
+macro_rules! persist_as {
+    (
+        [$($generics:tt)*] $type:ty, $name:expr, $stored:ty, |$value:ident| $to:expr, |$loaded:ident| $from:expr,
+        layout: $layout:expr, describe: |$types:ident| $describe:expr $(, { $($more:item)* })?
+    ) => {
+        // SAFETY: words of `$stored`, which has no handles; the layout is that of the name with that of these words.
+        unsafe impl<'p, $($generics)*> Persist<'p> for $type {
+            const NAME: &'static str = $name;
+            const LAYOUT: u64 = $layout;
+            const SIZE: Option<usize> = <$stored as Persist<'p>>::SIZE;
+            const PACKED: Option<usize> = <$stored as Persist<'p>>::PACKED;
+            fn describe($types: &mut Types) -> String {
+                $describe
+            }
+            fn words(&self) -> usize {
+                let $value = self;
+                Self::SIZE.unwrap_or_else(|| Persist::<'p>::words(&$to))
+            }
+            fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
+                let $value = self;
+                Persist::<'p>::store(&$to, into)
+            }
+            fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
+                let $loaded = <$stored as Persist<'p>>::load(from, stored)?;
+                $from.ok_or(Invalid)
+            }
+            fn store_packed<'b>(&self, into: &'b mut [u8]) -> &'b mut [u8] {
+                let $value = self;
+                Persist::<'p>::store_packed(&$to, into)
+            }
+            fn load_packed(from: &mut &[u8]) -> Result<Self, Invalid> {
+                let $loaded = <$stored as Persist<'p>>::load_packed(from)?;
+                $from.ok_or(Invalid)
+            }
+            fn bytes(&self) -> u64 {
+                let $value = self;
+                Persist::<'p>::bytes(&$to)
+            }
+            fn encode(&self, into: &mut [u64]) {
+                let $value = self;
+                Persist::<'p>::encode(&$to, into);
+            }
+            fn decode(from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
+                let $loaded = <$stored as Persist<'p>>::decode(from, bytes, stored)?;
+                $from.ok_or(Invalid)
+            }
+            $($($more)*)?
+        }
+    };
+}
+pub(super) use persist_as;
+
+/// The layout of what is stored as a type of layout `inside` under a name of its own.
+pub(super) const fn named(name: &str, inside: u64) -> u64 {
+    layout::field(layout::begin(name, 0), "", inside)
+}
+
+/// As [`persist_as`], for types without parameters and of one size.
+macro_rules! persist_named {
+    ($type:ty, $name:literal, $stored:ty, |$value:ident| $to:expr, |$loaded:ident| $from:expr) => {
+        $crate::value::adapted::persist_as!(
+            [] $type, $name, $stored, |$value| $to, |$loaded| $from,
+            layout: $crate::value::adapted::named($name, <$stored as Persist<'p>>::LAYOUT),
+            describe: |_types| $name.into()
+        );
+        // SAFETY: `$stored` is.
+        unsafe impl Fixed<'_> for $type {}
+    };
+}
+pub(super) use persist_named;
+
+/// Implements [`Key`] for `$type`, whose keys are those of `$stored`, in the order that these have.
+macro_rules! key_as {
+    (
+        [$($generics:tt)*] $type:ty, $name:expr, $stored:ty, |$value:ident| $to:expr, |$loaded:ident| $from:expr,
+        layout: $layout:expr, describe: |$types:ident| $describe:expr
+    ) => {
+        // SAFETY: the bytes that this key type reads.
+        unsafe impl<$($generics)*> KeyRef for $type {
+            fn write_key(&self, into: &mut KeyBytes) {
+                let $value = self;
+                KeyRef::write_key(&$to, into);
+            }
+        }
+        // SAFETY: the bytes are those of a key, in the order of the values, and the layout is that of the name with the key's.
+        unsafe impl<$($generics)*> Key for $type {
+            const NAME: &'static str = $name;
+            const LAYOUT: u64 = $layout;
+            const ONE_WORD: bool = <$stored as Key>::ONE_WORD;
+            fn describe($types: &mut Types) -> String {
+                $describe
+            }
+            fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+                let $loaded = <$stored as Key>::read_key(from)?;
+                $from.ok_or(Invalid)
+            }
+        }
+    };
+}
+pub(super) use key_as;
+
+/// As [`key_as`], for types without parameters.
+macro_rules! key_named {
+    ($type:ty, $name:literal, $stored:ty, |$value:ident| $to:expr, |$loaded:ident| $from:expr) => {
+        $crate::value::adapted::key_as!(
+            [] $type, $name, $stored, |$value| $to, |$loaded| $from,
+            layout: $crate::value::adapted::named($name, <$stored as Key>::LAYOUT),
+            describe: |_types| $name.into()
+        );
+    };
+}
+pub(super) use key_named;
+
+/// Both, by the same functions.
+macro_rules! both_named {
+    ($($input:tt)*) => {
+        $crate::value::adapted::persist_named!($($input)*);
+        $crate::value::adapted::key_named!($($input)*);
+    };
+}
+#[allow(unused_imports)] // where no other crate has types to store
+pub(super) use both_named;
+
+macro_rules! non_zero {
+    ($($number:ty),*) => {$(
+        persist_as!(
+            [] NonZero<$number>, "NonZero", $number, |value| value.get(), |number| NonZero::new(number),
+            layout: named("NonZero", <$number as Persist<'p>>::LAYOUT),
+            describe: |_types| concat!("NonZero<", stringify!($number), ">").into(),
+            { const NEVER_ZERO: bool = true; }
+        );
+        // SAFETY: the number is.
+        unsafe impl Fixed<'_> for NonZero<$number> {}
+        key_as!(
+            [] NonZero<$number>, "NonZero", $number, |value| value.get(), |number| NonZero::new(number),
+            layout: named("NonZero", <$number as Key>::LAYOUT),
+            describe: |_types| concat!("NonZero<", stringify!($number), ">").into()
+        );
+    )*};
+}
+
+non_zero!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+
+both_named!(Ipv4Addr, "ipv4", u32, |value| value.to_bits(), |bits| Some(Ipv4Addr::from_bits(bits)));
+both_named!(Ipv6Addr, "ipv6", u128, |value| value.to_bits(), |bits| Some(Ipv6Addr::from_bits(bits)));
+both_named!(
+    IpAddr,
+    "ip",
+    (bool, u128),
+    |value| match value {
+        IpAddr::V4(address) => (false, address.to_bits().into()),
+        IpAddr::V6(address) => (true, address.to_bits()),
+    },
+    |stored| match stored {
+        (false, bits) => u32::try_from(bits).ok().map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits))),
+        (true, bits) => Some(IpAddr::V6(Ipv6Addr::from_bits(bits))),
+    }
+);
+
+/// Seconds since 1970, and nanoseconds: those of a leap second count on.
+pub(super) type Instant = (i64, u32);
+
+/// Whether an instant is one: a second of more than a second is a leap second, at the end of a minute.
+pub(crate) fn is_instant(seconds: i64, nanos: u32) -> bool {
+    nanos < 1_000_000_000 || nanos < 2_000_000_000 && seconds.rem_euclid(60) == 59
+}
+
+fn of_system_time(time: &SystemTime) -> Instant {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => (since.as_secs() as i64, since.subsec_nanos()),
+        Err(error) => {
+            let before = error.duration();
+            let (seconds, nanos) = (0_i64.wrapping_sub(before.as_secs() as i64), before.subsec_nanos());
+            if nanos == 0 { (seconds, 0) } else { (seconds.wrapping_sub(1), 1_000_000_000 - nanos) }
+        }
+    }
+}
+
+fn to_system_time((seconds, nanos): Instant) -> Option<SystemTime> {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let time = match seconds {
+        0.. => SystemTime::UNIX_EPOCH.checked_add(whole),
+        _ => SystemTime::UNIX_EPOCH.checked_sub(whole),
+    };
+    time?.checked_add(Duration::from_nanos(nanos.into())).filter(|_| is_instant(seconds, nanos))
+}
+
+both_named!(SystemTime, "timestamp", Instant, |value| of_system_time(value), |stored| to_system_time(stored));
+
+both_named!(Ordering, "ordering", i8, |value| *value as i8, |number| [
+    Ordering::Less,
+    Ordering::Equal,
+    Ordering::Greater
+]
+.into_iter()
+.find(|order| *order as i8 == number));
+
+persist_as!(
+    [] PathBuf, "path", Vec<u8>, |value| value.as_os_str().as_bytes().to_vec(),
+    |bytes| Some(PathBuf::from(std::ffi::OsString::from_vec(bytes))),
+    layout: named("path", <Vec<u8> as Persist<'p>>::LAYOUT),
+    describe: |_types| "path".into()
+);
+
+/// A range as its ends.
+macro_rules! ranges {
+    ($($type:ident, |$value:ident| $to:expr, |$ends:ident| $from:expr;)*) => {$(
+        persist_as!(
+            [T: for<'q> Persist<'q> + Clone] $type<T>, stringify!($type), (T, T), |$value| $to, |$ends| Some($from),
+            layout: named(stringify!($type), <(T, T) as Persist<'p>>::LAYOUT),
+            describe: |types| format!("{}<{}>", stringify!($type), <T as Persist<'p>>::describe(types))
+        );
+        // SAFETY: both ends are.
+        unsafe impl<'p, T: for<'q> Fixed<'q> + Clone> Fixed<'p> for $type<T> {}
+    )*};
+}
+
+ranges! {
+    Range, |value| (value.start.clone(), value.end.clone()), |ends| ends.0..ends.1;
+    RangeInclusive, |value| (value.start().clone(), value.end().clone()), |ends| ends.0..=ends.1;
+}
+
+/// Types that only say how to calculate with what is in them: stored as that is, and with its layout.
+macro_rules! transparent_numbers {
+    ($($type:ident),*) => {$(
+        persist_as!(
+            [T: for<'q> Persist<'q> + Copy] $type<T>, <T as Persist<'p>>::NAME, T, |value| value.0, |number| Some($type(number)),
+            layout: <T as Persist<'p>>::LAYOUT,
+            describe: |types| <T as Persist<'p>>::describe(types),
+            {
+                const NEVER_ZERO: bool = <T as Persist<'p>>::NEVER_ZERO;
+                const IS_NUMBER: bool = <T as Persist<'p>>::IS_NUMBER;
+            }
+        );
+        // SAFETY: what is in it is.
+        unsafe impl<'p, T: for<'q> Fixed<'q> + Copy> Fixed<'p> for $type<T> {}
+        key_as!(
+            [T: Key + Copy] $type<T>, <T as Key>::NAME, T, |value| value.0, |number| Some($type(number)),
+            layout: <T as Key>::LAYOUT,
+            describe: |types| <T as Key>::describe(types)
+        );
+    )*};
+}
+
+transparent_numbers!(Wrapping, Saturating);
+
+persist_as!(
+    [T: ?Sized] PhantomData<T>, "()", (), |_value| (), |_nothing| Some(PhantomData),
+    layout: <() as Persist<'p>>::LAYOUT,
+    describe: |types| <() as Persist<'p>>::describe(types)
+);
+// SAFETY: no word.
+unsafe impl<T: ?Sized> Fixed<'_> for PhantomData<T> {}
+key_as!(
+    [T: ?Sized] PhantomData<T>, "()", (), |_value| (), |_nothing| Some(PhantomData),
+    layout: <() as Key>::LAYOUT,
+    describe: |types| <() as Key>::describe(types)
+);
+
+persist_as!(
+    [T: for<'q> Persist<'q> + Clone] Reverse<T>, "Reverse", T, |value| value.0.clone(), |inside| Some(Reverse(inside)),
+    layout: named("Reverse", <T as Persist<'p>>::LAYOUT),
+    describe: |types| format!("Reverse<{}>", <T as Persist<'p>>::describe(types))
+);
+// SAFETY: what is in it is.
+unsafe impl<'p, T: for<'q> Fixed<'q> + Clone> Fixed<'p> for Reverse<T> {}
+
+// SAFETY: the bytes that this key type reads.
+unsafe impl<K: KeyRef> KeyRef for Reverse<K> {
+    fn write_key(&self, into: &mut KeyBytes) {
+        let begin = into.as_slice().len();
+        self.0.write_key(into);
+        into.invert(begin);
+    }
+}
+
+// SAFETY: no key's bytes begin with another's, so the first byte in which two differ decides their order. With all bits inverted it decides otherwise.
+unsafe impl<K: Key> Key for Reverse<K> {
+    const NAME: &'static str = "Reverse";
+    const LAYOUT: u64 = named("Reverse", K::LAYOUT);
+    const ONE_WORD: bool = K::ONE_WORD;
+    fn describe(types: &mut Types) -> String {
+        format!("Reverse<{}>", K::describe(types))
+    }
+    fn read_key(from: &mut &[u8]) -> Result<Self, Invalid> {
+        read_inverted(from, K::read_key).map(Reverse)
+    }
+}
+
+/// What `read` takes from the front of `from`, with all of its bits inverted.
+pub(crate) fn read_inverted<R>(
+    from: &mut &[u8],
+    read: impl FnOnce(&mut &[u8]) -> Result<R, Invalid>,
+) -> Result<R, Invalid> {
+    let inverted: Vec<u8> = from.iter().map(|byte| !byte).collect();
+    let mut rest = inverted.as_slice();
+    let value = read(&mut rest)?;
+    *from = &from[inverted.len() - rest.len()..];
+    Ok(value)
+}

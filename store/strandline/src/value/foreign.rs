@@ -1,0 +1,249 @@
+//! Types of other crates, each behind a feature with the crate's name. Types of several crates that mean the same are stored as the same: a table of one can be opened
+//! as a table of another.
+
+#[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
+use super::adapted::{Instant, is_instant};
+use super::adapted::{both_named, persist_named};
+use super::key::{Key, KeyBytes, KeyRef};
+use super::persist::{Fixed, Invalid, Persist, Stored};
+use super::schema::Types;
+
+/// Seconds of a day, and nanoseconds.
+#[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
+type Time = (u32, u32);
+
+/// Days since 1970-01-01; then as [`Time`].
+#[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
+type DateTime = (i32, u32, u32);
+
+/// Nanoseconds since 1970, in which a leap second counts as the one after it.
+#[cfg(any(feature = "time", feature = "jiff"))]
+fn unix_nanos((seconds, nanos): Instant) -> Option<i128> {
+    is_instant(seconds, nanos).then(|| i128::from(seconds) * 1_000_000_000 + i128::from(nanos))
+}
+
+/// Whether seconds and nanoseconds have one sign, and these are less than a second.
+#[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
+fn is_duration((seconds, nanos): (i64, i32)) -> bool {
+    nanos.unsigned_abs() < 1_000_000_000 && seconds.signum() * i64::from(nanos.signum()) >= 0
+}
+
+#[cfg(feature = "uuid")]
+both_named!(uuid::Uuid, "uuid", [u8; 16], |value| value.into_bytes(), |bytes| Some(uuid::Uuid::from_bytes(
+    bytes
+)));
+
+#[cfg(feature = "bytes")]
+mod of_bytes {
+    use super::*;
+    use crate::value::check::Checker;
+    use crate::value::lists::{encode_slice, slice_bytes};
+    use crate::value::owned::slices;
+    use crate::value::transaction::{Control, Tx};
+    use crate::value::values::put;
+    use strandline_core::memory::PersistentAddress;
+
+    slices!([] bytes::Bytes, u8);
+}
+
+#[cfg(feature = "chrono")]
+mod of_chrono {
+    use chrono::{
+        DateTime as Moment, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike, Utc,
+    };
+
+    use super::*;
+
+    const EPOCH: i32 = 719_163;
+
+    fn days(date: NaiveDate) -> i32 {
+        chrono::Datelike::num_days_from_ce(&date) - EPOCH
+    }
+
+    fn to_date(days: i32) -> Option<NaiveDate> {
+        NaiveDate::from_num_days_from_ce_opt(days.checked_add(EPOCH)?)
+    }
+
+    fn of_time(time: NaiveTime) -> Time {
+        (time.num_seconds_from_midnight(), time.nanosecond())
+    }
+
+    fn to_time((second, nanos): Time) -> Option<NaiveTime> {
+        NaiveTime::from_num_seconds_from_midnight_opt(second, nanos)
+    }
+
+    fn instant<Z: chrono::TimeZone>(time: &Moment<Z>) -> Instant {
+        (time.timestamp(), time.timestamp_subsec_nanos())
+    }
+
+    fn to_instant((seconds, nanos): Instant) -> Option<Moment<Utc>> {
+        Moment::from_timestamp(seconds, nanos)
+    }
+
+    both_named!(NaiveDate, "date", i32, |value| days(*value), |days| to_date(days));
+    both_named!(NaiveTime, "time", Time, |value| of_time(*value), |time| to_time(time));
+    both_named!(
+        NaiveDateTime,
+        "datetime",
+        DateTime,
+        |value| {
+            let (second, nanos) = of_time(value.time());
+            (days(value.date()), second, nanos)
+        },
+        |stored| {
+            let (days, second, nanos) = stored;
+            to_date(days).zip(to_time((second, nanos))).map(|(date, time)| date.and_time(time))
+        }
+    );
+    both_named!(Moment<Utc>, "timestamp", Instant, |value| instant(value), |stored| to_instant(stored));
+    persist_named!(
+        Moment<FixedOffset>,
+        "offset datetime",
+        (i64, u32, i32),
+        |value| {
+            let (seconds, nanos) = instant(value);
+            (seconds, nanos, value.offset().local_minus_utc())
+        },
+        |stored| {
+            let (seconds, nanos, offset) = stored;
+            let offset = FixedOffset::east_opt(offset);
+            to_instant((seconds, nanos)).zip(offset).map(|(time, offset)| time.with_timezone(&offset))
+        }
+    );
+    both_named!(
+        TimeDelta,
+        "signed duration",
+        (i64, i32),
+        |value| (value.num_seconds(), value.subsec_nanos()),
+        |stored| {
+            let seconds = TimeDelta::try_seconds(stored.0).filter(|_| is_duration(stored));
+            seconds.and_then(|seconds| seconds.checked_add(&TimeDelta::nanoseconds(stored.1.into())))
+        }
+    );
+}
+
+#[cfg(feature = "time")]
+mod of_time {
+    use time::{Date, Duration, OffsetDateTime, PrimitiveDateTime, UtcDateTime, UtcOffset};
+
+    use super::*;
+
+    const EPOCH: i32 = 2_440_588;
+
+    fn to_date(days: i32) -> Option<Date> {
+        Date::from_julian_day(days.checked_add(EPOCH)?).ok()
+    }
+
+    fn of_time(time: time::Time) -> Time {
+        let (hour, minute, second, nanos) = time.as_hms_nano();
+        (3_600 * u32::from(hour) + 60 * u32::from(minute) + u32::from(second), nanos)
+    }
+
+    fn to_time((second, nanos): Time) -> Option<time::Time> {
+        let hour = u8::try_from(second / 3_600).ok()?;
+        time::Time::from_hms_nano(hour, (second / 60 % 60) as u8, (second % 60) as u8, nanos).ok()
+    }
+
+    both_named!(Date, "date", i32, |value| value.to_julian_day() - EPOCH, |days| to_date(days));
+    both_named!(time::Time, "time", Time, |value| of_time(*value), |stored| to_time(stored));
+    both_named!(
+        PrimitiveDateTime,
+        "datetime",
+        DateTime,
+        |value| {
+            let (second, nanos) = of_time(value.time());
+            (value.date().to_julian_day() - EPOCH, second, nanos)
+        },
+        |stored| {
+            let (days, second, nanos) = stored;
+            to_date(days).zip(to_time((second, nanos))).map(|(date, time)| PrimitiveDateTime::new(date, time))
+        }
+    );
+    both_named!(
+        UtcDateTime,
+        "timestamp",
+        Instant,
+        |value| (value.unix_timestamp(), value.nanosecond()),
+        |stored| unix_nanos(stored).and_then(|nanos| UtcDateTime::from_unix_timestamp_nanos(nanos).ok())
+    );
+    persist_named!(
+        OffsetDateTime,
+        "offset datetime",
+        (i64, u32, i32),
+        |value| (value.unix_timestamp(), value.nanosecond(), value.offset().whole_seconds()),
+        |stored| {
+            let (seconds, nanos, offset) = stored;
+            let time = unix_nanos((seconds, nanos))
+                .and_then(|nanos| OffsetDateTime::from_unix_timestamp_nanos(nanos).ok());
+            let offset = UtcOffset::from_whole_seconds(offset).ok();
+            time.zip(offset).and_then(|(time, offset)| time.checked_to_offset(offset))
+        }
+    );
+    both_named!(
+        Duration,
+        "signed duration",
+        (i64, i32),
+        |value| (value.whole_seconds(), value.subsec_nanoseconds()),
+        |stored| is_duration(stored).then(|| Duration::new(stored.0, stored.1))
+    );
+}
+
+#[cfg(feature = "jiff")]
+mod of_jiff {
+    use jiff::civil::{self, Date};
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::*;
+
+    const EPOCH: Date = Date::constant(1970, 1, 1);
+    const DAY: i64 = 86_400;
+
+    fn days(date: Date) -> i32 {
+        (date.duration_since(EPOCH).as_secs() / DAY) as i32
+    }
+
+    fn to_date(days: i32) -> Option<Date> {
+        EPOCH.checked_add(SignedDuration::from_secs(DAY * i64::from(days))).ok()
+    }
+
+    fn of_time(time: civil::Time) -> Time {
+        let [hour, minute, second] = [time.hour(), time.minute(), time.second()].map(|part| part as u32);
+        (3_600 * hour + 60 * minute + second, time.subsec_nanosecond() as u32)
+    }
+
+    fn to_time((second, nanos): Time) -> Option<civil::Time> {
+        let hour = i8::try_from(second / 3_600).ok()?;
+        let nanos = i32::try_from(nanos).ok()?;
+        civil::Time::new(hour, (second / 60 % 60) as i8, (second % 60) as i8, nanos).ok()
+    }
+
+    fn instant(time: Timestamp) -> Instant {
+        let nanos = time.as_nanosecond();
+        (nanos.div_euclid(1_000_000_000) as i64, nanos.rem_euclid(1_000_000_000) as u32)
+    }
+
+    both_named!(Date, "date", i32, |value| days(*value), |days| to_date(days));
+    both_named!(civil::Time, "time", Time, |value| of_time(*value), |stored| to_time(stored));
+    both_named!(
+        civil::DateTime,
+        "datetime",
+        DateTime,
+        |value| {
+            let (second, nanos) = of_time(value.time());
+            (days(value.date()), second, nanos)
+        },
+        |stored| {
+            let (days, second, nanos) = stored;
+            to_date(days).zip(to_time((second, nanos))).map(|(date, time)| date.to_datetime(time))
+        }
+    );
+    both_named!(Timestamp, "timestamp", Instant, |value| instant(*value), |stored| unix_nanos(stored)
+        .and_then(|nanos| Timestamp::from_nanosecond(nanos).ok()));
+    both_named!(
+        SignedDuration,
+        "signed duration",
+        (i64, i32),
+        |value| (value.as_secs(), value.subsec_nanos()),
+        |stored| is_duration(stored).then(|| SignedDuration::new(stored.0, stored.1))
+    );
+}
