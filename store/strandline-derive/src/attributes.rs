@@ -54,7 +54,7 @@ pub struct Change {
     pub default: Option<TokenStream>,
     /// The path of a module: it makes of the field's value what is stored, and the value again.
     pub with: Option<TokenStream>,
-    /// Whether the field is not stored.
+    /// Whether the field is not stored: it is the default when a value is loaded.
     pub is_skipped: bool,
 }
 
@@ -99,6 +99,13 @@ pub fn change(attributes: &[TokenStream], is_field: bool) -> Result<Change> {
                 return Err(Refused::new(&meta, if is_field { OF_FIELDS } else { "expected `was = \"…\"`" }));
             }
         }
+    }
+    if let (true, Some(content)) = (change.is_skipped && change.with.is_some(), attributes.first()) {
+        let content: Vec<TokenTree> = content.clone().into_iter().collect();
+        return Err(Refused::new(
+            &content,
+            "a field that is skipped is not stored: remove `with`, or `skip`",
+        ));
     }
     Ok(change)
 }

@@ -87,8 +87,10 @@ fn this(part: &Part<'_>) -> TokenStream {
 }
 
 const KEY: &str = "
-    #[allow(clippy::extra_unused_type_parameters)]
-    fn _checks $declarations () $where { $checks }
+    #[automatically_derived]
+    impl $declarations ::strandline::layout::KeyFields for $self $where {
+        fn check() { $checks }
+    }
     #[automatically_derived]
     // SAFETY: the bytes that the key type reads, by field and in order.
     unsafe impl $declarations ::strandline::KeyRef for $self $where {

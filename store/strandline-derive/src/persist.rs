@@ -155,10 +155,11 @@ fn field_bodies(parts: &[Part<'_>], brand: &TokenStream) -> FieldBodies {
             bodies.unused.extend(fill("let _ = &$variable;", &[("variable", variable)]));
         }
         if part.change.is_skipped {
-            let text = "let $variable = ::core::default::Default::default();";
-            let default = fill(text, &[("variable", variable)]);
-            bodies.load.extend(default.clone());
-            bodies.packed_load.extend(default);
+            let standard = fill("::core::default::Default::default()", &[]);
+            let default = part.change.default.as_ref().unwrap_or(&standard);
+            let load = fill("let $variable = $default;", &[("variable", variable), ("default", default)]);
+            bodies.load.extend(load.clone());
+            bodies.packed_load.extend(load);
             continue;
         }
         let loaded = part.loaded(&fill("$this::load(from, stored)?", &[("this", &this)]));
@@ -410,8 +411,10 @@ fn coding(input: &Input, bodies: &Bodies, brand: &TokenStream) -> [TokenStream; 
 }
 
 const PERSIST: &str = "
-    #[allow(clippy::extra_unused_lifetimes, clippy::extra_unused_type_parameters)]
-    fn _checks $declarations () $where { $checks }
+    #[automatically_derived]
+    impl $declarations ::strandline::layout::PersistFields< $brand > for $self $where {
+        fn check() { $checks }
+    }
     // SAFETY: each field stores and loads its own words, and their layouts, with the type's name and version, are its own.
     #[automatically_derived]
     unsafe impl $declarations ::strandline::Persist< $brand > for $self $where {

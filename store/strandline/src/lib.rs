@@ -26,7 +26,29 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
+//! | `serde` | no | [`Serde`], which stores a type with serde's derives |
+//! | `uuid`, `chrono`, `time`, `jiff`, `bytes` | no | types of the crate of this name as values, and most of them as keys |
 //! | `example` | no | the small pools with which examples in this documentation begin, for its tests |
+//!
+//! # Types
+//!
+//! | of | values: [`Persist`] | keys: [`Key`] |
+//! |---|---|---|
+//! | the language | numbers, `bool`, `char`, `()`, arrays, tuples of up to twelve | the same, floating-point numbers by `total_cmp` |
+//! | text and bytes | `String`, `Vec<u8>`, `Box<str>`, `Rc<str>`, `Arc<str>`, `Cow<str>`, `PathBuf` | the same, without `PathBuf` |
+//! | lists | `Vec`, `VecDeque`, `Box<[T]>`, `Rc<[T]>`, `Arc<[T]>`, `Cow<[T]>` | |
+//! | sets and maps | `BTreeSet`, `HashSet`, `BTreeMap`, `HashMap` | |
+//! | what holds a value | `Option`, `Box`, `Rc`, `Arc`, `Reverse`, `Wrapping`, `Saturating` | the same; `Reverse` in the reverse order |
+//! | other values | `NonZero`, `Ordering`, `PhantomData`, `Result`, `Range`, `RangeInclusive` | `NonZero`, `Ordering`, `PhantomData` |
+//! | times and addresses | `Duration`, `SystemTime`, `IpAddr`, `Ipv4Addr`, `Ipv6Addr` | the same |
+//! | yours | `#[derive(Persist)]` | `#[derive(Key)]` |
+//! | `uuid`, `bytes` | `Uuid`; `Bytes` | `Uuid` |
+//! | `chrono` | `NaiveDate`, `NaiveTime`, `NaiveDateTime`, `DateTime<Utc>`, `DateTime<FixedOffset>`, `TimeDelta` | the same, without the offset |
+//! | `time` | `Date`, `Time`, `PrimitiveDateTime`, `UtcDateTime`, `OffsetDateTime`, `Duration` | the same, without the offset |
+//! | `jiff` | `civil::Date`, `civil::Time`, `civil::DateTime`, `Timestamp`, `SignedDuration` | the same |
+//!
+//! Types that mean the same are stored as the same: a table of one can be opened as a table of the other. Identifiers, addresses, dates and times are shown in
+//! their common notation by [`Database::dump`].
 //!
 //! # Structures of your own
 //!
@@ -171,7 +193,7 @@ pub use value::transaction::{Control, Tx, View};
 /// What the derives name.
 #[doc(hidden)]
 pub mod layout {
-    pub use crate::value::derived::{Field, KeyField, Missing, is_key, is_persist};
+    pub use crate::value::derived::{Field, KeyField, KeyFields, Missing, PersistFields, is_key, is_persist};
     pub use strandline_core::memory::PersistentAddress;
     pub use strandline_core::structures::type_layout::*;
 }

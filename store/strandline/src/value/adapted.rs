@@ -1,4 +1,4 @@
-//! Types of the standard library that are stored as other ones, with a name of their own: all that is stored of them is decoded and checked as a value of that type.
+//! Types of the standard library that are stored as another type, under a name of their own.
 
 use std::cmp::{Ordering, Reverse};
 use std::marker::PhantomData;
@@ -129,7 +129,7 @@ macro_rules! key_named {
 }
 pub(super) use key_named;
 
-/// Both, by the same functions.
+/// Implements [`Persist`] and [`Key`] by the same functions.
 macro_rules! both_named {
     ($($input:tt)*) => {
         $crate::value::adapted::persist_named!($($input)*);
@@ -220,7 +220,7 @@ persist_as!(
     describe: |_types| "path".into()
 );
 
-/// A range as its ends.
+/// Implements [`Persist`] for a range, which is stored as its ends.
 macro_rules! ranges {
     ($($type:ident, |$value:ident| $to:expr, |$ends:ident| $from:expr;)*) => {$(
         persist_as!(
@@ -238,7 +238,7 @@ ranges! {
     RangeInclusive, |value| (value.start().clone(), value.end().clone()), |ends| ends.0..=ends.1;
 }
 
-/// Types that only say how to calculate with what is in them: stored as that is, and with its layout.
+/// Implements both traits for types that only change how a number is calculated with: they are stored as the number, and with its layout.
 macro_rules! transparent_numbers {
     ($($type:ident),*) => {$(
         persist_as!(
@@ -305,7 +305,7 @@ unsafe impl<K: Key> Key for Reverse<K> {
     }
 }
 
-/// What `read` takes from the front of `from`, with all of its bits inverted.
+/// Calls `read` with the bytes of `from`, all bits inverted; takes as many from the front of `from` as it has taken.
 pub(crate) fn read_inverted<R>(
     from: &mut &[u8],
     read: impl FnOnce(&mut &[u8]) -> Result<R, Invalid>,

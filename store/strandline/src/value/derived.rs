@@ -1,9 +1,10 @@
-//! What derived code calls of the types of fields.
+//! The functions of fields' types that derived code calls.
 //!
 //! [`Field`] has the functions of the field's type. If the type has none, those of [`Missing`] take their place, which compile for all types, so that the
-//! compiler reports the type once, at [`is_persist`] or [`is_key`], and not wherever it is named. Nothing that calls them compiles as a whole.
+//! compiler reports the type once, at [`is_persist`] or [`is_key`], and not wherever derived code uses it. The functions of `Missing` are never called, since the
+//! program does not compile then.
 
-// Nothing but derived code calls any of it, and each is the function of its name of `Persist` or `Key`.
+// Only derived code calls these functions. Each has the contract of the function of its name in `Persist` or `Key`.
 #![allow(missing_docs)]
 
 use std::marker::PhantomData;
@@ -22,9 +23,19 @@ pub fn is_persist<'p, T: Persist<'p>>() {}
 /// Fails to compile unless the type implements [`Key`].
 pub fn is_key<T: Key>() {}
 
+/// Where derived code calls [`is_persist`], for each field.
+pub trait PersistFields<'p> {
+    fn check();
+}
+
+/// Where derived code calls [`is_key`], for each field.
+pub trait KeyFields {
+    fn check();
+}
+
 /// The type of a field.
 #[derive(Debug)]
-pub struct Field<'p, T>(PhantomData<(fn(&'p ()) -> &'p (), fn() -> T)>);
+pub struct Field<'p, T>(PhantomData<(Stored<'p>, fn() -> T)>);
 
 /// The type of a field of a key.
 #[derive(Debug)]

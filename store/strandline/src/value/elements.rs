@@ -1,4 +1,4 @@
-//! Lists whose elements lie together in no slice: queues, sets and maps of the standard library. Stored as a vector of the elements, or of pairs.
+//! Sets and maps of the standard library, and other lists whose elements are in no slice. They are stored as a vector of the elements, or of pairs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -11,7 +11,7 @@ use super::transaction::{Control, Tx};
 use super::values::put;
 use strandline_core::memory::PersistentAddress;
 
-/// An element by reference: what a vector of `T` stores for it.
+/// An element by reference. It stores what a vector of [`Owned`](Self::Owned) stores for it.
 pub(super) trait Element<'p>: Copy {
     /// The type of the elements of the vector.
     type Owned: Persist<'p>;
@@ -175,7 +175,10 @@ macro_rules! each_part {
     };
 }
 
-/// What `insert` makes of the elements of a vector. None may be there twice.
+/// Collects the elements of a vector by `insert`, which returns whether an element is new.
+///
+/// # Errors
+/// [`Invalid`]: an element occurs twice.
 fn collected<T, C: Default>(all: Vec<T>, insert: impl Fn(&mut C, T) -> bool) -> Result<C, Invalid> {
     let mut collected = C::default();
     for one in all {

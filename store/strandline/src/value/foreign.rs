@@ -1,5 +1,5 @@
-//! Types of other crates, each behind a feature with the crate's name. Types of several crates that mean the same are stored as the same: a table of one can be opened
-//! as a table of another.
+//! Types of other crates, behind a feature with the name of the crate. Types of different crates that mean the same are stored as the same: a table of one can be
+//! opened as a table of the other.
 
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
 use super::adapted::{Instant, is_instant};

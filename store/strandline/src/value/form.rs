@@ -129,7 +129,7 @@ impl Form {
         Making { types, packs: true, known: HashMap::new() }.form(Shape::of(type_name)?, DEEPEST).ok()
     }
 
-    /// As [`of`](Self::of), with values as they were stored before elements of lists were packed.
+    /// As [`of`](Self::of), for values of older pools, in which elements of lists are not packed.
     pub fn unpacked_of(type_name: &str, types: &Types) -> Option<Self> {
         Making { types, packs: false, known: HashMap::new() }.form(Shape::of(type_name)?, DEEPEST).ok()
     }
@@ -185,7 +185,7 @@ impl Form {
     }
 
     /// Decodes one level of a value. `body` must then take the parts in order from the source that it is given, or the value itself if it has no
-    /// parts. Padding is dropped. Lists whose elements are packed are no matter of it: [`unpacked`](Self::unpacked) comes before.
+    /// parts. Padding is dropped. The caller decodes lists of packed elements before, by [`unpacked`](Self::unpacked).
     pub fn open<'f, S: Source, R>(
         &'f self,
         from: &mut S,
@@ -221,7 +221,7 @@ impl Form {
             return Ok(&all[..all.len() - from.len()]);
         }
         self.open(from, |node, from| match node {
-            // All others have a size.
+            // A text: all other values without parts have a size.
             Node::Plain(_) => text(from).map(drop),
             Node::Option(None) => Ok(()),
             Node::Option(Some(inside)) => inside.skip(from).map(drop),
@@ -360,8 +360,12 @@ impl Making<'_> {
                 (Kind::Tuple(parts), facts)
             }
             Shape::As(name, inside) => {
-                let inside = Arc::new(self.form(*inside, depth)?);
-                let facts = inside.facts;
+                let mut inside = self.form(*inside, depth)?;
+                if let "Range" | "RangeInclusive" = name {
+                    let facts = inside.facts.and(inside.facts)?;
+                    inside = Form { kind: Kind::Tuple(vec![inside.clone(), inside]), facts };
+                }
+                let (facts, inside) = (inside.facts, Arc::new(inside));
                 (Kind::As(name, inside), facts)
             }
             Shape::Named(name) => {

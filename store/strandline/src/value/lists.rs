@@ -172,7 +172,7 @@ pub(crate) fn encode_slice<'p, T: Persist<'p>>(elements: &[T], into: &mut [u64])
 unsafe impl<'p, T: Persist<'p>> Persist<'p> for Vec<T> {
     const NAME: &'static str = "Vec";
     const LAYOUT: u64 = {
-        // Those of numbers always were.
+        // Vectors of numbers are packed without saying so: earlier versions packed them, and only them.
         let is_packed = packed::<T>().is_some() && !T::IS_NUMBER;
         let name = if is_packed { layout::PACKED_VEC } else { "Vec" };
         layout::field(layout::begin(name, 0), "", T::LAYOUT)

@@ -1,4 +1,4 @@
-//! Types of the standard library that only hold a value in another way: stored as that value, and with its layout.
+//! Types of the standard library that hold a value in another way: they are stored as that value, and have its layout.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -104,7 +104,7 @@ macro_rules! pointers {
     )*};
 }
 
-/// What can be borrowed as a slice, and made of a vector.
+/// Implements [`Persist`] for a type that can be borrowed as a slice and made from a vector.
 macro_rules! slices {
     ([$($generics:tt)*] $type:ty, $element:ty) => {
         // SAFETY: everything is that of a vector of these elements, the layout too.
@@ -163,7 +163,7 @@ macro_rules! slices {
 #[allow(unused_imports)] // where no other crate has types to store
 pub(super) use slices;
 
-/// What can be borrowed as a text, and made of one.
+/// Implements [`Persist`] and [`Key`] for a type that can be borrowed as a `str` and made from a `String`.
 macro_rules! texts {
     ($type:ty) => {
         // SAFETY: everything is that of a `String`, the layout too.

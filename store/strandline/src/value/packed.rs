@@ -1,4 +1,4 @@
-//! Packed elements of lists, by the description of their type: what `Persist::store_packed` and `load_packed` do for the program's own types.
+//! Packed elements of lists by the description of their type, as `Persist::store_packed` and `load_packed` store and load them for the program's own types.
 
 use super::form::{Form, Kind, List, Named, Parts, Source, word};
 use super::persist::Invalid;
@@ -161,7 +161,7 @@ fn pack_plain(shape: &Shape, from: &mut &[u64], to: &mut Vec<u8>) -> Result<(), 
     for bytes in word_bytes(shape)?.into_iter().filter(|&bytes| bytes > 0) {
         let word = word(from)?;
         let packed = &word.to_ne_bytes()[..bytes];
-        // Of a damaged value the rest may be what makes it invalid.
+        // A damaged number may not fit.
         if from_bytes(shape, packed) != word {
             return Err(Invalid);
         }

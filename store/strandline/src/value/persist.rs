@@ -80,6 +80,36 @@ impl Stored<'_> {
 /// assert_eq!(Person::SIZE, None); // as long as its strings
 /// ```
 ///
+/// A field of a type that does not implement the trait is stored with the functions of a module: `#[persist(with = module)]`. A field with
+/// `#[persist(skip)]` is not stored, and is `Default::default()` when a value is loaded.
+///
+/// ```
+/// use strandline::Persist;
+///
+/// struct Celsius(f32);
+///
+/// mod celsius {
+///     pub type Stored = i16;
+///     pub fn store(value: &super::Celsius) -> Stored {
+///         (value.0 * 10.0) as i16
+///     }
+///     pub fn load(stored: Stored) -> Result<super::Celsius, std::convert::Infallible> {
+///         Ok(super::Celsius(f32::from(stored) / 10.0))
+///     }
+/// }
+///
+/// #[derive(Persist)]
+/// struct Reading {
+///     #[persist(with = celsius)]
+///     outside: Celsius,
+///     #[persist(skip)]
+///     shown: bool,
+/// }
+/// # fn main() {
+/// assert_eq!(Reading::SIZE, Some(1));
+/// # }
+/// ```
+///
 /// # Safety
 /// `#[derive(Persist)]` sees to all of this. An implementation by hand promises that
 /// - [`LAYOUT`](Persist::LAYOUT) is of this type alone: types of the same layout store and load the same words, with the

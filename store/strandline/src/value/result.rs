@@ -1,4 +1,4 @@
-//! `Result` as a value: stored and described as an enumeration of the same form is that derives [`Persist`].
+//! `Result` as a value. It is stored and described like an enumeration with the same variants that derives [`Persist`].
 
 use super::check::Checker;
 use super::persist::{Fixed, Invalid, Persist, Stored};

@@ -23,7 +23,7 @@ pub(crate) enum Shape {
     Vec(Box<Shape>),
     Array(Box<Shape>, usize),
     Tuple(Vec<Shape>),
-    /// A type of this name that is stored as the shape.
+    /// A type of this name that is stored as the shape; a range as two of it.
     As(&'static str, Box<Shape>),
     /// A structure or an enumeration.
     Named(String),
@@ -79,13 +79,12 @@ fn stored_as(name: &str) -> Option<Shape> {
 
 /// The shape of a type with one parameter that is stored as another one.
 fn stored_as_with(name: &str, inside: Shape) -> Option<Shape> {
-    let pair = |inside: Shape| Shape::Tuple(vec![inside.clone(), inside]);
     let (name, shape) = match name {
         "NonZero" => ("NonZero", inside),
         "Reverse" => ("Reverse", inside),
         "Set" => ("Set", Shape::Vec(Box::new(inside))),
-        "Range" => ("Range", pair(inside)),
-        "RangeInclusive" => ("RangeInclusive", pair(inside)),
+        "Range" => ("Range", inside),
+        "RangeInclusive" => ("RangeInclusive", inside),
         _ => return None,
     };
     Some(Shape::As(name, Box::new(shape)))
@@ -180,18 +179,7 @@ impl Shape {
             if !skip(rest, ">") {
                 return None;
             }
-            return match (name, second) {
-                ("Option", None) => Some(Self::Option(Box::new(inside))),
-                ("Vec", None) => Some(Self::Vec(Box::new(inside))),
-                ("Ptr" | "Vector" | "Queue", None) => Some(Self::Handle(until(begin, rest))),
-                ("OrderedMap" | "HashMap", Some(_)) => Some(Self::Handle(until(begin, rest))),
-                ("Map", Some(value)) => {
-                    let pairs = Self::Vec(Box::new(Self::Tuple(vec![inside, value])));
-                    Some(Self::As("Map", Box::new(pairs)))
-                }
-                (name, None) => stored_as_with(name, inside),
-                _ => None,
-            };
+            return Self::with_parameters(name, inside, second, until(begin, rest));
         }
         if let Some((_, scalar)) = SCALARS.iter().find(|(known, _)| *known == name) {
             return Some(scalar.clone());
@@ -200,6 +188,22 @@ impl Shape {
             "Text" | "Bytes" => Some(Self::Handle(name.into())),
             "any" | "" => None,
             name => stored_as(name).or_else(|| Some(Self::Named(name.to_owned()))),
+        }
+    }
+
+    /// The shape of a type with one or two parameters, which is described as `all`.
+    fn with_parameters(name: &str, first: Self, second: Option<Self>, all: Arc<str>) -> Option<Self> {
+        match (name, second) {
+            ("Option", None) => Some(Self::Option(Box::new(first))),
+            ("Vec", None) => Some(Self::Vec(Box::new(first))),
+            ("Ptr" | "Vector" | "Queue", None) => Some(Self::Handle(all)),
+            ("OrderedMap" | "HashMap", Some(_)) => Some(Self::Handle(all)),
+            ("Map", Some(value)) => {
+                let pairs = Self::Vec(Box::new(Self::Tuple(vec![first, value])));
+                Some(Self::As("Map", Box::new(pairs)))
+            }
+            (name, None) => stored_as_with(name, first),
+            _ => None,
         }
     }
 

@@ -223,14 +223,14 @@ persist_wide!(
     u128,
     "u128",
     |value| (value as u64, (value >> 64) as u64),
-    |low, high| { Ok(u128::from(high) << 64 | u128::from(low)) },
+    |low, high| Ok(u128::from(high) << 64 | u128::from(low)),
     u64
 );
 persist_wide!(
     i128,
     "i128",
     |value| (value as u64, (value >> 64) as u64),
-    |low, high| { Ok((u128::from(high) << 64 | u128::from(low)) as i128) },
+    |low, high| Ok((u128::from(high) << 64 | u128::from(low)) as i128),
     u64
 );
 persist_wide!(

@@ -81,8 +81,7 @@ impl Codec {
         Some(Self { name: type_name.to_owned(), form: Form::of(type_name, types)? })
     }
 
-    /// As [`new`](Self::new), of values or keys that are stored with the layout `layout`: as they are now, or as they were before elements of lists
-    /// were packed.
+    /// As [`new`](Self::new), for values or keys with this layout. It tells whether elements of lists are packed, which they are not in older pools.
     pub fn stored(type_name: &str, types: &Types, layout: u64, is_key: bool) -> Option<Self> {
         let codec = Self::new(type_name, types)?;
         let is_it = |codec: &Self| codec.layout(is_key) == Ok(layout);
@@ -92,7 +91,7 @@ impl Codec {
         Self::unpacked(type_name, types).filter(is_it).or(Some(codec))
     }
 
-    /// As [`new`](Self::new), of values as they were before elements of lists were packed.
+    /// As [`new`](Self::new), for values of older pools, in which elements of lists are not packed.
     pub fn unpacked(type_name: &str, types: &Types) -> Option<Self> {
         Some(Self { name: type_name.to_owned(), form: Form::unpacked_of(type_name, types)? })
     }
@@ -153,7 +152,7 @@ impl Codec {
 /// Reads values without parts from words, or from the bytes of keys.
 trait ReadPlain: Source {
     fn read(&mut self, shape: &Shape) -> Result<Dynamic, Invalid>;
-    /// Reads what is in a `Reverse`.
+    /// Reads the value in a `Reverse`.
     fn read_reversed(&mut self, inside: &Form) -> Result<Dynamic, Invalid>;
     /// Takes a vector of bytes.
     fn read_bytes(&mut self, form: &Form) -> Result<Vec<u8>, Invalid>;
@@ -199,7 +198,7 @@ trait Sink {
     fn plain(&mut self, shape: &Shape, value: &Dynamic) -> Result<bool, Invalid>;
     /// Stores a vector of bytes.
     fn bytes(&mut self, bytes: &[u8]);
-    /// Returns where the elements of a list begin, which follow.
+    /// Returns where the elements of a list begin, which are stored next.
     fn begin_list(&mut self) -> usize {
         0
     }
@@ -207,11 +206,11 @@ trait Sink {
     fn end_list(&mut self, _list: &List, _begin: usize) -> Result<(), Invalid> {
         Ok(())
     }
-    /// Returns where what is in a `Reverse` begins, which follows.
+    /// Returns where the value in a `Reverse` begins, which is stored next.
     fn begin_reversed(&mut self) -> usize {
         0
     }
-    /// Ends it.
+    /// Inverts the bytes of a key that were stored from `begin` on.
     fn end_reversed(&mut self, _begin: usize) {}
     /// Stores whether an option has a value, which follows.
     fn option(&mut self, inside: &Form, is_some: bool);

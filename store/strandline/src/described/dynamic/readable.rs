@@ -11,7 +11,7 @@ use crate::value::persist::Invalid;
 const DAY: i64 = 86_400;
 const SECOND: u32 = 1_000_000_000;
 
-/// What is shown of a value of the type `name`, from what is stored.
+/// Returns the value of the type `name` as it is shown, from what is stored.
 ///
 /// # Errors
 /// [`Invalid`]: the type has no such value.
@@ -53,7 +53,7 @@ pub(super) fn shown(name: &str, stored: Dynamic) -> Result<Dynamic, Invalid> {
     text.map(Dynamic::Text).ok_or(Invalid)
 }
 
-/// What is stored for a value of the type `name` that was shown as `value`.
+/// Returns what is stored for a value of the type `name`, from how it is shown.
 ///
 /// # Errors
 /// [`Invalid`]: the type has no such value.
@@ -61,13 +61,13 @@ pub(super) fn stored(name: &str, value: &Dynamic) -> Result<Dynamic, Invalid> {
     let stored = match (name, value) {
         ("path", Dynamic::Text(text)) => Some(Dynamic::Bytes(text.clone().into_bytes())),
         ("path", Dynamic::List(one)) if one.len() == 1 => Some(one[0].clone()),
-        // Of bytes.
+        // A set of bytes in hexadecimal.
         ("Set", Dynamic::Text(_)) => return Ok(value.clone()),
         (_, Dynamic::Text(text)) => of_text(name, text),
         _ => Some(value.clone()),
     };
     let stored = stored.ok_or(Invalid)?;
-    // Whether it is a value is what showing it says.
+    // Refuses what the type does not have.
     shown(name, stored.clone())?;
     Ok(stored)
 }
