@@ -175,7 +175,7 @@ both_named!(
     }
 );
 
-/// Seconds since 1970, and nanoseconds: those of a leap second count on.
+/// Seconds since 1970, and nanoseconds. Those of a leap second count on from a second.
 pub(super) type Instant = (i64, u32);
 
 /// Whether an instant is one: a second of more than a second is a leap second, at the end of a minute.
@@ -200,7 +200,8 @@ fn to_system_time((seconds, nanos): Instant) -> Option<SystemTime> {
         0.. => SystemTime::UNIX_EPOCH.checked_add(whole),
         _ => SystemTime::UNIX_EPOCH.checked_sub(whole),
     };
-    time?.checked_add(Duration::from_nanos(nanos.into())).filter(|_| is_instant(seconds, nanos))
+    // A leap second would come back as the second after it, as another key.
+    time?.checked_add(Duration::from_nanos(nanos.into())).filter(|_| nanos < 1_000_000_000)
 }
 
 both_named!(SystemTime, "timestamp", Instant, |value| of_system_time(value), |stored| to_system_time(stored));

@@ -2,7 +2,7 @@
 //! opened as a table of the other.
 
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
-use super::adapted::{Instant, is_instant};
+use super::adapted::Instant;
 use super::adapted::{both_named, persist_named};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Fixed, Invalid, Persist, Stored};
@@ -16,10 +16,10 @@ type Time = (u32, u32);
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
 type DateTime = (i32, u32, u32);
 
-/// Nanoseconds since 1970, in which a leap second counts as the one after it.
+/// Nanoseconds since 1970. A leap second has none of its own: it would come back as the second after it, as another key.
 #[cfg(any(feature = "time", feature = "jiff"))]
 fn unix_nanos((seconds, nanos): Instant) -> Option<i128> {
-    is_instant(seconds, nanos).then(|| i128::from(seconds) * 1_000_000_000 + i128::from(nanos))
+    (nanos < 1_000_000_000).then(|| i128::from(seconds) * 1_000_000_000 + i128::from(nanos))
 }
 
 /// Whether seconds and nanoseconds have one sign, and these are less than a second.

@@ -137,6 +137,73 @@ fn tables_that_are_not_packed_are_converted() {
     assert!(db.check().unwrap().is_empty());
 }
 
+mod before {
+    #[derive(strandline::Persist)]
+    pub struct Row {
+        pub id: [u8; 4],
+        pub marks: Vec<(u8, bool)>,
+        pub grid: Option<[[u16; 3]; 2]>,
+        pub name: String,
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+#[persist(version = 2)]
+struct Row {
+    name: String,
+    #[persist(default = 7)]
+    new: u8,
+    id: [u16; 4],
+    marks: Vec<(u64, Option<bool>)>,
+    grid: Option<[[u16; 3]; 2]>,
+}
+
+#[test]
+fn items_of_derived_types_that_are_not_packed_are_converted() {
+    let field = layout::field;
+    let scalar = |name| layout::begin(name, 0);
+    let array = |count, inside| field(layout::begin("array", count), "", inside);
+    let mark = field(field(scalar("tuple"), "", scalar("u8")), "", scalar("bool"));
+    let grid = field(scalar("Option"), "", array(2, array(3, scalar("u16"))));
+    let row = field(layout::begin_derived("Row", 1), "id", array(4, scalar("u8")));
+    let row = field(row, "marks", field(scalar("Vec"), "", mark));
+    let row = field(field(row, "grid", grid), "name", scalar("String"));
+    let mut about = unpacked::<before::Row>("rows", row);
+    let mut types = about.types.all().to_vec();
+    types[0].layout = row;
+    (about.types, about.kind, about.key) = (types.into(), TableKind::Queue, "()".into());
+    about.layouts.0 = scalar("()");
+
+    let number = |number: u8| Dynamic::Unsigned(number.into());
+    let numbers = |all: &[u8]| Dynamic::List(all.iter().copied().map(number).collect());
+    let shown = |grid: bool| {
+        let grid = grid.then(|| Box::new(Dynamic::List(vec![numbers(&[1, 2, 3]), numbers(&[4, 5, 6])])));
+        let mark = Dynamic::List(vec![number(255), Dynamic::Bool(true)]);
+        let fields = [
+            ("id", numbers(&[1, 2, 3, 4])),
+            ("marks", Dynamic::List(vec![mark; 3])),
+            ("grid", Dynamic::Optional(grid)),
+            ("name", text("Ann")),
+        ];
+        Dynamic::Record(fields.map(|(name, value)| (name.to_owned(), value)).into())
+    };
+    let db = Database::in_memory().unwrap();
+    db.load(&about, [true, false].map(|grid| Ok((Dynamic::Unit, shown(grid))))).unwrap();
+    let mut found = Vec::new();
+    db.dump("rows", |_, value| {
+        found.push(value);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(found, [shown(true), shown(false)]);
+    let expected =
+        |grid| Row { name: "Ann".into(), new: 7, id: [1, 2, 3, 4], marks: vec![(255, Some(true)); 3], grid };
+    let rows = db.queue::<Row>("rows").unwrap();
+    let first = db.write(|tx| rows.pop(tx)).unwrap();
+    assert_eq!(first, Some(expected(Some([[1, 2, 3], [4, 5, 6]]))));
+    assert_eq!(db.write(|tx| rows.pop(tx)).unwrap(), Some(expected(None)));
+}
+
 /// Stores the value, and loads it from its table and from a copy of it that was made by its description. Returns how it is shown.
 fn comes_back<V: Value + PartialEq + Debug>(value: &V) -> Dynamic {
     let (db, copy) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
