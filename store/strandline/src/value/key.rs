@@ -142,8 +142,8 @@ pub unsafe trait KeyRef {
 }
 
 /// A type whose values can be the keys of a map: numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples, arrays and options
-/// of keys, and types with `#[derive(Key)]`. Floating-point numbers are ordered as by `total_cmp`: -0.0 before 0.0, which are two keys, and NaN
-/// behind infinity.
+/// of keys, and types with `#[derive(Key)]`. Floating-point numbers are ordered as by `total_cmp`: -0.0 before 0.0, which are two keys, and a
+/// NaN first or last, by its sign.
 ///
 /// ```
 /// use strandline::Key;

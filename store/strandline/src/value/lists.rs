@@ -40,7 +40,10 @@ unsafe impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
     }
     #[inline]
     fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
-        T::store_slice(self, into)
+        if packed::<T>().is_some() {
+            return T::store_slice(self, into);
+        }
+        self.iter().fold(into, |rest, value| value.store(rest))
     }
     #[inline]
     fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {

@@ -353,6 +353,13 @@ mod tests {
              \n  Shape::_Circle: no longer there"
         );
         assert_eq!(differences(&now, &now), "");
+        // As before elements of arrays were packed.
+        let mut unpacked = now.all().to_vec();
+        unpacked[0].layout ^= 1;
+        assert!(
+            differences(&unpacked.into(), &now)
+                .contains("Person: its variants are in another order, or an earlier")
+        );
         let back = differences(&now, &before);
         assert_eq!(
             back,
