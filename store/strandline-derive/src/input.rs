@@ -119,6 +119,20 @@ impl Parameter {
         Self { kind, name, bounds: rest.into_iter().skip(1).collect() }
     }
 
+    /// Refuses the bound `Persist` without a lifetime, of which the compiler says only that one is missing.
+    pub fn check_bounds(&self) -> Result<()> {
+        let is_bare = |at: usize| {
+            is_word(&self.bounds[at], "Persist") && self.bounds.get(at + 1).is_none_or(|next| !is(next, '<'))
+        };
+        match (0..self.bounds.len()).find(|&at| is_bare(at)) {
+            Some(at) => Err(Refused::new(
+                &self.bounds[at..=at],
+                "this bound needs the lifetime of a pool; `strandline::Value` stands for all types that a table can hold",
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Whether bounds of its own make it a type that can be stored. The compiler cannot choose between those for one pool and those for any.
     fn is_bound(&self, where_clause: &[Vec<TokenTree>]) -> bool {
         let is_ours = |token: &TokenTree| is_word(token, "Persist") || is_word(token, "Value");

@@ -499,6 +499,7 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
     let own_brand = brand(input)?;
     let new_brand = fill("'strandline_pool", &[]);
     let brand = own_brand.as_ref().unwrap_or(&new_brand);
+    input.parameters.iter().try_for_each(Parameter::check_bounds)?;
     let fields = parts_of(input)?;
     let nothing = TokenStream::new();
     let first = if own_brand.is_some() { &nothing } else { &new_brand };

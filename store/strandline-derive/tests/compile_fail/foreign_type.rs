@@ -38,4 +38,9 @@ struct Quoted {
     number: u64,
 }
 
+#[derive(Persist)]
+struct Page<T: Clone + Persist> {
+    rows: Vec<T>,
+}
+
 fn main() {}
