@@ -563,6 +563,10 @@ prefixes! {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+    use std::num::NonZero;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -588,6 +592,27 @@ mod tests {
             check(&(c.clone(), a.0), &(c.clone(), b.0));
             check(&(Some(c.clone()), a.0), &(None::<Vec<u8>>, b.0));
             check(&(Some(c), a.0), &(Some(d), b.0));
+        }
+
+        #[test]
+        fn bytes_of_other_types_are_ordered_as_keys(
+            a: (Duration, i16, u128, String), b: (Duration, i16, u128, String), floats: [u64; 2],
+        ) {
+            check(&a.0, &b.0);
+            check(&(Reverse(a.3.clone()), a.1), &(Reverse(b.3.clone()), b.1));
+            check(&Some(Reverse((a.1, Reverse(a.2)))), &Some(Reverse((b.1, Reverse(b.2)))));
+            check(&(NonZero::new(a.1), Box::new(a.3.clone())), &(NonZero::new(b.1), Box::new(b.3.clone())));
+            let address = |bits: u128| -> IpAddr {
+                u32::try_from(bits >> 64).map_or_else(|_| Ipv6Addr::from_bits(bits).into(), |bits| {
+                    Ipv4Addr::from_bits(bits).into()
+                })
+            };
+            check(&address(a.2), &address(b.2 >> 48));
+            let [one, other] = floats.map(f64::from_bits);
+            let (first, second) = (KeyBytes::of(&one), KeyBytes::of(&other));
+            prop_assert_eq!(first.as_slice().cmp(second.as_slice()), one.total_cmp(&other));
+            let again = f64::read_key(&mut first.as_slice()).unwrap();
+            prop_assert_eq!(again.to_bits(), one.to_bits());
         }
 
         #[test]
