@@ -1,6 +1,9 @@
 //! Types of other crates, behind a feature with the name of the crate. Types of different crates that mean the same are stored as the same: a table of one can be
 //! opened as a table of the other.
 
+// Which of these are used depends on the features.
+#![allow(unused_imports)]
+
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
 use super::adapted::Instant;
 use super::adapted::{both_named, persist_named};
