@@ -242,15 +242,16 @@ impl<C: Control> Tx<C> {
 
 impl<C: Control> Drop for Snapshot<C> {
     fn drop(&mut self) {
-        // Of several that are dropped at once, one is the last.
-        if self.readers.take().and_then(Arc::into_inner).is_none() {
-            return;
-        }
         let engine = &mut self.tx.engine;
         // In a forked child the words are its own copy or gone.
-        if !engine.view.memory.is_forked() {
+        let is_forked = engine.view.memory.is_forked();
+        if !is_forked {
             engine.view.memory.admit_thread();
-            engine.look_ahead();
+            engine.give_back_borrowed();
+        }
+        // Of several that are dropped at once, one is the last.
+        if self.readers.take().and_then(Arc::into_inner).is_some() && !is_forked {
+            self.tx.engine.look_ahead();
         }
     }
 }

@@ -348,7 +348,7 @@ fn values_are_lent_to_readers_alone() {
     let copied = db.write(|tx| films.read_with(tx, &1, place)).unwrap();
     assert_ne!(copied, lent);
     // While it is lent, new values get other pages; afterwards its old ones serve again.
-    let mut snapshot = db.snapshot().unwrap();
+    let snapshot = db.snapshot().unwrap();
     let tx = snapshot.read();
     let replace = || {
         for number in 2..40 {
