@@ -122,6 +122,20 @@ use strandline::{Database, Table};
 struct Strandline {
     database: Database,
     pairs: Table<u64, Vec<u8>>,
+    /// Values may lie in several pieces.
+    in_pieces: bool,
+}
+
+/// Reads all bytes that are written to it, as [`touch`] does.
+struct Touch;
+
+impl std::io::Write for Touch {
+    fn write(&mut self, piece: &[u8]) -> std::io::Result<usize> {
+        Ok(touch(piece))
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Strandline {
@@ -131,7 +145,7 @@ impl Strandline {
         options.geometry.logs = 40;
         let database = Database::open_with(folder.join("pool"), &options).expect("make a database");
         let pairs = database.table("pairs").expect("make a table");
-        Self { database, pairs }
+        Self { database, pairs, in_pieces: size.value_bytes > 16 << 10 }
     }
 }
 
@@ -178,7 +192,14 @@ impl Worker for &Strandline {
         self.database.write(|tx| self.pairs.set(tx, &key, value)).expect("put");
     }
     fn get(&mut self, key: u64) -> Option<usize> {
-        self.database.read(|tx| self.pairs.read_with(tx, &key, touch)).expect("get")
+        let get = |tx: &strandline::View<'_>| match self.in_pieces {
+            true => Ok(match self.pairs.reader(tx, &key)? {
+                Some(mut value) => Some(value.write_to(Touch)? as usize),
+                None => None,
+            }),
+            false => self.pairs.read_with(tx, &key, touch),
+        };
+        self.database.read(get).expect("get")
     }
     fn range(&mut self, from: u64, most: usize) -> Option<u64> {
         let rows = self.database.read(|tx| {
