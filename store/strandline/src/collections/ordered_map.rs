@@ -145,7 +145,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// What `read` makes of the value of `key`, a string or bytes, for which nothing is allocated up to 4 KB.
+    /// Returns what `read` makes of the value of `key`, a string or bytes, for which nothing is allocated up to 4 KB. A value of more than 16 KB that lies in one piece is
+    /// not copied where a snapshot or a transaction that only reads asks for it.
     ///
     /// ```
     /// # use strandline::*;
@@ -193,8 +194,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         tx.words(|tx| Ok(self.tree(tx)?.find(tx, key.as_slice())?.is_some()))
     }
 
-    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only
-    /// the words that differ are written.
+    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size, if it
+    /// has no more than 16 KB, only the words that differ are written.
     ///
     /// ```
     /// # use strandline::*;
