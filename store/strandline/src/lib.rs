@@ -26,7 +26,7 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `serde` | no | [`Serde`], which stores a type with serde's derives |
+//! | `serde` | no | `Serde`, which stores a type with serde's derives |
 //! | `uuid`, `chrono`, `time`, `jiff`, `bytes` | no | types of the crate of this name as values, and most of them as keys |
 //! | `example` | no | the small pools with which examples in this documentation begin, for its tests |
 //!
