@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use self::words::Words;
 use super::data::{Data, DataWords, load_words};
 use super::deadlock::Awaited;
 use super::process::Process;
@@ -18,6 +19,8 @@ use super::{
 use crate::Domain;
 use crate::error::{Error, Result};
 use crate::memory::{Device, DeviceFile};
+
+mod words;
 
 /// One thread's view of mapped memory, with the persistence domain's meaning of write-back and fence.
 ///
@@ -61,113 +64,13 @@ pub struct Native {
     non_temporal: Cell<(u64, u64)>,
 }
 
-/// The words for which a mapping has address space, at least [`LEAST_WORDS`], which it keeps alive.
-#[derive(Clone)]
-struct Words {
-    mapping: Arc<Mapping>,
-    base: *const AtomicU64,
-    count: u64,
-    /// A line of them that needs no check: the first before [`Words::set_own`].
-    own: *const [AtomicU64; LINE_WORDS as usize],
-}
-
 /// The most bytes of new space whose pages are made copies at once: of more a part is given back before the rest is filled.
 const MOST_COPIED_AHEAD: u64 = 1 << 20;
-/// No mapping has fewer words: a page's.
-const LEAST_WORDS: u64 = 4096 / WORD_BYTES;
-
-// SAFETY: the words are atomics and the mapping that owns them travels along; nothing in it is tied to a
-// thread.
-unsafe impl Send for Words {}
-
-impl Words {
-    fn new(mapping: Arc<Mapping>) -> Result<Self> {
-        let (base, count) = (mapping.base(), mapping.reserved() / WORD_BYTES);
-        if count < LEAST_WORDS {
-            return Err(Error::Parameter(format!(
-                "memory of {count} words: at least {LEAST_WORDS} are needed"
-            )));
-        }
-        Ok(Self { mapping, base, count, own: base.cast() })
-    }
-
-    fn set_own(&mut self, offset: u64) {
-        self.own = self.line(offset);
-    }
-
-    /// Word `word` of the line that `set_own` named.
-    #[inline]
-    fn own(&self, word: u64) -> &AtomicU64 {
-        // SAFETY: `base`, which it was at first, points at `LEAST_WORDS` words at least, and then it came from `line`; `self.mapping`
-        // keeps both mapped.
-        let line = unsafe { &*self.own };
-        &line[word as usize]
-    }
-
-    /// How many words there are.
-    #[inline]
-    fn count(&self) -> u64 {
-        // SAFETY: `new` refuses fewer, and nothing changes the count. So the checks of fixed addresses vanish.
-        unsafe { std::hint::assert_unchecked(self.count >= LEAST_WORDS) };
-        self.count
-    }
-
-    #[inline(always)]
-    fn at(&self, offset: u64) -> &AtomicU64 {
-        // Rotated, a misaligned offset becomes larger than any size.
-        let index = offset.rotate_right(3);
-        if index >= self.count() {
-            outside(offset);
-        }
-        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and index < count.
-        unsafe { &*self.base.add(index as usize) }
-    }
-
-    /// The words of a line.
-    #[inline(always)]
-    fn line(&self, offset: u64) -> &[AtomicU64; LINE_WORDS as usize] {
-        // Rotated, the offset of what is no line becomes larger than any size.
-        let line = offset.rotate_right(6);
-        if line >= self.count() / LINE_WORDS {
-            outside(offset);
-        }
-        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and this line of them ends at `count` at the latest.
-        unsafe { &*self.base.add((line * LINE_WORDS) as usize).cast() }
-    }
-
-    /// Two consecutive words.
-    #[inline]
-    fn pair(&self, offset: u64) -> &[AtomicU64; 2] {
-        let first = offset.rotate_right(3);
-        if first >= self.count() - 1 {
-            outside(offset);
-        }
-        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and first + 1 < count.
-        unsafe { &*self.base.add(first as usize).cast() }
-    }
-
-    #[inline(always)]
-    fn range(&self, offset: u64, words: usize) -> &[AtomicU64] {
-        let (first, words_wanted) = (offset.rotate_right(3), words as u64);
-        if first > self.count || words_wanted > self.count - first {
-            outside(offset);
-        }
-        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and the range ends at `count` at the latest.
-        unsafe { std::slice::from_raw_parts(self.base.add(first as usize), words) }
-    }
-}
-
 /// The half of a word that the system's futex looks at: the low one, which every change changes.
 fn futex_word(word: &AtomicU64) -> &AtomicU32 {
     let half = usize::from(cfg!(target_endian = "big"));
     // SAFETY: the reference covers eight live, aligned bytes, and the system only compares the half word.
     unsafe { &*word.as_ptr().cast::<AtomicU32>().add(half) }
-}
-
-#[cold]
-#[inline(never)]
-fn outside(offset: u64) -> ! {
-    panic!("memory access at offset {offset:#x} is misaligned or outside its space")
 }
 
 /// Kept apart, so that a pool without protection does not pay for the code.
