@@ -478,16 +478,15 @@ impl Pool {
         let mut snapshot = Snapshot::begin(self.view(memory), Over::new(control), Some(self.log))?;
         let mut words = Vec::new();
         for slot in 0..slots {
-            let guard = self.layout.root(0).byte(256).word(4 * slot);
-            let (is_lent, [value, runs @ ..]) = snapshot.read(|tx| {
-                let words = tx.read_array::<4>(guard)?;
-                (0..pauses).for_each(|_| memory.pause());
-                Ok((tx.prepare_to_borrow(guard)?, words))
-            })?;
-            for run in runs.into_iter().filter(|&run| is_lent && value != 0 && run != 0) {
+            let at = self.layout.root(0).byte(256).word(4 * slot);
+            let [value, runs @ ..] = snapshot.read(|tx| tx.read_array::<4>(at))?;
+            (0..pauses).for_each(|_| memory.pause());
+            for run in runs.into_iter().filter(|&run| value != 0 && run != 0) {
                 let (first, pages) = (PersistentAddress::new(run & !0xfff), 1 + (run & 0xfff));
-                for at in (0..512 * pages).map(|word| first.word(word)) {
-                    words.push((at, snapshot.read(|tx| tx.read(at))?));
+                if snapshot.read(|tx| tx.prepare_to_borrow(first, pages))? {
+                    for at in (0..512 * pages).map(|word| first.word(word)) {
+                        words.push((at, snapshot.read(|tx| tx.read(at))?));
+                    }
                 }
             }
         }

@@ -266,7 +266,6 @@ impl<C: Control> Access for Engine<C> {
 
     #[cold]
     fn grow(&mut self, least: u64, most: u64) -> std::io::Result<u64> {
-        self.expect_returned();
         self.view.memory.grow(least, most)
     }
 
@@ -300,6 +299,11 @@ impl<C: Control> Access for Engine<C> {
             // The sequence rises with each commit; whoever reads under a lock keeps others from freeing.
             Concurrency::SingleWriter | Concurrency::Locks => Ok(()),
         }
+    }
+
+    #[cold]
+    fn expect_returned(&self) {
+        self.tell_returned();
     }
 
     #[cold]

@@ -2,32 +2,35 @@
 //!
 //! # The protocol
 //!
-//! Pages of an extent are written once, by the transaction that allocates them: whoever changes a value in extents gives it others. So they hold the same
-//! until they are freed and handed out again. In a pool in the `Sync` domain:
+//! Pages of an extent are written once, by the transaction that allocates them: whoever changes a value in extents gives it others. So their contents
+//! stay the same until they are freed and handed out again. In a pool in the `Sync` domain:
 //!
-//! 1. Only who is registered as a snapshot borrows pages. A transaction that only reads and has not read at a snapshot so far registers, and goes on if what it has
-//!    read is still there.
-//! 2. Who borrows is counted first, until the snapshot ends. Then it looks whether the guard of the pages is as the snapshot saw it: nobody has freed them so far.
-//!    Otherwise it reads them as it reads anything.
-//! 3. A transaction that frees pages while there are snapshots marks them as unsettled in its commit (`engine/past_log.rs`).
-//! 4. Pages that are marked are handed out to nobody while somebody borrows and a snapshot exists that is older than the last commit, and neither is a chunk that has
-//!    such pages. A snapshot that was ended for want of room counts until it is dropped.
+//! 1. Only a reader that is registered as a snapshot borrows pages. A read-only transaction that is not registered yet registers, and goes on if nothing that it has
+//!    read has changed.
+//! 2. A transaction that frees pages while there are snapshots marks them as unsettled in its commit, before it stores home (`engine/past_log.rs`). The marks last
+//!    while a snapshot exists that is older than the freeing.
+//! 3. The borrower first counts itself, until the snapshot ends. Then it checks that the snapshot sees the pages as pages of an extent that are allocated, and that
+//!    they are not marked: nobody has freed them. Otherwise it copies them.
+//! 4. Marked pages, and chunks that have some, are handed out to nobody while there are a borrower and a snapshot older than the last commit. A snapshot that was
+//!    ended for want of room counts until it is dropped. Whoever hands out looks for marks after it has read the bitmap in its transaction: each freeing
+//!    that it has seen is marked by then, and any other makes it conflict.
 //!
-//! Pages that a transaction has freed itself are not marked yet. It takes none of them again: it takes those alone that are free at home, too.
+//! An ordinary transaction has not marked what it has freed itself; it does not take that again, since it takes only pages that are free at home. A large one marks at
+//! once.
 
+use crate::heap;
 use crate::layout::SharedLayout;
 use crate::memory::{Memory, PAGE_BYTES, PersistentAddress, Step};
 use crate::transaction::Abort;
 
-use super::optimistic::Guard;
 use super::{Control, Engine, State, versions};
 
 impl<C: Control> Engine<C> {
-    /// Returns whether pages of extents with this guard can be borrowed until the transaction ends, which reads at a snapshot from here on.
+    /// Returns whether `pages` pages of an extent from `at` on can be borrowed until the transaction ends. It reads at a snapshot from here on, if it can.
     ///
     /// # Errors
-    /// A conflict: something that it has read has changed since.
-    pub(super) fn prepare_to_borrow(&mut self, guard: PersistentAddress) -> Result<bool, Abort> {
+    /// A conflict: something that it has read has changed since. The snapshot was ended.
+    pub(super) fn prepare_to_borrow(&mut self, at: PersistentAddress, pages: u64) -> Result<bool, Abort> {
         let Some(log) = self.shared_log else { return Ok(false) };
         if let State::Reading = self.state
             && self.can_look_back()
@@ -46,10 +49,11 @@ impl<C: Control> Engine<C> {
             self.borrows = true;
             log.count_borrower(&self.view.memory, true);
         }
-        let read_before = self.reads.len();
-        let is_as_seen = matches!(self.guard(guard), Guard::Home);
-        self.reads.truncate(read_before);
-        Ok(is_as_seen || self.view.memory.omitted(Step::LendGuard))
+        if !heap::are_allocated(self, at, pages)? {
+            return Ok(false);
+        }
+        let memory = &self.view.memory;
+        Ok(memory.omitted(Step::LendMarks) || log.unsettled(memory, at, pages * PAGE_BYTES) == 0)
     }
 
     /// The transaction or snapshot ends, and has nothing borrowed any more.
@@ -68,18 +72,18 @@ impl<C: Control> Engine<C> {
     pub(super) unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
         match self.state {
             // SAFETY: this borrows the transaction, so that it cannot end meanwhile, and it is registered as a snapshot until it ends. The pages were allocated
-            // at the snapshot's time and have not been freed since, as the caller has seen. Whoever frees them commits later, and by rules 3 and 4 they are
+            // at the snapshot's time and had not been freed when it was counted: rule 3. Whoever frees them commits later, and by rules 2 and 4 they are
             // not handed out until the snapshot is no more; until then nobody writes to them.
             State::LookingBack(_) if self.borrows => unsafe { self.view.memory.borrow(at, bytes) },
             _ => None,
         }
     }
 
-    /// The heap is about to grow. What keeps its free pages may be that somebody always borrows some: pages that are marked and that nobody has borrowed any more
-    /// can be told from the others by two checkpoints.
-    pub(super) fn expect_returned(&self) {
+    /// There is no room, perhaps only because somebody always borrows something. Two checkpoints tell the marked pages that nobody can have borrowed from the
+    /// others.
+    pub(super) fn tell_returned(&self) {
         if let Some(log) = self.shared_log.filter(|log| log.are_borrowed(&self.view.memory)) {
-            log.request_checkpoint(&self.view.memory);
+            log.ask_for_checkpoint(&self.view.memory);
         }
     }
 

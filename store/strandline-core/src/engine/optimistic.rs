@@ -45,7 +45,7 @@ impl<C: Control> Engine<C> {
         found
     }
 
-    pub(super) fn guard(&mut self, at: PersistentAddress) -> Guard {
+    fn guard(&mut self, at: PersistentAddress) -> Guard {
         match (self.concurrency(), self.state) {
             (_, State::Large) => Guard::Own,
             (Concurrency::Stm, State::LookingBack(past)) => self.guard_stm(at, past.time + 1),

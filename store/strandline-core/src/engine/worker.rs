@@ -431,8 +431,8 @@ impl<C: Control> Read for Tx<C> {
     ) -> Result<(), Abort> {
         self.engine.read_pages(guard, at, into)
     }
-    fn prepare_to_borrow(&mut self, guard: PersistentAddress) -> Result<bool, Abort> {
-        self.engine.prepare_to_borrow(guard)
+    fn prepare_to_borrow(&mut self, at: PersistentAddress, pages: u64) -> Result<bool, Abort> {
+        self.engine.prepare_to_borrow(at, pages)
     }
     unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
         // SAFETY: as the caller promises.

@@ -25,9 +25,7 @@ pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(Vec<u64>, Op
             Some(Chunk::Free | Chunk::Held) => true,
             // A region's chunks are covered by its lock.
             Some(Chunk::Small { class, arena }) => {
-                arena < REGIONS
-                    && seems_empty(tx, chunk, Division::new(tx.layout(), class))
-                    && (class != extents::CLASS || extents::are_unused(tx, chunk))
+                arena < REGIONS && seems_empty(tx, chunk, Division::new(tx.layout(), class))
             }
             _ => false,
         };
@@ -35,7 +33,7 @@ pub fn hold<A: Access>(tx: &mut A, from: u64, most: u64) -> Result<(Vec<u64>, Op
             continue;
         }
         if let Some(Chunk::Small { class, .. }) = found
-            && !is_empty(tx, chunk, class)?
+            && !(is_empty(tx, chunk, class)? && extents::are_unused(tx, chunk, class))
         {
             continue;
         }

@@ -7,6 +7,7 @@ use super::{
     Access, CHUNK_BITS, CLASSES, Chunk, Division, chunk_at, chunk_of, chunk_of_word, inside, seems_empty,
     start, table,
 };
+use crate::error::Abort;
 use crate::layout::{Layout, View};
 use crate::memory::{Memory, PAGE_BYTES, PersistentAddress};
 
@@ -32,8 +33,9 @@ pub(super) fn are_in(word: u64) -> bool {
     matches!(Chunk::decode(word), Some(Chunk::Small { class: CLASS, .. }))
 }
 
-/// Returns which of the pages from the one at `first` on, whose bits are `mask` and stand in the word at `word`, may be handed out as far as the committed transactions
-/// tell: without those that the transaction has freed itself, which would have to go through the log, and those that are lent.
+/// Returns which pages of `mask`, the first of which is at `first` and whose word of the bitmap is at `word`, may be handed out: those that are free by the
+/// committed transactions and not lent. What this transaction has freed itself is not among them. Whoever hands them out has read the word in the
+/// transaction before: then each freeing that it has seen is marked, and any other makes it conflict.
 pub(super) fn free_at_home<A: Access>(
     tx: &A,
     word: PersistentAddress,
@@ -47,15 +49,25 @@ pub(super) fn free_at_home<A: Access>(
     mask & !tx.hint(word) & !tx.lent(first, u64::from(mask.count_ones()))
 }
 
-/// Returns whether a chunk of extents has no page that somebody uses: by the committed transactions none is allocated, and none is lent.
-pub(super) fn are_unused<A: Access>(tx: &A, chunk: u64) -> bool {
-    let (division, base) = (Division::new(tx.layout(), CLASS), start(tx.layout(), chunk));
+/// Returns whether nobody uses a page of this chunk of blocks of `class`, if those are pages of extents: none is allocated by the committed transactions, and none
+/// is lent. Asked after the chunk's bitmap was read in the transaction, as [`free_at_home`].
+pub(super) fn are_unused<A: Access>(tx: &A, chunk: u64, class: usize) -> bool {
+    let (division, base) = (Division::new(tx.layout(), class), start(tx.layout(), chunk));
     let first = base.byte(division.header);
-    seems_empty(tx, chunk, division)
-        && (0..division.words()).all(|word| {
-            let (page, mask) = (first.byte(64 * word * PAGE_BYTES), division.mask(word));
-            tx.lent(page, u64::from(mask.count_ones())) == 0
-        })
+    class != CLASS
+        || seems_empty(tx, chunk, division)
+            && (0..division.words()).all(|word| {
+                let (page, mask) = (first.byte(64 * word * PAGE_BYTES), division.mask(word));
+                tx.lent(page, u64::from(mask.count_ones())) == 0
+            })
+}
+
+/// Returns whether these pages are allocated as an extent, or part of one.
+pub(crate) fn are_allocated<A: Access>(tx: &mut A, at: PersistentAddress, pages: u64) -> Result<bool, Abort> {
+    let Some((chunk, number, bits)) = place(tx.layout(), at, pages) else { return Ok(false) };
+    let base = start(tx.layout(), chunk);
+    let at_table = table(tx.layout(), chunk);
+    Ok(are_in(tx.read(at_table)?) && tx.read(base.word(number / 64))? & bits == bits)
 }
 
 /// The place of an extent's pages in the bitmap of their chunk: the word, and the bits in it.

@@ -38,6 +38,7 @@ pub(super) fn reach<A: Access>(tx: &mut A, least: u64) -> Result<io::Result<bool
     if least <= reached {
         return Ok(Ok(true));
     }
+    tx.expect_returned();
     if least > layout.chunk_count {
         return Ok(Ok(false));
     }

@@ -37,7 +37,7 @@ pub use arena::Arenas;
 pub(crate) use compact::bitmap_area;
 pub use compact::{held, hold, release};
 pub use extents::is_used;
-pub(crate) use extents::{PagesAtHome, bitmap_of_pages, pages_at_home, vacated_pages};
+pub(crate) use extents::{PagesAtHome, are_allocated, bitmap_of_pages, pages_at_home, vacated_pages};
 pub use growth::{reach_end, reached_by, used_end};
 pub use survey::{
     ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated,
@@ -90,7 +90,7 @@ pub trait Access {
     fn is_unused(&self, _at: PersistentAddress, _bytes: u64) -> bool {
         false
     }
-    /// Returns which of the `pages` pages of extents from the one at `at` on, 64 at most, are still lent to readers though they are free, as bits.
+    /// Returns which of the `pages` pages of extents from the one at `at` on, 64 at most, may still be lent to readers though they are free, as bits.
     fn lent(&self, _at: PersistentAddress, _pages: u64) -> u64 {
         0
     }
@@ -109,6 +109,8 @@ pub trait Access {
     fn grow(&mut self, _least: u64, most: u64) -> std::io::Result<u64> {
         Ok(most)
     }
+    /// The pool has no room, or is about to grow: what is lent no more is to be told from what is.
+    fn expect_returned(&self) {}
     /// Has the pool's file grow to `bytes` bytes some time, if that can be without this transaction's waiting for it.
     fn foresee(&mut self, _bytes: u64) {}
     /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, before they are handed out.

@@ -157,8 +157,8 @@ impl<M: Memory> View<M> {
         versions.registrations().take(most).map(|word| (self.memory.load(word), word))
     }
 
-    /// Returns whether there may be a snapshot that is older than the commit of transaction `transaction`. One that was ended may be: it still has
-    /// what it was lent.
+    /// Returns whether there may be a snapshot that is older than the commit of transaction `transaction`. One that was ended counts, since it
+    /// keeps what it was lent and its time is forgotten.
     pub(crate) fn has_snapshot_before(&self, transaction: u64) -> bool {
         let is_older = |time: u64| match time {
             Registered::NONE => false,

@@ -224,14 +224,12 @@ pub enum Step {
     PastLogSettled,
     /// Past the log: nor pages that a snapshot may read (a comparison).
     PastLogSnapshots,
-    /// Past the log: nor pages that the transaction itself has freed (a comparison).
-    PastLogFree,
     /// Past the log: whoever has read pages looks whether they were freed meanwhile (a comparison).
     PastLogGuard,
     /// Past the log: nothing is written and committed while a backup copies the heap file (a comparison).
     PastLogBackup,
-    /// Lending: who borrows looks whether the pages were freed before it was counted (a comparison).
-    LendGuard,
+    /// Lending: the borrower looks whether the pages were freed before it was counted (a comparison).
+    LendMarks,
     /// Lending: no page that may be lent to a snapshot is handed out (a comparison).
     LendPages,
     /// A large transaction writes back what it has saved in its journal.
@@ -302,7 +300,7 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 32] = [
+    pub const SYNC: [Self; 31] = [
         Self::SyncMarkBeforePages,
         Self::SyncMarkOwnWrite,
         Self::SyncMark,
@@ -334,7 +332,6 @@ impl Step {
         Self::PastLogDurable,
         Self::PastLogSettled,
         Self::PastLogSnapshots,
-        Self::PastLogFree,
     ];
 }
 

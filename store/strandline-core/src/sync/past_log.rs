@@ -148,7 +148,7 @@ impl SharedLog {
         is_free_of([0, 1]) && is_free_of([RECENT, RECENT + 1])
     }
 
-    /// Returns which of the `bytes` bytes' pages from the one at `at` on, 64 at most, were freed while there were snapshots, as bits. There may be more of them.
+    /// Returns which of the `bytes` bytes' pages from the one at `at` on, 64 at most, were freed while there were snapshots, as bits. Some of the marks may be out of date.
     pub(crate) fn unsettled<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> u64 {
         let first = at.offset() / PAGE_BYTES;
         bits_of(at, bytes).fold(0, |found, (index, bits)| {
@@ -159,17 +159,17 @@ impl SharedLog {
         })
     }
 
-    /// The number of snapshots that borrow pages.
+    /// The number of readers that may have borrowed pages.
     fn borrowers(&self) -> VolatileAddress {
         self.line(14).word(6)
     }
 
-    /// Counts a snapshot that is about to borrow pages, or one that has ended.
+    /// Counts a reader that is about to borrow pages, or one whose transaction or snapshot has ended.
     pub(crate) fn count_borrower<M: Memory>(&self, memory: &M, begins: bool) {
         memory.fetch_add(self.borrowers(), if begins { 1 } else { 1u64.wrapping_neg() });
     }
 
-    /// Returns whether snapshots may borrow pages.
+    /// Returns whether somebody may have borrowed pages.
     pub(crate) fn are_borrowed<M: Memory>(&self, memory: &M) -> bool {
         memory.load(self.borrowers()) != 0
     }

@@ -235,7 +235,7 @@ impl SharedLog {
     }
 
     /// Asks for a checkpoint unless one is asked for or running: whoever still needs one after it asks again.
-    pub(super) fn ask_for_checkpoint<M: Memory>(&self, memory: &M) {
+    pub(crate) fn ask_for_checkpoint<M: Memory>(&self, memory: &M) {
         if memory.load(self.wanted()) != CHECKPOINT && latch::load_in_order(memory, self.checkpointing()) == 0
         {
             self.request_checkpoint(memory);

@@ -165,8 +165,8 @@ impl<T: Read + ?Sized> Read for &mut T {
     ) -> Result<(), Abort> {
         T::read_pages(self, guard, at, into)
     }
-    fn prepare_to_borrow(&mut self, guard: PersistentAddress) -> Result<bool, Abort> {
-        T::prepare_to_borrow(self, guard)
+    fn prepare_to_borrow(&mut self, at: PersistentAddress, pages: u64) -> Result<bool, Abort> {
+        T::prepare_to_borrow(self, at, pages)
     }
     unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
         // SAFETY: as the caller promises.

@@ -176,21 +176,20 @@ pub trait Read {
         self.read_range(at, into)
     }
 
-    /// Returns whether [`Read::borrow_pages`] may lend the pages with this guard, from here on until the transaction or snapshot ends. `guard`: a word to
-    /// which every transaction writes that frees these pages. A transaction that only reads goes on at a snapshot.
+    /// Returns whether [`Read::borrow_pages`] may lend `pages` pages of an extent from `at` on, from here on until the transaction or snapshot ends. A transaction
+    /// that only reads goes on at a snapshot, if it can.
     ///
     /// # Errors
-    /// A conflict.
-    fn prepare_to_borrow(&mut self, _guard: PersistentAddress) -> Result<bool, Abort> {
+    /// A conflict. The snapshot was ended.
+    fn prepare_to_borrow(&mut self, _at: PersistentAddress, _pages: u64) -> Result<bool, Abort> {
         Ok(false)
     }
 
-    /// Returns the first `bytes` bytes of pages of an extent as they lie in memory, of which no copy is made; `None` where they must be read.
+    /// Returns the first `bytes` bytes of pages that follow one another as they lie in memory, of which no copy is made; `None` where they must be read.
     ///
     /// # Safety
-    /// [`Read::prepare_to_borrow`] has returned true for their guard, in this transaction or snapshot. The pages follow one another and are allocated, as it
-    /// sees the pool. Nobody writes to pages of extents except the transaction
-    /// that has allocated them, before it commits.
+    /// [`Read::prepare_to_borrow`] has returned true for all of them, in this transaction or snapshot, and the pool is open. Nobody writes to pages of extents
+    /// except the transaction that has allocated them, before it commits.
     unsafe fn borrow_pages(&self, _at: PersistentAddress, _bytes: u64) -> Option<&[u8]> {
         None
     }

@@ -61,10 +61,14 @@ impl Cursor {
         if !self.fresh && tx.hint(self.at) & self.mask == self.mask {
             return Ok(None);
         }
-        let is_for_extents = class == extents::CLASS;
-        let among =
-            if is_for_extents { extents::free_at_home(tx, self.at, self.first, self.mask) } else { u64::MAX };
-        self.alloc_of(tx, class, among)
+        if class != extents::CLASS {
+            return self.alloc_of(tx, class, u64::MAX);
+        }
+        if extents::free_at_home(tx, self.at, self.first, self.mask) == 0 {
+            return Ok(None);
+        }
+        tx.read(self.at)?;
+        self.alloc_of(tx, class, extents::free_at_home(tx, self.at, self.first, self.mask))
     }
 
     /// Takes the first free block of the word that is one of `among`, as bits.
@@ -111,7 +115,7 @@ impl Arena {
         }
         let state = Chunk::Small { class, arena: self.index }.encode();
         self.cursors[class] = Cursor::new(tx.layout(), division, chunk, state, true);
-        // It was looked whether pages are lent when the chunk was found, and none has been lent since that was free by then.
+        // None is lent: whoever found the chunk vacant has seen to that.
         self.cursors[class].alloc_of(tx, class, u64::MAX)
     }
 

@@ -110,11 +110,11 @@ pub(super) fn reclaim<A: Access>(tx: &mut A) -> Result<(), Abort> {
             continue;
         };
         let division = Division::new(&layout, class);
-        if !seems_empty(tx, chunk, division) || class == extents::CLASS && !extents::are_unused(tx, chunk) {
+        if !seems_empty(tx, chunk, division) {
             continue;
         }
         let same = matches!(Chunk::decode(tx.read(table(&layout, chunk))?), Some(Chunk::Small { class: c, .. }) if c == class);
-        if same && is_empty(tx, chunk, class)? {
+        if same && is_empty(tx, chunk, class)? && extents::are_unused(tx, chunk, class) {
             tx.write(table(&layout, chunk), FREE)?;
         }
     }

@@ -34,11 +34,9 @@ impl Arena {
         match Chunk::decode(tx.read(table(tx.layout(), chunk))?) {
             Some(Chunk::Free) => Ok(true),
             Some(Chunk::Small { class, arena })
-                if self.may_use(arena)
-                    && self.cursors[class].chunk != chunk + 1
-                    && (class != extents::CLASS || extents::are_unused(tx, chunk)) =>
+                if self.may_use(arena) && self.cursors[class].chunk != chunk + 1 =>
             {
-                is_empty(tx, chunk, class)
+                Ok(is_empty(tx, chunk, class)? && extents::are_unused(tx, chunk, class))
             }
             _ => Ok(false),
         }

@@ -198,6 +198,16 @@ impl Extents {
         pieces
     }
 
+    /// Returns whether all of their pages can be borrowed.
+    pub fn prepare_to_borrow(&self, tx: &mut impl Read) -> Result<bool, Abort> {
+        for &(at, pages) in &self.runs {
+            if !tx.prepare_to_borrow(at, pages)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Their pages.
     pub fn pages(&self) -> impl Iterator<Item = PersistentAddress> {
         self.runs.iter().flat_map(|&(at, pages)| (0..pages).map(move |page| at.byte(page * PAGE_BYTES)))
@@ -231,9 +241,8 @@ pub(super) unsafe fn with_bytes<R>(
 ) -> Result<R, Abort> {
     let extents = Extents::load(tx, list, bytes)?;
     if let [(at, _)] = extents.pieces(0, bytes)[..]
-        && tx.prepare_to_borrow(list)?
-        // SAFETY: the list, which the transaction has read and whose first word is the guard, has these pages, so that they are allocated; the rest is as the
-        // caller promises.
+        && extents.prepare_to_borrow(tx)?
+        // SAFETY: all pages are prepared; the rest is as the caller promises.
         && let Some(lent) = unsafe { tx.borrow_pages(at, bytes) }
     {
         return Ok(body(lent));

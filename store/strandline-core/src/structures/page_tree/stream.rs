@@ -75,11 +75,10 @@ impl StoredValue {
     ) -> Result<(), Abort> {
         let mut at = from;
         if let Place::Extents(extents) = &self.place
-            && tx.prepare_to_borrow(extents.list)?
+            && extents.prepare_to_borrow(tx)?
         {
             for (first, bytes) in extents.pieces(from, self.bytes) {
-                // SAFETY: the list of extents, which the transaction has read and whose first word is the guard, has these pages, so that they are
-                // allocated; the rest is as the caller promises.
+                // SAFETY: all pages are prepared; the rest is as the caller promises.
                 let Some(lent) = (unsafe { tx.borrow_pages(first, bytes) }) else { break };
                 if piece(lent).is_break() {
                     return Ok(());
