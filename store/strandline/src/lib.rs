@@ -166,8 +166,6 @@ pub use described::dynamic::Dynamic;
 pub use described::shown::{Shown, TableDescription, TableKind};
 pub use store::root::Migrations;
 pub use store::savepoint::Savepoint;
-#[doc(hidden)]
-pub use store::shared::OpenPool;
 pub use store::snapshot::{Snapshot, SnapshotView};
 pub use store::{Later, Session, Store};
 pub use strandline_core::Domain;

@@ -21,13 +21,11 @@ use crate::value::transaction::{Control, Tx, View};
 #[cfg(feature = "observed")]
 use observed::Observer;
 pub use session::Session;
-use shared::{Borrowed, OpenPool, SharedPool};
+use shared::{Borrowed, SharedPool};
 use snapshot::Snapshot;
 use strandline_core::engine::{SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
-#[cfg(doc)]
-use strandline_core::file::Pool;
-use strandline_core::file::{BackupReport, CompactReport, Recovery, SpaceUsage, Ticket};
+use strandline_core::file::{BackupReport, CompactReport, Pool, Recovery, SpaceUsage, Ticket};
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::{Native, PersistentAddress};
 
@@ -393,13 +391,18 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Ptr::of(self.root)
     }
 
-    /// The pool, for code that works on its words.
+    /// The pool, for code that works on its words. As long as what is returned exists, [`Store::close`] returns [`Error::InUse`].
     ///
     /// # Panics
     /// The store was closed.
     #[doc(hidden)]
-    pub fn pool(&self) -> OpenPool<'_, C> {
-        self.pool.open().expect("the store is open")
+    pub fn pool(&self) -> Arc<Pool<C>> {
+        loop {
+            if let Some(pool) = self.pool.try_keep().expect("the store is open") {
+                return pool;
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Closes the store, for all handles to it: makes everything durable, marks the pool as cleanly closed and releases its files.

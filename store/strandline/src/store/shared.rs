@@ -38,13 +38,14 @@ pub(crate) struct SharedPool<C: Control<Memory = Native>> {
     outside: Outside,
     /// Whether it is closed, or is being closed.
     closed: AtomicBool,
-    /// Held while it is being closed, and for a moment by what begins to keep it open: so a close that is refused refuses nothing else.
+    /// Held while the pool is closed, and for a moment by whoever begins to keep it open. Transactions do not need it, so a close that is
+    /// refused disturbs none.
     closing: Mutex<()>,
     copies: Box<[Copy<C>]>,
 }
 
 /// A share of an open pool, which cannot be closed while there is one.
-pub struct OpenPool<'s, C: Control<Memory = Native>>(RwLockReadGuard<'s, Option<Arc<Pool<C>>>>);
+pub(crate) struct OpenPool<'s, C: Control<Memory = Native>>(RwLockReadGuard<'s, Option<Arc<Pool<C>>>>);
 
 impl<C: Control<Memory = Native>> OpenPool<'_, C> {
     fn shared(&self) -> &Arc<Pool<C>> {
@@ -119,12 +120,23 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         loop {
             // First of all: in a forked child the lock may be held for ever.
             self.outside.check()?;
-            let pool = self.open()?;
-            match self.closing.try_lock() {
-                Ok(_closing) => return Ok(pool.shared().clone()),
-                Err(TryLockError::Poisoned(_)) => return Err(Error::Closed),
-                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            if let Some(pool) = self.try_keep()? {
+                return Ok(pool);
             }
+            std::thread::yield_now();
+        }
+    }
+
+    /// As [`SharedPool::keep`], also inside a transaction. While another thread begins to close the pool, it is `None`.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn try_keep(&self) -> Result<Option<Arc<Pool<C>>>> {
+        let pool = self.open()?;
+        match self.closing.try_lock() {
+            Ok(_closing) => Ok(Some(pool.shared().clone())),
+            Err(TryLockError::Poisoned(_)) => Err(Error::Closed),
+            Err(TryLockError::WouldBlock) => Ok(None),
         }
     }
 

@@ -63,6 +63,21 @@ fn closing_ends_every_handle() {
 }
 
 #[test]
+fn closing_while_the_pool_itself_is_in_use_is_refused() {
+    for domain in [Domain::Process, Domain::Sync] {
+        let folder = tempfile::tempdir().unwrap();
+        let store =
+            Store::<u64>::create_new(folder.path().join("store"), &options(domain), |_| Ok(5)).unwrap();
+        let pool = store.pool();
+        assert!(matches!(store.close(), Err(Error::InUse(1))));
+        // It stays open.
+        store.write(|tx, root| root.set(tx, &6)).unwrap();
+        drop(pool);
+        store.close().unwrap();
+    }
+}
+
+#[test]
 fn closing_waits_for_transactions_under_way() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");

@@ -97,7 +97,8 @@ fn everything_is_refused_and_nothing_closed() {
             let store = Store::<u64>::create_new(path(folder, domain), &options(domain), |_| Ok(0)).unwrap();
             increment(&store).unwrap();
             let mut session = store.session().unwrap();
-            let mut worker = store.pool().worker().unwrap();
+            let pool = store.pool();
+            let mut worker = pool.worker().unwrap();
             // Starts the thread that flushes.
             let (_, ticket) = store.later().write(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
             for closes in [false, true] {
@@ -112,7 +113,6 @@ fn everything_is_refused_and_nothing_closed() {
                     refused(worker.run(|_| Ok(())));
                     refused(worker.run_later(|_| Ok(())));
                     refused(worker.drain());
-                    let pool = store.pool();
                     refused(pool.worker());
                     refused(pool.wait_for_worker());
                     if domain != Domain::Sync {
@@ -127,11 +127,11 @@ fn everything_is_refused_and_nothing_closed() {
                         refused(ticket.wait());
                     }
                     // SAFETY: the child never returns to what owns the originals.
-                    let (store, session, worker, ticket) = unsafe {
+                    let (store, pool, session, worker, ticket) = unsafe {
                         use std::ptr::read;
-                        (read(&store), read(&session), read(&worker), read(&ticket))
+                        (read(&store), read(&pool), read(&session), read(&worker), read(&ticket))
                     };
-                    drop((session, worker, ticket.clone(), ticket));
+                    drop((session, worker, pool, ticket.clone(), ticket));
                     if closes {
                         refused(store.close());
                     } else {
@@ -145,7 +145,7 @@ fn everything_is_refused_and_nothing_closed() {
             session.write(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
             ticket.wait().unwrap();
             // Ends without closing.
-            std::mem::forget((session, worker));
+            std::mem::forget((session, worker, pool));
             std::mem::forget(store);
         }
     };
