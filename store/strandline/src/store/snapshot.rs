@@ -1,7 +1,7 @@
 //! A store as it was at one moment.
 
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -124,25 +124,31 @@ impl<R, C: Control<Memory = Native>> std::fmt::Debug for Snapshot<R, C> {
 /// # }
 /// ```
 pub struct SnapshotView<'s, C: Control<Memory = Native> = Stm> {
-    /// Borrows from `reader`, without the borrow checker's knowledge.
-    view: ManuallyDrop<View<'s, C>>,
+    /// Borrows from `reader`, without the borrow checker's knowledge. A `MaybeUninit`, so that the reference in it is not taken for one that is
+    /// valid as long as a function has this as an argument: the drop frees what it refers to. It is initialised until then.
+    view: MaybeUninit<View<'s, C>>,
     /// Of a box, which this owns.
     reader: NonNull<engine::Snapshot<C>>,
 }
 
-impl<C: Control<Memory = Native>> SnapshotView<'_, C> {
+impl<'s, C: Control<Memory = Native>> SnapshotView<'s, C> {
     fn new(reader: engine::Snapshot<C>) -> Self {
         let mut reader = NonNull::from(Box::leak(Box::new(reader)));
         // SAFETY: the reader is on the heap, where it stays until the drop below frees it, which is after the view's last use. Nothing else
-        // refers to it: `reader` is not read or written in between. The view's lifetime is longer than the reader's, but
-        // no reference of that lifetime leaves the view: it is private, lent only for as long as this is borrowed, and
-        // cannot be moved out of it, since there is no `DerefMut`.
+        // refers to it: `reader` is not read or written in between. The view's lifetime may be longer than the reader lives. That does no
+        // harm: the field is private, `Deref` lends it only for as long as `self` is borrowed, and nothing in this crate moves the `&'s mut`
+        // out of it.
         let tx = unsafe { reader.as_mut() }.tx();
-        Self { view: ManuallyDrop::new(View::new(tx, false)), reader }
+        Self { view: MaybeUninit::new(View::new(tx, false)), reader }
+    }
+
+    fn view(&self) -> &View<'s, C> {
+        // SAFETY: `new` has initialised it, and only the drop ends that, together with what it refers to.
+        unsafe { self.view.assume_init_ref() }
     }
 
     pub(crate) fn belongs_to(&self, database: u64) {
-        self.view.belongs_to(database);
+        self.view().belongs_to(database);
     }
 }
 
@@ -159,16 +165,18 @@ impl<'s, C: Control<Memory = Native>> Deref for SnapshotView<'s, C> {
 
     fn deref(&self) -> &View<'s, C> {
         // It may have come from another thread.
-        self.view.admit_thread();
-        &self.view
+        let view = self.view();
+        view.admit_thread();
+        view
     }
 }
 
 impl<C: Control<Memory = Native>> Drop for SnapshotView<'_, C> {
     fn drop(&mut self) {
-        // SAFETY: neither is used after this. The view goes first, as it refers to the reader, which came from a box.
+        // SAFETY: the view is initialised, and neither is used after this. The view goes first, as it refers to the reader, which came from a
+        // box.
         unsafe {
-            ManuallyDrop::drop(&mut self.view);
+            self.view.assume_init_drop();
             drop(Box::from_raw(self.reader.as_ptr()));
         }
     }
