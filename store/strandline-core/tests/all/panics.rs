@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use strandline_core::engine::{Control, Setup, SingleWriter, Stm, Worker};
 use strandline_core::example::{durable_path_and_options, path_and_options, recorded};
-use strandline_core::layout::View;
+use strandline_core::layout::{SharedLayout, View};
 use strandline_core::memory::recorder::Recorder;
-use strandline_core::memory::{Event, Hosted, Operation, Space, Step, World};
+use strandline_core::memory::{Event, Hosted, Memory, Operation, Space, Step, World};
 use strandline_core::scheme::Product;
 use strandline_core::{Pool, Read, Runner, Transaction};
 
@@ -119,15 +119,19 @@ fn a_closure_that_panics_leaves_no_lock_with_a_single_writer() {
     assert_eq!(first.view(|tx| tx.read(tx.root(0))).unwrap(), 0);
 }
 
-/// A world in which a commit panics, if it is to.
+/// A world in which a commit panics, if it is to: one of changes, or of reads.
 struct Panicking {
     recorder: Rc<Recorder>,
+    reads: bool,
     is_armed: Cell<bool>,
 }
 
 impl World for Panicking {
     fn perform(&self, thread: usize, operation: Operation) -> u64 {
-        if matches!(operation, Operation::Event(Event::Commit(1..))) && self.is_armed.take() {
+        if let Operation::Event(Event::Commit(transaction)) = operation
+            && self.reads == (transaction == 0)
+            && self.is_armed.take()
+        {
             panic!("in a commit");
         }
         self.recorder.perform(thread, operation)
@@ -150,7 +154,7 @@ fn a_panic_in_a_commit_leaves_no_lock() {
         Setup<C>: From<C>,
     {
         let (recorder, view, _) = recorded();
-        let world = Rc::new(Panicking { recorder, is_armed: Cell::new(false) });
+        let world = Rc::new(Panicking { recorder, reads: false, is_armed: Cell::new(false) });
         let fork = |thread| View {
             memory: Hosted::new(world.clone(), thread),
             layout: view.layout,
@@ -166,6 +170,46 @@ fn a_panic_in_a_commit_leaves_no_lock() {
         second.run(|tx| tx.write(tx.root(0), 6)).unwrap();
         first.run(|tx| tx.write(tx.root(1), 7)).unwrap();
         assert_eq!(second.view(|tx| tx.read(tx.root(1))).unwrap(), 7);
+    }
+    check(Stm);
+    check(SingleWriter);
+}
+
+#[test]
+fn a_panic_while_a_view_ends_leaves_no_snapshot_registered() {
+    fn check<C: Control<Scheme = Product>>(control: C)
+    where
+        Setup<C>: From<C>,
+    {
+        let (_, _, layout) = recorded();
+        let shared = SharedLayout::new(&layout, 10, 1 << 16);
+        let words = vec![0; layout.geometry.size as usize / 8];
+        let recorder = Rc::new(Recorder::new(words, shared.bytes(), 0, 1, None));
+        let world = Rc::new(Panicking { recorder, reads: true, is_armed: Cell::new(false) });
+        let fork = |thread| View { memory: Hosted::new(world.clone(), thread), layout, shared };
+        let mut first = Worker::lease(fork(0), control, None).unwrap();
+        let mut second = Worker::lease(fork(1), control, None).unwrap();
+        let memory = fork(1).memory;
+        let mut runs = 0;
+        let run = AssertUnwindSafe(|| {
+            first.view(|tx| {
+                runs += 1;
+                tx.read(tx.root(0))?;
+                if runs == 1 {
+                    // So that it meets a conflict, and reads at a snapshot the second time.
+                    second.run(|tx| tx.write(tx.root(0), 5)).unwrap();
+                    second.run(|tx| tx.write(tx.root(1), 5)).unwrap();
+                } else {
+                    assert_eq!(memory.load(SharedLayout::SNAPSHOTS), 1);
+                    world.is_armed.set(true);
+                }
+                tx.read(tx.root(1))
+            })
+        });
+        assert!(catch_unwind(run).is_err());
+        assert_eq!((runs, world.is_armed.get()), (2, false));
+        assert_eq!(memory.load(SharedLayout::SNAPSHOTS), 0);
+        assert_eq!(first.view(|tx| tx.read(tx.root(1))).unwrap(), 5);
     }
     check(Stm);
     check(SingleWriter);
