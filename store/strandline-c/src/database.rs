@@ -85,7 +85,7 @@ pub unsafe extern "C" fn strandline_open_existing(
     unsafe { open(path, options, database, Expected::Existing) }
 }
 
-/// Creates a database in a new file at `path`. What is there already stays as it is, and is `STRANDLINE_IO`.
+/// Creates a database in a new file at `path`. Fails and changes nothing if the file exists: `STRANDLINE_IO`.
 ///
 /// # Safety
 /// As `strandline_open`.
@@ -113,9 +113,9 @@ pub unsafe extern "C" fn strandline_open_read_only(
     unsafe { open(path, options, database, Expected::Readable) }
 }
 
-/// Makes everything durable and closes the database. It waits for transactions of other threads. While there are snapshots of it, this is
-/// `STRANDLINE_IN_USE`, and in a transaction's body `STRANDLINE_PARAMETER`: it stays open. After anything else that this returns it is gone.
-/// Maps and objects are closed for themselves, before or after.
+/// Makes everything durable and closes the database. It waits for transactions of other threads. Returns `STRANDLINE_IN_USE` while
+/// snapshots of the database exist, and `STRANDLINE_PARAMETER` in the body of a transaction; the database then stays open. After any other
+/// result it is gone. Maps and objects are closed for themselves, before or after.
 ///
 /// # Safety
 /// `database` is one that was opened, or null; nobody uses it any more.

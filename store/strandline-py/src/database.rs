@@ -138,7 +138,7 @@ struct Database(Arc<Inner>);
 
 #[pymethods]
 impl Database {
-    /// Opens the database in the file at `path`; creates it if there is no such file. There is a second file beside it, `path.log`.
+    /// Opens the database in the file at `path`; creates it if there is no such file. It keeps its log in a second file, `path.log`.
     ///
     /// `domain`: what it is stored on: `"sync"` (any file system; the default), `"flush"`, `"flush-on-fail"` (persistent memory) or `"process"` (survives kills, not
     /// power failures). `read_only`: beside any number of other readers, and no writer. `address_space`: bytes of address space to reserve, a
@@ -177,7 +177,7 @@ impl Database {
         opened.map(Self::over).map_err(of_database)
     }
 
-    /// Creates a database in a new file at `path`. What is there already stays as it is, and is an error.
+    /// Creates a database in a new file at `path`. Fails and changes nothing if the file exists.
     #[staticmethod]
     #[pyo3(signature = (path, *, domain = None, address_space = None, memory = None))]
     fn create_new(

@@ -159,10 +159,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
-    ///
-    /// # Panics
-    /// `read` uses the transaction.
+    /// As [`OrderedMap::get`]; a use of the transaction in `read` is [`Error::Parameter`].
     pub fn read_with<Q: KeyRef + ?Sized, R>(
         self,
         tx: &View<'p, impl Control>,

@@ -86,10 +86,7 @@ impl<C: Control> ValueReader<'_, '_, C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`]: `to` failed; a conflict.
-    ///
-    /// # Panics
-    /// `to` uses the transaction.
+    /// [`Error::Io`]: `to` failed; a conflict. A use of the transaction in `to` is [`Error::Parameter`].
     pub fn write_to(&mut self, mut to: impl Write) -> Result<u64> {
         let (mut written, mut failed) = (0, Ok(()));
         let mut write = |piece: &[u8]| match to.write_all(piece) {

@@ -281,7 +281,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// # Errors
     /// The error that `body` returned; what made the transaction fail: a full disk ([`Error::Full`], [`Error::Io`]), a transaction
-    /// inside another one of the same thread ([`Error::Nested`]), and others. It has changed nothing then. After [`Error::Poisoned`]
+    /// inside another one of the same thread ([`Error::Nested`]), a database that was closed ([`Error::Closed`]), and others. It has changed nothing then. After [`Error::Poisoned`]
     /// alone, when the device has failed, the outcome is unknown until the database is opened again.
     #[track_caller]
     pub fn write<T>(&self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<T> {
@@ -308,7 +308,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///
     /// fn withdraw(db: &Database, amount: &str) -> Result<u64, Refusal> {
     ///     let accounts = db.table::<String, u64>("accounts")?;
-    ///     // What a function returns is known.
+    ///     // The function's return type tells the compiler the error type.
     ///     db.write_with_error(|tx| {
     ///         let balance = accounts.get(tx, "ann")?.unwrap_or(0);
     ///         let left = balance.checked_sub(amount.parse()?).ok_or(Refusal::NotEnough(balance))?;
@@ -320,7 +320,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// fn main() -> anyhow::Result<()> {
     ///     let db = Database::in_memory()?;
     ///     let accounts = db.table::<String, u64>("accounts")?;
-    ///     // What `?` makes another error of is not.
+    ///     // Here nothing does, so the call names it.
     ///     db.write_with_error::<anyhow::Error, _>(|tx| {
     ///         accounts.set(tx, "ann", &"10".parse::<u64>()?)?;
     ///         Ok(())
@@ -425,7 +425,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::snapshot`].
+    /// As [`Store::snapshot`]; [`Error::TooManySnapshots`]: there are 64; a transaction that only reads counts as one while it lasts, if
+    /// it reads a value of more than 16 KB with `read_with` or `write_to`.
     #[track_caller]
     pub fn snapshot(&self) -> Result<DatabaseSnapshot<C>> {
         Ok(DatabaseSnapshot { inner: self.store.snapshot()?, number: self.number })
@@ -434,7 +435,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// What the snapshots that exist take. It may be called inside a transaction.
     ///
     /// # Errors
-    /// [`Error::Forked`].
+    /// [`Error::Closed`], [`Error::Forked`].
     pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
         self.store.snapshot_usage()
     }
@@ -525,7 +526,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// for the transactions that other threads have begun; every later use of any handle returns [`Error::Closed`], except
     /// [`path`](Database::path), [`recovery`](Database::recovery), and this, which does nothing then.
     ///
-    /// Dropping the last handle closes the database, too, but cannot report errors.
+    /// Dropping the last handle closes it, once no snapshot of it is left. That cannot report errors.
     ///
     /// ```
     /// # use strandline::*;

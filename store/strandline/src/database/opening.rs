@@ -14,8 +14,8 @@ use strandline_core::file::Options;
 use strandline_core::memory::Native;
 
 impl Database {
-    /// Opens the database in the file at `path`; creates it if there is no such file. There is a second file beside it, `path.log`, and
-    /// so the database is opened by its path, and not as a `File`.
+    /// Opens the database in the file at `path`; creates it if there is no such file. It keeps its log in a second file,
+    /// `path.log`; that is why it takes a path and not a `File`.
     ///
     /// # Errors
     /// As [`Database::open_with`].
@@ -58,7 +58,7 @@ impl Database {
         Store::<Tables>::open_filled(path, options, |tx| Tables::new(tx)).map(Self::from)
     }
 
-    /// Creates a database in a new file at `path`. What is there already stays as it is.
+    /// Creates a database in a new file at `path`. Fails and changes nothing if the file exists.
     ///
     /// ```
     /// use strandline::{Database, Options};

@@ -144,7 +144,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// What `read` makes of the value of `key`, for which no `String` or `Vec` is allocated: [`OrderedMap::read_with`].
     ///
     /// # Errors
-    /// As [`Table::get`].
+    /// As [`Table::get`]; a use of the transaction in `read` is [`Error::Parameter`].
     pub fn read_with<'p, Q: KeyRef + ?Sized, R>(
         &self,
         tx: &View<'p, impl Control>,

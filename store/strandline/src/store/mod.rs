@@ -103,8 +103,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ///
     /// # Errors
     /// The error that `body` returned; what made the transaction fail ([`Error::Full`], …);
-    /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Forked`]: another process opened it.
-    /// It has changed nothing then. After [`Error::Poisoned`] alone, when the device has failed, the outcome is unknown until the
+    /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Closed`]: it was closed; [`Error::Forked`]: another
+    /// process opened it. It has changed nothing then. After [`Error::Poisoned`] alone, when the device has failed, the outcome is unknown until the
     /// store is opened again.
     #[track_caller]
     pub fn write<T>(
@@ -292,8 +292,9 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// domain it waits until what it sees is durable.
     ///
     /// # Errors
-    /// [`Error::TooManySnapshots`]: there are 64; [`Error::Parameter`]: the options leave no memory for snapshots;
-    /// [`Error::Poisoned`], [`Error::Forked`]; [`Error::Nested`]: it is called inside a transaction (a snapshot that exists can be read there).
+    /// [`Error::TooManySnapshots`]: there are 64; a transaction that only reads counts as one while it lasts, if it reads a value of more than 16 KB with
+    /// `read_with` or `write_to`; [`Error::Parameter`]: the options leave no memory for snapshots; [`Error::Closed`], [`Error::Poisoned`],
+    /// [`Error::Forked`]; [`Error::Nested`]: it is called inside a transaction (a snapshot that exists can be read there).
     #[track_caller]
     pub fn snapshot(&self) -> Result<Snapshot<R, C>> {
         #[cfg(feature = "observed")]
@@ -304,7 +305,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// What the snapshots that exist take. It may be called inside a transaction.
     ///
     /// # Errors
-    /// [`Error::Forked`].
+    /// [`Error::Closed`], [`Error::Forked`].
     pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
         self.pool.open()?.snapshot_usage()
     }
@@ -312,7 +313,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Keeps one of the pool's workers for several transactions; waits while all are in use. Inside a transaction it is an error.
     ///
     /// # Errors
-    /// As [`Pool::wait_for_worker`].
+    /// As [`Pool::wait_for_worker`]; [`Error::Closed`].
     pub fn session(&self) -> Result<Session<R, C>> {
         Session::new(self.pool.keep()?, self.root)
     }
@@ -325,7 +326,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// How full it is, in bytes and objects, at one moment. It reads the whole heap's tables, at a snapshot.
     ///
     /// # Errors
-    /// As [`Pool::usage`].
+    /// As [`Pool::usage`]; [`Error::Closed`].
     pub fn usage(&self) -> Result<HeapUsage> {
         self.pool.open()?.usage()
     }
@@ -333,7 +334,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// What it takes of disk and memory. It may be called inside a transaction.
     ///
     /// # Errors
-    /// The file cannot be looked at; [`Error::Forked`].
+    /// The file cannot be looked at; [`Error::Closed`], [`Error::Forked`].
     pub fn space(&self) -> Result<SpaceUsage> {
         self.pool.open()?.space()
     }
@@ -350,7 +351,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Pool::compact`].
+    /// As [`Pool::compact`]; [`Error::Closed`].
     #[track_caller]
     pub fn compact(&self) -> Result<CompactReport> {
         let report = self.pool.open()?.compact();
@@ -368,7 +369,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// elsewhere it does nothing.
     ///
     /// # Errors
-    /// As [`Pool::checkpoint`].
+    /// As [`Pool::checkpoint`]; [`Error::Closed`].
     pub fn checkpoint(&self) -> Result<()> {
         self.pool.open()?.checkpoint()
     }
@@ -376,7 +377,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Copies the store as it is at one time to a new file, while transactions run: [`Pool::backup`].
     ///
     /// # Errors
-    /// As [`Pool::backup`].
+    /// As [`Pool::backup`]; [`Error::Closed`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         self.pool.open()?.backup(to)
     }
@@ -409,7 +410,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// It waits for the transactions that other threads have begun; every later use of any handle returns [`Error::Closed`], except
     /// [`path`](Store::path), [`recovery`](Store::recovery), and this, which does nothing then.
     ///
-    /// Dropping the last handle closes the store, too, but cannot report errors.
+    /// Dropping the last handle closes it, once no snapshot or session of it is left. That cannot report errors.
     ///
     /// ```
     /// # use strandline::*;

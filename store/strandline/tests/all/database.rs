@@ -793,4 +793,27 @@ fn who_reads_a_value_in_its_place_cannot_use_the_transaction_meanwhile() {
     });
     assert_eq!(length.unwrap(), 3);
     assert_eq!(db.read(|tx| names.count(tx)).unwrap(), 2);
+
+    /// Takes bytes, and uses a transaction while it is given them.
+    struct Uses<F>(F);
+    impl<F: FnMut()> std::io::Write for Uses<F> {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let films = db.table::<u64, Vec<u8>>("films").unwrap();
+    db.write(|tx| films.set(tx, &1, &[7; 20_000])).unwrap();
+    let written = db.read(|tx| {
+        let uses = Uses(|| assert!(matches!(names.get(tx, &1), Err(Error::Parameter(_)))));
+        films.reader(tx, &1)?.unwrap().write_to(uses)
+    });
+    assert_eq!(written.unwrap(), 20_000);
+    // Rows of a range are copies.
+    let both =
+        db.read(|tx| names.iter(tx)?.next_with(|_, name| Ok((name.len(), names.count(tx)?))).unwrap()?);
+    assert_eq!(both.unwrap(), (3, 2));
 }
