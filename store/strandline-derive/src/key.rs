@@ -86,6 +86,11 @@ fn this(part: &Part<'_>) -> TokenStream {
     fill("< ::strandline::layout::KeyField< $type > >", &[("type", &part.stored)])
 }
 
+/// What makes the words of a default, which are those of a value: `KeyField` has no such function.
+fn words(part: &Part<'_>) -> TokenStream {
+    fill("::strandline::stored_words::< $type >", &[("type", &part.stored)])
+}
+
 const KEY: &str = "
     #[automatically_derived]
     impl $declarations ::strandline::layout::KeyFields for $self $where {
@@ -154,8 +159,8 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
             ("read", &read),
             ("is_enum", &fill(if input.is_enum { "true" } else { "false" }, &[])),
             ("checks", &checks(&fields, "::strandline::layout::is_key::< $type >();", &nothing)),
-            ("descriptions", &descriptions(input, &fields, this)?),
+            ("descriptions", &descriptions(input, &fields, this, words)?),
         ],
     );
-    Ok(fill(ANONYMOUS, &[("code", &code)]))
+    Ok(fill(ANONYMOUS, &[("missing", &fill("MissingKey", &[])), ("code", &code)]))
 }

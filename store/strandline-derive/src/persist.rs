@@ -280,7 +280,7 @@ fn trait_of(brand: &TokenStream) -> TokenStream {
 }
 
 /// The words of a field where an earlier version has none: an option.
-fn default_of(part: &Part<'_>, this: &TokenStream) -> TokenStream {
+fn default_of(part: &Part<'_>, words: &TokenStream) -> TokenStream {
     let Some(default) = &part.change.default else { return fill("::core::option::Option::None", &[]) };
     // The value of a field has no other name here.
     let value = match &part.change.with {
@@ -289,16 +289,17 @@ fn default_of(part: &Part<'_>, this: &TokenStream) -> TokenStream {
     };
     fill_at(
         part.field.span(),
-        "::core::option::Option::Some($this::stored_words(&$value))",
-        &[("this", this), ("value", &value)],
+        "::core::option::Option::Some($words(&$value))",
+        &[("words", words), ("value", &value)],
     )
 }
 
-/// What is said of the variants, whose fields have the functions of `this`.
+/// What is said of the variants, whose fields have the functions of `this`; `words` is the function that makes a default's words.
 pub fn descriptions(
     input: &Input,
     parts: &[Vec<Part<'_>>],
     this: impl Fn(&Part<'_>) -> TokenStream,
+    words: impl Fn(&Part<'_>) -> TokenStream,
 ) -> Result<TokenStream> {
     let mut descriptions = TokenStream::new();
     for (variant, parts) in input.variants.iter().zip(parts) {
@@ -309,7 +310,7 @@ pub fn descriptions(
                 ("name", &string(&part.field.name)),
                 ("this", &this),
                 ("was", &part.change.was),
-                ("default", &default_of(part, &this)),
+                ("default", &default_of(part, &words(part))),
             ];
             fields.extend(fill(
                 "::strandline::FieldDescription {
@@ -486,8 +487,8 @@ const PERSIST: &str = "
         }
     }";
 
-/// Brings what stands for the functions of types that have none into scope.
-pub const ANONYMOUS: &str = "const _: () = { use ::strandline::layout::Missing as _; $code };";
+/// Brings what stands for the functions of types that have none into scope: `$missing`.
+pub const ANONYMOUS: &str = "const _: () = { use ::strandline::layout::$missing as _; $code };";
 
 const FIXED: &str = "// SAFETY: all its fields are of a fixed size.
     #[automatically_derived]
@@ -506,6 +507,7 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
     let bound = trait_of(brand);
     let bodies = bodies(input, &fields, brand);
     let [size, count, store, load, packed, store_packed, load_packed] = coding(input, &bodies, brand);
+    let words = |part: &Part<'_>| fill("$this::stored_words", &[("this", &this(part, brand))]);
     let parts = [
         ("declarations", &input.declarations(first, &bound)),
         ("brand", brand),
@@ -529,10 +531,10 @@ pub fn expand(input: &Input) -> Result<TokenStream> {
         ("destroys", &bodies.destroys),
         ("checks", &checks(&fields, "::strandline::layout::is_persist::< $brand, $type >();", brand)),
         ("is_enum", &fill(if input.is_enum { "true" } else { "false" }, &[])),
-        ("descriptions", &descriptions(input, &fields, |part| this(part, brand))?),
+        ("descriptions", &descriptions(input, &fields, |part| this(part, brand), words)?),
     ];
     let mut code = fill(PERSIST, &parts);
     code.extend(fill(FIXED, &parts));
     code.extend(root(input, &fields, own_brand.as_ref(), brand));
-    Ok(fill(ANONYMOUS, &[("code", &code)]))
+    Ok(fill(ANONYMOUS, &[("missing", &fill("Missing", &[])), ("code", &code)]))
 }

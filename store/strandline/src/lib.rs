@@ -191,7 +191,9 @@ pub use value::transaction::{Control, Tx, View};
 /// What the derives name.
 #[doc(hidden)]
 pub mod layout {
-    pub use crate::value::derived::{Field, KeyField, KeyFields, Missing, PersistFields, is_key, is_persist};
+    pub use crate::value::derived::{
+        Field, KeyField, KeyFields, Missing, MissingKey, PersistFields, is_key, is_persist,
+    };
     pub use strandline_core::memory::PersistentAddress;
     pub use strandline_core::structures::type_layout::*;
 }

@@ -1,7 +1,7 @@
 //! The functions of fields' types that derived code calls.
 //!
-//! [`Field`] has the functions of the field's type. If the type has none, those of [`Missing`] take their place, which compile for all types, so that the
-//! compiler reports the type once, at [`is_persist`] or [`is_key`], and not wherever derived code uses it. The functions of `Missing` are never called, since the
+//! [`Field`] and [`KeyField`] have the functions of the field's type. If the type has none, those of [`Missing`] and [`MissingKey`] take their place, which compile for all types, so that the
+//! compiler reports the type once, at [`is_persist`] or [`is_key`], and not wherever derived code uses it. These functions are never called, since the
 //! program does not compile then.
 
 // Only derived code calls these functions. Each has the contract of the function of its name in `Persist` or `Key`.
@@ -77,6 +77,14 @@ pub trait Missing<'p, T> {
     fn destroy_collections(_: &T, _: &Tx<'p, impl Control>, _: &mut Vec<PersistentAddress>) -> Result<()> {
         unreachable!("{MISSING}")
     }
+}
+
+/// As [`Missing`], for keys: what these do not need fails to compile.
+pub trait MissingKey<T> {
+    const LAYOUT: u64 = 0;
+    fn describe(_: &mut Types) -> String {
+        unreachable!("{MISSING}")
+    }
     fn write_key(_: &T, _: &mut KeyBytes) {
         unreachable!("{MISSING}")
     }
@@ -88,7 +96,7 @@ pub trait Missing<'p, T> {
 const MISSING: &str = "derives check the types of fields";
 
 impl<'p, T> Missing<'p, T> for Field<'p, T> {}
-impl<T> Missing<'_, T> for KeyField<T> {}
+impl<T> MissingKey<T> for KeyField<T> {}
 
 impl<'p, T: Persist<'p>> Field<'p, T> {
     pub const LAYOUT: u64 = T::LAYOUT;

@@ -14,7 +14,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use strandline::{Database, Dynamic, Error, Key, Persist, TableDescription, TableKind, Types, Value, layout};
+use strandline::{
+    Database, Dynamic, Error, Key, Persist, TableDescription, TableKind, Types, Value, layout,
+};
 
 /// Bytes of the heap that a row with such a value takes, by a key that is a `u64`: the number of the row times `step`.
 fn row_bytes<V: Value>(value: &V, step: u64) -> u64 {
@@ -487,4 +489,26 @@ fn fields_are_stored_with_a_module_or_skipped() {
         .unwrap();
     let found: Vec<u32> = db.read(|tx| keys.iter(tx)?.map(|row| Ok(row?.0.0)).collect()).unwrap();
     assert_eq!(found, [3, 2, 1]);
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Key, Persist)]
+#[persist(version = 2)]
+struct Changed {
+    number: u32,
+    #[persist(default = 7)]
+    new: u8,
+    #[persist(default, with = inverted)]
+    order: u32,
+}
+
+#[test]
+fn a_key_has_fields_with_defaults() {
+    let db = Database::in_memory().unwrap();
+    let keys = db.table::<Changed, Changed>("keys").unwrap();
+    let key = Changed { number: 1, new: 2, order: 3 };
+    db.write(|tx| keys.insert(tx, &key, &key)).unwrap();
+    assert_eq!(db.read(|tx| keys.get(tx, &key)).unwrap(), Some(key));
+    let defaults: Vec<_> =
+        db.list().unwrap()[0].types.all().iter().map(|of| of.variants[0].fields[1].default.clone()).collect();
+    assert!(!defaults.is_empty() && defaults.iter().all(|default| *default == Some(vec![7])));
 }
