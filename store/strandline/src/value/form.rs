@@ -279,7 +279,8 @@ pub(crate) trait Source: Sized {
 impl Source for &[u64] {
     fn is_some(&mut self, inside: &Form) -> Result<bool, Invalid> {
         if inside.is_never_zero() {
-            return Ok(self.first() != Some(&0));
+            let words = inside.facts.size.and_then(|size| self.get(..size)).ok_or(Invalid)?;
+            return Ok(words.iter().any(|&word| word != 0));
         }
         match word(self)? {
             0 => Ok(false),

@@ -512,3 +512,26 @@ fn a_key_has_fields_with_defaults() {
         db.list().unwrap()[0].types.all().iter().map(|of| of.variants[0].fields[1].default.clone()).collect();
     assert!(!defaults.is_empty() && defaults.iter().all(|default| *default == Some(vec![7])));
 }
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+#[persist(name = "Wide")]
+struct OldWide(Vec<(u8, Option<NonZero<u128>>)>, Option<NonZero<u128>>);
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+#[persist(name = "Wide", version = 2)]
+struct NewWide(Vec<(u16, Option<NonZero<u128>>)>, Option<NonZero<u128>>, #[persist(default)] bool);
+
+#[test]
+fn options_of_wide_numbers_are_read_by_all_their_words() {
+    let wide = NonZero::new(1_u128 << 64);
+    assert!(matches!(comes_back(&wide), Dynamic::Optional(Some(_))));
+    comes_back(&vec![(1_u8, wide), (2, None)]);
+    let all = [wide, None, NonZero::new(1), NonZero::new(u128::MAX)];
+    let pairs = |from: u8| all.into_iter().enumerate().map(move |(at, number)| (from + at as u8, number));
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<u64, OldWide>("wide").unwrap();
+    db.write(|tx| table.insert(tx, &1, &OldWide(pairs(0).collect(), wide))).unwrap();
+    let table = db.table::<u64, NewWide>("wide").unwrap();
+    let pairs = pairs(0).map(|(at, number)| (at.into(), number)).collect();
+    assert_eq!(db.read(|tx| table.get(tx, &1)).unwrap(), Some(NewWide(pairs, wide, false)));
+}
