@@ -580,4 +580,13 @@ mod tests {
         assert_eq!(back, "\n  Person: version 2 cannot become the older version 1");
         assert!(refused::<Vec<u8>, Vec<String>>().contains("only numbers"));
     }
+
+    /// Nothing bounds the number of elements without words but what they take in memory.
+    #[test]
+    fn damaged_counts_take_no_memory() {
+        let decode = |count: u64| Vec::<Box<()>>::decode(&[count], 8, Stored::new()).map(|all| all.len());
+        assert_eq!(decode(u16::MAX.into()), Ok(65_535));
+        assert_eq!(decode(1 << 16), Err(Invalid));
+        assert_eq!(Vec::<()>::decode(&[1 << 20], 8, Stored::new()).map(|all| all.len()), Ok(1 << 20));
+    }
 }

@@ -139,7 +139,7 @@ pub unsafe trait Persist<'p>: Sized {
     const SIZE: Option<usize>;
     /// Whether no value is all zeros, so that an option needs no word of its own.
     const NEVER_ZERO: bool = false;
-    /// Bytes that every value takes as a packed element of a vector or an array; `None` where it cannot be one, as everything with a handle.
+    /// Bytes that every value takes as a packed element; `None` for types that cannot be packed, such as all types with handles.
     #[doc(hidden)]
     const PACKED: Option<usize> = None;
 
@@ -302,8 +302,12 @@ pub unsafe trait Persist<'p>: Sized {
             let mut bytes = take_packed(each, count, from)?;
             return (0..count).map(|_| Self::load_packed(&mut bytes)).collect();
         }
-        // Each takes a word at least, or nothing can be known of their number.
-        let bound = if Self::SIZE == Some(0) { u64::from(u32::MAX) } else { from.len() as u64 };
+        // Each takes a word at least, or nothing can be known of their number but by what they would take in memory.
+        let bound = match (Self::SIZE, size_of::<Self>()) {
+            (Some(0), 0) => u64::from(u32::MAX),
+            (Some(0), _) => u64::from(u16::MAX),
+            _ => from.len() as u64,
+        };
         if count > bound {
             return Err(Invalid);
         }
