@@ -106,8 +106,7 @@ pub(super) fn decode_elements<'p, T: Persist<'p>>(
     Vec::decode(from, bytes, stored)
 }
 
-/// A set or a map, as a vector of what is in it under a name that both of its kind have. `$element` is that, `$insert` adds one and returns whether it
-/// is new.
+/// A set or a map, as a vector of what is in it under a name that both of its kind have. `$element` is that, `$insert` adds one.
 macro_rules! persist_elements {
     (
         [$($generics:tt)*] $type:ty, $name:literal, $element:ty, [$($parameter:ident),*],
@@ -128,7 +127,7 @@ macro_rules! persist_elements {
                 store_elements(self.iter(), into)
             }
             fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid> {
-                collected::<$element, Self>(Vec::load(from, stored)?, |$all, $one| $insert)
+                Ok(collected(Vec::<$element>::load(from, stored)?, |$all: &mut Self, $one| $insert))
             }
             fn bytes(&self) -> u64 {
                 elements_bytes(self.iter())
@@ -137,7 +136,7 @@ macro_rules! persist_elements {
                 encode_elements(self.iter(), into);
             }
             fn decode(from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
-                collected::<$element, Self>(decode_elements(from, bytes, stored)?, |$all, $one| $insert)
+                Ok(collected(decode_elements::<$element>(from, bytes, stored)?, |$all: &mut Self, $one| $insert))
             }
             fn visit(&self, checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
                 each_part!(self, [$($parameter),*], |part| part.visit(checker)?);
@@ -175,18 +174,14 @@ macro_rules! each_part {
     };
 }
 
-/// Collects the elements of a vector by `insert`, which returns whether an element is new.
-///
-/// # Errors
-/// [`Invalid`]: an element occurs twice.
-fn collected<T, C: Default>(all: Vec<T>, insert: impl Fn(&mut C, T) -> bool) -> Result<C, Invalid> {
+/// Collects the elements of a vector by `insert`. Elements that were different when they were stored may be equal now, where what told them apart is not stored:
+/// one of them stays, and of a map's values the last.
+fn collected<T, C: Default, R>(all: Vec<T>, insert: impl Fn(&mut C, T) -> R) -> C {
     let mut collected = C::default();
     for one in all {
-        if !insert(&mut collected, one) {
-            return Err(Invalid);
-        }
+        insert(&mut collected, one);
     }
-    Ok(collected)
+    collected
 }
 
 persist_elements!([T: Persist<'p> + Ord] BTreeSet<T>, "Set", T, [T], |all, one| all.insert(one));
@@ -195,9 +190,9 @@ persist_elements!(
 );
 persist_elements!(
     [K: Persist<'p> + Ord, V: Persist<'p>] BTreeMap<K, V>, "Map", (K, V), [K, V],
-    |all, one| all.insert(one.0, one.1).is_none()
+    |all, one| all.insert(one.0, one.1)
 );
 persist_elements!(
     [K: Persist<'p> + Eq + Hash, V: Persist<'p>, S: BuildHasher + Default] HashMap<K, V, S>, "Map", (K, V), [K, V],
-    |all, one| all.insert(one.0, one.1).is_none()
+    |all, one| all.insert(one.0, one.1)
 );

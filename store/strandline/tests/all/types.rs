@@ -535,3 +535,33 @@ fn options_of_wide_numbers_are_read_by_all_their_words() {
     let pairs = pairs(0).map(|(at, number)| (at.into(), number)).collect();
     assert_eq!(db.read(|tx| table.get(tx, &1)).unwrap(), Some(NewWide(pairs, wide, false)));
 }
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Persist)]
+struct Noted {
+    number: u8,
+    #[persist(skip)]
+    note: u8,
+}
+
+#[test]
+fn elements_that_are_stored_as_the_same_are_one() {
+    let noted = |number, note| Noted { number, note };
+    let set = BTreeSet::from([noted(1, 1), noted(1, 2), noted(2, 1)]);
+    let hashed: HashSet<Noted> = set.iter().cloned().collect();
+    let map: BTreeMap<Noted, u16> = set.iter().cloned().zip(300..).collect();
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<u64, (BTreeSet<Noted>, HashSet<Noted>, BTreeMap<Noted, u16>)>("sets").unwrap();
+    let all = (set, hashed, map);
+    db.write(|tx| table.insert(tx, &1, &all)).unwrap();
+    let (set, hashed, map) = db.read(|tx| table.get(tx, &1)).unwrap().unwrap();
+    let one = BTreeSet::from([noted(1, 0), noted(2, 0)]);
+    assert_eq!(hashed, one.iter().cloned().collect());
+    assert_eq!((set, map), (one, BTreeMap::from([(noted(1, 0), 301), (noted(2, 0), 302)])));
+    let mut shown = 0;
+    db.dump("sets", |_, _| {
+        shown += 1;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(shown, 1);
+}

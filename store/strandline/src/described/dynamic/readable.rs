@@ -1,6 +1,5 @@
 //! Values with a common notation, which are shown as text: identifiers, addresses, dates and times.
 
-use std::collections::HashSet;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,13 +19,6 @@ pub(super) fn shown(name: &str, stored: Dynamic) -> Result<Dynamic, Invalid> {
         return if integer(&stored) == Some(0) { Err(Invalid) } else { Ok(stored) };
     }
     let text = match (name, &stored) {
-        ("Set" | "Map", Dynamic::List(all)) => {
-            return if is_distinct(name, all) { Ok(stored) } else { Err(Invalid) };
-        }
-        ("Set", Dynamic::Bytes(bytes)) => {
-            let distinct: HashSet<u8> = bytes.iter().copied().collect();
-            return if distinct.len() == bytes.len() { Ok(stored) } else { Err(Invalid) };
-        }
         ("path", Dynamic::Bytes(bytes)) => {
             let text = String::from_utf8(bytes.clone());
             // In a list, so that it is not taken for a text.
@@ -70,18 +62,6 @@ pub(super) fn stored(name: &str, value: &Dynamic) -> Result<Dynamic, Invalid> {
     // Refuses what the type does not have.
     shown(name, stored.clone())?;
     Ok(stored)
-}
-
-/// Whether no element of a set, and no key of a map, is there twice.
-fn is_distinct(name: &str, all: &[Dynamic]) -> bool {
-    let mut known = HashSet::new();
-    all.iter().all(|one| {
-        let key = match one {
-            Dynamic::List(pair) if name == "Map" => pair.first(),
-            one => Some(one),
-        };
-        known.insert(format!("{key:?}"))
-    })
 }
 
 fn integer(value: &Dynamic) -> Option<i64> {
