@@ -10,6 +10,7 @@ use crate::described::dynamic::Codec;
 use crate::value::convert::Conversion;
 use crate::value::key::{Key, KeyBytes};
 use crate::value::persist::Invalid;
+use crate::value::schema::without_numbers;
 use crate::value::transaction::Control;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::Native;
@@ -157,7 +158,10 @@ impl<C: Control<Memory = Native>> Database<C> {
         let Movable { value, types, layouts, moving_to, refused } = found;
         let is_other = moving_to.is_some_and(|to| to != (wanted.layouts, false));
         // A type that has no version of its own does not say that it was meant to change.
-        if layouts.0 != wanted.layouts.0 || is_other || value != wanted.value {
+        if layouts.0 != wanted.layouts.0
+            || is_other
+            || without_numbers(&value) != without_numbers(&wanted.value)
+        {
             return Err(refused);
         }
         let from = Codec::stored(&value, &types, layouts.1, false).map(Codec::into_form);
@@ -180,7 +184,13 @@ impl<C: Control<Memory = Native>> Database<C> {
             same.push(key);
             Ok(Some((same, words, bytes)))
         };
-        self.move_all::<F>(name, false, &mut convert, |_| {})
+        match self.move_all::<F>(name, false, &mut convert, |_| {}) {
+            Err(Error::ReadOnly) => {
+                let differences = "\n  values have to be converted: open the table once in a database that is open for writing";
+                Err(wanted.refuse(name, differences.into()))
+            }
+            done => done,
+        }
     }
 
     fn move_all<F: Form>(

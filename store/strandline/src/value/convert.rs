@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::form::{Form, Kind, List, Named, Node, Parts, word};
 use super::persist::Invalid;
-use super::schema::{TypeDescription, Types, VariantDescription};
-use super::shape::Shape;
+use super::schema::{TypeDescription, Types, VariantDescription, have_the_same_fields};
+use super::shape::{Shape, own_name};
 
 /// How values of one type become values of another.
 pub(crate) struct Conversion {
@@ -41,17 +41,6 @@ enum FieldPlan {
     Was(usize, Plan),
     /// Stores these words, since earlier versions have no such field.
     New(Vec<u64>),
-}
-
-/// Whether both have the same variants and fields, whose types have the same names.
-fn have_the_same_fields(old: &TypeDescription, new: &TypeDescription) -> bool {
-    let is_same = |(one, other): (&VariantDescription, &VariantDescription)| {
-        let fields = one.fields.iter().map(|field| (&field.name, &field.type_name));
-        one.name == other.name && fields.eq(other.fields.iter().map(|field| (&field.name, &field.type_name)))
-    };
-    old.is_enum == new.is_enum
-        && old.variants.len() == new.variants.len()
-        && old.variants.iter().zip(&new.variants).all(is_same)
 }
 
 impl Conversion {
@@ -117,7 +106,9 @@ impl Planner {
                 Plan::Tuple(plans.collect())
             }
             (Kind::As(name, from), Kind::As(same, to)) if name == same => self.plan(path, from, to),
-            (Kind::Named(from), Kind::Named(to)) if from.description.name == to.description.name => {
+            (Kind::Named(from), Kind::Named(to))
+                if own_name(&from.description.name) == own_name(&to.description.name) =>
+            {
                 self.named(from, to)
             }
             (_, Kind::Option(to)) => Plan::Some(Box::new(self.plan(path, from, to)), to.clone()),

@@ -210,12 +210,55 @@ impl From<Vec<TypeDescription>> for Types {
     }
 }
 
+/// A type's name without the numbers that tell types of one name apart: an earlier version of Strandline may have numbered them otherwise.
+pub(crate) fn without_numbers(type_name: &str) -> String {
+    let mut parts = type_name.split('#');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |name, part| name + part.trim_start_matches(|of: char| of.is_ascii_digit()))
+}
+
+/// Whether both have the same variants and fields, whose types have the same names, but for the numbers that tell types of one name apart.
+pub(crate) fn have_the_same_fields(old: &TypeDescription, new: &TypeDescription) -> bool {
+    let is_same = |(one, other): (&VariantDescription, &VariantDescription)| {
+        let fields = one.fields.iter().map(|field| (&field.name, without_numbers(&field.type_name)));
+        let others = other.fields.iter().map(|field| (&field.name, without_numbers(&field.type_name)));
+        one.name == other.name && fields.eq(others)
+    };
+    old.is_enum == new.is_enum
+        && old.variants.len() == new.variants.len()
+        && old.variants.iter().zip(&new.variants).all(is_same)
+}
+
+/// The type of `old` that `now` was, if that had another layout: the one of its name, or else one of its name without a number and with its fields.
+fn former<'t>(old: &'t Types, now: &TypeDescription) -> Option<&'t TypeDescription> {
+    let former = old
+        .get(&now.name)
+        .or_else(|| old.get(own_name(&now.name)).filter(|before| have_the_same_fields(before, now)));
+    former.filter(|before| before.layout != now.layout)
+}
+
 /// What became of the types of `old`: a line for each type or field that differs, as an error's message has it. Of a type whose version in `old` is the
 /// newer one, that alone.
 pub(crate) fn differences(old: &Types, new: &Types) -> String {
+    let mut lines = changes(old, new);
+    if lines.is_empty()
+        && let Some(now) = new.all().iter().find(|now| former(old, now).is_some())
+    {
+        let _ = write!(
+            lines,
+            "\n  {}: its variants are in another order, or an earlier version of Strandline stored it in another way: \
+             dump it with the program that wrote it, and load the dump",
+            now.name
+        );
+    }
+    lines
+}
+
+/// As [`differences`], but for types of which no difference is known.
+pub(crate) fn changes(old: &Types, new: &Types) -> String {
     let mut lines = String::new();
     for now in new.all() {
-        let Some(before) = old.get(&now.name).filter(|before| before.layout != now.layout) else { continue };
+        let Some(before) = former(old, now) else { continue };
         if before.version > now.version {
             let _ = write!(
                 lines,
@@ -228,17 +271,6 @@ pub(crate) fn differences(old: &Types, new: &Types) -> String {
             let _ = write!(lines, "\n  {}: version {} became {}", now.name, before.version, now.version);
         }
         variants(before, now, &mut lines);
-    }
-    let differ = |now: &&TypeDescription| old.get(&now.name).is_some_and(|then| then.layout != now.layout);
-    if lines.is_empty()
-        && let Some(now) = new.all().iter().find(differ)
-    {
-        let _ = write!(
-            lines,
-            "\n  {}: its variants are in another order, or an earlier version of Strandline stored it in another way: \
-             dump it with the program that wrote it, and load the dump",
-            now.name
-        );
     }
     lines
 }
@@ -267,7 +299,7 @@ fn fields(path: &str, before: &VariantDescription, now: &VariantDescription, lin
     for field in &now.fields {
         let FieldDescription { name, type_name, .. } = field;
         let _ = match before.fields.iter().find(|earlier| earlier.name == *name) {
-            Some(earlier) if earlier.type_name != *type_name => {
+            Some(earlier) if without_numbers(&earlier.type_name) != without_numbers(type_name) => {
                 write!(lines, "\n  {path}.{name}: {} became {type_name}", earlier.type_name)
             }
             Some(_) => Ok(()),

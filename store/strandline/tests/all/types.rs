@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use strandline::{
-    Database, Dynamic, Error, Key, Persist, TableDescription, TableKind, Types, Value, layout,
+    Database, Dynamic, Error, Key, Options, Persist, TableDescription, TableKind, Types, Value, layout,
 };
 
 /// Bytes of the heap that a row with such a value takes, by a key that is a `u64`: the number of the row times `step`.
@@ -564,4 +564,85 @@ fn elements_that_are_stored_as_the_same_are_one() {
     })
     .unwrap();
     assert_eq!(shown, 1);
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Key, Persist)]
+struct Digest([u8; 4]);
+
+#[derive(Clone, Debug, PartialEq, Persist)]
+struct Link {
+    to: Digest,
+    all: Vec<Digest>,
+}
+
+/// A table of `Link`s by `Digest`, as an earlier version stored it: with one description of `Digest` for both, and nothing packed.
+fn links() -> (TableDescription, [Dynamic; 2]) {
+    let field = layout::field;
+    let bytes = field(layout::begin("array", 4), "", layout::begin("u8", 0));
+    let digest = field(layout::begin_derived("Digest", 1), "0", bytes);
+    let all = field(layout::begin("Vec", 0), "", digest);
+    let link = field(field(layout::begin_derived("Link", 1), "to", digest), "all", all);
+    let mut types = Types::default();
+    <Link as Persist<'_>>::describe(&mut types);
+    let mut types = types.all().to_vec();
+    for of in &mut types {
+        of.layout = if of.name == "Link" { link } else { digest };
+    }
+    let about = TableDescription {
+        name: "links".into(),
+        kind: TableKind::Table,
+        key: "Digest".into(),
+        value: "Link".into(),
+        types: types.into(),
+        layouts: (digest, link),
+    };
+    let shown = Dynamic::List(vec![Dynamic::List((1..5).map(Dynamic::Unsigned).collect())]);
+    let link = [("to", shown.clone()), ("all", Dynamic::List(vec![shown.clone(), shown.clone()]))];
+    (about, [shown, Dynamic::Record(link.map(|(name, value)| (name.to_owned(), value)).into())])
+}
+
+#[test]
+fn a_key_type_in_an_unpacked_value_is_converted() {
+    let (about, [key, value]) = links();
+    assert_eq!(about.layouts.0, <Digest as Key>::LAYOUT);
+    let db = Database::in_memory().unwrap();
+    db.load(&about, [Ok((key, value))]).unwrap();
+    let table = db.table::<Digest, Link>("links").unwrap();
+    let digest = Digest([1, 2, 3, 4]);
+    let link = Link { to: digest.clone(), all: vec![digest.clone(); 2] };
+    assert_eq!(db.read(|tx| table.get(tx, &digest)).unwrap(), Some(link));
+    assert!(db.check().unwrap().is_empty());
+
+    // The same where the value is the key's type.
+    let (mut about, [key, _]) = links();
+    (about.name, about.value, about.layouts.1) = ("same".into(), "Digest".into(), about.layouts.0);
+    let db = Database::in_memory().unwrap();
+    db.load(&about, [Ok((key.clone(), key))]).unwrap();
+    let table = db.table::<Digest, Digest>("same").unwrap();
+    assert_eq!(db.read(|tx| table.get(tx, &digest)).unwrap(), Some(digest));
+}
+
+#[test]
+fn where_nothing_is_converted_the_error_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.db");
+    let (about, [key, value]) = links();
+    let ids =
+        unpacked::<[u8; 16]>("ids", layout::field(layout::begin("array", 16), "", layout::begin("u8", 0)));
+    let id = Dynamic::List((0..16).map(Dynamic::Unsigned).collect());
+    let db = Database::open(&path).unwrap();
+    db.load(&about, [Ok((key, value))]).unwrap();
+    db.load(&ids, [Ok((Dynamic::Unsigned(7), id))]).unwrap();
+    let said = |result: Result<(), Error>| match result {
+        Err(Error::TableTypes { differences, .. }) => differences,
+        other => panic!("{other:?}"),
+    };
+    let stored = "\n  an earlier version of Strandline stored its values in another way";
+    assert_eq!(said(db.write(|tx| db.catalogue(tx)?.table::<u64, [u8; 16]>(tx, "ids").map(drop))), stored);
+    assert_eq!(said(db.write(|tx| db.catalogue(tx)?.table::<Digest, Link>(tx, "links").map(drop))), stored);
+    db.close().unwrap();
+    let db = Database::open_read_only(&path, &Options::default()).unwrap();
+    let open = "\n  values have to be converted: open the table once in a database that is open for writing";
+    assert_eq!(said(db.table::<u64, [u8; 16]>("ids").map(drop)), open);
+    assert_eq!(said(db.table::<Digest, Link>("links").map(drop)), open);
 }

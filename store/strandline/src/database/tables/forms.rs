@@ -4,9 +4,10 @@ use std::marker::PhantomData;
 
 use super::{Described, Held, Moving, Structure, TableKind};
 use crate::database::value_ref::Value;
+use crate::described::dynamic::Codec;
 use crate::value::key::KeyBytes;
 use crate::value::persist::{Invalid, Stored};
-use crate::value::schema::{Types, differences};
+use crate::value::schema::{Types, changes, differences, without_numbers};
 use crate::value::transaction::{Control, Tx};
 use crate::{Key, Persist};
 use strandline_core::error::{Error, Result};
@@ -156,15 +157,27 @@ impl Wanted {
 
     /// What differs between what is there and this; nothing if it is the same.
     pub(super) fn differences(&self, found: &Held<'_>) -> String {
-        let mut said = String::new();
+        let (mut said, found_layouts) = (String::new(), found.layouts);
         let mut differ = |what: &str, found: &str, wanted: &str| {
             if found != wanted {
                 said += &format!("\n  {what}: {found} is expected to be {wanted}");
             }
         };
         differ("kind", &found.structure.kind().to_string(), &self.kind.to_string());
-        differ("key", &found.key, &self.key);
-        differ("value", &found.value, &self.value);
+        // Types of one name have other numbers where an earlier version of Strandline had one for several.
+        let is_same = |found: &str, wanted: &str| {
+            found == wanted
+                || found_layouts != self.layouts && without_numbers(found) == without_numbers(wanted)
+        };
+        if !is_same(&found.key, &self.key) {
+            differ("key", &found.key, &self.key);
+        }
+        if !is_same(&found.value, &self.value) {
+            differ("value", &found.value, &self.value);
+        }
+        if said.is_empty() && self.is_unpacked(found) && changes(&found.types, &self.types).is_empty() {
+            return "\n  an earlier version of Strandline stored its values in another way".into();
+        }
         if !said.is_empty() || found.layouts != self.layouts {
             said += &differences(&found.types, &self.types);
         }
@@ -172,6 +185,18 @@ impl Wanted {
             said += "\n  the variants of a type are in another order, or it is of another kind";
         }
         said
+    }
+
+    /// Whether elements of lists are not packed in the values that were found, and would be.
+    fn is_unpacked(&self, found: &Held<'_>) -> bool {
+        let is_it =
+            |codec: Option<Codec>| codec.is_some_and(|codec| codec.layout(false) == Ok(found.layouts.1));
+        let (name, types) = (&found.value, &found.types);
+        self.kind != TableKind::Multimap
+            && found.layouts.0 == self.layouts.0
+            && found.layouts.1 != self.layouts.1
+            && is_it(Codec::unpacked(name, types))
+            && !is_it(Codec::new(name, types))
     }
 
     pub(super) fn hold(self, structure: Structure<'_>) -> Held<'_> {
