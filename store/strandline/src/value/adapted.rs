@@ -178,7 +178,7 @@ both_named!(
 /// Seconds since 1970, and nanoseconds. Those of a leap second count on from a second.
 pub(super) type Instant = (i64, u32);
 
-/// Whether an instant is one: a second of more than a second is a leap second, at the end of a minute.
+/// Whether an instant has a notation: a second of more than a second is a leap second, at the end of a minute.
 pub(crate) fn is_instant(seconds: i64, nanos: u32) -> bool {
     nanos < 1_000_000_000 || nanos < 2_000_000_000 && seconds.rem_euclid(60) == 59
 }

@@ -72,7 +72,8 @@ mod of_chrono {
     }
 
     fn to_time((second, nanos): Time) -> Option<NaiveTime> {
-        NaiveTime::from_num_seconds_from_midnight_opt(second, nanos)
+        // A leap second may be anywhere: chrono lets a time have one changed to another second.
+        NaiveTime::from_num_seconds_from_midnight_opt(second, 0)?.with_nanosecond(nanos)
     }
 
     fn instant<Z: chrono::TimeZone>(time: &Moment<Z>) -> Instant {
@@ -80,7 +81,7 @@ mod of_chrono {
     }
 
     fn to_instant((seconds, nanos): Instant) -> Option<Moment<Utc>> {
-        Moment::from_timestamp(seconds, nanos)
+        Some(Moment::from_timestamp(seconds, 0)?.naive_utc().with_nanosecond(nanos)?.and_utc())
     }
 
     both_named!(NaiveDate, "date", i32, |value| days(*value), |days| to_date(days));
@@ -176,10 +177,13 @@ mod of_time {
         |value| (value.unix_timestamp(), value.nanosecond(), value.offset().whole_seconds()),
         |stored| {
             let (seconds, nanos, offset) = stored;
-            let time = unix_nanos((seconds, nanos))
-                .and_then(|nanos| OffsetDateTime::from_unix_timestamp_nanos(nanos).ok());
+            // Its local time is in the range of years: in UTC it need not be.
+            let local = seconds.checked_add(offset.into()).and_then(|local| unix_nanos((local, nanos)));
+            let local = local.and_then(|nanos| UtcDateTime::from_unix_timestamp_nanos(nanos).ok());
             let offset = UtcOffset::from_whole_seconds(offset).ok();
-            time.zip(offset).and_then(|(time, offset)| time.checked_to_offset(offset))
+            local.zip(offset).map(|(local, offset)| {
+                PrimitiveDateTime::new(local.date(), local.time()).assume_offset(offset)
+            })
         }
     );
     both_named!(

@@ -646,3 +646,22 @@ fn where_nothing_is_converted_the_error_says_why() {
     assert_eq!(said(db.table::<u64, [u8; 16]>("ids").map(drop)), open);
     assert_eq!(said(db.table::<Digest, Link>("links").map(drop)), open);
 }
+
+#[test]
+fn moments_at_the_edges_come_back() {
+    use chrono::Timelike;
+
+    let day = chrono::NaiveDate::from_ymd_opt(2024, 2, 29).unwrap();
+    let leap = day.and_hms_nano_opt(23, 59, 59, 1_500_000_000).unwrap().with_second(30).unwrap();
+    is_ordered(vec![leap.time(), chrono::NaiveTime::MIN]);
+    is_ordered(vec![leap, chrono::NaiveDateTime::MIN]);
+    is_ordered(vec![leap.and_utc()]);
+    let zone = chrono::FixedOffset::west_opt(5_400).unwrap();
+    comes_back(&leap.and_local_timezone(zone).unwrap());
+
+    let last = time::PrimitiveDateTime::new(time::Date::MAX, time::Time::MAX);
+    let first = time::PrimitiveDateTime::new(time::Date::MIN, time::Time::MIDNIGHT);
+    for (moment, hours) in [(last, -5), (last, 5), (first, 5), (first, -5)] {
+        comes_back(&moment.assume_offset(time::UtcOffset::from_hms(hours, 0, 0).unwrap()));
+    }
+}

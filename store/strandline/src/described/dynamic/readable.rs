@@ -32,7 +32,11 @@ pub(super) fn shown(name: &str, stored: Dynamic) -> Result<Dynamic, Invalid> {
             .map(|(name, _)| name.to_owned()),
         ("ipv4" | "ipv6" | "ip", _) => address(name, &stored).map(|address| address.to_string()),
         ("date" | "time" | "datetime" | "timestamp" | "offset datetime", _) => {
-            numbers(&stored).and_then(|numbers| moment(name, &numbers))
+            let numbers = numbers(&stored).ok_or(Invalid)?;
+            if is_odd_leap(name, &numbers) {
+                return Ok(stored);
+            }
+            moment(name, &numbers)
         }
         ("signed duration", _) => {
             let numbers = numbers(&stored).ok_or(Invalid)?;
@@ -151,6 +155,21 @@ fn moment(name: &str, numbers: &[i64]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Whether it is a leap second elsewhere than at the end of a minute, which has no notation: it is shown as its numbers.
+fn is_odd_leap(name: &str, numbers: &[i64]) -> bool {
+    let mut of_whole = numbers.to_vec();
+    let nanos = match (name, of_whole.as_mut_slice()) {
+        ("time" | "timestamp", [_, nanos])
+        | ("datetime", [_, _, nanos])
+        | ("offset datetime", [_, nanos, _]) => nanos,
+        _ => return false,
+    };
+    *nanos = nanos.saturating_sub(i64::from(SECOND));
+    (0..i64::from(SECOND)).contains(nanos)
+        && moment(name, numbers).is_none()
+        && moment(name, &of_whole).is_some()
 }
 
 fn instant(seconds: i64, nanos: i64) -> Option<String> {
@@ -281,6 +300,9 @@ mod tests {
         assert_eq!(both_ways("date", &[2_932_897]), "+10000-01-01");
         assert_eq!(both_ways("time", &[45_296, 789_000_000]), "12:34:56.789");
         assert_eq!(both_ways("time", &[86_399, 1_500_000_000]), "23:59:60.5");
+        let odd = Dynamic::List([45_296, 1_789_000_000].map(Dynamic::Unsigned).to_vec());
+        assert_eq!(shown("time", odd.clone()), Ok(odd.clone()));
+        assert_eq!(stored("time", &odd), Ok(odd));
         assert_eq!(both_ways("timestamp", &[-1, 999_999_999]), "1969-12-31T23:59:59.999999999Z");
         assert_eq!(both_ways("datetime", &[19_782, 1, 0]), "2024-02-29T00:00:01");
         assert_eq!(both_ways("offset datetime", &[0, 0, 5_400]), "1970-01-01T01:30:00+01:30");

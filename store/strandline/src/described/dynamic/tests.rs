@@ -219,6 +219,17 @@ fn comes_back<T: Value>(value: &T) -> Dynamic {
     shown
 }
 
+fn field<'d>(of: &'d Dynamic, name: &str) -> &'d Dynamic {
+    let Dynamic::Record(fields) = of else { panic!("{of:?}") };
+    fields.iter().find(|(field, _)| field == name).map(|(_, value)| value).unwrap()
+}
+
+/// Whether a time of an `All` is one, at the end of a minute or elsewhere.
+fn has_leap_second(all: &Dynamic) -> bool {
+    let Dynamic::List(times) = field(field(all, "standard"), "times") else { panic!("{all:?}") };
+    times.iter().any(|time| !matches!(time, Dynamic::Text(text) if !text.contains(":60")))
+}
+
 proptest! {
     #[test]
     fn values_are_shown_and_made_again(value in all(), text: String, bytes: Vec<u8>, many in vec(kind(), 0..5)) {
@@ -261,10 +272,13 @@ proptest! {
         let mut words = crate::value::schema::stored_words(&value);
         let at = at.index(words.len());
         words[at] = word;
-        // A value of the type by its description exactly when it is one by its code.
+        // A value of the type by its description exactly when it is one by its code, but that a `SystemTime` is described as other times, which have leap seconds.
         let bytes = 8 * words.len() as u64;
         let decoded = All::decode(&words, bytes, Stored::new());
-        prop_assert_eq!(codec.read_value(&words, bytes).is_ok(), decoded.is_ok());
+        let shown = codec.read_value(&words, bytes);
+        if !shown.as_ref().is_ok_and(has_leap_second) {
+            prop_assert_eq!(shown.is_ok(), decoded.is_ok());
+        }
         if let Ok(other) = decoded {
             let words = crate::value::schema::stored_words(&other);
             prop_assert!(All::decode(&words, 8 * words.len() as u64, Stored::new()).is_ok());
