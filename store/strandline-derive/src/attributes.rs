@@ -74,12 +74,14 @@ const OF_FIELDS: &str = "expected `was = \"…\"`, `default`, `default = …`, `
 pub fn change(attributes: &[TokenStream], is_field: bool) -> Result<Change> {
     let none = || fill("::core::option::Option::None", &[]);
     let mut change = Change { was: none(), default: None, with: None, is_skipped: false };
+    let mut is_renamed = false;
     let metas = attributes.iter().flat_map(|content| split(content.clone().into_iter().collect(), ','));
     for meta in metas {
         match meta.as_slice() {
             [] => {}
             [name, sign, TokenTree::Literal(literal)] if is(sign, '=') && is_word(name, "was") => {
                 let was = token(literal.clone());
+                is_renamed = true;
                 change.was = fill("::core::option::Option::Some($was.into())", &[("was", &was)]);
             }
             [name] if is_field && is_word(name, "default") => {
@@ -100,12 +102,15 @@ pub fn change(attributes: &[TokenStream], is_field: bool) -> Result<Change> {
             }
         }
     }
-    if let (true, Some(content)) = (change.is_skipped && change.with.is_some(), attributes.first()) {
+    let is_stored = change.with.is_some() || is_renamed;
+    if let (true, Some(content)) = (change.is_skipped && is_stored, attributes.first()) {
         let content: Vec<TokenTree> = content.clone().into_iter().collect();
-        return Err(Refused::new(
-            &content,
-            "a field that is skipped is not stored: remove `with`, or `skip`",
-        ));
+        let message = if change.with.is_some() {
+            "a field that is skipped is not stored: remove `with`, or `skip`"
+        } else {
+            "a field that is skipped is not stored: remove `was`, or `skip`"
+        };
+        return Err(Refused::new(&content, message));
     }
     Ok(change)
 }

@@ -42,4 +42,10 @@ struct TwoBrands<'p, 'q> {
     other: strandline::Text<'q>,
 }
 
+#[derive(Persist)]
+struct Renamed {
+    #[persist(skip, was = "cache")]
+    seen: u64,
+}
+
 fn main() {}
