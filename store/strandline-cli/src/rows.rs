@@ -342,6 +342,8 @@ fn to_json(value: &Dynamic) -> Value {
             i64::try_from(*number).map_or_else(|_| number.to_string().into(), Value::from)
         }
         Dynamic::Float(number) if number.is_finite() => (*number).into(),
+        // It is another key than the positive one.
+        Dynamic::Float(number) if number.is_nan() && number.is_sign_negative() => "-NaN".into(),
         Dynamic::Float(number) => number.to_string().into(),
         Dynamic::Duration(seconds, nanos) => json!([seconds, nanos]),
         Dynamic::Text(text) => text.as_str().into(),

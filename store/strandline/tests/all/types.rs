@@ -648,6 +648,18 @@ fn where_nothing_is_converted_the_error_says_why() {
 }
 
 #[test]
+fn keys_that_are_not_numbers_keep_their_sign() {
+    let db = Database::in_memory().unwrap();
+    let floats = db.table::<f64, ()>("floats").unwrap();
+    let about = db.list().unwrap().remove(0);
+    let rows = ["NaN", "-NaN"].map(|key| Ok((text(key), Dynamic::Unit)));
+    db.load(&about, rows).unwrap();
+    let signs: Vec<bool> =
+        db.read(|tx| floats.iter(tx)?.map(|row| Ok(row?.0.is_sign_negative())).collect()).unwrap();
+    assert_eq!(signs, [true, false]);
+}
+
+#[test]
 fn moments_at_the_edges_come_back() {
     use chrono::Timelike;
 
