@@ -24,7 +24,7 @@ use proc_macro::TokenStream;
 ///   `#[persist(default = …)]` on a field says what it is in values of versions that had none: for tables whose values are of an
 ///   earlier version.
 /// - `#[persist(with = module)]` on a field whose type does not implement the trait stores what the functions of `module` make of it.
-/// - `#[persist(skip)]` on a field does not store it: it is `Default::default()` when a value is loaded, or with `#[persist(skip, default = …)]` that expression.
+/// - A field with `#[persist(skip)]` is not stored. Loading sets it to `Default::default()`, or to the expression in `#[persist(skip, default = …)]`.
 #[proc_macro_derive(Persist, attributes(persist))]
 pub fn derive_persist(input: TokenStream) -> TokenStream {
     Input::read(input).and_then(|input| persist::expand(&input)).unwrap_or_else(Refused::into_tokens)
