@@ -9,7 +9,7 @@
 //! | `Noting` | the first savepoint | the release of the last one; the end | the same | first notes what was there |
 //! | `Large` | the beginning of a run that is not to use a log | the end | home: nobody else runs | is stored home, after the journal has what was there; is noted first where there are savepoints |
 //! | `Reading` | the beginning of a transaction that only reads | the end; a conflict | home under the control's rules | is refused |
-//! | `LookingBack` | the second attempt of one that only reads, or one that would wait for a large one; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
+//! | `LookingBack` | the second attempt of one that only reads, one that would wait for a large one, or one that borrows pages; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
 //!
 //! Beside that a transaction may hold a token that keeps others from beginning (`holds_lock`): under the STM from its sixth attempt
 //! on and if it is large, in single-writer mode if it may write, or from its ninth attempt on. Under `Locks` none is large or looks back.

@@ -66,7 +66,8 @@ impl StoredValue {
     /// A conflict.
     ///
     /// # Safety
-    /// As [`Read::borrow_pages`] demands of pages of extents: those of the value's tree are written to through the tree alone.
+    /// The value was looked up in this transaction or snapshot. As [`Read::borrow_pages`] demands of pages of extents: those of the value's tree are written to
+    /// through the tree alone.
     pub unsafe fn for_each_piece(
         &self,
         tx: &mut impl Read,
