@@ -14,7 +14,7 @@ pub struct StrandlineDatabase {
     pub(crate) database: Database,
 }
 
-/// What is expected at the path.
+/// What has to be at the path; a call fails otherwise.
 #[derive(Clone, Copy)]
 enum Expected {
     Either,

@@ -5,7 +5,7 @@ use proc_macro::{TokenStream, TokenTree};
 use crate::input::{Input, Refused, Result, is, is_word, split, stream};
 use crate::template::{fill, string, token};
 
-/// What `#[persist(…)]` says.
+/// The arguments of `#[persist(…)]`.
 pub struct Attributes {
     /// A string literal.
     pub name: TokenStream,

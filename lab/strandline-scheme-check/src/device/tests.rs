@@ -161,7 +161,7 @@ fn borrow_beside_writers(concurrency: Concurrency, omitted: Option<Step>, seed: 
                 Ok(block)
             });
             for done in [toggled, block.and_then(|block| worker.run(|tx| tx.free(block)))] {
-                // What is lent may be all that is free.
+                // Snapshots may have borrowed all pages that are free.
                 assert!(matches!(done, Ok(()) | Err(Error::Full(_))), "{done:?}");
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! # The protocol
 //!
-//! Pages of an extent are written once, by the transaction that allocates them: whoever changes a value in extents gives it others. So their contents
+//! Pages of an extent are written once, by the transaction that allocates them: a value that replaces another one gets pages of its own. So their contents
 //! stay the same until they are freed and handed out again. In a pool in the `Sync` domain:
 //!
 //! 1. Only a reader that is registered as a snapshot borrows pages. A read-only transaction that is not registered yet registers, and goes on if nothing that it has
@@ -12,8 +12,8 @@
 //! 3. The borrower first counts itself, until the snapshot ends. Then it checks that the snapshot sees the pages as pages of an extent that are allocated, and that
 //!    they are not marked: nobody has freed them. Otherwise it copies them.
 //! 4. Marked pages, and chunks that have some, are handed out to nobody while there are a borrower and a snapshot older than the last commit. A snapshot that was
-//!    ended for want of room counts until it is dropped. Whoever hands out looks for marks after it has read the bitmap in its transaction: each freeing
-//!    that it has seen is marked by then, and any other makes it conflict.
+//!    ended for want of room counts until it is dropped. The allocator looks for marks after it has read the bitmap in its transaction: each freeing
+//!    that it has seen is marked by then, and any other makes the transaction conflict.
 //!
 //! An ordinary transaction has not marked what it has freed itself; it does not take that again, since it takes only pages that are free at home. A large one marks at
 //! once.
@@ -72,8 +72,8 @@ impl<C: Control> Engine<C> {
     pub(super) unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
         match self.state {
             // SAFETY: this borrows the transaction, so that it cannot end meanwhile, and it is registered as a snapshot until it ends. The pages were allocated
-            // at the snapshot's time and had not been freed when it was counted: rule 3. Whoever frees them commits later, and by rules 2 and 4 they are
-            // not handed out until the snapshot is no more; until then nobody writes to them.
+            // at the snapshot's time and had not been freed when it was counted: rule 3. A transaction that frees them commits later, and by rules 2 and 4 the
+            // allocator hands them out to nobody until the snapshot has ended; until then nobody writes to them.
             State::LookingBack(_) if self.borrows => unsafe { self.view.memory.borrow(at, bytes) },
             _ => None,
         }

@@ -400,7 +400,7 @@ impl<C: Control> Engine<C> {
     /// readers notice that it has changed, begin again and find that.
     #[cold]
     pub fn end_panicked(&mut self) {
-        // Whoever reads at a snapshot holds nothing else.
+        // A transaction that reads at a snapshot holds nothing else.
         self.look_ahead();
         let memory = &self.view.memory;
         let in_commit = memory.load(self.slot.commit_state()) != 0;

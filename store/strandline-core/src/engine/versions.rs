@@ -471,7 +471,8 @@ fn end_oldest<M: Memory>(view: &View<M>) -> bool {
     oldest.is_some()
 }
 
-/// Returns the TxID of the large transaction that is running, or 0 if there is none. It bounds which versions a thread may reclaim.
+/// Returns the TxID of the large transaction that is running, or 0 if there is none. Versions that a snapshot of the state before it may read must
+/// not be reclaimed.
 fn large_beside<M: Memory>(memory: &M) -> u64 {
     if memory.omitted(Step::LargeBound) { 0 } else { memory.load(SharedLayout::LARGE) }
 }

@@ -34,8 +34,8 @@ pub(super) fn are_in(word: u64) -> bool {
 }
 
 /// Returns which pages of `mask`, the first of which is at `first` and whose word of the bitmap is at `word`, may be handed out: those that are free by the
-/// committed transactions and not lent. What this transaction has freed itself is not among them. Whoever hands them out has read the word in the
-/// transaction before: then each freeing that it has seen is marked, and any other makes it conflict.
+/// committed transactions and not lent. Pages that this transaction has freed itself are not among them. The caller has read the word in the
+/// transaction: then each freeing that it has seen is marked, and any other makes the transaction conflict.
 pub(super) fn free_at_home<A: Access>(
     tx: &A,
     word: PersistentAddress,

@@ -35,9 +35,9 @@ const fn bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     (hash ^ 0xff).wrapping_mul(0x100_0000_01b3)
 }
 
-/// What the layout of an array begins with whose elements are packed.
+/// The name with which layouts of arrays of packed elements begin.
 pub const PACKED_ARRAY: &str = "packed array";
-/// What the layout of a vector begins with whose elements are packed, and are not plain numbers.
+/// The name with which layouts of vectors of packed elements begin, unless the elements are plain numbers.
 pub const PACKED_VEC: &str = "packed Vec";
 
 /// Bytes of a value of `words` words as an element of a list that packs elements of `bytes` bytes; `None` where this saves nothing, so that elements

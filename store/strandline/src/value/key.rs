@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::lists::for_tuples;
 use super::lists::tuple;
 use super::persist::Invalid;
 use super::schema::Types;
@@ -469,20 +470,7 @@ macro_rules! key_tuples {
     )*};
 }
 
-key_tuples! {
-    A 0;
-    A 0, B 1;
-    A 0, B 1, C 2;
-    A 0, B 1, C 2, D 3;
-    A 0, B 1, C 2, D 3, E 4;
-    A 0, B 1, C 2, D 3, E 4, F 5;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11;
-}
+for_tuples!(key_tuples);
 
 /// What the keys of a map can begin with: the first parts of a tuple, the begin of a string or of bytes.
 ///

@@ -87,6 +87,27 @@ pub(crate) fn tuple(parts: &[String]) -> String {
     }
 }
 
+/// Calls `implement` with the tuples of one to twelve elements: the names of their types, and their places.
+macro_rules! for_tuples {
+    ($implement:ident) => {
+        $implement! {
+            A 0;
+            A 0, B 1;
+            A 0, B 1, C 2;
+            A 0, B 1, C 2, D 3;
+            A 0, B 1, C 2, D 3, E 4;
+            A 0, B 1, C 2, D 3, E 4, F 5;
+            A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+            A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+            A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8;
+            A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
+            A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10;
+            A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11;
+        }
+    };
+}
+pub(super) use for_tuples;
+
 macro_rules! persist_tuples {
     ($($($name:ident $index:tt),+;)*) => {$(
         // SAFETY: words of each, as each stores them; the layout has all of theirs, in order.
@@ -144,20 +165,7 @@ macro_rules! persist_tuples {
     )*};
 }
 
-persist_tuples! {
-    A 0;
-    A 0, B 1;
-    A 0, B 1, C 2;
-    A 0, B 1, C 2, D 3;
-    A 0, B 1, C 2, D 3, E 4;
-    A 0, B 1, C 2, D 3, E 4, F 5;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11;
-}
+for_tuples!(persist_tuples);
 
 /// Bytes of a vector of these elements that stands alone.
 pub(crate) fn slice_bytes<'p, T: Persist<'p>>(elements: &[T]) -> u64 {

@@ -115,7 +115,7 @@ impl Arena {
         }
         let state = Chunk::Small { class, arena: self.index }.encode();
         self.cursors[class] = Cursor::new(tx.layout(), division, chunk, state, true);
-        // None is lent: whoever found the chunk vacant has seen to that.
+        // No page is lent: the search for a vacant chunk has checked that.
         self.cursors[class].alloc_of(tx, class, u64::MAX)
     }
 
