@@ -60,6 +60,7 @@ compile_error!(
 );
 
 mod domain;
+mod durations;
 pub mod engine;
 pub mod error;
 #[cfg(feature = "worlds")]
@@ -73,6 +74,7 @@ pub mod memory;
 pub mod scheme;
 pub mod structures;
 pub mod sync;
+mod trace;
 pub mod transaction;
 
 pub use domain::Domain;

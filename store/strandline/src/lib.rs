@@ -26,6 +26,8 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
+//! | `tracing` | no | spans and events for the crate of this name: opening, recovery, checkpoints, compaction, backup, slow writes |
+//! | `metrics` | no | `PoolStatistics::publish`, for the crate of this name |
 //! | `serde` | no | `Serde`, which stores a type with serde's derives |
 //! | `uuid`, `chrono`, `time`, `jiff`, `bytes` | no | types of the crate of this name as values, and most of them as keys |
 //! | `example` | no | the small pools with which examples in this documentation begin, for its tests |
@@ -171,12 +173,13 @@ pub use store::{Later, Session, Store};
 pub use strandline_core::Domain;
 pub use strandline_core::engine::{SingleWriter, SnapshotUsage, Stm};
 pub use strandline_core::error::{Error, ErrorKind, Result};
-pub use strandline_core::file::{BackupReport, CompactReport, Options, Recovery, SpaceUsage, Ticket};
+pub use strandline_core::file::{
+    BackupReport, CompactReport, Durations, Options, PoolStatistics, Recovery, SpaceUsage, Ticket,
+};
 pub use strandline_core::heap::HeapUsage;
 pub use strandline_core::layout::Geometry;
 pub use strandline_core::memory::WriteBackInstruction;
 pub use strandline_core::sync::SyncParameters;
-pub use strandline_core::transaction::Statistics;
 pub use strandline_derive::{Key, Persist};
 pub use value::bytes::{Bytes, Text};
 pub use value::check::{Checker, LostMemory};

@@ -39,7 +39,7 @@ impl<C: Control> Engine<C> {
         self.view.memory.event(Event::Commit(0));
         self.release_token();
         self.look_ahead();
-        self.statistics.read_only += 1;
+        self.tally.read_only.add(1);
         if self.defers() {
             self.durable_at = self.newest_read();
             return Ok(());
@@ -71,9 +71,9 @@ impl<C: Control> Engine<C> {
             self.statistics.acknowledged += 1;
             log_records
         };
-        self.statistics.commits += 1;
-        self.statistics.log_bytes += log_records * crate::log::RECORD_BYTES;
-        if self.statistics.commits.is_multiple_of(TURN) {
+        self.tally.commits.add(1);
+        self.tally.log_bytes.add(log_records * crate::log::RECORD_BYTES);
+        if self.tally.commits.get().is_multiple_of(TURN) {
             self.end_turn();
         }
         Ok(())

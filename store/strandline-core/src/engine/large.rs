@@ -411,7 +411,7 @@ impl<C: Control> Engine<C> {
         let ended = self.end_large();
         // In memory it has happened, and cannot be taken back.
         let acknowledged = ended.map_err(|error| self.fail(error));
-        self.statistics.commits += u64::from(acknowledged.is_ok());
+        self.tally.commits.add(u64::from(acknowledged.is_ok()));
         self.statistics.acknowledged += u64::from(acknowledged.is_ok());
         acknowledged?;
         self.view.memory.event(Event::Acknowledged(transaction));
@@ -464,8 +464,8 @@ impl<C: Control> Engine<C> {
         // If that fails the pool is poisoned, and says so from now on.
         let _ = self.end_large();
         match why {
-            Abort::Conflict => self.statistics.conflicts += 1,
-            _ => self.statistics.user_aborts += 1,
+            Abort::Conflict => self.tally.conflicts.add(1),
+            _ => self.tally.user_aborts.add(1),
         }
     }
 

@@ -107,7 +107,7 @@ impl<C: Control> Engine<C> {
         if self.writes.is_empty() {
             self.scheme.end_locked(&self.view, &mut self.locks);
             self.view.memory.event(Event::Commit(0));
-            self.statistics.read_only += 1;
+            self.tally.read_only.add(1);
             self.statistics.acknowledged += 1;
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl<C: Control> Engine<C> {
         let Self { view, scheme, slot_index, locks, writes, statistics, .. } = self;
         match scheme.commit_locked(view, *slot_index, locks, writes, statistics) {
             Ok(()) => {
-                self.statistics.commits += 1;
+                self.tally.commits.add(1);
                 Ok(())
             }
             Err(error) => {

@@ -47,6 +47,8 @@
 //!
 //! The order ends at the pool. Waits for another pool, inside a transaction of this one, go through `memory/deadlock.rs`.
 
+use std::sync::Arc;
+
 use crate::error::Error;
 use crate::heap::Access;
 use crate::layout::{SharedLayout, Slot, View};
@@ -58,7 +60,7 @@ use self::large::Large;
 use self::past_log::PastLog;
 use self::savepoint::Undo;
 use self::versions::Registration;
-use crate::transaction::{Abort, Concurrency, LockSet, Statistics, WriteSet};
+use crate::transaction::{Abort, Concurrency, LockSet, Statistics, Tally, WriteSet};
 
 mod access;
 mod commit;
@@ -184,8 +186,9 @@ pub struct Engine<C: Control> {
     /// Whether it holds the writer's lock as its favourite.
     is_favourite: bool,
     random: u64,
-    /// What this worker has done since it was leased.
-    pub statistics: Statistics,
+    /// What this worker has done since it was leased, but for what its tally has.
+    statistics: Statistics,
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// Stores what is mostly there already. After a commit a processor goes on while its fence is waited for, but only until it has no room
@@ -251,6 +254,7 @@ impl<C: Control> Engine<C> {
             is_favourite: false,
             random: (slot_index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             statistics: Statistics::default(),
+            tally: Arc::default(),
         }
     }
 
@@ -386,9 +390,9 @@ impl<C: Control> Engine<C> {
             self.view.memory.event(Event::Abort);
         }
         match why {
-            Abort::Conflict => self.statistics.conflicts += 1,
+            Abort::Conflict => self.tally.conflicts.add(1),
             Abort::LogFull => {}
-            Abort::User | Abort::Failed => self.statistics.user_aborts += 1,
+            Abort::User | Abort::Failed => self.tally.user_aborts.add(1),
         }
         if self.concurrency() == Concurrency::SingleWriter || why != Abort::Conflict {
             self.release_token();

@@ -1,6 +1,7 @@
 //! Workers: who runs transactions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::heap::{self, Access, Arenas, HeapUsage};
@@ -11,7 +12,7 @@ use crate::sync::SharedLog;
 
 use super::{Control, Engine, Over, RETRIES_AT_ONCE, SERIAL_AFTER, Setup, Stm, renew};
 use crate::transaction::{
-    Abort, Concurrency, Lock, OptimisticSearch, Plain, Read, Runner, Statistics, Transaction, has_room,
+    Abort, Concurrency, Lock, OptimisticSearch, Plain, Read, Runner, Statistics, Tally, Transaction, has_room,
 };
 
 /// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
@@ -174,6 +175,11 @@ impl<C: Control> Worker<C> {
     /// forgotten.
     pub(crate) fn give_memory_back(&mut self) {
         self.tx.engine.give_memory_back();
+    }
+
+    /// What it counts, for others to look at.
+    pub(crate) fn tally(&self) -> Arc<Tally> {
+        self.tx.engine.tally.clone()
     }
 
     /// The worker's view of the pool.
@@ -386,7 +392,17 @@ impl<C: Control> Runner for Worker<C> {
     }
 
     fn statistics(&self) -> Statistics {
-        Statistics { total: self.tx.engine.view.memory.counters(), ..self.tx.engine.statistics }
+        let Engine { tally, statistics, view, .. } = &self.tx.engine;
+        Statistics {
+            commits: tally.commits.get(),
+            read_only: tally.read_only.get(),
+            conflicts: tally.conflicts.get(),
+            user_aborts: tally.user_aborts.get(),
+            // The schemes that take locks count their own.
+            log_bytes: statistics.log_bytes + tally.log_bytes.get(),
+            total: view.memory.counters(),
+            ..*statistics
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The thread that runs the checkpoints of a `Sync` pool, and the pool's state in its file.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::statistics::Observed;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES, View};
 use crate::memory::threads::start;
@@ -46,9 +48,15 @@ impl Pace {
 }
 
 /// Takes a checkpoint, and makes the ring larger if that is wanted.
-fn run(view: &View<Native>, log: &SharedLog, pace: &mut Pace) -> Result<()> {
+fn run(
+    view: &View<Native>,
+    log: &SharedLog,
+    pace: &mut Pace,
+    observed: &Observed,
+    pool: &Path,
+) -> Result<()> {
     let is_too_fast = log.is_half_full(view) && pace.is_too_fast(Instant::now());
-    log.checkpoint_calmly(view)?;
+    observed.checkpoint(pool, || log.checkpoint_calmly(view))?;
     match log.larger_ring(view, is_too_fast) {
         Some(blocks) => log.enlarge_ring(view, blocks).map(drop),
         None => Ok(()),
@@ -62,7 +70,8 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
-    pub(super) fn start(view: View<Native>, log: SharedLog) -> Self {
+    pub(super) fn start(view: View<Native>, log: SharedLog, observed: Arc<Observed>, pool: &Path) -> Self {
+        let pool = pool.to_owned();
         let (memory, own) = (view.memory.fork(), view.memory.fork());
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
@@ -76,7 +85,7 @@ impl Checkpointer {
                 }
                 log.grow_ahead(&view);
                 // A failed checkpoint has poisoned the pool: there will be no other.
-                if is_checkpoint && run(&view, &log, &mut pace).is_err() {
+                if is_checkpoint && run(&view, &log, &mut pace, &observed, &pool).is_err() {
                     break;
                 }
             }

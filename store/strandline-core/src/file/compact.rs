@@ -12,6 +12,7 @@ use crate::engine::Control;
 use crate::error::{Error, Result};
 use crate::heap;
 use crate::memory::{Memory, Native};
+use crate::trace::span;
 use crate::transaction::Runner;
 
 /// What a pool takes of disk and memory.
@@ -113,6 +114,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
                     .into(),
             ));
         }
+        span!("compact", pool = %self.path().display());
         // Whoever holds chunks does so alone.
         let mut compacted = self.compacting();
         let before = self.space()?;

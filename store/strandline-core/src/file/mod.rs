@@ -25,8 +25,10 @@ mod repair;
 mod resize;
 mod restore;
 mod shrink;
+mod statistics;
 mod ticket;
 
+pub use crate::durations::Durations;
 pub use backup::{BackupReport, compare_usage};
 pub use check::{CheckReport, RootReport, check};
 pub use checksums::{checksums_path, make_checksums};
@@ -44,6 +46,7 @@ pub use recovery::Recovery;
 pub use repair::{RepairReport, repair, repair_and_cut_log};
 pub use resize::resize_log;
 pub use restore::{OldFiles, RestoreReport, restore};
+pub use statistics::PoolStatistics;
 #[doc(hidden)]
 pub use ticket::Durability;
 pub use ticket::Ticket;

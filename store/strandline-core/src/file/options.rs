@@ -70,6 +70,9 @@ pub struct Options {
     /// flushed, if nobody flushes before. What a power failure can take is what was committed in this time and in one
     /// flush; a killed process loses as much.
     pub flush_interval: Duration,
+    /// `Sync`: a call that waits so long until its transaction is durable counts as slow ([`PoolStatistics::slow_writes`](super::PoolStatistics::slow_writes)), and
+    /// subscribers of the feature `tracing` are told of it.
+    pub slow_transaction: Duration,
 }
 
 impl Default for Options {
@@ -90,6 +93,7 @@ impl Default for Options {
             memory: None,
             map_ahead: false,
             flush_interval: Duration::from_millis(10),
+            slow_transaction: Duration::from_secs(1),
         }
     }
 }

@@ -12,6 +12,7 @@ use super::leases::IdleWorkers;
 use super::open::{OpenFiles, read_word};
 use super::options::Options;
 use super::recovery::Recovery;
+use super::statistics::Observed;
 use super::ticket::{Flusher, Ticket};
 use crate::Domain;
 use crate::engine::{Control, Setup, Snapshot, SnapshotUsage, Stm, Worker};
@@ -24,6 +25,7 @@ use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Outside, Share
 use crate::scheme::{self, BPPM, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::DeviceCounters;
 use crate::sync::{FileDevice, SharedLog};
+use crate::trace::span;
 use crate::transaction::{Concurrency, Runner};
 
 mod close;
@@ -76,6 +78,7 @@ pub struct Pool<C: Control<Memory = Native> = Stm> {
     /// Held while a compaction runs; whether one has come to its end.
     compaction: Mutex<bool>,
     recovery: Recovery,
+    observed: Arc<Observed>,
     closed: bool,
 }
 
@@ -109,6 +112,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
         options: &Options,
         init: impl FnOnce(&Pool<C>) -> Result<T>,
     ) -> Result<(Pool<C>, T)> {
+        span!("create", pool = %path.as_ref().display());
         let new = NewPool::create(path.as_ref(), options)?;
         let pool = Pool::open_files(new.open(), options, self, Use::Creation)?;
         let made = init(&pool)?;
@@ -152,6 +156,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
     }
 
     fn open_as(self, path: &Path, options: &Options, read_only: bool) -> Result<Pool<C>> {
+        span!("open", pool = %path.display(), read_only);
         let usage = if read_only { Use::Reading } else { Use::Writing };
         let files = OpenFiles::open(path, options, self.schemes, read_only)?;
         let was_closed = read_word(&files.heap, Layout::STATE.offset())? == 0;
@@ -239,6 +244,19 @@ impl<C: Control<Memory = Native>> Pool<C> {
 
     pub(super) fn is_read_only(&self) -> bool {
         self.read_only
+    }
+
+    pub(super) fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
+    /// The files of a pool in the `Sync` domain.
+    pub(super) fn files(&self) -> Option<&FileDevice> {
+        self.sync.as_ref().map(|sync| &*sync.files)
+    }
+
+    pub(super) fn slow_transaction(&self) -> Duration {
+        self.options.slow_transaction
     }
 
     /// Keeps other compactions out.
@@ -335,6 +353,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
                 leased => break leased?,
             }
         };
+        self.observed.add_worker(worker.tally());
         if self.read_only {
             worker.make_read_only();
             return Ok(worker);
@@ -441,7 +460,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
 
     /// What the device of a `Sync` pool has been asked to do since it was opened; `None` in other domains.
     pub fn device_counters(&self) -> Option<DeviceCounters> {
-        self.sync.as_ref().map(|sync| sync.files.counters())
+        self.files().map(FileDevice::counters)
     }
 
     /// Waits until every committed transaction is durable and in the heap file, and frees the log. Transactions go on
@@ -454,7 +473,9 @@ impl<C: Control<Memory = Native>> Pool<C> {
         self.check_outside()?;
         match &self.sync {
             Some(sync) if !self.read_only => {
-                sync.log.checkpoint(&self.native_view()?).map(drop).map_err(|error| error.in_pool(&self.path))
+                let view = self.native_view()?;
+                let take = || sync.log.checkpoint(&view).map(drop);
+                self.observed.checkpoint(&self.path, take).map_err(|error| error.in_pool(&self.path))
             }
             _ => Ok(()),
         }
@@ -490,6 +511,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
             Some(sync) => backup::Kind::Sync(&sync.files, sync.log),
             None => backup::Kind::Mapped(self.setup.control.concurrency()),
         };
+        span!("backup", pool = %self.path.display(), to = %to.as_ref().display());
         let view = self.native_view()?;
         // A copy in which chunks are held would keep them so.
         let _no_compaction = self.compacting_unless_deadlocked()?;

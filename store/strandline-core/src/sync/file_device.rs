@@ -18,7 +18,9 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
+use crate::durations::{Durations, Stopwatch};
 use crate::layout::PAGE_BYTES;
 use crate::memory::device::{ALIGNMENT, AlignedBuffer, Device, DeviceFile};
 use crate::memory::threads::{panic_error, start_scoped};
@@ -82,6 +84,8 @@ struct Counts {
     heap_writes: AtomicU64,
     heap_bytes: AtomicU64,
     heap_flushes: AtomicU64,
+    /// How long each durable write of the log took.
+    log_write_durations: Stopwatch,
 }
 
 fn count(counter: &AtomicU64, more: u64) {
@@ -261,6 +265,11 @@ impl FileDevice {
         }
     }
 
+    /// How long each durable write of the log took.
+    pub(crate) fn log_write_durations(&self) -> Durations {
+        self.counts.log_write_durations.durations()
+    }
+
     fn count_write(&self, file: DeviceFile, bytes: &[u8]) {
         let (writes, all) = match file {
             DeviceFile::Log => (&self.counts.log_writes, &self.counts.log_bytes),
@@ -351,6 +360,7 @@ impl Device for FileDevice {
         }
         self.count_write(file, from);
         let open = self.file(file);
+        let since = Instant::now();
         match (file, open.direct_for(offset, from.len())) {
             (DeviceFile::Log, Some(direct)) => write_direct(direct, offset, from),
             (DeviceFile::Heap | DeviceFile::Checksums, Some(direct)) => {
@@ -362,7 +372,11 @@ impl Device for FileDevice {
                 open.buffered.write_all_at(from, offset)?;
                 flush::data(&open.buffered)
             }
+        }?;
+        if file == DeviceFile::Log {
+            self.counts.log_write_durations.record(since.elapsed());
         }
+        Ok(())
     }
 
     fn flush(&self, file: DeviceFile) -> io::Result<()> {

@@ -10,14 +10,17 @@ mod control;
 pub(crate) mod locks;
 pub(crate) mod plain;
 mod runner;
+mod statistics;
 pub(crate) mod write_set;
 
 pub use crate::error::Abort;
 pub use any::AnyRunner;
-pub use control::{Concurrency, Statistics};
+pub use control::Concurrency;
 pub use locks::{Holder, Lock, LockSet};
 pub use plain::Plain;
 pub use runner::Runner;
+pub use statistics::Statistics;
+pub(crate) use statistics::Tally;
 pub use write_set::WriteSet;
 
 use crate::error::Error;

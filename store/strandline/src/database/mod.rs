@@ -26,7 +26,7 @@ use queue::QueueTable;
 pub use snapshot::{DatabaseSnapshot, SnapshotRows};
 use strandline_core::engine::{SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
-use strandline_core::file::{BackupReport, CompactReport, Recovery, SpaceUsage, Ticket};
+use strandline_core::file::{BackupReport, CompactReport, PoolStatistics, Recovery, SpaceUsage, Ticket};
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::Native;
 use table::{Handle, Table};
@@ -58,7 +58,7 @@ use value_ref::Value;
 ///
 /// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same database returns
 /// [`Error::Nested`] and does nothing, however large the transaction is: all but [`catalogue`](Database::catalogue), [`path`](Database::path),
-/// [`recovery`](Database::recovery), [`space`](Database::space), [`snapshot_usage`](Database::snapshot_usage), and
+/// [`recovery`](Database::recovery), [`space`](Database::space), [`statistics`](Database::statistics), [`snapshot_usage`](Database::snapshot_usage), and
 /// [`later`](Database::later), whose `write` returns it.
 ///
 /// It is a [`Store`] whose root is [`Tables`], and can be opened as one.
@@ -477,6 +477,34 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// As [`Store::space`].
     pub fn space(&self) -> Result<SpaceUsage> {
         self.store.space()
+    }
+
+    /// Returns what it has done since this process opened it: transactions, conflicts, writes, flushes, and how long they took. It may be called
+    /// inside a transaction, and costs some microseconds.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let path = example::path();
+    /// let db = Database::open(&path)?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// let before = db.statistics()?;
+    /// for age in 0..10 {
+    ///     db.write(|tx| ages.insert(tx, "ann", &age))?;
+    /// }
+    /// let after = db.statistics()?;
+    /// assert_eq!(after.commits - before.commits, 10);
+    /// // How long `write` took until the disk had it: the median, and what one call in a hundred exceeded.
+    /// println!("{:?}, {:?}", after.writes.quantile(0.5), after.writes.quantile(0.99));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// With the feature `metrics`, `PoolStatistics::publish` hands them to the recorder of the crate of this name. With the feature `tracing`, subscribers see a
+    /// span each for opening, recovery, checkpoints, compaction and backup, and a warning for each slow write.
+    ///
+    /// # Errors
+    /// As [`Store::statistics`].
+    pub fn statistics(&self) -> Result<PoolStatistics> {
+        self.store.statistics()
     }
 
     /// Gives the disk space of what is free back to the file system: [`Store::compact`].

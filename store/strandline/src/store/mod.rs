@@ -11,8 +11,10 @@ pub(crate) mod shared;
 pub(crate) mod snapshot;
 
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::value::check::{Checker, LostMemory};
 use crate::value::persist::Root;
@@ -25,7 +27,9 @@ use shared::{Borrowed, SharedPool};
 use snapshot::Snapshot;
 use strandline_core::engine::{SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
-use strandline_core::file::{BackupReport, CompactReport, Pool, Recovery, SpaceUsage, Ticket};
+use strandline_core::file::{
+    BackupReport, CompactReport, Pool, PoolStatistics, Recovery, SpaceUsage, Ticket,
+};
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::{Native, PersistentAddress};
 
@@ -36,7 +40,7 @@ use strandline_core::memory::{Native, PersistentAddress};
 ///
 /// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same store returns
 /// [`Error::Nested`] and does nothing, however large the transaction is: all but [`path`](Store::path), [`recovery`](Store::recovery),
-/// [`space`](Store::space), [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `write` returns it.
+/// [`space`](Store::space), [`statistics`](Store::statistics), [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `write` returns it.
 ///
 /// ```
 /// use strandline::Options;
@@ -164,7 +168,12 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         }
         let mut borrowed = Borrowed::of(self.pool.open()?)?;
         let root = self.root;
-        run::update::<C, _, _>(borrowed.worker(), |tx| body(tx, Ptr::of(root)))
+        let since = borrowed.pool.waits_for_disk().then(Instant::now);
+        let written = run::update::<C, _, _>(borrowed.worker(), |tx| body(tx, Ptr::of(root)))?;
+        if let Some(since) = since {
+            borrowed.pool.observe_write(since.elapsed(), Location::caller());
+        }
+        Ok(written)
     }
 
     /// Transactions that do not wait until they are durable: each gives a ticket, which is for that. Others
@@ -337,6 +346,15 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// The file cannot be looked at; [`Error::Closed`], [`Error::Forked`].
     pub fn space(&self) -> Result<SpaceUsage> {
         self.pool.open()?.space()
+    }
+
+    /// Returns what it has done since this process opened it: transactions, conflicts, writes, flushes, and how long they took. It may be called
+    /// inside a transaction.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`].
+    pub fn statistics(&self) -> Result<PoolStatistics> {
+        self.pool.open()?.statistics()
     }
 
     /// Gives the disk space of what is free back to the file system, beside transactions. The file stays as long, with holes.

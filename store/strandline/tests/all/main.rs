@@ -19,6 +19,7 @@ mod repair;
 mod robustness;
 mod savepoints;
 mod snapshots;
+mod statistics;
 mod typed;
 mod types;
 mod values;

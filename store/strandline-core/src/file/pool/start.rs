@@ -20,6 +20,7 @@ use crate::memory::{
 };
 use crate::scheme::{self, RecoveryStep};
 use crate::sync::{Checksummed, FileDevice, LogIdentity, SharedLog, SyncParameters};
+use crate::trace::{event, span};
 use crate::transaction::Concurrency;
 
 /// The files of a pool in the `Sync` domain, before they are mapped.
@@ -146,6 +147,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
             idle: IdleWorkers::new(layout.geometry.logs),
             compaction: Mutex::default(),
             recovery: Recovery { log_remade, overwriting_takes_space, ..Recovery::default() },
+            observed: Arc::default(),
             path,
             file,
             // Until recovery has succeeded there is nothing to close.
@@ -162,7 +164,11 @@ impl<C: Control<Memory = Native>> Pool<C> {
         if !self.read_only && self.sync.is_none() {
             take_space(&self.native_view()?)?;
         }
-        self.recover()?;
+        {
+            span!("recover", pool = %self.path.display());
+            self.recover()?;
+        }
+        event!(info, pool = %self.path.display(), replayed = self.recovery.replayed(), "open");
         if !self.read_only && self.concurrency() == Concurrency::SingleWriter {
             // The first takes the system milliseconds: here, and not in a transaction.
             self.native_view()?.memory.process_barrier();
@@ -212,7 +218,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         if let Some(sync) = self.sync.as_mut().filter(|_| !self.read_only) {
             take_space_in_use(&view, Some(&sync.files))?;
             write_state(&*sync.device, self.options.domain.code(), None)?;
-            sync.checkpointer = Some(Checkpointer::start(view, sync.log));
+            sync.checkpointer = Some(Checkpointer::start(view, sync.log, self.observed.clone(), &self.path));
             self.closed = false;
         }
         Ok(())

@@ -1,0 +1,207 @@
+//! What a pool has done since it was opened: counts of its workers and of its device, and how long some of it took.
+
+use std::panic::Location;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::pool::Pool;
+use crate::durations::{Durations, Stopwatch};
+use crate::engine::Control;
+use crate::error::Result;
+use crate::memory::Native;
+use crate::sync::DeviceCounters;
+use crate::trace::{self, span};
+use crate::transaction::Tally;
+
+/// What a pool has done since this process opened it. Counts only grow; those of transactions that run meanwhile may be told in part.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (path, options) = durable_path_and_options();
+/// let pool = Pool::create(&path, &options)?;
+/// let before = pool.statistics()?;
+/// let mut worker = pool.worker()?;
+/// worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// worker.view(|tx| tx.read(tx.root(0)))?;
+/// let after = pool.statistics()?;
+/// assert_eq!((after.commits - before.commits, after.reads - before.reads), (1, 1));
+/// assert_eq!(after.device.log_writes - before.device.log_writes, 1);
+/// assert!(after.log_writes.quantile(0.99) <= after.log_writes.max());
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PoolStatistics {
+    /// Transactions that changed something and have committed.
+    pub commits: u64,
+    /// Transactions that changed nothing and have committed. Reads of snapshots are not among them.
+    pub reads: u64,
+    /// Attempts that met a conflict, after which the transaction ran again.
+    pub conflicts: u64,
+    /// Transactions that their closure ended with an error, and those that failed.
+    pub given_up: u64,
+    /// Bytes of log records that transactions have written.
+    pub record_bytes: u64,
+    /// `Sync`: what was written to the files; in other domains nothing is counted.
+    pub device: DeviceCounters,
+    /// `Sync`: how long each durable write of the log took. One makes durable all transactions that wait for it.
+    pub log_writes: Durations,
+    /// `Sync`: how long each checkpoint took.
+    pub checkpoints: Durations,
+    /// `Sync`: how long each call took that waited until its transaction was durable, with all that it had to wait for. Those of the typed API
+    /// are counted.
+    pub writes: Durations,
+    /// Those of [`writes`](PoolStatistics::writes) that took at least [`Options::slow_transaction`](super::Options::slow_transaction).
+    pub slow_writes: u64,
+}
+
+#[cfg(feature = "metrics")]
+impl PoolStatistics {
+    /// Hands all of them to the recorder of the crate `metrics`, as counters and gauges whose names begin with `strandline_` and that have the label
+    /// `pool`. A program does so whenever its metrics are collected.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let pool = pool();
+    /// pool.statistics()?.publish("orders");
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    pub fn publish(&self, pool: &str) {
+        let Self { commits, reads, conflicts, given_up, record_bytes, device, slow_writes, .. } = self;
+        let counter = |name: &'static str, value: u64| {
+            metrics::counter!(name, "pool" => pool.to_owned()).absolute(value)
+        };
+        counter("strandline_commits_total", *commits);
+        counter("strandline_reads_total", *reads);
+        counter("strandline_conflicts_total", *conflicts);
+        counter("strandline_given_up_total", *given_up);
+        counter("strandline_record_bytes_total", *record_bytes);
+        counter("strandline_log_writes_total", device.log_writes);
+        counter("strandline_log_bytes_total", device.log_bytes);
+        counter("strandline_heap_writes_total", device.heap_writes);
+        counter("strandline_heap_bytes_total", device.heap_bytes);
+        counter("strandline_heap_flushes_total", device.heap_flushes);
+        counter("strandline_slow_writes_total", *slow_writes);
+        let all =
+            [("log_write", &self.log_writes), ("checkpoint", &self.checkpoints), ("write", &self.writes)];
+        for (what, durations) in all {
+            let labels = || [("pool", pool.to_owned()), ("what", what.to_owned())];
+            metrics::counter!("strandline_durations_total", &labels()).absolute(durations.count());
+            for (quantile, name) in [(0.5, "0.5"), (0.99, "0.99"), (1.0, "1")] {
+                let labels = labels().into_iter().chain([("quantile", name.to_owned())]);
+                let labels: Vec<_> = labels.map(|(name, value)| metrics::Label::new(name, value)).collect();
+                metrics::gauge!("strandline_duration_seconds", labels)
+                    .set(durations.quantile(quantile).as_secs_f64());
+            }
+        }
+    }
+}
+
+/// What an open pool observes of itself, beside its device.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    tallies: Mutex<Tallies>,
+    pub checkpoints: Stopwatch,
+    writes: Stopwatch,
+    slow_writes: AtomicU64,
+}
+
+/// The counts of all workers that were ever leased.
+#[derive(Debug, Default)]
+struct Tallies {
+    /// Those that may still exist.
+    workers: Vec<Arc<Tally>>,
+    /// The sums of the others': commits, reads, conflicts, given up, bytes of records.
+    ended: [u64; 5],
+}
+
+fn counts(tally: &Tally) -> [u64; 5] {
+    let Tally { commits, read_only, conflicts, user_aborts, log_bytes } = tally;
+    [commits, read_only, conflicts, user_aborts, log_bytes].map(|count| count.get())
+}
+
+fn add(sum: &mut [u64; 5], more: [u64; 5]) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        *sum += more;
+    }
+}
+
+impl Observed {
+    fn tallies(&self) -> MutexGuard<'_, Tallies> {
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what a new worker does, too.
+    pub fn add_worker(&self, tally: Arc<Tally>) {
+        let Tallies { workers, ended } = &mut *self.tallies();
+        workers.retain(|worker| {
+            let exists = Arc::strong_count(worker) > 1;
+            if !exists {
+                add(ended, counts(worker));
+            }
+            exists
+        });
+        workers.push(tally);
+    }
+
+    /// Runs a checkpoint of `pool`, and measures it.
+    #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
+    pub fn checkpoint<T>(&self, pool: &Path, take: impl FnOnce() -> Result<T>) -> Result<T> {
+        span!("checkpoint", pool = %pool.display());
+        let since = Instant::now();
+        let taken = take()?;
+        self.checkpoints.record(since.elapsed());
+        Ok(taken)
+    }
+
+    fn sums(&self) -> [u64; 5] {
+        let tallies = self.tallies();
+        let mut sums = tallies.ended;
+        tallies.workers.iter().for_each(|worker| add(&mut sums, counts(worker)));
+        sums
+    }
+}
+
+impl<C: Control<Memory = Native>> Pool<C> {
+    /// Returns what the pool has done since it was opened. It waits for nothing, and may be called inside a transaction.
+    ///
+    /// # Errors
+    /// [`Error::Forked`](crate::Error::Forked).
+    pub fn statistics(&self) -> Result<PoolStatistics> {
+        self.check_process()?;
+        let observed = self.observed();
+        let [commits, reads, conflicts, given_up, record_bytes] = observed.sums();
+        let files = self.files();
+        Ok(PoolStatistics {
+            commits,
+            reads,
+            conflicts,
+            given_up,
+            record_bytes,
+            device: files.map(|files| files.counters()).unwrap_or_default(),
+            log_writes: files.map(|files| files.log_write_durations()).unwrap_or_default(),
+            checkpoints: observed.checkpoints.durations(),
+            writes: observed.writes.durations(),
+            slow_writes: observed.slow_writes.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Whether transactions wait for the disk, so that measuring how long they take costs little beside it.
+    #[doc(hidden)]
+    pub fn waits_for_disk(&self) -> bool {
+        !self.is_read_only() && self.files().is_some()
+    }
+
+    /// A call of `caller` has waited so long until its transaction was durable.
+    #[doc(hidden)]
+    pub fn observe_write(&self, took: Duration, caller: &Location<'_>) {
+        let observed = self.observed();
+        observed.writes.record(took);
+        if took >= self.slow_transaction() {
+            observed.slow_writes.fetch_add(1, Ordering::Relaxed);
+            trace::slow_transaction(self.path(), took, caller);
+        }
+    }
+}
