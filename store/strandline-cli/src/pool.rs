@@ -12,9 +12,9 @@ use strandline_core::scheme::Schemes;
 use clap::ValueEnum;
 use serde_json::json;
 use strandline_core::file::{
-    LogFile, OldFiles, Options, Pool, PoolInfo, RepairReport, backup_files, check, check_name,
-    checksums_path, compare_usage, inspect, inspect_files, log_path, make_checksums, rename_new, repair,
-    repair_and_cut_log, resize_log, restore,
+    LogFile, OldFiles, Options, Pool, PoolInfo, RepairReport, check, check_name, checksums_path,
+    compare_usage, inspect, inspect_files, log_path, make_checksums, rename_new, repair, repair_and_cut_log,
+    resize_log, restore,
 };
 use strandline_core::layout::Geometry;
 use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
@@ -27,6 +27,7 @@ use strandline_command::arguments::{DomainName, bytes};
 use strandline_command::output::SCHEMA;
 use strandline_command::{Failure, Outcome};
 
+mod ask;
 mod described;
 mod show;
 
@@ -42,6 +43,11 @@ pub struct Arguments {
 enum What {
     Create(Create),
     Info(Info),
+    List(ask::List),
+    Get(ask::Get),
+    Range(ask::Range),
+    Statistics(ask::Statistics),
+    Checkpoint(ask::Checkpoint),
     Check(Check),
     Dump(Dump),
     Load(Load),
@@ -193,7 +199,7 @@ struct Copy {
     opening: Opening,
 }
 
-/// Copy a pool that no program writes to a new, cleanly closed one; changes nothing of it.
+/// Copy a pool to a new, cleanly closed one; changes nothing of it.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool backup orders.pool orders-2026-11-21.pool\n\n\
     The pool is only read, and may be in a place where nothing can be written: what its log holds is replayed in the\n\
@@ -285,12 +291,21 @@ pub fn run(arguments: &Arguments, schemes: Schemes) -> Result<Outcome, Failure> 
             show_types(&arguments.path, arguments.opening, schemes)?;
         }
         What::Create(arguments) => arguments.run(schemes)?,
-        What::Info(arguments) => show(&inspect(&arguments.path, schemes)?, arguments.json),
+        What::Info(arguments) => {
+            let mut info = inspect(&arguments.path, schemes)?;
+            ask::add_usage(&arguments.path, &mut info);
+            show(&info, arguments.json);
+        }
+        What::List(arguments) => arguments.run(schemes)?,
+        What::Get(arguments) => return arguments.run(schemes),
+        What::Range(arguments) => arguments.run(schemes)?,
+        What::Statistics(arguments) => arguments.run()?,
+        What::Checkpoint(arguments) => arguments.run()?,
         What::Load(arguments) => arguments.run(schemes)?,
         What::Copy(arguments) => arguments.run(schemes)?,
         What::Backup(Backup { path, to }) => {
-            let report = backup_files(path, to, schemes)?;
-            say!("{} bytes and {} log blocks copied", report.heap_bytes, report.log_blocks);
+            let (heap_bytes, log_blocks) = ask::backup(path, to, schemes)?;
+            say!("{heap_bytes} bytes and {log_blocks} log blocks copied");
         }
         What::Restore(arguments) => arguments.run(schemes)?,
         What::Checksum(Checksum { path }) => {
@@ -351,13 +366,18 @@ impl Dump {
         let mut out = BufWriter::new(std::io::stdout().lock());
         let mut options = options_of(&self.path, self.opening, schemes)?;
         options.sync.cut_damaged_log = self.cut_log;
-        let damage = match &self.table {
-            Some(table) => {
-                let database = database(&self.path, &options)?;
-                rows::dump_table(&database, table, &mut out).map(|()| Vec::new())
+        let dumped = match &self.table {
+            Some(table) => database(&self.path, &options)
+                .and_then(|database| rows::dump_table(&database, table, &mut out).map(|()| Vec::new())),
+            None => described(&self.path, &options).and_then(|store| rows::dump(&store, &mut out)),
+        };
+        let damage = match dumped {
+            Err(locked) if ask::is_locked(&locked) => {
+                drop(out);
+                return ask::dump(&self.path, self.table.as_ref(), locked).map(|()| Outcome::Success);
             }
-            None => rows::dump(&described(&self.path, &options)?, &mut out),
-        }?;
+            dumped => dumped?,
+        };
         out.flush().map_err(Failure::output)?;
         for damage in &damage {
             eprintln!("damage  {damage}");

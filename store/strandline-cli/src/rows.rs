@@ -1,16 +1,15 @@
 //! What is in a pool as JSON, a line each; the rows of a database's tables also back.
 //!
 //! A table is a line that describes it, and then a line for each of its rows. So is a collection that hangs from a root of another type.
-//! A value at an address is a line. Numbers that JSON programs would round are texts, bytes are hexadecimal digits, a variant with fields is
-//! an object of one field, and so is a pointer or a collection: `{"at": "0x…"}`.
+//! A value at an address is a line.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use strandline::{
-    Database, Dynamic, DynamicStore, FieldDescription, Loaded, Persist, Schema, Shown, SingleWriter,
-    TableDescription, TableKind, Tables, TypeDescription, Types, VariantDescription,
+    Database, Dynamic, DynamicStore, Loaded, Persist, Schema, Shown, SingleWriter, TableDescription,
+    TableKind, Tables, TypeDescription,
 };
 use strandline_core::error::compare_moved;
 use strandline_core::file::Options;
@@ -32,9 +31,7 @@ pub fn dump(store: &DynamicStore, out: &mut impl Write) -> Result<Vec<String>, F
     let is_database = root == Tables::NAME;
     let mut hidden = None;
     if !is_database {
-        lines
-            .put(&json!({"root": root, "types": describe_types(&types)}))
-            .map_err(|error| lines.failure(error))?;
+        lines.put(&json!({"root": root, "types": types.to_json()})).map_err(|error| lines.failure(error))?;
     }
     let done = store.dump(|shown| match shown {
         Shown::Value { type_name, value: Dynamic::Record(fields), .. }
@@ -48,15 +45,17 @@ pub fn dump(store: &DynamicStore, out: &mut impl Write) -> Result<Vec<String>, F
         }
         Shown::Value { at, .. } if hidden == Some(at) => Ok(()),
         Shown::Value { at, type_name, value } => {
-            lines.put(&json!({"at": hex(at), "type": type_name, "value": to_json(&value)}))
+            lines.put(&json!({"at": format!("{at:#x}"), "type": type_name, "value": value.to_json()}))
         }
         Shown::Collection { type_name, .. } if is_database && type_name == root => Ok(()),
-        Shown::Collection { at, type_name } => lines.put(&json!({"at": hex(at), "type": type_name})),
-        Shown::Table { table, rows } => lines.put(&describe(&table, rows)),
-        Shown::Row { key: Some(key), value } => {
-            lines.put(&json!({"key": to_json(&key), "value": to_json(&value)}))
+        Shown::Collection { at, type_name } => {
+            lines.put(&json!({"at": format!("{at:#x}"), "type": type_name}))
         }
-        Shown::Row { key: None, value } => lines.put(&json!({"value": to_json(&value)})),
+        Shown::Table { table, rows } => lines.put(&table.to_json(rows)),
+        Shown::Row { key: Some(key), value } => {
+            lines.put(&json!({"key": key.to_json(), "value": value.to_json()}))
+        }
+        Shown::Row { key: None, value } => lines.put(&json!({"value": value.to_json()})),
         _ => Ok(()),
     });
     done.map_err(|error| lines.failure(error))
@@ -73,11 +72,11 @@ pub fn dump_table(db: &Database<SingleWriter>, name: &str, out: &mut impl Write)
     };
     let mut lines = Output { out, failed: None };
     let done = db.count(name).and_then(|rows| {
-        lines.put(&describe(table, Some(rows)))?;
+        lines.put(&table.to_json(Some(rows)))?;
         db.dump(name, |key, value| {
             lines.put(&match table.kind {
-                TableKind::Queue => json!({"value": to_json(&value)}),
-                _ => json!({"key": to_json(&key), "value": to_json(&value)}),
+                TableKind::Queue => json!({"value": value.to_json()}),
+                _ => json!({"key": key.to_json(), "value": value.to_json()}),
             })
         })
     });
@@ -104,10 +103,6 @@ impl<W: Write> Output<'_, W> {
     }
 }
 
-fn hex(address: u64) -> String {
-    format!("{address:#x}")
-}
-
 /// The tables' names, for a message.
 pub fn names(tables: &[TableDescription]) -> String {
     let names: Vec<_> = tables.iter().map(|table| format!("`{}`", table.name)).collect();
@@ -127,7 +122,8 @@ pub fn load(path: &Path, options: &Options, input: impl BufRead) -> Result<(u64,
     while let Some(line) = lines.take_line() {
         let number = lines.number;
         let wrong = |what: &str| Failure::Usage(format!("line {number}: {what}"));
-        let table = described(&line).ok_or_else(|| wrong("expected the description of a table"))?;
+        let table =
+            TableDescription::from_json(&line).ok_or_else(|| wrong("expected the description of a table"))?;
         let is_queue = table.kind == TableKind::Queue;
         let target = Target::new(&db, &table)?;
         let loaded = db.load(&table, std::iter::from_fn(|| lines.take_row(is_queue)).map(Ok));
@@ -249,7 +245,9 @@ impl<B: BufRead> Lines<B> {
             return None;
         }
         let key = if is_queue { Some(&Value::Null) } else { line.get("key") };
-        let row = key.zip(line.get("value")).and_then(|(key, value)| from_json(key).zip(from_json(value)));
+        let row = key
+            .zip(line.get("value"))
+            .and_then(|(key, value)| Dynamic::from_json(key).zip(Dynamic::from_json(value)));
         if row.is_none() {
             let what = format!("line {}: expected a row with a key and a value", self.number);
             self.failed = Some(Failure::Usage(what));
@@ -258,127 +256,7 @@ impl<B: BufRead> Lines<B> {
     }
 }
 
-fn describe(table: &TableDescription, rows: Option<u64>) -> Value {
-    json!({
-        "table": table.name, "kind": table.kind.to_string(), "rows": rows, "key": table.key, "value": table.value,
-        "layouts": [hex(table.layouts.0), hex(table.layouts.1)],
-        "types": describe_types(&table.types),
-    })
-}
-
 /// Whether it is one of those that catalogues are made of, which nobody needs to know.
 pub fn is_of_the_library(of: &TypeDescription) -> bool {
     of.name.starts_with("strandline::")
-}
-
-fn describe_types(types: &Types) -> Value {
-    let field = |field: &FieldDescription| json!({"name": field.name, "type": field.type_name});
-    let variant = |variant: &VariantDescription| json!({"name": variant.name, "fields": variant.fields.iter().map(field).collect::<Vec<_>>()});
-    let own = types.all().iter().filter(|of| !is_of_the_library(of));
-    let types = own.map(|of| {
-        json!({
-            "name": of.name, "version": of.version, "layout": hex(of.layout), "enumeration": of.is_enum,
-            "variants": of.variants.iter().map(variant).collect::<Vec<_>>(),
-        })
-    });
-    types.collect()
-}
-
-fn text(of: &Value, name: &str) -> Option<String> {
-    Some(of.get(name)?.as_str()?.to_owned())
-}
-
-fn number(of: &Value) -> Option<u64> {
-    u64::from_str_radix(of.as_str()?.strip_prefix("0x")?, 16).ok()
-}
-
-fn each<T>(of: &Value, name: &str, described: fn(&Value) -> Option<T>) -> Option<Vec<T>> {
-    of.get(name)?.as_array()?.iter().map(described).collect()
-}
-
-fn described_field(field: &Value) -> Option<FieldDescription> {
-    let (name, type_name) = (text(field, "name")?, text(field, "type")?);
-    Some(FieldDescription { name, type_name, was: None, default: None })
-}
-
-fn described_variant(variant: &Value) -> Option<VariantDescription> {
-    let (name, fields) = (text(variant, "name")?, each(variant, "fields", described_field)?);
-    Some(VariantDescription { name, was: None, fields })
-}
-
-fn described_type(of: &Value) -> Option<TypeDescription> {
-    Some(TypeDescription {
-        name: text(of, "name")?,
-        version: of.get("version")?.as_u64()?.try_into().ok()?,
-        layout: number(of.get("layout")?)?,
-        is_enum: of.get("enumeration")?.as_bool()?,
-        variants: each(of, "variants", described_variant)?,
-    })
-}
-
-fn described(line: &Value) -> Option<TableDescription> {
-    let kind = text(line, "kind")?;
-    let kinds = [TableKind::Table, TableKind::Multimap, TableKind::Queue];
-    let layouts = line.get("layouts")?;
-    Some(TableDescription {
-        name: text(line, "table")?,
-        kind: kinds.into_iter().find(|known| known.to_string() == kind)?,
-        key: text(line, "key")?,
-        value: text(line, "value")?,
-        types: Types::from(each(line, "types", described_type)?),
-        layouts: (number(layouts.get(0)?)?, number(layouts.get(1)?)?),
-    })
-}
-
-fn to_json(value: &Dynamic) -> Value {
-    match value {
-        Dynamic::Unit => Value::Null,
-        Dynamic::Bool(truth) => (*truth).into(),
-        Dynamic::Char(character) => character.to_string().into(),
-        Dynamic::Unsigned(number) => {
-            u64::try_from(*number).map_or_else(|_| number.to_string().into(), Value::from)
-        }
-        Dynamic::Signed(number) => {
-            i64::try_from(*number).map_or_else(|_| number.to_string().into(), Value::from)
-        }
-        Dynamic::Float(number) if number.is_finite() => (*number).into(),
-        // It is another key than the positive one.
-        Dynamic::Float(number) if number.is_nan() && number.is_sign_negative() => "-NaN".into(),
-        Dynamic::Float(number) => number.to_string().into(),
-        Dynamic::Duration(seconds, nanos) => json!([seconds, nanos]),
-        Dynamic::Text(text) => text.as_str().into(),
-        Dynamic::Bytes(bytes) => hex::encode(bytes).into(),
-        Dynamic::Optional(None) => Value::Null,
-        // So that an option of nothing can be told from nothing.
-        Dynamic::Optional(Some(inside)) if matches!(**inside, Dynamic::Optional(_) | Dynamic::Unit) => {
-            json!([to_json(inside)])
-        }
-        Dynamic::Optional(Some(inside)) => to_json(inside),
-        Dynamic::List(list) => list.iter().map(to_json).collect(),
-        Dynamic::Record(fields) => {
-            let fields = fields.iter().map(|(name, value)| (name.clone(), to_json(value)));
-            Value::Object(fields.collect::<Map<_, _>>())
-        }
-        Dynamic::Variant(name, fields) if **fields == Dynamic::Unit => name.as_str().into(),
-        Dynamic::Variant(name, fields) => json!({ name.as_str(): to_json(fields) }),
-        Dynamic::Handle(_, at) => json!({"at": hex(*at)}),
-    }
-}
-
-fn from_json(value: &Value) -> Option<Dynamic> {
-    Some(match value {
-        Value::Null => Dynamic::Unit,
-        Value::Bool(truth) => Dynamic::Bool(*truth),
-        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
-            (Some(number), _) => Dynamic::Unsigned(number.into()),
-            (_, Some(number)) => Dynamic::Signed(number.into()),
-            _ => Dynamic::Float(number.as_f64()?),
-        },
-        Value::String(text) => Dynamic::Text(text.clone()),
-        Value::Array(list) => Dynamic::List(list.iter().map(from_json).collect::<Option<_>>()?),
-        Value::Object(fields) => {
-            let field = |(name, value): (&String, &Value)| Some((name.clone(), from_json(value)?));
-            Dynamic::Record(fields.iter().map(field).collect::<Option<_>>()?)
-        }
-    })
 }

@@ -28,6 +28,8 @@
 //! |---|---|---|
 //! | `tracing` | no | spans and events for the crate of this name: opening, recovery, checkpoints, compaction, backup, slow writes |
 //! | `metrics` | no | `PoolStatistics::publish`, for the crate of this name |
+//! | `json` | no | values, keys and descriptions of tables as JSON: `Dynamic::to_json` |
+//! | `control` | no | `Database::serve_control`: the command `strandline pool` works on a database that the program has open |
 //! | `serde` | no | `Serde`, which stores a type with serde's derives |
 //! | `uuid`, `chrono`, `time`, `jiff`, `bytes` | no | types of the crate of this name as values, and most of them as keys |
 //! | `example` | no | the small pools with which examples in this documentation begin, for its tests |
@@ -138,7 +140,10 @@ extern crate self as strandline;
 // described    values whose types only the file describes, and the walk over them. It meets catalogues of tables as `described::Catalogue`, a trait
 //              that `database` implements, because that comes later
 // database     named tables, their migrations, dump and load; `DynamicStore`
+// control      requests of other processes to an open database
 mod collections;
+#[cfg(feature = "control")]
+pub mod control;
 mod database;
 mod described;
 #[cfg(feature = "example")]

@@ -1,6 +1,7 @@
 //! The command as a user runs it: one program, which starts it.
 
 mod bench;
+mod control;
 mod manners;
 mod manual;
 mod pool;

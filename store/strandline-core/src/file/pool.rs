@@ -242,7 +242,8 @@ impl<C: Control<Memory = Native>> Pool<C> {
         self.setup.control.concurrency()
     }
 
-    pub(super) fn is_read_only(&self) -> bool {
+    /// Returns whether it was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 

@@ -60,6 +60,14 @@ handle! {
 
 persist_handle!('p, OrderedMap<K: Key, V: Persist<'p>>, "OrderedMap", owned: true);
 
+/// The least bytes that are greater than all that begin with `prefix`; `None` where none are.
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
+    let mut after = prefix[..=last].to_vec();
+    after[last] += 1;
+    Some(after)
+}
+
 impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     pub(crate) const TAG: u64 = if V::ANY { layout::ANY_TAG } else { tag(K::LAYOUT, V::LAYOUT) };
 
@@ -576,14 +584,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         tx: &'v View<'p, C>,
         prefix: &[u8],
     ) -> Range<'v, 'p, K, V, C> {
-        let end = match prefix.iter().rposition(|&byte| byte != u8::MAX) {
-            Some(last) => {
-                let mut after = prefix[..=last].to_vec();
-                after[last] += 1;
-                Bound::Excluded(after)
-            }
-            None => Bound::Unbounded,
-        };
+        let end = after_prefix(prefix).map_or(Bound::Unbounded, Bound::Excluded);
         self.range_of(tx, Bound::Included(prefix.to_vec()), end)
     }
 

@@ -1,6 +1,12 @@
 //! Tables without their program: what is in them, by the database's own description, and back.
 
+#[cfg(feature = "control")]
+use std::ops::Bound;
+
 use super::Database;
+#[cfg(feature = "control")]
+use super::tables::rows::KeyRange;
+use super::tables::rows::RowIter;
 use super::tables::{EncodedRow, Tables};
 use crate::described::dynamic::{Codec, Dynamic};
 use crate::described::rows::{RowCodec, split_row};
@@ -52,6 +58,18 @@ impl<'t> Rows<'t> {
         Ok((bytes, words, count))
     }
 
+    /// Shows the rows that `stored` has to `row`; how many these are.
+    fn show(&self, stored: RowIter<'_>, row: &mut impl FnMut(Dynamic, Dynamic) -> Result<()>) -> Result<u64> {
+        let mut shown = 0;
+        for stored in stored {
+            let (key, words, bytes) = stored?;
+            let (key, value) = self.read(&key, &words, bytes)?;
+            shown += 1;
+            row(key, value)?;
+        }
+        Ok(shown)
+    }
+
     /// The hashes of the layouts of keys and values, as the types' descriptions make them.
     fn layouts(&self) -> std::result::Result<(u64, u64), crate::Invalid> {
         let TableDescription { key, value, types, kind, .. } = self.about;
@@ -82,13 +100,8 @@ fn show<'p>(
 ) -> Result<u64> {
     let (about, rows) = tables.rows(tx, name)?;
     let read = Rows::new(&about)?;
-    let (there, mut shown) = (rows.count(tx)?, 0);
-    for stored in rows.iter(tx)? {
-        let (key, words, bytes) = stored?;
-        let (key, value) = read.read(&key, &words, bytes)?;
-        shown += 1;
-        row(key, value)?;
-    }
+    let there = rows.count(tx)?;
+    let shown = read.show(rows.iter(tx)?, row)?;
     compare_moved(|| format!("rows of the table `{name}`"), there, shown)?;
     Ok(shown)
 }
@@ -101,16 +114,98 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// [`Error::NoTable`]; [`Error::Damaged`]: a key or a value is none of its type, or the table has more rows or fewer than were shown;
     /// [`Error::TableTypes`]: a migration is under way; what `row` returns; as [`Database::snapshot`].
     pub fn dump(&self, name: &str, mut row: impl FnMut(Dynamic, Dynamic) -> Result<()>) -> Result<u64> {
-        let snapshot = match self.snapshot() {
-            Ok(snapshot) => snapshot,
-            // One that is only read has no writers.
-            Err(Error::Unsupported(_) | Error::ReadOnly) => {
-                return self.read(|tx| show(self.catalogue(tx)?, tx, name, &mut row));
+        self.at_one_moment(|tables, tx| show(tables, tx, name, &mut row))
+    }
+
+    /// Shows the tables and their rows, as they are at one moment: `table` is asked for each, with the number of its rows, whether these are to be shown.
+    ///
+    /// # Errors
+    /// As [`Database::dump`]; what `table` and `row` return.
+    #[cfg(feature = "control")]
+    pub(crate) fn dump_all(
+        &self,
+        mut table: impl FnMut(&TableDescription, u64) -> Result<bool>,
+        mut row: impl FnMut(&TableDescription, Dynamic, Dynamic) -> Result<()>,
+    ) -> Result<()> {
+        self.at_one_moment(|tables, tx| {
+            for about in tables.list(tx)? {
+                let (_, rows) = tables.rows(tx, &about.name)?;
+                if table(&about, rows.count(tx)?)? {
+                    show(tables, tx, &about.name, &mut |key, value| row(&about, key, value))?;
+                }
             }
-            Err(error) => return Err(error),
-        };
-        let tx = snapshot.read();
-        show(self.catalogue(&tx)?, &tx, name, &mut row)
+            Ok(())
+        })
+    }
+
+    /// Shows the rows of the table `name` whose keys are `from` or greater, up to `to`, until `row` returns false.
+    ///
+    /// # Errors
+    /// As [`Database::dump`]; [`Error::Parameter`]: a bound is no key of the table, or it is a queue, which has no keys.
+    #[cfg(feature = "control")]
+    pub(crate) fn dump_range(
+        &self,
+        name: &str,
+        from: Option<&Dynamic>,
+        to: Bound<&Dynamic>,
+        mut row: impl FnMut(Dynamic, Dynamic) -> Result<bool>,
+    ) -> Result<()> {
+        self.at_one_moment(|tables, tx| {
+            let (about, rows) = tables.rows(tx, name)?;
+            if about.kind == TableKind::Queue {
+                return Err(Error::Parameter(format!("`{name}` is a queue: its items have no keys")));
+            }
+            let read = Rows::new(&about)?;
+            // Of a multimap, the key without its values.
+            let keys = Codec::stored(&about.key, &about.types, about.layouts.0, true);
+            let keys = keys.unwrap_or_else(|| unreachable!("the rows have a codec, and so have the keys"));
+            let bytes = |key: &Dynamic| match keys.write_key(key) {
+                Ok(bytes) => Ok(bytes.as_slice().to_vec()),
+                Err(_) => Err(Error::Parameter(format!(
+                    "no key of the table `{name}`, whose keys are of type {}: {key:?}",
+                    about.key
+                ))),
+            };
+            let to = match to {
+                Bound::Included(key) => Bound::Included(bytes(key)?),
+                Bound::Excluded(key) => Bound::Excluded(bytes(key)?),
+                Bound::Unbounded => Bound::Unbounded,
+            };
+            let range = KeyRange { from: from.map(bytes).transpose()?, to };
+            let mut is_enough = false;
+            let shown = read.show(Box::new(rows.range(tx, about.kind, range)?), &mut |key, value| match row(
+                key, value,
+            )? {
+                true => Ok(()),
+                false => {
+                    is_enough = true;
+                    Err(Error::Aborted)
+                }
+            });
+            match shown {
+                Err(Error::Aborted) if is_enough => Ok(()),
+                shown => shown.map(drop),
+            }
+        })
+    }
+
+    /// Runs `body` on the database as it is at one moment.
+    ///
+    /// # Errors
+    /// As `body`; as [`Database::snapshot`].
+    fn at_one_moment<T>(
+        &self,
+        mut body: impl for<'p> FnMut(Tables<'p>, &View<'p, C>) -> Result<T>,
+    ) -> Result<T> {
+        match self.snapshot() {
+            Ok(snapshot) => {
+                let tx = snapshot.read();
+                body(self.catalogue(&tx)?, &tx)
+            }
+            // One that is only read has no writers.
+            Err(Error::Unsupported(_) | Error::ReadOnly) => self.read(|tx| body(self.catalogue(tx)?, tx)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Number of rows of the table `name`, whatever its types, by counting them; 0 if there is no such table. Rows are not read.

@@ -2,6 +2,8 @@
 
 pub(crate) mod dynamic_store;
 pub(crate) mod export;
+#[cfg(feature = "json")]
+mod json;
 pub(crate) mod migrate;
 pub(crate) mod multimap;
 #[cfg(feature = "observed")]

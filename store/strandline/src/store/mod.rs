@@ -14,6 +14,8 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
+#[cfg(feature = "control")]
+use std::sync::Weak;
 use std::time::Instant;
 
 use crate::value::check::{Checker, LostMemory};
@@ -446,6 +448,41 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// recovered when it is opened again.
     pub fn close(&self) -> Result<()> {
         self.pool.close()
+    }
+}
+
+/// A handle that does not keep the store open.
+#[cfg(feature = "control")]
+pub(crate) struct WeakStore<R, C: Control<Memory = Native>> {
+    pool: Weak<SharedPool<C>>,
+    root: PersistentAddress,
+    root_type: PhantomData<fn() -> R>,
+}
+
+#[cfg(feature = "control")]
+impl<R, C: Control<Memory = Native>> Store<R, C> {
+    pub(crate) fn downgrade(&self) -> WeakStore<R, C> {
+        WeakStore { pool: Arc::downgrade(&self.pool), root: self.root, root_type: PhantomData }
+    }
+
+    /// As [`SharedPool::admit`].
+    pub(crate) fn admit(&self, make: impl FnOnce(&Pool<C>) -> Result<Box<dyn shared::Guest>>) -> Result<()> {
+        self.pool.admit(make)
+    }
+}
+
+#[cfg(feature = "control")]
+impl<R, C: Control<Memory = Native>> WeakStore<R, C> {
+    /// The store, if there is another handle to it.
+    pub(crate) fn upgrade(&self) -> Option<Store<R, C>> {
+        let Self { pool, root, .. } = self;
+        Some(Store {
+            pool: pool.upgrade()?,
+            root: *root,
+            root_type: PhantomData,
+            #[cfg(feature = "observed")]
+            observer: None,
+        })
     }
 }
 

@@ -29,6 +29,16 @@ struct Copy<C: Control<Memory = Native>>(RwLock<Option<Arc<Pool<C>>>>);
 /// The number of the last pool that was opened.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
+/// What serves others from an open pool, and makes way where it is to be closed. It has no handle to the pool while it serves nobody.
+pub(crate) trait Guest: Send + Sync {
+    /// Serves nobody any more when this returns.
+    fn pause(&self);
+    /// Serves again: the pool stays open.
+    fn resume(&self);
+    /// Leaves nothing behind.
+    fn end(&self);
+}
+
 /// An open pool, or one that was closed.
 pub(crate) struct SharedPool<C: Control<Memory = Native>> {
     /// No other pool of this process has it.
@@ -41,6 +51,8 @@ pub(crate) struct SharedPool<C: Control<Memory = Native>> {
     /// Held while the pool is closed, and for a moment by whoever begins to keep it open. Transactions do not need it, so a close that is
     /// refused disturbs none.
     closing: Mutex<()>,
+    /// Before the copies: it ends before the pool is closed with the last of them.
+    guest: Mutex<Option<Box<dyn Guest>>>,
     copies: Box<[Copy<C>]>,
 }
 
@@ -74,6 +86,7 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
             outside,
             closed: AtomicBool::new(false),
             closing: Mutex::default(),
+            guest: Mutex::default(),
             copies,
         }
     }
@@ -140,6 +153,21 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         }
     }
 
+    /// Has the guest that `make` makes serve others from now on, unless one does already.
+    ///
+    /// # Errors
+    /// Those of `make`; [`Error::Closed`]; [`Error::Nested`] inside a transaction, for whose end a close may wait meanwhile; [`Error::Forked`].
+    #[cfg(feature = "control")]
+    pub fn admit(&self, make: impl FnOnce(&Pool<C>) -> Result<Box<dyn Guest>>) -> Result<()> {
+        self.outside.check()?;
+        let mut guest = self.guest.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = self.open()?;
+        if guest.is_none() {
+            *guest = Some(make(&pool)?);
+        }
+        Ok(())
+    }
+
     /// Closes the pool for all its handles.
     ///
     /// # Errors
@@ -148,6 +176,9 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         // Also where another thread closes it, whose end is waited for here.
         self.outside.check_all()?;
         // From here on no session or snapshot can begin.
+        // Held, so that none comes meanwhile.
+        let guest = self.guest.lock().unwrap_or_else(PoisonError::into_inner);
+        let paused = guest.as_ref().map(|guest| Paused::new(&**guest));
         let _closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         let Ok(pool) = self.open() else { return Ok(()) };
         let users = Arc::strong_count(pool.shared()) - self.copies.len();
@@ -156,9 +187,28 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         }
         drop(pool);
         self.closed.store(true, Ordering::Release);
+        if let Some(Paused(guest)) = &paused {
+            guest.end();
+        }
         let pools: Vec<_> = self.copies.iter().filter_map(|copy| copy.take()).collect();
         // Each but the last returns nothing.
         pools.into_iter().filter_map(Arc::into_inner).next().map_or(Ok(()), Pool::close)
+    }
+}
+
+/// A guest that is paused until this is dropped.
+struct Paused<'s>(&'s dyn Guest);
+
+impl<'s> Paused<'s> {
+    fn new(guest: &'s dyn Guest) -> Self {
+        guest.pause();
+        Self(guest)
+    }
+}
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.0.resume();
     }
 }
 

@@ -8,7 +8,7 @@ mod mechanism;
 use mechanism::{all_sources, upward};
 
 /// Folders of `src`, each of which uses only those before it.
-const ORDER: [&str; 5] = ["value", "collections", "store", "described", "database"];
+const ORDER: [&str; 6] = ["value", "collections", "store", "described", "database", "control"];
 
 #[test]
 fn no_room_uses_a_later_one() {

@@ -4,6 +4,7 @@ mod attacks;
 mod backup;
 mod beside;
 mod closing;
+mod control;
 mod damage;
 mod database;
 mod deadlocks;

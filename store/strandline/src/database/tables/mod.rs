@@ -2,7 +2,7 @@
 
 mod forms;
 mod moving;
-mod rows;
+pub(super) mod rows;
 mod walk;
 
 use crate::collections::ordered_map::OrderedMap;

@@ -1,10 +1,14 @@
 //! Rows of tables whose types the program does not know.
 
 use std::iter;
+#[cfg(feature = "control")]
+use std::ops::Bound;
 
 use super::{Structure, TableDescription, TableKind, Tables, Wanted};
 use crate::Persist;
 use crate::collections::ordered_map::OrderedMap;
+#[cfg(feature = "control")]
+use crate::collections::ordered_map::after_prefix;
 use crate::collections::pages;
 use crate::collections::queue::{self, Queue};
 use crate::value::key::KeyBytes;
@@ -24,6 +28,13 @@ pub(crate) enum Rows<'p> {
 
 /// Rows: the bytes of each key, none for an item of a queue, and the words and bytes of its value.
 pub(crate) type RowIter<'t> = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u64>, u64)>> + 't>;
+
+/// Keys as they are stored, from the first one on.
+#[cfg(feature = "control")]
+pub(crate) struct KeyRange {
+    pub from: Option<Vec<u8>>,
+    pub to: Bound<Vec<u8>>,
+}
 
 fn row(pair: Result<(RawKey, Raw)>) -> Result<(Vec<u8>, Vec<u64>, u64)> {
     pair.map(|(key, Raw { words, bytes })| (key.0, words, bytes))
@@ -81,6 +92,28 @@ impl<'p> Rows<'p> {
             Self::Map(map) => Box::new(map.iter(tx).map(row)),
             Self::Queue(queue, _) => Box::new(queue.iter(tx)?.map(item)),
         })
+    }
+
+    /// The rows in order whose keys are in `keys`. Its bounds are keys of a multimap without their values, and so stand for all of these. A queue has no keys: all its
+    /// items are in each range.
+    #[cfg(feature = "control")]
+    pub fn range<'t, C: Control>(
+        self,
+        tx: &'t View<'p, C>,
+        kind: TableKind,
+        keys: KeyRange,
+    ) -> Result<RowIter<'t>>
+    where
+        'p: 't,
+    {
+        let Self::Map(map) = self else { return self.iter(tx) };
+        let to = match keys.to {
+            Bound::Included(key) if kind == TableKind::Multimap => {
+                after_prefix(&key).map_or(Bound::Unbounded, Bound::Excluded)
+            }
+            to => to,
+        };
+        Ok(Box::new(map.range_of(tx, keys.from.map_or(Bound::Unbounded, Bound::Included), to).map(row)))
     }
 
     /// Removes the rows in order, each as the iterator returns it.

@@ -1,0 +1,299 @@
+//! Commands that work on a database which a program has open, if that program answers requests; and on one that nobody writes to.
+
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use strandline::control::{Request, ask};
+use strandline_command::output::SCHEMA;
+use strandline_command::{Failure, Outcome, say};
+use strandline_core::Error;
+use strandline_core::file::{PoolInfo, backup_files};
+use strandline_core::heap::HeapUsage;
+use strandline_core::scheme::Schemes;
+
+use super::described::database;
+use super::{Opening, options_of};
+
+/// List the tables of a database, also while a program has it open.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool list orders.db")]
+pub(super) struct List {
+    /// The database's file
+    path: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
+    /// Print a JSON object for each table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print the row with a key as a line of JSON, also while a program has the database open. Exit code 1 if there is none.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool get orders.db people 7\n\n\
+    The key is JSON, as `strandline pool range` prints it; what is no JSON is a text. Quote a text that looks like a\n\
+    number: '\"7\"'. Of a multimap, all rows with the key are printed.")]
+pub(super) struct Get {
+    /// The database's file
+    path: PathBuf,
+    /// The table's name
+    table: String,
+    /// The key
+    key: String,
+    #[command(flatten)]
+    opening: Opening,
+}
+
+/// Print rows in the order of their keys, a line of JSON each, also while a program has the database open.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool range orders.db people --from 7 --limit 10\n\n\
+    The rows are of one moment, whatever is written meanwhile.")]
+pub(super) struct Range {
+    /// The database's file
+    path: PathBuf,
+    /// The table's name
+    table: String,
+    /// The least key, by default the first one
+    #[arg(long, value_name = "KEY")]
+    from: Option<String>,
+    /// The first key that is too great
+    #[arg(long, value_name = "KEY")]
+    to: Option<String>,
+    /// The most rows
+    #[arg(long, value_name = "ROWS")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    opening: Opening,
+}
+
+/// Show what a program that has a database open has done with it: transactions, conflicts, writes, and how long they took.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool statistics orders.db --json\n\n\
+    The program has to answer requests (`Database::serve_control`). Counts begin when it opens the database. Durations are\n\
+    in seconds.")]
+pub(super) struct Statistics {
+    /// The database's file
+    path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Have a program that has a database open write everything committed to the pool's file, so that a restart has little to do.
+#[derive(clap::Args)]
+#[command(after_help = "Example: strandline pool checkpoint orders.db\n\n\
+    The program has to answer requests (`Database::serve_control`). A database that no program has open needs none.")]
+pub(super) struct Checkpoint {
+    /// The database's file
+    path: PathBuf,
+}
+
+/// What JSON this argument is; text that is none stands for itself.
+fn key(argument: &str) -> Value {
+    serde_json::from_str(argument).unwrap_or_else(|_| argument.into())
+}
+
+/// Whether a program has the pool open.
+pub(super) fn is_locked(failure: &Failure) -> bool {
+    matches!(failure, Failure::Library(Error::Locked { .. }))
+}
+
+/// Asks the program that has the pool at `path` open, after `locked` has said that one has.
+pub(super) fn ask_program(
+    path: &Path,
+    request: &Request,
+    locked: Failure,
+    mut line: impl FnMut(Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut failed = None;
+    let put = |object| {
+        line(object).map_err(|failure| {
+            failed = Some(failure);
+            io::Error::other("the output ends")
+        })
+    };
+    let asked = ask(path, request, put);
+    match (asked, failed) {
+        (_, Some(failure)) => Err(failure),
+        (Ok(()), None) => Ok(()),
+        (Err(error), None) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            Err(Failure::Other(format!(
+                "{locked}; and that program does not answer requests (it would have to call `Database::serve_control`)"
+            )))
+        }
+        (Err(error), None) => Err(Failure::Other(format!("the program that has it open: {error}"))),
+    }
+}
+
+/// Answers `request` about the database at `path`, which is read where no program writes to it, and by the program that does otherwise.
+fn answer(
+    path: &Path,
+    (opening, schemes): (Opening, Schemes),
+    request: &Request,
+    mut line: impl FnMut(Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let opened = options_of(path, opening, schemes).and_then(|options| {
+        if !path.exists() {
+            return Err(Failure::Usage(format!("there is nothing at {}", path.display())));
+        }
+        database(path, &options)
+    });
+    match opened {
+        Ok(database) => {
+            let mut failed = None;
+            let put = |object| {
+                line(object).map_err(|failure| {
+                    failed = Some(failure);
+                    Error::Aborted
+                })
+            };
+            let answered = database.answer(request, put);
+            failed.map_or(Ok(()), Err).and(answered.map_err(Failure::from))
+        }
+        Err(locked) if is_locked(&locked) => ask_program(path, request, locked, line),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Prints the lines of an answer, and returns how many there were.
+fn print(path: &Path, how: (Opening, Schemes), request: &Request) -> Result<u64, Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut lines = 0;
+    answer(path, how, request, |line| {
+        lines += 1;
+        writeln!(out, "{line}").map_err(Failure::output)
+    })?;
+    out.flush().map_err(Failure::output)?;
+    Ok(lines)
+}
+
+fn text<'v>(object: &'v Value, field: &str) -> &'v str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+impl List {
+    pub(super) fn run(&self, schemes: Schemes) -> Result<(), Failure> {
+        answer(&self.path, (self.opening, schemes), &Request::List, |table| {
+            if self.json {
+                say!("{table}");
+            } else {
+                let rows = table.get("rows").and_then(Value::as_u64).unwrap_or_default();
+                let (kind, name) = (text(&table, "kind"), text(&table, "table"));
+                say!("{kind} {name:?}: {} -> {}, {rows} rows", text(&table, "key"), text(&table, "value"));
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Get {
+    pub(super) fn run(&self, schemes: Schemes) -> Result<Outcome, Failure> {
+        let request = Request::Get { table: self.table.clone(), key: key(&self.key) };
+        if print(&self.path, (self.opening, schemes), &request)? > 0 {
+            return Ok(Outcome::Success);
+        }
+        eprintln!("the table `{}` has no row with the key {}", self.table, self.key);
+        Ok(Outcome::Finding)
+    }
+}
+
+impl Range {
+    pub(super) fn run(&self, schemes: Schemes) -> Result<(), Failure> {
+        let Self { path, table, from, to, limit, opening } = self;
+        let bound = |argument: &Option<String>| argument.as_deref().map(key);
+        let request =
+            Request::Range { table: table.clone(), from: bound(from), to: bound(to), limit: *limit };
+        print(path, (*opening, schemes), &request).map(drop)
+    }
+}
+
+impl Statistics {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let mut all = one(&self.path, &Request::Statistics)?;
+        if self.json {
+            if let Value::Object(fields) = &mut all {
+                fields.insert("schema".into(), SCHEMA.into());
+            }
+            say!("{all:#}");
+            return Ok(());
+        }
+        let Value::Object(fields) = all else { return Ok(()) };
+        for (name, value) in &fields {
+            match value {
+                Value::Object(parts) => {
+                    for (part, value) in parts {
+                        say!("{:<32}  {value}", format!("{name} {part}"));
+                    }
+                }
+                value => say!("{name:<32}  {value}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Checkpoint {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        ask_program(&self.path, &Request::Checkpoint, not_open(&self.path), |_| Ok(()))?;
+        say!("everything that was committed is in the pool's file");
+        Ok(())
+    }
+}
+
+fn not_open(path: &Path) -> Failure {
+    Failure::Other(format!("no program answers requests to {}", path.display()))
+}
+
+/// The one object that the program which has the pool open answers with.
+fn one(path: &Path, request: &Request) -> Result<Value, Failure> {
+    let mut answer = Value::Null;
+    ask_program(path, request, not_open(path), |object| {
+        answer = object;
+        Ok(())
+    })?;
+    Ok(answer)
+}
+
+/// Adds how full the heap is, where the program that has the pool open says so.
+pub(super) fn add_usage(path: &Path, info: &mut PoolInfo) {
+    if !info.open || info.usage.is_some() {
+        return;
+    }
+    let Ok(answer) = one(path, &Request::Usage) else { return };
+    let of_heap = |field: &str| answer["heap"][field].as_u64().unwrap_or_default();
+    info.usage = Some(HeapUsage {
+        total_bytes: of_heap("total_bytes"),
+        free_chunks: of_heap("free_chunks"),
+        partial_chunks: of_heap("partial_chunks"),
+        allocated_bytes: of_heap("allocated_bytes"),
+        free_block_bytes: of_heap("free_block_bytes"),
+        objects: of_heap("objects"),
+    });
+}
+
+/// Prints the tables with their rows, as the program that has the database open answers.
+pub(super) fn dump(path: &Path, table: Option<&String>, locked: Failure) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let request = Request::Dump { table: table.cloned() };
+    ask_program(path, &request, locked, |line| writeln!(out, "{line}").map_err(Failure::output))?;
+    out.flush().map_err(Failure::output)
+}
+
+/// Copies a pool: its files, or by the program that has it open. Returns the bytes of the heap and the blocks of the log that were copied.
+pub(super) fn backup(path: &Path, to: &Path, schemes: Schemes) -> Result<(u64, u64), Failure> {
+    match backup_files(path, to, schemes).map_err(Failure::from) {
+        Ok(report) => Ok((report.heap_bytes, report.log_blocks)),
+        Err(locked) if is_locked(&locked) => {
+            // The program may run elsewhere.
+            let to = std::path::absolute(to).map_err(Failure::io("find the working directory"))?;
+            let mut report = json!({});
+            ask_program(path, &Request::Backup { to }, locked, |answer| {
+                report = answer;
+                Ok(())
+            })?;
+            let field = |name: &str| report[name].as_u64().unwrap_or_default();
+            Ok((field("heap_bytes"), field("log_blocks")))
+        }
+        Err(failure) => Err(failure),
+    }
+}
