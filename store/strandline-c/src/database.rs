@@ -56,11 +56,14 @@ unsafe fn open(
     })
 }
 
-/// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; creates it if there is no such file. There is a second
-/// file beside it, `path.log`. `options`: null for the defaults.
+/// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; creates it if
+/// there is no such file. A second file is beside it, `path.log`. With null as `options` the defaults
+/// apply.
+///
+/// Threads: any. All threads may share the database that it opens.
 ///
 /// # Safety
-/// `path` is a string; `options` is null or leads to options; `database` leads to a place for the database.
+/// `path` is a string; `options` is null or refers to options; `database` refers to room for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_open(
     path: *const c_char,
@@ -71,10 +74,13 @@ pub unsafe extern "C" fn strandline_open(
     unsafe { open(path, options, database, Expected::Either) }
 }
 
-/// As `strandline_open`, but the database has to exist: a mistake in the path is `STRANDLINE_IO`, and creates nothing.
+/// Opens a database like `strandline_open`, but creates none: where there is no file at `path`, it
+/// returns `STRANDLINE_IO`.
+///
+/// Threads: any. All threads may share the database that it opens.
 ///
 /// # Safety
-/// As `strandline_open`.
+/// As for `strandline_open`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_open_existing(
     path: *const c_char,
@@ -85,10 +91,13 @@ pub unsafe extern "C" fn strandline_open_existing(
     unsafe { open(path, options, database, Expected::Existing) }
 }
 
-/// Creates a database in a new file at `path`. Fails and changes nothing if the file exists: `STRANDLINE_IO`.
+/// Creates a database in a new file at `path`. If the file exists, it changes nothing and returns
+/// `STRANDLINE_IO`.
+///
+/// Threads: any. All threads may share the database that it opens.
 ///
 /// # Safety
-/// As `strandline_open`.
+/// As for `strandline_open`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_create_new(
     path: *const c_char,
@@ -99,10 +108,13 @@ pub unsafe extern "C" fn strandline_create_new(
     unsafe { open(path, options, database, Expected::Nothing) }
 }
 
-/// Opens the database at `path` for reading only, beside any number of other readers and no writer.
+/// Opens the database at `path` for reading only. Any number of processes may have it open so at a
+/// time, and none that writes.
+///
+/// Threads: any. All threads may share the database that it opens.
 ///
 /// # Safety
-/// As `strandline_open`.
+/// As for `strandline_open`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_open_read_only(
     path: *const c_char,
@@ -113,12 +125,15 @@ pub unsafe extern "C" fn strandline_open_read_only(
     unsafe { open(path, options, database, Expected::Readable) }
 }
 
-/// Makes everything durable and closes the database. It waits for transactions of other threads. Returns `STRANDLINE_IN_USE` while
-/// snapshots of the database exist, and `STRANDLINE_PARAMETER` in the body of a transaction; the database then stays open. After any other
-/// result it is gone. Maps and objects are closed for themselves, before or after.
+/// Makes everything durable and closes the database. Returns `STRANDLINE_IN_USE` while snapshots of the
+/// database exist, and `STRANDLINE_PARAMETER` in the body of a transaction; the database then stays
+/// open. After any other result it is closed, and the pointer is no longer valid. Maps, objects and
+/// tickets are closed or freed on their own, before or after.
+///
+/// Threads: one, after all others have stopped using the database; join them first.
 ///
 /// # Safety
-/// `database` is one that was opened, or null; nobody uses it any more.
+/// `database` was opened, is closed once, and no thread is in a call with it; or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_close(database: *mut StrandlineDatabase) -> c_int {
     answer(|| {
@@ -138,7 +153,10 @@ pub unsafe extern "C" fn strandline_close(database: *mut StrandlineDatabase) -> 
     })
 }
 
-/// Copies the database as it is at one time to a new file at `path`, while other threads read and write.
+/// Copies the database, as it is at one moment, to a new file at `path`, while other threads read and
+/// write. Not inside a transaction.
+///
+/// Threads: any, at the same time as others use the database.
 ///
 /// # Safety
 /// `database` is open; `path` is a string.
@@ -155,11 +173,14 @@ pub unsafe extern "C" fn strandline_backup(
     })
 }
 
-/// Looks everything over for damage, which takes a while. `damage` becomes null if all is well; otherwise a text, a finding on each line, for
-/// `strandline_free`, and the call returns `STRANDLINE_DAMAGED`.
+/// Checks everything that is stored for damage, in a time that grows with the database. If it finds
+/// none, `damage` becomes null. Otherwise `damage` becomes a text for `strandline_free` with a finding
+/// on each line, and the call returns `STRANDLINE_DAMAGED`. Not inside a transaction.
+///
+/// Threads: any, at the same time as others use the database.
 ///
 /// # Safety
-/// `database` is open; `damage` leads to a place for a pointer.
+/// `database` is open; `damage` refers to room for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_check(
     database: *const StrandlineDatabase,
@@ -182,7 +203,10 @@ pub unsafe extern "C" fn strandline_check(
     })
 }
 
-/// Brings everything home from the log now (`STRANDLINE_SYNC`), so that the next opening after a crash has little to do.
+/// Writes all changes from the log to the main file now (`STRANDLINE_SYNC`), so that recovery after a
+/// crash has little to do. Not inside a transaction.
+///
+/// Threads: any, at the same time as others use the database.
 ///
 /// # Safety
 /// `database` is open.

@@ -78,13 +78,27 @@ unsafe fn slice<'a>(bytes: *const c_void, length: usize, what: &str, most: u64) 
     }
 }
 
+/// Bytes of a key, at most, if none of them is zero.
+const MOST_KEY_BYTES: usize = 4094;
+
 /// A key.
+///
+/// # Errors
+/// Returns `STRANDLINE_PARAMETER` for a key that is too long: what stores it takes two bytes for each zero byte.
 ///
 /// # Safety
 /// As [`slice`].
 unsafe fn key<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Stop> {
     // SAFETY: the caller promises the bytes.
-    unsafe { slice(bytes, length, "the key", 4096) }
+    let key = unsafe { slice(bytes, length, "the key", MOST_KEY_BYTES as u64) }?;
+    // Nearly all keys are so short that their bytes need not be looked at.
+    let zeros = if length <= MOST_KEY_BYTES / 2 { 0 } else { key.iter().filter(|&&byte| byte == 0).count() };
+    if length + zeros > MOST_KEY_BYTES {
+        return Err(parameter(format!(
+            "the key has {length} bytes, {zeros} of them zeros, which count twice: at most {MOST_KEY_BYTES} are possible"
+        )));
+    }
+    Ok(key)
 }
 
 /// A value, or a part of an object.
@@ -152,10 +166,13 @@ impl Drop for Memory {
     }
 }
 
-/// Gives memory back that a function of this library has filled for its caller. `free` of the C library does the same.
+/// Frees memory that a function of this library has allocated for its caller. `free` of the C library
+/// does the same.
+///
+/// Threads: any, also another than the one that got the memory.
 ///
 /// # Safety
-/// `memory` is what such a function gave, only once, or null.
+/// `memory` comes from such a function and is freed once; or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_free(memory: *mut c_void) {
     // SAFETY: it is from `malloc`, or null.

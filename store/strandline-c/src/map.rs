@@ -13,18 +13,21 @@ use crate::status::{answer, not_found, parameter};
 use crate::transaction::{StrandlineTransaction, running};
 use crate::{Memory, put, reference, text};
 
-/// A map of byte strings to byte strings, ordered by its keys' bytes; keys have up to 4096 bytes, values up to 4 GiB. For all
-/// threads, and all transactions of its database.
+/// A map of byte strings to byte strings, ordered by the keys' bytes. A key has up to 4094 bytes, of
+/// which each zero byte counts twice; a value has up to 4,294,967,295. All threads may share a map, and
+/// use it in all transactions of its database.
 pub struct StrandlineMap {
     pub(crate) table: Table<Vec<u8>, Vec<u8>>,
 }
 
-/// Opens the map `name`, in UTF-8, which is made if it is not there. Not inside a transaction.
+/// Opens the map `name`, in UTF-8, and creates it if there is none. Not inside a transaction. In a
+/// database that is open for reading only, it returns `STRANDLINE_NO_TABLE` where there is none.
 ///
-/// In a database for reading only, one that is not there is `STRANDLINE_NO_TABLE`.
+/// Threads: any, at the same time as others use the database. All threads may share the map that it
+/// opens.
 ///
 /// # Safety
-/// `database` is open; `name` is a string; `map` leads to a place for a pointer.
+/// `database` is open; `name` is a string; `map` refers to room for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_map_open(
     database: *const StrandlineDatabase,
@@ -42,10 +45,12 @@ pub unsafe extern "C" fn strandline_map_open(
     })
 }
 
-/// Gives what `strandline_map_open` gave back. What is stored stays.
+/// Frees what `strandline_map_open` has allocated. The stored keys and values stay.
+///
+/// Threads: any one, after all others have stopped using this `map`.
 ///
 /// # Safety
-/// `map` was opened, and is closed once; or null.
+/// `map` was opened, is closed once, and no thread is in a call with it; or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_map_close(map: *mut StrandlineMap) {
     if !map.is_null() {
@@ -54,8 +59,11 @@ pub unsafe extern "C" fn strandline_map_close(map: *mut StrandlineMap) {
     }
 }
 
-/// Deletes the map or objects `name` with all that is there: `STRANDLINE_NOT_FOUND` if there are none. Whoever has them open finds
-/// `STRANDLINE_NO_TABLE` then. Not inside a transaction.
+/// Deletes the map or the objects `name` with all that is stored there; returns `STRANDLINE_NOT_FOUND`
+/// if there are none. Calls with handles that are still open return `STRANDLINE_NO_TABLE` from then on.
+/// Not inside a transaction.
+///
+/// Threads: any, at the same time as others use the database.
 ///
 /// # Safety
 /// `database` is open; `name` is a string.
@@ -71,7 +79,11 @@ pub unsafe extern "C" fn strandline_delete(
     })
 }
 
-/// Gives `key` the value `value`.
+/// Stores `value` under `key`, in place of the value that the key has. `STRANDLINE_PARAMETER`: the key
+/// or the value is too long.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the map at the same time.
 ///
 /// # Safety
 /// `transaction` runs; `map` is open; `key` and `value` have as many bytes as their lengths say.
@@ -95,10 +107,14 @@ pub unsafe extern "C" fn strandline_put(
     })
 }
 
-/// Copies the value of `key`, for `strandline_free`. `STRANDLINE_NOT_FOUND`: there is no such key.
+/// Copies the value of `key` to memory for `strandline_free`. Returns `STRANDLINE_NOT_FOUND` if there
+/// is no such key.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the map at the same time.
 ///
 /// # Safety
-/// As `strandline_put`; `value` and `value_length` lead to places for them.
+/// As for `strandline_put`; `value` and `value_length` refer to room for a pointer and a length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_get(
     transaction: *mut StrandlineTransaction,
@@ -128,10 +144,13 @@ pub unsafe extern "C" fn strandline_get(
     })
 }
 
-/// Removes `key`: `STRANDLINE_NOT_FOUND` if it was not there.
+/// Removes `key` and its value. Returns `STRANDLINE_NOT_FOUND` if there is no such key.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the map at the same time.
 ///
 /// # Safety
-/// As `strandline_put`.
+/// As for `strandline_put`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_remove(
     transaction: *mut StrandlineTransaction,
@@ -151,7 +170,7 @@ pub unsafe extern "C" fn strandline_remove(
     })
 }
 
-/// What goes over the keys of a map, within its transaction.
+/// An iterator over the keys of a map, within its transaction.
 pub struct StrandlineIterator {
     range: Range<'static, 'static, Vec<u8>, Vec<u8>>,
     backwards: bool,
@@ -163,11 +182,14 @@ pub struct StrandlineIterator {
     pair: (Vec<u8>, Vec<u8>),
 }
 
-/// Begins to go over the keys from `from` on that are less than `to`, in order; with `backwards` other than 0 from the greatest of them on,
-/// in the opposite order. Null and a length of 0: no bound.
+/// Begins to iterate over the keys from `from` on that are less than `to`, in order; with `backwards`
+/// other than 0 from the greatest of them down. Null with a length of 0 is no bound.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the map at the same time.
 ///
 /// # Safety
-/// As `strandline_put`, and so `from` and `to`; `iterator` leads to a place for a pointer.
+/// As for `strandline_put`, for `from` and `to` as well; `iterator` refers to room for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_iterate(
     transaction: *mut StrandlineTransaction,
@@ -207,11 +229,14 @@ pub unsafe extern "C" fn strandline_iterate(
     })
 }
 
-/// The next key and its value, which stay as they are until the iterator is used again. `STRANDLINE_NOT_FOUND`: there is no further one.
-/// After any other failure to read the iterator returns `STRANDLINE_PARAMETER`.
+/// Returns the next key and its value, which stay valid until the iterator is used again. Returns
+/// `STRANDLINE_NOT_FOUND` at the end. After any other failure to read, the iterator returns
+/// `STRANDLINE_PARAMETER` from then on.
+///
+/// Threads: the one of the iterator's transaction or snapshot.
 ///
 /// # Safety
-/// `iterator` has not ended; the others lead to places for what they are named after.
+/// `iterator` has not ended; the other arguments refer to room for pointers and lengths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_iterator_next(
     iterator: *mut StrandlineIterator,
@@ -252,10 +277,12 @@ pub unsafe extern "C" fn strandline_iterator_next(
     })
 }
 
-/// Ends an iterator; in its transaction or after it.
+/// Ends an iterator, during its transaction or after it.
+///
+/// Threads: the one of the iterator's transaction or snapshot.
 ///
 /// # Safety
-/// `iterator` is one that has begun, only once and on the same thread, or null.
+/// `iterator` has begun and is ended once; or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_iterator_end(iterator: *mut StrandlineIterator) {
     if !iterator.is_null() {

@@ -16,7 +16,8 @@ use crate::status::{Stop, StrandlineStatus, answer, not_found, parameter};
 use crate::transaction::{StrandlineTransaction, running};
 use crate::{put, reference, text, value};
 
-/// Objects of a database, by offset. For all threads, and all transactions of its database.
+/// Objects of a database, by offset. All threads may share them, and use them in all transactions of
+/// their database.
 pub struct StrandlineObjects {
     pieces: Table<u64, Vec<u8>>,
 }
@@ -194,10 +195,14 @@ impl StrandlineObjects {
     }
 }
 
-/// Opens the objects `name`, in UTF-8, of which there are none at first. Not inside a transaction. A map or other objects have another name.
+/// Opens the objects `name`, in UTF-8, and creates the name if there is none. It cannot be the name of
+/// a map. Not inside a transaction.
+///
+/// Threads: any, at the same time as others use the database. All threads may share the objects that it
+/// opens.
 ///
 /// # Safety
-/// `database` is open; `name` is a string; `objects` leads to a place for a pointer.
+/// `database` is open; `name` is a string; `objects` refers to room for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_objects_open(
     database: *const StrandlineDatabase,
@@ -215,10 +220,12 @@ pub unsafe extern "C" fn strandline_objects_open(
     })
 }
 
-/// Gives what `strandline_objects_open` gave back. What is stored stays.
+/// Frees what `strandline_objects_open` has allocated. The stored objects stay.
+///
+/// Threads: any one, after all others have stopped using `objects`.
 ///
 /// # Safety
-/// `objects` were opened, and are closed once; or null.
+/// `objects` were opened, are closed once, and no thread is in a call with them; or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_objects_close(objects: *mut StrandlineObjects) {
     if !objects.is_null() {
@@ -227,11 +234,15 @@ pub unsafe extern "C" fn strandline_objects_close(objects: *mut StrandlineObject
     }
 }
 
-/// The root, from which a program finds all else: the object that is always at the same offset. It is made of zeros if it is not there, and
-/// becomes longer, by zeros, if it has less than `size` bytes; for that the transaction has to be one that writes.
+/// Returns the offset of the root, the object from which a program reaches all others; the offset is
+/// always the same. If there is no root, the call creates one of `size` zeros; if the root is shorter
+/// than `size` bytes, zeros are added. Both need a transaction that writes.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the objects at the same time.
 ///
 /// # Safety
-/// `transaction` runs; `objects` are open; `offset` leads to a place for a number.
+/// `transaction` runs; `objects` are open; `offset` refers to room for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_root(
     transaction: *mut StrandlineTransaction,
@@ -249,10 +260,14 @@ pub unsafe extern "C" fn strandline_root(
     })
 }
 
-/// Makes an object of `size` zeros, 1 to 4,294,967,295. Its offset, a multiple of 2 to the 32nd, is never 0.
+/// Creates an object of `size` zeros, 1 to 4,294,967,295. Its offset is a multiple of 2^32, and never
+/// 0.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the objects at the same time.
 ///
 /// # Safety
-/// As `strandline_root`.
+/// As for `strandline_root`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_allocate(
     transaction: *mut StrandlineTransaction,
@@ -271,11 +286,15 @@ pub unsafe extern "C" fn strandline_allocate(
     })
 }
 
-/// Copies `length` bytes at `offset` to `into`. An offset may lead into an object: `offset + offsetof(struct node, next)`.
-/// `STRANDLINE_INVALID_ADDRESS`: there is no object, or it ends before.
+/// Copies `length` bytes at `offset` to `into`. The offset may refer to the inside of an object:
+/// `offset + offsetof(struct node, next)`. Returns `STRANDLINE_INVALID_ADDRESS` if there is no object,
+/// or if it ends before.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the objects at the same time.
 ///
 /// # Safety
-/// As `strandline_root`; there is room for `length` bytes at `into`.
+/// As for `strandline_root`; `into` has room for `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_load(
     transaction: *mut StrandlineTransaction,
@@ -300,10 +319,14 @@ pub unsafe extern "C" fn strandline_load(
     })
 }
 
-/// Copies `length` bytes from `from` to `offset`, which may lead into an object.
+/// Copies `length` bytes from `from` to `offset`, which may refer to the inside of an object. Returns
+/// `STRANDLINE_INVALID_ADDRESS` if there is no object, or if it ends before.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the objects at the same time.
 ///
 /// # Safety
-/// As `strandline_root`; there are `length` bytes at `from`.
+/// As for `strandline_root`; `from` has `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_store(
     transaction: *mut StrandlineTransaction,
@@ -321,10 +344,13 @@ pub unsafe extern "C" fn strandline_store(
     })
 }
 
-/// Frees the object at `offset`. `STRANDLINE_INVALID_FREE`: none begins there.
+/// Frees the object at `offset`. Returns `STRANDLINE_INVALID_FREE` if no object begins there.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the objects at the same time.
 ///
 /// # Safety
-/// As `strandline_root`.
+/// As for `strandline_root`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_release(
     transaction: *mut StrandlineTransaction,
@@ -337,10 +363,14 @@ pub unsafe extern "C" fn strandline_release(
     })
 }
 
-/// The size of the object that `offset` leads into.
+/// Returns in `size` the bytes of the object that `offset` refers to. Returns
+/// `STRANDLINE_INVALID_ADDRESS` if there is none.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the objects at the same time.
 ///
 /// # Safety
-/// As `strandline_root`; `size` leads to a place for a number.
+/// As for `strandline_root`; `size` refers to room for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_size(
     transaction: *mut StrandlineTransaction,
@@ -358,11 +388,14 @@ pub unsafe extern "C" fn strandline_size(
     })
 }
 
-/// The object behind the one that `offset` leads into, in no particular order; behind 0 the first. `STRANDLINE_NOT_FOUND`: there is none. So a
-/// program finds what nothing leads to any more.
+/// Returns in `next` the object after the one that `offset` refers to, in no particular order; after 0
+/// the first. Returns `STRANDLINE_NOT_FOUND` at the end. A program can find leaked objects with it.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the objects at the same time.
 ///
 /// # Safety
-/// As `strandline_root`; `next` leads to a place for a number.
+/// As for `strandline_root`; `next` refers to room for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_next(
     transaction: *mut StrandlineTransaction,

@@ -185,8 +185,8 @@ codes! {
 pub(crate) enum Stop {
     Error(Error),
     Status(StrandlineStatus, String),
-    /// What the body of a transaction returned.
-    Code(c_int),
+    /// A code that a function of the program returned, and what that ended.
+    Code(c_int, &'static str),
 }
 
 impl From<Error> for Stop {
@@ -232,7 +232,7 @@ pub(crate) fn run_body(body: impl FnOnce() -> c_int) -> Result<(), Stop> {
     match code {
         _ if PANICKED.get() => Err(Stop::Status(STRANDLINE_INTERNAL, INTERNAL.into())),
         0 => Ok(()),
-        code => Err(Stop::Code(code)),
+        code => Err(Stop::Code(code, "the body of the transaction gave up")),
     }
 }
 
@@ -260,10 +260,10 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
         Ok(Ok(())) => (STRANDLINE_OK, String::new()),
         Ok(Err(Stop::Error(error))) => (status_of(error.kind()), error.to_string()),
         Ok(Err(Stop::Status(status, message))) => (status, message),
-        Ok(Err(Stop::Code(code))) => {
-            // The message of the call whose code the body has handed on is still there.
+        Ok(Err(Stop::Code(code, what))) => {
+            // If the function has handed on the code of a call, the message of that call is still there.
             if code > 0 || !has_message() {
-                remember(&format!("the transaction was given up by its body, with {code}"));
+                remember(&format!("{what}, with {code}"));
             }
             return code;
         }
@@ -276,15 +276,20 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
     status as c_int
 }
 
-/// What went wrong in the last call on this thread, in at most 4095 bytes; empty if nothing did. The pointer is the same for all calls on
-/// a thread, and valid until the thread ends; the text behind it changes with each call.
+/// Returns what went wrong in this thread's last call, in at most 4095 bytes of UTF-8, or an empty text
+/// if that call succeeded. The pointer is the same for all calls of a thread and valid until the thread
+/// ends; the text at it changes with each call.
+///
+/// Threads: any. Each has a message of its own, which no other thread may read.
 #[unsafe(no_mangle)]
 pub extern "C" fn strandline_message() -> *const c_char {
     MESSAGE.with(|message| message.as_ptr().cast())
 }
 
-/// What a code means, in a text that is never freed. Unlike `strandline_message` it needs no thread and has no details. Numbers above 0
-/// are the program's own.
+/// Returns what a code means, in a text that is never freed. It has no details, which
+/// `strandline_message` has. Numbers above 0 are the program's own.
+///
+/// Threads: any, at any time; the text may be shared.
 #[unsafe(no_mangle)]
 pub extern "C" fn strandline_error_text(code: c_int) -> *const c_char {
     let known = TEXTS.iter().find(|(status, _)| *status as c_int == code);

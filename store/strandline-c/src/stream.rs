@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::ptr;
 use std::rc::Rc;
 
@@ -10,11 +10,12 @@ use strandline::{Stm, ValueReader};
 
 use crate::map::StrandlineMap;
 use crate::status::{Stop, answer, not_found, parameter};
-use crate::transaction::{StrandlineTransaction, running};
+use crate::transaction::{Running, StrandlineTransaction, running};
 use crate::{put, reference};
 
-/// Puts the next `length` bytes of a value where `into` is. Returns 0 for that; everything else ends `strandline_put_from`, which returns
-/// it. It may use the transaction, and must not leave by `longjmp` or a C++ exception.
+/// Writes the next `length` bytes of a value to `into`. Returns 0 for that; anything else ends
+/// `strandline_put_from`, which returns it. It may use the transaction, and must not leave by `longjmp`
+/// or a C++ exception.
 pub type StrandlineSource =
     Option<unsafe extern "C" fn(argument: *mut c_void, into: *mut c_void, length: usize) -> c_int>;
 
@@ -35,11 +36,16 @@ impl Read for Source<'_> {
     }
 }
 
-/// Gives `key` a value of `value_length` bytes, which `source` gives piece by piece, in order. So it is never in memory as a whole, in a database
-/// on an ordinary file. If `source` fails, `key` has what it had before.
+/// Stores under `key` a value of `value_length` bytes, which `source` fills in piece by piece, in
+/// order. In a database on an ordinary file, the value is never in memory as a whole. If `source`
+/// fails, the key keeps the value that it had, and the call returns what `source` returned.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the map at the same time. `source` is called on this thread.
 ///
 /// # Safety
-/// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `source` may be called with `argument`.
+/// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `source` may be
+/// called with `argument`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_put_from(
     transaction: *mut StrandlineTransaction,
@@ -60,24 +66,109 @@ pub unsafe extern "C" fn strandline_put_from(
         let refused = Cell::new(0);
         let from = Source { source, argument, refused: &refused };
         match map.table.set_from(tx, key, value_length as u64, from) {
-            Err(_) if refused.get() != 0 => Err(Stop::Code(refused.get())),
+            Err(_) if refused.get() != 0 => Err(Stop::Code(refused.get(), "the source of the value failed")),
             done => Ok(done?),
         }
     })
 }
 
-/// A reader of a value, piece by piece, within its transaction.
+/// Takes the next `length` bytes of a value, at `piece`, which are valid until it returns. Returns 0 to
+/// go on; anything else ends `strandline_get_to`, which returns it. It must not leave by `longjmp` or a
+/// C++ exception.
+///
+/// It cannot use the transaction or the snapshot that the value is read from, nor their iterators and
+/// readers, except for ending iterators and readers: every call returns `STRANDLINE_PARAMETER`. It may
+/// use other transactions and snapshots; in a read from a snapshot, it may also write to the database.
+pub type StrandlineSink =
+    Option<unsafe extern "C" fn(argument: *mut c_void, piece: *const c_void, length: usize) -> c_int>;
+
+/// Hands pieces to C.
+struct Sink<'a> {
+    sink: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> c_int,
+    argument: *mut c_void,
+    /// The code with which it stopped.
+    refused: &'a Cell<c_int>,
+    running: &'a Running<'a, 'a>,
+}
+
+impl Write for Sink<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let before = self.running.is_lending.replace(true);
+        // SAFETY: the caller of `strandline_get_to` promises that `sink` may be called with `argument`.
+        let code = unsafe { (self.sink)(self.argument, piece.as_ptr().cast(), piece.len()) };
+        self.running.is_lending.set(before);
+        self.refused.set(code);
+        if code == 0 { Ok(piece.len()) } else { Err(io::Error::other("the program took no more bytes")) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads the value of `key`: calls `sink` with one piece after another, in order, which together are
+/// the value. A value of up to 16,384 bytes is one piece, also one of 0 bytes. A larger one has pieces
+/// of any length; read from a snapshot or in the body of `strandline_read`, they are not copied
+/// (`STRANDLINE_SYNC`).
+///
+/// If `sink` returns anything but 0, it is not called again, and the call returns that. Returns
+/// `STRANDLINE_NOT_FOUND` if there is no such key; `sink` is not called then. If the call returns
+/// `STRANDLINE_INTERRUPTED`, `sink` may have been given the beginning of the value; the body runs again
+/// and calls `strandline_get_to` again. A snapshot never interrupts.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the map at the same time. `sink` is called on this thread.
+///
+/// # Safety
+/// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `sink` may be called
+/// with `argument`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_get_to(
+    transaction: *mut StrandlineTransaction,
+    map: *const StrandlineMap,
+    key: *const c_void,
+    key_length: usize,
+    sink: StrandlineSink,
+    argument: *mut c_void,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let (running, map, key) =
+            unsafe { (running(transaction)?, reference(map, "a map")?, crate::key(key, key_length)?) };
+        let sink = sink.ok_or_else(|| parameter("a sink for the bytes is needed, and not NULL"))?;
+        let found = map.table.reader(running.view, key)?;
+        let mut reader = found.ok_or_else(|| not_found("there is no such key"))?;
+        let refused = Cell::new(0);
+        let mut to = Sink { sink, argument, refused: &refused, running };
+        let done = if reader.is_empty() {
+            // An empty value is a piece, too. The transaction cannot be used in the sink here either.
+            map.table.read_with(running.view, key, |empty| to.write(empty).map(drop)).map(drop)
+        } else {
+            reader.write_to(to).map(drop)
+        };
+        match refused.get() {
+            0 => Ok(done?),
+            code => Err(Stop::Code(code, "the sink of the value stopped")),
+        }
+    })
+}
+
+/// A reader of parts of a value, within its transaction.
 pub struct StrandlineReader {
     reader: ValueReader<'static, 'static, Stm>,
     /// Becomes false when the transaction ends.
     lives: Rc<Cell<bool>>,
 }
 
-/// Begins to read the value of `key`, of `length` bytes, piece by piece. If the transaction changes the value meanwhile, what is read is
-/// undefined. `STRANDLINE_NOT_FOUND`: there is no such key.
+/// Begins to read the value of `key`, of `length` bytes, in parts. Returns `STRANDLINE_NOT_FOUND` if
+/// there is no such key. If the transaction changes the value meanwhile, the bytes that are read are
+/// undefined.
+///
+/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
+/// threads may use the map at the same time.
 ///
 /// # Safety
-/// As `strandline_put_from`; `reader` and `length` lead to places for them.
+/// As for `strandline_put`; `reader` and `length` refer to room for a pointer and a length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_reader_begin(
     transaction: *mut StrandlineTransaction,
@@ -104,10 +195,13 @@ pub unsafe extern "C" fn strandline_reader_begin(
     })
 }
 
-/// Copies `length` bytes of the value, from byte number `offset` on, to `into`. `STRANDLINE_PARAMETER`: it ends before.
+/// Copies `length` bytes of the value, from byte number `offset` on, to `into`. Returns
+/// `STRANDLINE_PARAMETER` if the value ends before.
+///
+/// Threads: the one of the reader's transaction or snapshot.
 ///
 /// # Safety
-/// `reader` has not ended; `into` has room for so many bytes.
+/// `reader` has not ended; `into` has room for `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_reader_read(
     reader: *mut StrandlineReader,
@@ -138,10 +232,12 @@ pub unsafe extern "C" fn strandline_reader_read(
     })
 }
 
-/// Ends a reader; in its transaction or after it.
+/// Ends a reader, during its transaction or after it.
+///
+/// Threads: the one of the reader's transaction or snapshot.
 ///
 /// # Safety
-/// `reader` is one that has begun, only once and on the same thread, or null.
+/// `reader` has begun and is ended once; or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_reader_end(reader: *mut StrandlineReader) {
     if !reader.is_null() {

@@ -18,7 +18,8 @@ const _: fn() = || {
     any_number::<(StrandlineDatabase, StrandlineTicket, crate::StrandlineMap, crate::StrandlineObjects)>();
 };
 
-/// A running transaction, or a snapshot that is read. It ends when its body returns, and is for the thread on which that runs.
+/// A running transaction, or a snapshot that is read. It ends when its body returns, and belongs to the
+/// thread on which that runs.
 pub struct StrandlineTransaction {
     _opaque: [u8; 0],
 }
@@ -30,11 +31,13 @@ pub(crate) struct Running<'a, 'p> {
     tx: Option<&'a Tx<'p>>,
     /// Becomes false when it ends, for iterators and readers that are used too long.
     pub lives: Rc<Cell<bool>>,
+    /// Whether a sink is called with a piece of a value, so that the transaction must not end.
+    pub is_lending: Cell<bool>,
 }
 
 impl<'a, 'p> Running<'a, 'p> {
     fn new(view: &'a View<'p>, tx: Option<&'a Tx<'p>>) -> Self {
-        Self { view, tx, lives: Rc::new(Cell::new(true)) }
+        Self { view, tx, lives: Rc::new(Cell::new(true)), is_lending: Cell::new(false) }
     }
 
     pub fn writer(&self) -> Result<&'a Tx<'p>, Stop> {
@@ -60,10 +63,12 @@ pub(crate) unsafe fn running<'a>(
     unsafe { reference(transaction.cast(), "a transaction") }
 }
 
-/// What a transaction does. 0 commits it. Everything else gives it up, and is what the transaction returns: numbers above 0 are the
-/// program's own, and codes of failed operations are handed on. It may run several times, of which only the last has an effect; so it must
-/// do nothing else that cannot be repeated. An operation that returns `STRANDLINE_INTERRUPTED` ends it at once. It must not leave by
-/// `longjmp` or a C++ exception.
+/// The body of a transaction. If it returns 0, the transaction commits. If it returns anything else,
+/// the transaction is rolled back and returns that: numbers above 0 are the program's own, and codes of
+/// failed operations are handed on. It may run several times, of which only the last has an effect, so
+/// it must do nothing else that cannot be repeated. After an operation returns
+/// `STRANDLINE_INTERRUPTED`, the body returns that at once. It must not leave by `longjmp` or a C++
+/// exception.
 pub type StrandlineBody =
     Option<unsafe extern "C" fn(transaction: *mut StrandlineTransaction, argument: *mut c_void) -> c_int>;
 
@@ -78,8 +83,11 @@ unsafe fn call(body: StrandlineBody, argument: *mut c_void, running: &Running<'_
     run_body(|| unsafe { body(transaction, argument) })
 }
 
-/// Runs `body` as one transaction: all that it writes is there when this returns, for everybody and after a power failure too, or
-/// nothing is. Returns what the body returned, or what made the transaction fail.
+/// Runs `body` as one transaction. When it returns 0, all that the body wrote is visible to every
+/// thread and survives a power failure; otherwise none of it has happened. Returns what the body
+/// returned, or the code of what made the transaction fail.
+///
+/// Threads: any, at the same time as others use the database. The body runs on the calling thread.
 ///
 /// # Safety
 /// `database` is open; `body` may be called with `argument` until this returns.
@@ -97,16 +105,20 @@ pub unsafe extern "C" fn strandline_write(
     })
 }
 
-/// What says when a transaction of `strandline_write_later` is durable. Any thread may use it, and it may outlive the database.
+/// Tells when a transaction of `strandline_write_later` is durable. Any number of threads may use it at
+/// a time, and it may outlive the database.
 pub struct StrandlineTicket {
     ticket: Ticket,
 }
 
-/// As `strandline_write`, without waiting until the transaction is durable: a crash before that takes it back, whole, and all later ones
-/// with it. `ticket` becomes what waits for it, for `strandline_ticket_free`; null if nobody will wait.
+/// Runs `body` like `strandline_write`, but does not wait until the transaction is durable. A crash
+/// before that takes the transaction back as a whole, and all later ones with it. `ticket` becomes a
+/// ticket to wait with, for `strandline_ticket_free`; null, if the caller needs none.
+///
+/// Threads: any, at the same time as others use the database. The body runs on the calling thread.
 ///
 /// # Safety
-/// As `strandline_write`; `ticket` is null or leads to a place for a pointer.
+/// As for `strandline_write`; `ticket` is null or refers to room for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_write_later(
     database: *const StrandlineDatabase,
@@ -130,10 +142,13 @@ pub unsafe extern "C" fn strandline_write_later(
     })
 }
 
-/// Waits until the transaction is durable, and with it all that committed before.
+/// Waits until the transaction is durable, and with it all that committed before it. Not inside a
+/// transaction.
+///
+/// Threads: any number at a time.
 ///
 /// # Safety
-/// `ticket` is one that was given and not freed.
+/// `ticket` comes from `strandline_write_later` and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_ticket_wait(ticket: *const StrandlineTicket) -> c_int {
     answer(|| {
@@ -142,10 +157,12 @@ pub unsafe extern "C" fn strandline_ticket_wait(ticket: *const StrandlineTicket)
     })
 }
 
-/// Whether the transaction is durable by now: `is_durable` becomes 1 or 0.
+/// Sets `is_durable` to 1 if the transaction is durable by now, and to 0 otherwise. It does not wait.
+///
+/// Threads: any number at a time.
 ///
 /// # Safety
-/// As `strandline_ticket_wait`; `is_durable` leads to a place for a number.
+/// As for `strandline_ticket_wait`; `is_durable` refers to room for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_ticket_is_durable(
     ticket: *const StrandlineTicket,
@@ -160,10 +177,13 @@ pub unsafe extern "C" fn strandline_ticket_is_durable(
     })
 }
 
-/// Gives a ticket back. The transaction becomes durable all the same.
+/// Frees a ticket. The transaction becomes durable all the same.
+///
+/// Threads: any one, after all others have stopped using the ticket.
 ///
 /// # Safety
-/// `ticket` is one that was given, only once, or null.
+/// `ticket` comes from `strandline_write_later`, is freed once, and no thread is in a call with it; or
+/// it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_ticket_free(ticket: *mut StrandlineTicket) {
     if !ticket.is_null() {
@@ -172,11 +192,14 @@ pub unsafe extern "C" fn strandline_ticket_free(ticket: *mut StrandlineTicket) {
     }
 }
 
-/// Runs `body`, which can only read: it sees one state of the database, whatever others write meanwhile. After a conflict it runs
-/// again. Returns what the body returned, or what made it fail.
+/// Runs `body` as a transaction that only reads: it sees one state of the database, whatever others
+/// write meanwhile. After a conflict it runs again. Returns what the body returned, or the code of what
+/// made it fail.
+///
+/// Threads: any, at the same time as others use the database. The body runs on the calling thread.
 ///
 /// # Safety
-/// As `strandline_write`.
+/// As for `strandline_write`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_read(
     database: *const StrandlineDatabase,
@@ -199,11 +222,14 @@ pub struct StrandlineSnapshot {
     snapshot: *mut DatabaseSnapshot,
 }
 
-/// Begins a snapshot: the database as it is now, for reading much or slowly, beside writers, for which nothing waits and which runs once.
-/// The database cannot be closed before the snapshot has ended.
+/// Begins a snapshot: the database as it is now, for reads that take long. Writers do not wait for it,
+/// and it never runs again. The database cannot be closed before the snapshot has ended.
+///
+/// Threads: any, at the same time as others use the database. The snapshot may move to another thread
+/// between calls.
 ///
 /// # Safety
-/// `database` is open; `snapshot` leads to a place for a pointer.
+/// `database` is open; `snapshot` refers to room for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_snapshot_begin(
     database: *const StrandlineDatabase,
@@ -227,10 +253,13 @@ pub unsafe extern "C" fn strandline_snapshot_begin(
     })
 }
 
-/// What operations read the snapshot through: a transaction that cannot write. Null if `snapshot` is null.
+/// Returns the transaction through which functions read the snapshot, and which cannot write. It is
+/// valid until the snapshot ends, and null if `snapshot` is null.
+///
+/// Threads: the one that uses the snapshot; one at a time.
 ///
 /// # Safety
-/// `snapshot` has not ended; what is returned is not used after its end.
+/// `snapshot` has not ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_snapshot_read(
     snapshot: *const StrandlineSnapshot,
@@ -242,20 +271,28 @@ pub unsafe extern "C" fn strandline_snapshot_read(
     }
 }
 
-/// Ends a snapshot.
+/// Ends a snapshot. Returns `STRANDLINE_PARAMETER` in a sink that is given a piece of a value of this
+/// snapshot; the snapshot then goes on.
+///
+/// Threads: any one, when no other uses the snapshot.
 ///
 /// # Safety
-/// `snapshot` is one that has begun, only once, or null.
+/// `snapshot` has begun and is ended once; or it is null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn strandline_snapshot_end(snapshot: *mut StrandlineSnapshot) {
-    if snapshot.is_null() {
-        return;
-    }
-    // SAFETY: all three were made of boxes, and go in the opposite order.
-    unsafe {
-        let StrandlineSnapshot { running, view, snapshot } = *Box::from_raw(snapshot);
-        drop(running);
-        drop(Box::from_raw(view));
-        drop(Box::from_raw(snapshot));
-    }
+pub unsafe extern "C" fn strandline_snapshot_end(snapshot: *mut StrandlineSnapshot) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let Some(begun) = (unsafe { snapshot.as_ref() }) else { return Ok(()) };
+        if begun.running.is_lending.get() {
+            return Err(parameter("a sink cannot end the snapshot that its value is read from"));
+        }
+        // SAFETY: all three were made of boxes, and go in the opposite order.
+        unsafe {
+            let StrandlineSnapshot { running, view, snapshot } = *Box::from_raw(snapshot);
+            drop(running);
+            drop(Box::from_raw(view));
+            drop(Box::from_raw(snapshot));
+        }
+        Ok(())
+    })
 }

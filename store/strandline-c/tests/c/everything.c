@@ -225,7 +225,7 @@ static void walks(void) {
     EXPECT(strandline_snapshot_begin(db, &snapshot), 0);
     EXPECT(strandline_delete(db, "large"), 0);
     EXPECT(walk(strandline_snapshot_read(snapshot), NULL), 0);
-    strandline_snapshot_end(snapshot);
+    EXPECT(strandline_snapshot_end(snapshot), 0);
     strandline_map_close(large);
 }
 
@@ -243,6 +243,15 @@ static int give(void *argument, void *into, size_t length) {
     return given->bytes > given->fails_at ? given->code : 0;
 }
 
+/* Takes the pieces of such a value. */
+static int take(void *argument, const void *piece, size_t length) {
+    size_t *taken = (size_t *)argument;
+    for (size_t i = 0; i < length; i++)
+        EXPECT(((const unsigned char *)piece)[i], (unsigned char)((*taken + i) / 7));
+    *taken += length;
+    return 0;
+}
+
 static StrandlineReader *late;
 static const size_t film = 700003;
 
@@ -258,8 +267,10 @@ static int read_film(StrandlineTransaction *tx, void *argument) {
     static unsigned char piece[100001];
     StrandlineReader *reader;
     void *whole;
-    size_t length;
+    size_t length, taken = 0;
     (void)argument;
+    TRY(strandline_get_to(tx, rows, "film", 4, take, &taken));
+    EXPECT(taken, film);
     TRY(strandline_reader_begin(tx, rows, "film", 4, &reader, &length));
     EXPECT(length, film);
     for (size_t at = 0; at < film; at += sizeof piece) {
@@ -473,7 +484,7 @@ static void once(const char *path) {
     EXPECT(strandline_close(db), STRANDLINE_IN_USE); /* A snapshot is left. */
     EXPECT(verify(strandline_snapshot_read(snapshot), &found), 0);
     EXPECT(found, 1);
-    strandline_snapshot_end(snapshot);
+    EXPECT(strandline_snapshot_end(snapshot), 0);
     EXPECT(strandline_check(db, &damage), 0);
     EXPECT(damage == NULL, 1);
     EXPECT(strandline_checkpoint(db), 0);

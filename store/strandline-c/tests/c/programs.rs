@@ -1,148 +1,12 @@
-//! The header is the one that the source gives. C programs compile against it as C and as C++ without a warning, do what they should, leave
-//! nothing behind under valgrind, and find what they had committed when they were killed.
+//! Programs in C, also compiled as C++.
 
-use std::ffi::CStr;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
-
-#[test]
-fn the_header_is_current() {
-    let config = cbindgen::Config::from_file(Path::new(FOLDER).join("cbindgen.toml")).unwrap();
-    // The source alone, which leads to its modules: nothing else is exported, and no other tool is needed.
-    let builder = cbindgen::Builder::new().with_config(config).with_src(format!("{FOLDER}/src/lib.rs"));
-    let mut made = Vec::new();
-    builder.generate().unwrap().write(&mut made);
-    let made = String::from_utf8(made).unwrap();
-    let header = format!("{FOLDER}/include/strandline.h");
-    if std::env::var_os("STRANDLINE_WRITE_HEADER").is_some() {
-        std::fs::write(&header, &made).unwrap();
-    }
-    let stored = std::fs::read_to_string(header).unwrap_or_default();
-    assert!(stored == made, "run the test with STRANDLINE_WRITE_HEADER=1 and commit include/strandline.h");
-}
-
-/// The header without its comments.
-fn declarations() -> String {
-    let header = std::fs::read_to_string(format!("{FOLDER}/include/strandline.h")).unwrap();
-    header.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
-}
-
-#[test]
-fn the_header_declares_each_function_once() {
-    let header = declarations();
-    let mut declared: Vec<&str> = header
-        .match_indices("strandline_")
-        .filter_map(|(at, _)| header[at..].split_once('(').map(|(name, _)| name))
-        .filter(|name| name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_'))
-        .collect();
-    declared.sort_unstable();
-    let all = declared.len();
-    declared.dedup();
-    assert_eq!(declared.len(), all);
-    // Those of the source.
-    let mut exported = Vec::new();
-    for file in std::fs::read_dir(format!("{FOLDER}/src")).unwrap() {
-        let source = std::fs::read_to_string(file.unwrap().path()).unwrap();
-        let functions = source.split("#[unsafe(no_mangle)]").skip(1);
-        exported.extend(functions.map(|function| {
-            let name = function.split_once("fn ").unwrap().1;
-            name.split_once('(').unwrap().0.to_owned()
-        }));
-    }
-    exported.sort_unstable();
-    assert_eq!(declared, exported);
-}
-
-#[test]
-fn every_status_has_a_text_of_its_own() {
-    let text = |code| {
-        // SAFETY: it is a text that is never freed.
-        let text = unsafe { CStr::from_ptr(strandline_c::strandline_error_text(code)) };
-        text.to_str().unwrap()
-    };
-    let header = declarations();
-    let codes: Vec<i32> = header
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("STRANDLINE_")?.split_once(" = "))
-        .map(|(_, code)| code.trim_end_matches(',').parse().unwrap())
-        .collect();
-    let (unknown, own) = (text(i32::MIN), text(1));
-    let mut texts: Vec<&str> = codes.iter().map(|&code| text(code)).chain([unknown, own]).collect();
-    texts.sort_unstable();
-    texts.dedup();
-    assert!(codes.len() > 40 && texts.len() == codes.len() + 2, "{codes:?} {texts:?}");
-}
-
-/// Whether there is such a program; otherwise says that the test is skipped.
-fn is_there(program: &str) -> bool {
-    let is_there = Command::new(program).arg("--version").output().is_ok_and(|ran| ran.status.success());
-    if !is_there {
-        eprintln!("skipped: there is no `{program}` on this machine");
-    }
-    is_there
-}
-
-#[derive(Clone, Copy)]
-enum Language {
-    C,
-    Cpp,
-}
-
-/// Compiles a C source to a program in `folder`; `None`, and a reason, where there is no compiler.
-fn compile(source: &str, language: Language, folder: &Path, libraries: &[&str]) -> Option<PathBuf> {
-    let (variable, default, flags) = match language {
-        Language::C => ("CC", "cc", ["-std=c11", "-xc"]),
-        Language::Cpp => ("CXX", "c++", ["-std=c++17", "-xc++"]),
-    };
-    let compiler = std::env::var(variable).unwrap_or_else(|_| default.into());
-    if !is_there(&compiler) {
-        return None;
-    }
-    let program = folder.join(format!("{}-{default}", Path::new(source).file_stem().unwrap().display()));
-    let compiled = Command::new(compiler)
-        .args(flags)
-        .args(["-g", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(format!("{FOLDER}/include"))
-        .arg(format!("{FOLDER}/{source}"))
-        .args(["-xnone", "-o"])
-        .arg(&program)
-        .args(libraries)
-        .output()
-        .unwrap();
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    Some(program)
-}
-
-/// What a static library needs.
-const OF_THE_SYSTEM: [&str; 4] = ["-lgcc_s", "-lpthread", "-ldl", "-lm"];
-
-/// The static library beside this test's own binary.
-fn static_library() -> PathBuf {
-    let library = std::env::current_exe().unwrap().with_file_name("libstrandline_c.a");
-    assert!(library.exists(), "{} is not there", library.display());
-    library
-}
-
-/// As [`compile`], with Strandline.
-fn compile_with_strandline(source: &str, language: Language, folder: &Path) -> Option<PathBuf> {
-    compile(
-        source,
-        language,
-        folder,
-        &[&[static_library().to_str().unwrap()], OF_THE_SYSTEM.as_slice()].concat(),
-    )
-}
-
-/// Runs a program to its end: what it printed.
-fn run(program: &Path, arguments: &[&str]) -> String {
-    let ran = Command::new(program).args(arguments).output().unwrap();
-    let errors = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{} {arguments:?}: {} {errors}", program.display(), ran.status);
-    String::from_utf8(ran.stdout).unwrap()
-}
+use crate::tools::{
+    FOLDER, Language, OF_THE_SYSTEM, compile, compile_with_strandline, is_there, run, static_library,
+};
 
 #[test]
 fn the_inventory_finds_its_data_again() {
@@ -227,6 +91,30 @@ fn every_function_does_what_the_header_says() {
         let file = program.with_extension("db");
         assert_eq!(run(&program, &["once", file.to_str().unwrap()]), "all is well\n");
     }
+}
+
+#[test]
+fn values_are_lent_and_their_limits_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    for language in [Language::C, Language::Cpp] {
+        let Some(program) = compile_with_strandline("tests/c/values.c", language, folder.path()) else {
+            return;
+        };
+        let file = program.with_extension("db");
+        assert_eq!(run(&program, &["once", file.to_str().unwrap()]), "all is well\n");
+    }
+}
+
+/// Takes 4 GB of disk.
+#[test]
+#[ignore = "writes 4 GB; cargo test -p strandline-c --test c largest -- --ignored"]
+fn the_largest_value_is_stored_and_lent() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile_with_strandline("tests/c/values.c", Language::C, folder.path()) else {
+        return;
+    };
+    let said = run(&program, &["largest", folder.path().join("file").to_str().unwrap()]);
+    assert!(said.starts_with("4294967295 bytes in "), "{said}");
 }
 
 /// What the program writes to a closed descriptor must not reach a file of the database. With its output closed, its code is all that is known.

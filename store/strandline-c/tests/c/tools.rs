@@ -1,0 +1,75 @@
+//! Compilers, and the programs that they make.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder of this package.
+pub const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Whether there is such a program; otherwise says that the test is skipped.
+pub fn is_there(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok_and(|ran| ran.status.success());
+    if !is_there {
+        eprintln!("skipped: there is no `{program}` on this machine");
+    }
+    is_there
+}
+
+#[derive(Clone, Copy)]
+pub enum Language {
+    C,
+    Cpp,
+}
+
+/// Compiles a C source to a program in `folder`; `None`, and a reason, where there is no compiler.
+pub fn compile(source: &str, language: Language, folder: &Path, libraries: &[&str]) -> Option<PathBuf> {
+    let (variable, default, flags) = match language {
+        Language::C => ("CC", "cc", ["-std=c11", "-xc"]),
+        Language::Cpp => ("CXX", "c++", ["-std=c++17", "-xc++"]),
+    };
+    let compiler = std::env::var(variable).unwrap_or_else(|_| default.into());
+    if !is_there(&compiler) {
+        return None;
+    }
+    let program = folder.join(format!("{}-{default}", Path::new(source).file_stem().unwrap().display()));
+    let compiled = Command::new(compiler)
+        .args(flags)
+        .args(["-g", "-Wall", "-Wextra", "-Wredundant-decls", "-Werror", "-I"])
+        .arg(format!("{FOLDER}/include"))
+        .arg(format!("{FOLDER}/{source}"))
+        .args(["-xnone", "-o"])
+        .arg(&program)
+        .args(libraries)
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    Some(program)
+}
+
+/// What a static library needs.
+pub const OF_THE_SYSTEM: [&str; 4] = ["-lgcc_s", "-lpthread", "-ldl", "-lm"];
+
+/// The static library beside this test's own binary.
+pub fn static_library() -> PathBuf {
+    let library = std::env::current_exe().unwrap().with_file_name("libstrandline_c.a");
+    assert!(library.exists(), "{} is not there", library.display());
+    library
+}
+
+/// As [`compile`], with Strandline.
+pub fn compile_with_strandline(source: &str, language: Language, folder: &Path) -> Option<PathBuf> {
+    compile(
+        source,
+        language,
+        folder,
+        &[&[static_library().to_str().unwrap()], OF_THE_SYSTEM.as_slice()].concat(),
+    )
+}
+
+/// Runs a program to its end: what it printed.
+pub fn run(program: &Path, arguments: &[&str]) -> String {
+    let ran = Command::new(program).args(arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{} {arguments:?}: {} {errors}", program.display(), ran.status);
+    String::from_utf8(ran.stdout).unwrap()
+}
