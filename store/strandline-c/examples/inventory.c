@@ -1,8 +1,6 @@
 /* An inventory in C: counts of articles that survive a power failure.
  *
- *   cargo build --release -p strandline-c
- *   cc -I store/strandline-c/include store/strandline-c/examples/inventory.c \
- *      target/release/libstrandline_c.a -lpthread -ldl -lm -o inventory
+ *   cc inventory.c $(pkg-config --cflags --libs strandline) -o inventory
  *   ./inventory /tmp/inventory.db
  */
 #include <inttypes.h>

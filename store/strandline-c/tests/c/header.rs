@@ -74,7 +74,7 @@ fn every_status_has_a_text_of_its_own() {
 }
 
 /// Returns the comment in front of each function's declaration.
-fn functions() -> Vec<(String, String)> {
+pub fn functions() -> Vec<(String, String)> {
     let header = std::fs::read_to_string(format!("{FOLDER}/include/strandline.h")).unwrap();
     let mut comment = String::new();
     let mut functions = Vec::new();

@@ -25,7 +25,7 @@ fn the_inventory_finds_its_data_again() {
 #[test]
 fn a_small_static_library_does_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    if !is_there("ld") || !is_there("objcopy") || !is_there("awk") {
+    if !is_there("ld") || !is_there("objcopy") {
         return;
     }
     let (large, small) = (static_library(), folder.path().join("libstrandline.a"));

@@ -19,6 +19,7 @@ pub fn is_there(program: &str) -> bool {
 pub enum Language {
     C,
     Cpp,
+    Cpp20,
 }
 
 /// Compiles a C source to a program in `folder`; `None`, and a reason, where there is no compiler.
@@ -26,15 +27,17 @@ pub fn compile(source: &str, language: Language, folder: &Path, libraries: &[&st
     let (variable, default, flags) = match language {
         Language::C => ("CC", "cc", ["-std=c11", "-xc"]),
         Language::Cpp => ("CXX", "c++", ["-std=c++17", "-xc++"]),
+        Language::Cpp20 => ("CXX", "c++", ["-std=c++20", "-xc++"]),
     };
     let compiler = std::env::var(variable).unwrap_or_else(|_| default.into());
     if !is_there(&compiler) {
         return None;
     }
-    let program = folder.join(format!("{}-{default}", Path::new(source).file_stem().unwrap().display()));
+    let name = Path::new(source).file_stem().unwrap().display();
+    let program = folder.join(format!("{name}-{default}{}", flags[0]));
     let compiled = Command::new(compiler)
         .args(flags)
-        .args(["-g", "-Wall", "-Wextra", "-Wredundant-decls", "-Werror", "-I"])
+        .args(["-g", "-Wall", "-Wextra", "-Wshadow", "-Wredundant-decls", "-Werror", "-I"])
         .arg(format!("{FOLDER}/include"))
         .arg(format!("{FOLDER}/{source}"))
         .args(["-xnone", "-o"])
@@ -68,8 +71,13 @@ pub fn compile_with_strandline(source: &str, language: Language, folder: &Path) 
 
 /// Runs a program to its end: what it printed.
 pub fn run(program: &Path, arguments: &[&str]) -> String {
-    let ran = Command::new(program).args(arguments).output().unwrap();
-    let errors = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{} {arguments:?}: {} {errors}", program.display(), ran.status);
-    String::from_utf8(ran.stdout).unwrap()
+    output_of(Command::new(program).args(arguments))
+}
+
+/// Runs a command that has to succeed; returns what it printed.
+pub fn output_of(command: &mut Command) -> String {
+    let ran = command.output().unwrap();
+    let (output, errors) = (String::from_utf8(ran.stdout).unwrap(), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{command:?}: {} {output} {errors}", ran.status);
+    output
 }
