@@ -32,19 +32,19 @@
 // A domain: committed transactions survive a killed process, but no power failure.
 #define STRANDLINE_PROCESS 3
 
-// How a call ended. All failures are below zero, so that bodies of transactions have the numbers above it for their own.
+// How a call ended. All failures are below zero; the numbers above it are left to functions of the program: bodies, sources, sinks.
 typedef enum {
-  // It did what it should.
+  // The call succeeded.
   STRANDLINE_OK = 0,
-  // There is no such key, or no further one.
+  // There is no such key, or the iterator is at the end.
   STRANDLINE_NOT_FOUND = -1,
   // An error in Strandline itself; please report it.
   STRANDLINE_INTERNAL = -2,
   // A system call failed.
   STRANDLINE_IO = -10,
-  // An argument makes no sense.
+  // An argument is not valid, or the call is not allowed here; the message says why.
   STRANDLINE_PARAMETER = -11,
-  // The file is no database of Strandline.
+  // The file is not a Strandline database.
   STRANDLINE_NOT_A_POOL = -12,
   // A newer Strandline wrote the file.
   STRANDLINE_NEWER_FORMAT = -13,
@@ -52,19 +52,19 @@ typedef enum {
   STRANDLINE_OLDER_FORMAT = -14,
   // The header of the file is damaged.
   STRANDLINE_DAMAGED_HEADER = -15,
-  // The file has several names, each of which would lead to a log of its own.
+  // The file has several hard links, each of which would have a log of its own.
   STRANDLINE_SEVERAL_LINKS = -16,
   // The file is shorter than its header says.
   STRANDLINE_TRUNCATED = -17,
-  // What is stored contradicts itself.
+  // The stored data is damaged.
   STRANDLINE_DAMAGED = -18,
-  // A repair would lose something.
+  // A repair would lose data.
   STRANDLINE_IRREPARABLE = -19,
-  // The file has no root: it was made by something else.
+  // The file has no root: another program created it.
   STRANDLINE_MISSING = -20,
   // The file has a root of another kind.
   STRANDLINE_WRONG_STRUCTURE = -21,
-  // The root was never made completely.
+  // The creation of the root was interrupted.
   STRANDLINE_INCOMPLETE = -22,
   // Another process has the file open, or this one has it open already.
   STRANDLINE_LOCKED = -23,
@@ -82,11 +82,11 @@ typedef enum {
   STRANDLINE_UNSUPPORTED_INSTRUCTION = -29,
   // `protect` needs a memory protection key, and there is none.
   STRANDLINE_NO_PROTECTION_KEY = -30,
-  // It is not possible in this domain.
+  // The operation is not possible in this domain.
   STRANDLINE_UNSUPPORTED = -31,
   // The file was left by a scheme that only the laboratory has.
   STRANDLINE_OTHER_SCHEME = -32,
-  // There is no room: the disk is full, or the database has its greatest size.
+  // The disk is full, or the database has its greatest size.
   STRANDLINE_FULL = -33,
   // A transaction was larger than its log; only under schemes of the laboratory.
   STRANDLINE_TRANSACTION_TOO_LARGE = -34,
@@ -94,41 +94,41 @@ typedef enum {
   STRANDLINE_OUTSIDE_LOCK_SET = -35,
   // All logs are in use.
   STRANDLINE_NO_FREE_LOG = -36,
-  // There are 64 snapshots, and no more can be.
+  // There are 64 snapshots, the most that are possible.
   STRANDLINE_TOO_MANY_SNAPSHOTS = -37,
-  // The snapshot was ended: what has changed since takes more memory than `snapshot_bytes`.
+  // The snapshot was ended, because keeping what has changed since takes more memory than `snapshot_bytes`.
   STRANDLINE_SNAPSHOT_ENDED = -38,
   // The thread is in a transaction of this database already.
   STRANDLINE_NESTED = -39,
-  // The database was opened before a `fork`, in the other process.
+  // The database was opened before a `fork`, by the other process.
   STRANDLINE_FORKED = -40,
   // There is no object at the offset, or it ends too early.
   STRANDLINE_INVALID_ADDRESS = -41,
-  // There is no object at the offset that is to be freed.
+  // No object begins at the offset that is to be freed.
   STRANDLINE_INVALID_FREE = -42,
-  // A pointer in the file leads to what was freed.
+  // A pointer in the file refers to freed memory.
   STRANDLINE_DANGLING = -43,
   // The file is a store with a root of its own type, and no database.
   STRANDLINE_ROOT_LAYOUT = -44,
   // There is no such map, or it was deleted.
   STRANDLINE_NO_TABLE = -45,
-  // There is a table of that name, but of other types.
+  // There is a table of that name, with other types of keys or values.
   STRANDLINE_TABLE_TYPES = -46,
-  // The transaction cannot go on: the body must return this at once. It runs again after a conflict; after an error the
+  // The transaction cannot go on, and the body must return this at once. After a conflict the body runs again; after an error the
   // transaction returns that error.
   STRANDLINE_INTERRUPTED = -47,
-  // A write in what only reads.
+  // A write in a transaction, snapshot or database that only reads.
   STRANDLINE_READ_ONLY = -48,
-  // The transaction was given up.
+  // The transaction was rolled back.
   STRANDLINE_ABORTED = -49,
   // The pool failed earlier, as the message says: close the database, repair the device, open it again.
   STRANDLINE_POISONED = -50,
-  // The checksums beside the file are damaged or another's, or this domain does not keep them.
+  // The checksum file is damaged or belongs to another database, or this domain keeps no checksums.
   STRANDLINE_CHECKSUM_FILE = -51,
   // This kind of machine or system does not have the domain.
   STRANDLINE_UNSUPPORTED_DOMAIN = -52,
-  // Inside a transaction of one database another one would have been waited for, whose users wait for this transaction: begin them
-  // in the same order everywhere, or run the outermost one again.
+  // Inside a transaction of one database, the call would wait for another database whose transactions wait for this one. Begin
+  // transactions of several databases in the same order everywhere, or run the outermost one again.
   STRANDLINE_DEADLOCK = -53,
   // The database was closed.
   STRANDLINE_CLOSED = -54,

@@ -1,16 +1,19 @@
 // Strandline for C++17: the functions of strandline.h as classes. docs/c.md introduces it.
 //
-// Errors. What fails throws strandline::Error, which has the code of strandline.h and a message. That a key is not there is no error.
+// Errors. A call that fails throws strandline::Error, which has the code of strandline.h and a message. A missing key is no error: functions that look
+// for one return a bool or a std::optional.
 //
-// Transactions. A body is called with the transaction; whatever it throws rolls the transaction back and leaves write or read. An operation that
-// meets another transaction throws STRANDLINE_INTERRUPTED: let it pass, or throw it again, and the body runs again from its beginning. So a body must
-// do nothing but work on the database, and set what it changes outside it anew in each run.
+// Transactions. Database::write calls a body with the transaction. An exception rolls the transaction back and leaves write. An operation that meets
+// another transaction throws STRANDLINE_INTERRUPTED; a body that catches Error throws it again, and then runs again from its beginning. So a body
+// does nothing but work on the database, and sets variables that it changes outside at its beginning.
 //
-// Threads. A Database, Map, Objects and Ticket may be used by any number of threads at a time, but are moved and destroyed by one. A Transaction or
-// View belongs to the thread on which its body runs. A Snapshot, and the Range or Reader of one, may be used by one thread at a time.
+// Threads. A Database, Map, Objects and Ticket may be used by any number of threads at a time, and are closed, moved and destroyed by one, after all
+// others have stopped using them. A Transaction or View, and its Ranges and Readers, belong to the thread on which the body runs. A Snapshot, and
+// its Ranges and Readers, may be used by one thread at a time.
 //
-// Lifetimes. All classes are move-only. A Database closes its file when it and its Snapshots have been destroyed. Views and transactions end with
-// their body; a Range or Reader that is used later throws.
+// Lifetimes. All handles are move-only; after a move, a call throws STRANDLINE_PARAMETER. The file of a database is closed when its Database and
+// all its Snapshots have been destroyed. A Range or Reader that is used after its transaction or snapshot throws STRANDLINE_PARAMETER. None of the
+// destructors of a database and its snapshots may run in a body or in a function that get_to calls.
 
 #ifndef STRANDLINE_HPP
 #define STRANDLINE_HPP

@@ -1,6 +1,6 @@
 //! Strandline for C: databases of named, ordered maps of byte strings and of objects, transactions on them, snapshots, backups.
 //!
-//! `include/strandline.h` is made from this crate; `docs/c.md` introduces it, and `examples` has programs. Every function that
+//! `include/strandline.h` is generated from this crate, and `include/strandline.hpp` has classes for C++. `docs/c.md` introduces both, and `examples` has programs. Every function that
 //! can fail returns a code, [`StrandlineStatus`]; `strandline_message` says in words what went wrong on this thread, and
 //! `strandline_error_text` what a code means.
 
@@ -24,19 +24,19 @@ pub use transaction::*;
 
 use status::{Stop, parameter};
 
-/// What `pointer` leads to; `what` it should be if it is null.
+/// Returns what `pointer` refers to; fails if it is null, with a message that names `what` is needed.
 ///
 /// # Safety
-/// `pointer` is null, or leads to a value that stays as it is for `'a`.
+/// `pointer` is null, or refers to a value that does not change for `'a`.
 unsafe fn reference<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Stop> {
     // SAFETY: the caller promises it.
     unsafe { pointer.as_ref() }.ok_or_else(|| parameter(format!("{what} is needed, and not NULL")))
 }
 
-/// Puts a value where C wants it.
+/// Stores a result for C.
 ///
 /// # Safety
-/// `place` is null, or has room for one.
+/// `place` is null, or has room for a value.
 unsafe fn put<T>(place: *mut T, value: T) -> Result<(), Stop> {
     if place.is_null() {
         return Err(parameter("a place for the result is needed, and not NULL"));
@@ -49,7 +49,7 @@ unsafe fn put<T>(place: *mut T, value: T) -> Result<(), Stop> {
 /// The text at `text`.
 ///
 /// # Safety
-/// `text` is null, or a string that ends with a zero and stays as it is for `'a`.
+/// `text` is null, or a string that ends with a zero and does not change for `'a`.
 unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Stop> {
     // SAFETY: the caller promises a string or null.
     let text = unsafe {
@@ -59,13 +59,13 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Stop> {
     text.to_str().map_err(|_| parameter(format!("{what} has to be UTF-8")))
 }
 
-/// The bytes at `bytes`, of which there may be `most`.
+/// Returns the `length` bytes at `bytes`, at most `most`.
 ///
 /// # Errors
 /// Returns `STRANDLINE_PARAMETER` for more, before anything is read, and for bytes at null.
 ///
 /// # Safety
-/// `length` is 0 or more than `most`, or `bytes` is null, or that many bytes there stay as they are for `'a`.
+/// `length` is 0 or more than `most`, or `bytes` is null, or refers to that many bytes, which do not change for `'a`.
 unsafe fn slice<'a>(bytes: *const c_void, length: usize, what: &str, most: u64) -> Result<&'a [u8], Stop> {
     match length {
         0 => Ok(&[]),
@@ -121,7 +121,7 @@ fn check_value_length(length: usize) -> Result<(), Stop> {
     }
 }
 
-/// Memory for C, which gives it back with `strandline_free`.
+/// Memory for C, which frees it with `strandline_free`.
 struct Memory {
     at: *mut c_void,
     bytes: usize,

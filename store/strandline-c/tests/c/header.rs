@@ -100,3 +100,17 @@ fn every_function_says_which_threads_may_call_it() {
         assert!(threads.is_some_and(|threads| threads.contains('.')), "{name}: {comment}");
     }
 }
+
+#[test]
+fn every_function_is_tested_and_has_a_place_in_the_classes() {
+    let read = |file: &str| std::fs::read_to_string(format!("{FOLDER}/{file}")).unwrap();
+    let programs = read("tests/c/everything.c") + &read("tests/c/values.c");
+    let classes = read("include/strandline.hpp");
+    for (name, _) in functions() {
+        assert!(programs.contains(&format!("{name}(")), "no test calls {name}");
+        let is_used = |end: &char| classes.contains(&format!("{name}{end}"));
+        // `Map::get` reads to a `std::string`, by a reader.
+        let is_needed = name != "strandline_get";
+        assert!(!is_needed || ['(', '>', ','].iter().any(is_used), "no class uses {name}");
+    }
+}
