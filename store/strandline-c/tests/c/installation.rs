@@ -185,27 +185,30 @@ fn cmake_finds_what_is_installed() {
     // An installation may be moved as a whole.
     let moved = folder.path().join("moved");
     std::fs::rename(&prefix, &moved).unwrap();
-    let project = folder.path().join("project");
-    write_project(&project, "CMakeLists.txt", "cmake");
-    let build = project.join("build");
-    let configure = |version: &str| {
+    let configure = |request: &str| {
+        let project = folder.path().join(format!("project{request}"));
+        write_project(&project, "CMakeLists.txt", "cmake");
         let list = std::fs::read_to_string(project.join("CMakeLists.txt")).unwrap();
-        assert!(list.contains("find_package(strandline 0.1 REQUIRED)"));
-        let folder = project.join(format!("for-{version}"));
-        std::fs::create_dir(&folder).unwrap();
-        std::fs::write(
-            folder.join("CMakeLists.txt"),
-            list.replace("strandline 0.1 ", &format!("strandline {version} ")),
-        )
-        .unwrap();
-        with_prefix(&moved, "cmake").arg("-B").arg(folder.join("build")).arg(&folder).output().unwrap()
+        let changed =
+            list.replace("find_package(strandline 0.1 ", &format!("find_package(strandline {request} "));
+        assert!(changed != list || request == "0.1");
+        std::fs::write(project.join("CMakeLists.txt"), changed).unwrap();
+        let build = project.join("build");
+        (with_prefix(&moved, "cmake").arg("-B").arg(&build).arg(&project).output().unwrap(), build)
     };
+    let this = env!("CARGO_PKG_VERSION");
     for version in ["0.2", "1.0", "0.1.99", "0.10"] {
-        let refused = configure(version);
+        let (refused, _) = configure(version);
         let errors = String::from_utf8_lossy(&refused.stderr);
-        assert!(!refused.status.success() && errors.contains("version: 0.1.0"), "{version}: {errors}");
+        let found = format!("version: {this}");
+        assert!(!refused.status.success() && errors.contains(&found), "{version}: {errors}");
     }
-    output_of(with_prefix(&moved, "cmake").arg("-B").arg(&build).arg(&project));
+    for version in ["", this] {
+        let (accepted, _) = configure(version);
+        assert!(accepted.status.success(), "{version}: {accepted:?}");
+    }
+    let (accepted, build) = configure("0.1");
+    assert!(accepted.status.success(), "{accepted:?}");
     output_of(with_prefix(&moved, "cmake").arg("--build").arg(&build));
     run_project(&moved, &build);
     let needs = |program| run(Path::new("objdump"), &["-p", build.join(program).to_str().unwrap()]);
