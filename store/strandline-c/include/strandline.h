@@ -142,13 +142,11 @@ typedef struct StrandlineDatabase StrandlineDatabase;
 // An iterator over the keys of a map, within its transaction.
 typedef struct StrandlineIterator StrandlineIterator;
 
-// A map of byte strings to byte strings, ordered by the keys' bytes. A key has up to 4094 bytes, of
-// which each zero byte counts twice; a value has up to 4,294,967,295. All threads may share a map, and
-// use it in all transactions of its database.
+// A map of byte strings to byte strings, ordered by the keys' bytes. A key has up to 4094 bytes, of which each zero byte counts
+// twice; a value has up to 4,294,967,295. All threads may share a map, and use it in all transactions of its database.
 typedef struct StrandlineMap StrandlineMap;
 
-// Objects of a database, by offset. All threads may share them, and use them in all transactions of
-// their database.
+// Objects of a database, by offset. All threads may share them, and use them in all transactions of their database.
 typedef struct StrandlineObjects StrandlineObjects;
 
 // A reader of parts of a value, within its transaction.
@@ -157,12 +155,11 @@ typedef struct StrandlineReader StrandlineReader;
 // A database as it was at one moment. One thread at a time may use it.
 typedef struct StrandlineSnapshot StrandlineSnapshot;
 
-// Tells when a transaction of `strandline_write_later` is durable. Any number of threads may use it at
-// a time, and it may outlive the database.
+// Tells when a transaction of `strandline_write_later` is durable. Any number of threads may use it at a time, and it may outlive
+// the database.
 typedef struct StrandlineTicket StrandlineTicket;
 
-// A running transaction, or a snapshot that is read. It ends when its body returns, and belongs to the
-// thread on which that runs.
+// A running transaction, or a snapshot that is read. It ends when its body returns, and belongs to the thread on which that runs.
 typedef struct StrandlineTransaction StrandlineTransaction;
 
 // How a database is opened. All zeros: the defaults.
@@ -198,34 +195,29 @@ typedef struct {
   uint64_t reserved[4];
 } StrandlineOptions;
 
-// Writes the next `length` bytes of a value to `into`. Returns 0 for that; anything else ends
-// `strandline_put_from`, which returns it. It may use the transaction, and must not leave by `longjmp`
-// or a C++ exception.
+// Writes the next `length` bytes of a value to `into`. Returns 0 for that; anything else ends `strandline_put_from`, which returns
+// it. It may use the transaction, and must not leave by `longjmp` or a C++ exception.
 typedef int (*StrandlineSource)(void *argument, void *into, size_t length);
 
-// Takes the next `length` bytes of a value, at `piece`, which are valid until it returns. Returns 0 to
-// go on; anything else ends `strandline_get_to`, which returns it. It must not leave by `longjmp` or a
-// C++ exception.
+// Takes the next `length` bytes of a value, at `piece`, which are valid until it returns. Returns 0 to go on; anything else ends
+// `strandline_get_to`, which returns it. It must not leave by `longjmp` or a C++ exception.
 //
-// It cannot use the transaction or the snapshot that the value is read from, nor their iterators and
-// readers, except for ending iterators and readers: every call returns `STRANDLINE_PARAMETER`. It may
-// use other transactions and snapshots; in a read from a snapshot, it may also write to the database.
+// It cannot use the transaction or the snapshot that the value is read from, nor their iterators and readers, except for ending
+// iterators and readers: every call returns `STRANDLINE_PARAMETER`. It may use other transactions and snapshots; in a read from a
+// snapshot, it may also write to the database.
 typedef int (*StrandlineSink)(void *argument, const void *piece, size_t length);
 
-// The body of a transaction. If it returns 0, the transaction commits. If it returns anything else,
-// the transaction is rolled back and returns that: numbers above 0 are the program's own, and codes of
-// failed operations are handed on. It may run several times, of which only the last has an effect, so
-// it must do nothing else that cannot be repeated. After an operation returns
-// `STRANDLINE_INTERRUPTED`, the body returns that at once. It must not leave by `longjmp` or a C++
-// exception.
+// The body of a transaction. If it returns 0, the transaction commits. If it returns anything else, the transaction is rolled back
+// and returns that: numbers above 0 are the program's own, and codes of failed operations are handed on. It may run several times,
+// of which only the last has an effect, so it must do nothing else that cannot be repeated. After an operation returns
+// `STRANDLINE_INTERRUPTED`, the body returns that at once. It must not leave by `longjmp` or a C++ exception.
 typedef int (*StrandlineBody)(StrandlineTransaction *transaction, void *argument);
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
-// Frees memory that a function of this library has allocated for its caller. `free` of the C library
-// does the same.
+// Frees memory that a function of this library has allocated for its caller. `free` of the C library does the same.
 //
 // Threads: any, also another than the one that got the memory.
 //
@@ -233,9 +225,8 @@ extern "C" {
 // `memory` comes from such a function and is freed once; or it is null.
 void strandline_free(void *memory);
 
-// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; creates it if
-// there is no such file. A second file is beside it, `path.log`. With null as `options` the defaults
-// apply.
+// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; creates it if there is no such file. A second
+// file is beside it, `path.log`. With null as `options` the defaults apply.
 //
 // Threads: any. All threads may share the database that it opens.
 //
@@ -245,8 +236,7 @@ int strandline_open(const char *path,
                     const StrandlineOptions *options,
                     StrandlineDatabase **database);
 
-// Opens a database like `strandline_open`, but creates none: where there is no file at `path`, it
-// returns `STRANDLINE_IO`.
+// Opens a database like `strandline_open`, but creates none: where there is no file at `path`, it returns `STRANDLINE_IO`.
 //
 // Threads: any. All threads may share the database that it opens.
 //
@@ -256,8 +246,7 @@ int strandline_open_existing(const char *path,
                              const StrandlineOptions *options,
                              StrandlineDatabase **database);
 
-// Creates a database in a new file at `path`. If the file exists, it changes nothing and returns
-// `STRANDLINE_IO`.
+// Creates a database in a new file at `path`. If the file exists, it changes nothing and returns `STRANDLINE_IO`.
 //
 // Threads: any. All threads may share the database that it opens.
 //
@@ -267,8 +256,7 @@ int strandline_create_new(const char *path,
                           const StrandlineOptions *options,
                           StrandlineDatabase **database);
 
-// Opens the database at `path` for reading only. Any number of processes may have it open so at a
-// time, and none that writes.
+// Opens the database at `path` for reading only. Any number of processes may have it open so at a time, and none that writes.
 //
 // Threads: any. All threads may share the database that it opens.
 //
@@ -278,10 +266,9 @@ int strandline_open_read_only(const char *path,
                               const StrandlineOptions *options,
                               StrandlineDatabase **database);
 
-// Makes everything durable and closes the database. Returns `STRANDLINE_IN_USE` while snapshots of the
-// database exist, and `STRANDLINE_PARAMETER` in the body of a transaction; the database then stays
-// open. After any other result it is closed, and the pointer is no longer valid. Maps, objects and
-// tickets are closed or freed on their own, before or after.
+// Makes everything durable and closes the database. Returns `STRANDLINE_IN_USE` while snapshots of the database exist, and
+// `STRANDLINE_PARAMETER` in the body of a transaction; the database then stays open. After any other result it is closed, and the
+// pointer is no longer valid. Maps, objects and tickets are closed or freed on their own, before or after.
 //
 // Threads: one, after all others have stopped using the database; join them first.
 //
@@ -289,8 +276,8 @@ int strandline_open_read_only(const char *path,
 // `database` was opened, is closed once, and no thread is in a call with it; or it is null.
 int strandline_close(StrandlineDatabase *database);
 
-// Copies the database, as it is at one moment, to a new file at `path`, while other threads read and
-// write. Not inside a transaction.
+// Copies the database, as it is at one moment, to a new file at `path`, while other threads read and write. Not inside a
+// transaction.
 //
 // Threads: any, at the same time as others use the database.
 //
@@ -299,9 +286,9 @@ int strandline_close(StrandlineDatabase *database);
 int strandline_backup(const StrandlineDatabase *database,
                       const char *path);
 
-// Checks everything that is stored for damage, in a time that grows with the database. If it finds
-// none, `damage` becomes null. Otherwise `damage` becomes a text for `strandline_free` with a finding
-// on each line, and the call returns `STRANDLINE_DAMAGED`. Not inside a transaction.
+// Checks everything that is stored for damage, in a time that grows with the database. If it finds none, `damage` becomes null.
+// Otherwise `damage` becomes a text for `strandline_free` with a finding on each line, and the call returns `STRANDLINE_DAMAGED`.
+// Not inside a transaction.
 //
 // Threads: any, at the same time as others use the database.
 //
@@ -310,8 +297,8 @@ int strandline_backup(const StrandlineDatabase *database,
 int strandline_check(const StrandlineDatabase *database,
                      char **damage);
 
-// Writes all changes from the log to the main file now (`STRANDLINE_SYNC`), so that recovery after a
-// crash has little to do. Not inside a transaction.
+// Writes all changes from the log to the main file now (`STRANDLINE_SYNC`), so that recovery after a crash has little to do. Not
+// inside a transaction.
 //
 // Threads: any, at the same time as others use the database.
 //
@@ -319,15 +306,16 @@ int strandline_check(const StrandlineDatabase *database,
 // `database` is open.
 int strandline_checkpoint(const StrandlineDatabase *database);
 
-// Opens the map `name`, in UTF-8, and creates it if there is none. Not inside a transaction. In a
-// database that is open for reading only, it returns `STRANDLINE_NO_TABLE` where there is none.
+// Opens the map `name`, in UTF-8, and creates it if there is none. Not inside a transaction. In a database that is open for reading
+// only, it returns `STRANDLINE_NO_TABLE` where there is none.
 //
-// Threads: any, at the same time as others use the database. All threads may share the map that it
-// opens.
+// Threads: any, at the same time as others use the database. All threads may share the map that it opens.
 //
 // # Safety
 // `database` is open; `name` is a string; `map` refers to room for a pointer.
-int strandline_map_open(const StrandlineDatabase *database, const char *name, StrandlineMap **map);
+int strandline_map_open(const StrandlineDatabase *database,
+                        const char *name,
+                        StrandlineMap **map);
 
 // Frees what `strandline_map_open` has allocated. The stored keys and values stay.
 //
@@ -337,9 +325,8 @@ int strandline_map_open(const StrandlineDatabase *database, const char *name, St
 // `map` was opened, is closed once, and no thread is in a call with it; or it is null.
 void strandline_map_close(StrandlineMap *map);
 
-// Deletes the map or the objects `name` with all that is stored there; returns `STRANDLINE_NOT_FOUND`
-// if there are none. Calls with handles that are still open return `STRANDLINE_NO_TABLE` from then on.
-// Not inside a transaction.
+// Deletes the map or the objects `name` with all that is stored there; returns `STRANDLINE_NOT_FOUND` if there are none. Calls with
+// handles that are still open return `STRANDLINE_NO_TABLE` from then on. Not inside a transaction.
 //
 // Threads: any, at the same time as others use the database.
 //
@@ -348,11 +335,9 @@ void strandline_map_close(StrandlineMap *map);
 int strandline_delete(const StrandlineDatabase *database,
                       const char *name);
 
-// Stores `value` under `key`, in place of the value that the key has. `STRANDLINE_PARAMETER`: the key
-// or the value is too long.
+// Stores `value` under `key`, in place of the value that the key has. `STRANDLINE_PARAMETER`: the key or the value is too long.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the map at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
 //
 // # Safety
 // `transaction` runs; `map` is open; `key` and `value` have as many bytes as their lengths say.
@@ -363,11 +348,9 @@ int strandline_put(StrandlineTransaction *transaction,
                    const void *value,
                    size_t value_length);
 
-// Copies the value of `key` to memory for `strandline_free`. Returns `STRANDLINE_NOT_FOUND` if there
-// is no such key.
+// Copies the value of `key` to memory for `strandline_free`. Returns `STRANDLINE_NOT_FOUND` if there is no such key.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the map at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
 //
 // # Safety
 // As for `strandline_put`; `value` and `value_length` refer to room for a pointer and a length.
@@ -380,8 +363,7 @@ int strandline_get(StrandlineTransaction *transaction,
 
 // Removes `key` and its value. Returns `STRANDLINE_NOT_FOUND` if there is no such key.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the map at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
 //
 // # Safety
 // As for `strandline_put`.
@@ -390,11 +372,10 @@ int strandline_remove(StrandlineTransaction *transaction,
                       const void *key,
                       size_t key_length);
 
-// Begins to iterate over the keys from `from` on that are less than `to`, in order; with `backwards`
-// other than 0 from the greatest of them down. Null with a length of 0 is no bound.
+// Begins to iterate over the keys from `from` on that are less than `to`, in order; with `backwards` other than 0 from the greatest
+// of them down. Null with a length of 0 is no bound.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the map at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
 //
 // # Safety
 // As for `strandline_put`, for `from` and `to` as well; `iterator` refers to room for a pointer.
@@ -407,9 +388,8 @@ int strandline_iterate(StrandlineTransaction *transaction,
                        int backwards,
                        StrandlineIterator **iterator);
 
-// Returns the next key and its value, which stay valid until the iterator is used again. Returns
-// `STRANDLINE_NOT_FOUND` at the end. After any other failure to read, the iterator returns
-// `STRANDLINE_PARAMETER` from then on.
+// Returns the next key and its value, which stay valid until the iterator is used again. Returns `STRANDLINE_NOT_FOUND` at the end.
+// After any other failure to read, the iterator returns `STRANDLINE_PARAMETER` from then on.
 //
 // Threads: the one of the iterator's transaction or snapshot.
 //
@@ -429,11 +409,10 @@ int strandline_iterator_next(StrandlineIterator *iterator,
 // `iterator` has begun and is ended once; or it is null.
 void strandline_iterator_end(StrandlineIterator *iterator);
 
-// Opens the objects `name`, in UTF-8, and creates the name if there is none. It cannot be the name of
-// a map. Not inside a transaction.
+// Opens the objects `name`, in UTF-8, and creates the name if there is none. It cannot be the name of a map. Not inside a
+// transaction.
 //
-// Threads: any, at the same time as others use the database. All threads may share the objects that it
-// opens.
+// Threads: any, at the same time as others use the database. All threads may share the objects that it opens.
 //
 // # Safety
 // `database` is open; `name` is a string; `objects` refers to room for a pointer.
@@ -449,12 +428,11 @@ int strandline_objects_open(const StrandlineDatabase *database,
 // `objects` were opened, are closed once, and no thread is in a call with them; or it is null.
 void strandline_objects_close(StrandlineObjects *objects);
 
-// Returns the offset of the root, the object from which a program reaches all others; the offset is
-// always the same. If there is no root, the call creates one of `size` zeros; if the root is shorter
-// than `size` bytes, zeros are added. Both need a transaction that writes.
+// Returns the offset of the root, the object from which a program reaches all others; the offset is always the same. If there is no
+// root, the call creates one of `size` zeros; if the root is shorter than `size` bytes, zeros are added. Both need a transaction
+// that writes.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the objects at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 //
 // # Safety
 // `transaction` runs; `objects` are open; `offset` refers to room for a number.
@@ -463,11 +441,9 @@ int strandline_root(StrandlineTransaction *transaction,
                     uint64_t size,
                     uint64_t *offset);
 
-// Creates an object of `size` zeros, 1 to 4,294,967,295. Its offset is a multiple of 2^32, and never
-// 0.
+// Creates an object of `size` zeros, 1 to 4,294,967,295. Its offset is a multiple of 2^32, and never 0.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the objects at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 //
 // # Safety
 // As for `strandline_root`.
@@ -476,12 +452,10 @@ int strandline_allocate(StrandlineTransaction *transaction,
                         uint64_t size,
                         uint64_t *offset);
 
-// Copies `length` bytes at `offset` to `into`. The offset may refer to the inside of an object:
-// `offset + offsetof(struct node, next)`. Returns `STRANDLINE_INVALID_ADDRESS` if there is no object,
-// or if it ends before.
+// Copies `length` bytes at `offset` to `into`. The offset may refer to the inside of an object: `offset + offsetof(struct node,
+// next)`. Returns `STRANDLINE_INVALID_ADDRESS` if there is no object, or if it ends before.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the objects at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 //
 // # Safety
 // As for `strandline_root`; `into` has room for `length` bytes.
@@ -491,11 +465,10 @@ int strandline_load(StrandlineTransaction *transaction,
                     void *into,
                     size_t length);
 
-// Copies `length` bytes from `from` to `offset`, which may refer to the inside of an object. Returns
-// `STRANDLINE_INVALID_ADDRESS` if there is no object, or if it ends before.
+// Copies `length` bytes from `from` to `offset`, which may refer to the inside of an object. Returns `STRANDLINE_INVALID_ADDRESS` if
+// there is no object, or if it ends before.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the objects at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 //
 // # Safety
 // As for `strandline_root`; `from` has `length` bytes.
@@ -507,8 +480,7 @@ int strandline_store(StrandlineTransaction *transaction,
 
 // Frees the object at `offset`. Returns `STRANDLINE_INVALID_FREE` if no object begins there.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the objects at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 //
 // # Safety
 // As for `strandline_root`.
@@ -516,11 +488,9 @@ int strandline_release(StrandlineTransaction *transaction,
                        const StrandlineObjects *objects,
                        uint64_t offset);
 
-// Returns in `size` the bytes of the object that `offset` refers to. Returns
-// `STRANDLINE_INVALID_ADDRESS` if there is none.
+// Returns in `size` the bytes of the object that `offset` refers to. Returns `STRANDLINE_INVALID_ADDRESS` if there is none.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the objects at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 //
 // # Safety
 // As for `strandline_root`; `size` refers to room for a number.
@@ -529,11 +499,10 @@ int strandline_size(StrandlineTransaction *transaction,
                     uint64_t offset,
                     uint64_t *size);
 
-// Returns in `next` the object after the one that `offset` refers to, in no particular order; after 0
-// the first. Returns `STRANDLINE_NOT_FOUND` at the end. A program can find leaked objects with it.
+// Returns in `next` the object after the one that `offset` refers to, in no particular order; after 0 the first. Returns
+// `STRANDLINE_NOT_FOUND` at the end. A program can find leaked objects with it.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the objects at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 //
 // # Safety
 // As for `strandline_root`; `next` refers to room for a number.
@@ -542,29 +511,27 @@ int strandline_next(StrandlineTransaction *transaction,
                     uint64_t offset,
                     uint64_t *next);
 
-// Returns what went wrong in this thread's last call, in at most 4095 bytes of UTF-8, or an empty text
-// if that call succeeded. The pointer is the same for all calls of a thread and valid until the thread
-// ends; the text at it changes with each call.
+// Returns what went wrong in this thread's last call, in at most 4095 bytes of UTF-8, or an empty text if that call succeeded. The
+// pointer is the same for all calls of a thread and valid until the thread ends; the text at it changes with each call.
 //
 // Threads: any. Each has a message of its own, which no other thread may read.
 const char *strandline_message(void);
 
-// Returns what a code means, in a text that is never freed. It has no details, which
-// `strandline_message` has. Numbers above 0 are the program's own.
+// Returns what a code means, in a text that is never freed. It has no details, which `strandline_message` has. Numbers above 0 are
+// the program's own.
 //
 // Threads: any, at any time; the text may be shared.
 const char *strandline_error_text(int code);
 
-// Stores under `key` a value of `value_length` bytes, which `source` fills in piece by piece, in
-// order. In a database on an ordinary file, the value is never in memory as a whole. If `source`
-// fails, the key keeps the value that it had, and the call returns what `source` returned.
+// Stores under `key` a value of `value_length` bytes, which `source` fills in piece by piece, in order. In a database on an ordinary
+// file, the value is never in memory as a whole. If `source` fails, the key keeps the value that it had, and the call returns what
+// `source` returned.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the map at the same time. `source` is called on this thread.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time. `source` is called on
+// this thread.
 //
 // # Safety
-// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `source` may be
-// called with `argument`.
+// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `source` may be called with `argument`.
 int strandline_put_from(StrandlineTransaction *transaction,
                         const StrandlineMap *map,
                         const void *key,
@@ -573,22 +540,19 @@ int strandline_put_from(StrandlineTransaction *transaction,
                         StrandlineSource source,
                         void *argument);
 
-// Reads the value of `key`: calls `sink` with one piece after another, in order, which together are
-// the value. A value of up to 16,384 bytes is one piece, also one of 0 bytes. A larger one has pieces
-// of any length; read from a snapshot or in the body of `strandline_read`, they are not copied
-// (`STRANDLINE_SYNC`).
+// Reads the value of `key`: calls `sink` with one piece after another, in order, which together are the value. A value of up to
+// 16,384 bytes is one piece, also one of 0 bytes. A larger one has pieces of any length; read from a snapshot or in the body of
+// `strandline_read`, they are not copied (`STRANDLINE_SYNC`).
 //
-// If `sink` returns anything but 0, it is not called again, and the call returns that. Returns
-// `STRANDLINE_NOT_FOUND` if there is no such key; `sink` is not called then. If the call returns
-// `STRANDLINE_INTERRUPTED`, `sink` may have been given the beginning of the value; the body runs again
-// and calls `strandline_get_to` again. A snapshot never interrupts.
+// If `sink` returns anything but 0, it is not called again, and the call returns that. Returns `STRANDLINE_NOT_FOUND` if there is no
+// such key; `sink` is not called then. If the call fails, `sink` may have been given the beginning of the value. After
+// `STRANDLINE_INTERRUPTED`, which a snapshot never returns, the body runs again and reads the value from its beginning.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the map at the same time. `sink` is called on this thread.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time. `sink` is called on this
+// thread.
 //
 // # Safety
-// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `sink` may be called
-// with `argument`.
+// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `sink` may be called with `argument`.
 int strandline_get_to(StrandlineTransaction *transaction,
                       const StrandlineMap *map,
                       const void *key,
@@ -596,12 +560,10 @@ int strandline_get_to(StrandlineTransaction *transaction,
                       StrandlineSink sink,
                       void *argument);
 
-// Begins to read the value of `key`, of `length` bytes, in parts. Returns `STRANDLINE_NOT_FOUND` if
-// there is no such key. If the transaction changes the value meanwhile, the bytes that are read are
-// undefined.
+// Begins to read the value of `key`, of `length` bytes, in parts. Returns `STRANDLINE_NOT_FOUND` if there is no such key. If the
+// transaction changes the value meanwhile, the bytes that are read are undefined.
 //
-// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-// threads may use the map at the same time.
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
 //
 // # Safety
 // As for `strandline_put`; `reader` and `length` refer to room for a pointer and a length.
@@ -612,14 +574,17 @@ int strandline_reader_begin(StrandlineTransaction *transaction,
                             StrandlineReader **reader,
                             size_t *length);
 
-// Copies `length` bytes of the value, from byte number `offset` on, to `into`. Returns
-// `STRANDLINE_PARAMETER` if the value ends before.
+// Copies `length` bytes of the value, from byte number `offset` on, to `into`. Returns `STRANDLINE_PARAMETER` if the value ends
+// before.
 //
 // Threads: the one of the reader's transaction or snapshot.
 //
 // # Safety
 // `reader` has not ended; `into` has room for `length` bytes.
-int strandline_reader_read(StrandlineReader *reader, size_t offset, void *into, size_t length);
+int strandline_reader_read(StrandlineReader *reader,
+                           size_t offset,
+                           void *into,
+                           size_t length);
 
 // Ends a reader, during its transaction or after it.
 //
@@ -629,19 +594,20 @@ int strandline_reader_read(StrandlineReader *reader, size_t offset, void *into, 
 // `reader` has begun and is ended once; or it is null.
 void strandline_reader_end(StrandlineReader *reader);
 
-// Runs `body` as one transaction. When it returns 0, all that the body wrote is visible to every
-// thread and survives a power failure; otherwise none of it has happened. Returns what the body
-// returned, or the code of what made the transaction fail.
+// Runs `body` as one transaction. When it returns 0, all that the body wrote is visible to every thread and survives a power
+// failure; otherwise none of it has happened. Returns what the body returned, or the code of what made the transaction fail.
 //
 // Threads: any, at the same time as others use the database. The body runs on the calling thread.
 //
 // # Safety
 // `database` is open; `body` may be called with `argument` until this returns.
-int strandline_write(const StrandlineDatabase *database, StrandlineBody body, void *argument);
+int strandline_write(const StrandlineDatabase *database,
+                     StrandlineBody body,
+                     void *argument);
 
-// Runs `body` like `strandline_write`, but does not wait until the transaction is durable. A crash
-// before that takes the transaction back as a whole, and all later ones with it. `ticket` becomes a
-// ticket to wait with, for `strandline_ticket_free`; null, if the caller needs none.
+// Runs `body` like `strandline_write`, but does not wait until the transaction is durable. A crash before that takes the transaction
+// back as a whole, and all later ones with it. `ticket` becomes a ticket to wait with, for `strandline_ticket_free`; null, if the
+// caller needs none.
 //
 // Threads: any, at the same time as others use the database. The body runs on the calling thread.
 //
@@ -652,8 +618,7 @@ int strandline_write_later(const StrandlineDatabase *database,
                            void *argument,
                            StrandlineTicket **ticket);
 
-// Waits until the transaction is durable, and with it all that committed before it. Not inside a
-// transaction.
+// Waits until the transaction is durable, and with it all that committed before it. Not inside a transaction.
 //
 // Threads: any number at a time.
 //
@@ -675,13 +640,11 @@ int strandline_ticket_is_durable(const StrandlineTicket *ticket,
 // Threads: any one, after all others have stopped using the ticket.
 //
 // # Safety
-// `ticket` comes from `strandline_write_later`, is freed once, and no thread is in a call with it; or
-// it is null.
+// `ticket` comes from `strandline_write_later`, is freed once, and no thread is in a call with it; or it is null.
 void strandline_ticket_free(StrandlineTicket *ticket);
 
-// Runs `body` as a transaction that only reads: it sees one state of the database, whatever others
-// write meanwhile. After a conflict it runs again. Returns what the body returned, or the code of what
-// made it fail.
+// Runs `body` as a transaction that only reads: it sees one state of the database, whatever others write meanwhile. After a conflict
+// it runs again. Returns what the body returned, or the code of what made it fail.
 //
 // Threads: any, at the same time as others use the database. The body runs on the calling thread.
 //
@@ -691,19 +654,18 @@ int strandline_read(const StrandlineDatabase *database,
                     StrandlineBody body,
                     void *argument);
 
-// Begins a snapshot: the database as it is now, for reads that take long. Writers do not wait for it,
-// and it never runs again. The database cannot be closed before the snapshot has ended.
+// Begins a snapshot: the database as it is now, for reads that take long. Writers do not wait for it, and it never runs again. The
+// database cannot be closed before the snapshot has ended.
 //
-// Threads: any, at the same time as others use the database. The snapshot may move to another thread
-// between calls.
+// Threads: any, at the same time as others use the database. The snapshot may move to another thread between calls.
 //
 // # Safety
 // `database` is open; `snapshot` refers to room for a pointer.
 int strandline_snapshot_begin(const StrandlineDatabase *database,
                               StrandlineSnapshot **snapshot);
 
-// Returns the transaction through which functions read the snapshot, and which cannot write. It is
-// valid until the snapshot ends, and null if `snapshot` is null.
+// Returns the transaction through which functions read the snapshot, and which cannot write. It is valid until the snapshot ends,
+// and null if `snapshot` is null.
 //
 // Threads: the one that uses the snapshot; one at a time.
 //
@@ -711,8 +673,8 @@ int strandline_snapshot_begin(const StrandlineDatabase *database,
 // `snapshot` has not ended.
 StrandlineTransaction *strandline_snapshot_read(const StrandlineSnapshot *snapshot);
 
-// Ends a snapshot. Returns `STRANDLINE_PARAMETER` in a sink that is given a piece of a value of this
-// snapshot; the snapshot then goes on.
+// Ends a snapshot. Returns `STRANDLINE_PARAMETER` in a sink that is given a piece of a value of this snapshot; the snapshot then
+// goes on.
 //
 // Threads: any one, when no other uses the snapshot.
 //

@@ -56,9 +56,8 @@ unsafe fn open(
     })
 }
 
-/// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; creates it if
-/// there is no such file. A second file is beside it, `path.log`. With null as `options` the defaults
-/// apply.
+/// Opens the database in the file at `path`, in UTF-8, and recovers it after a crash; creates it if there is no such file. A second
+/// file is beside it, `path.log`. With null as `options` the defaults apply.
 ///
 /// Threads: any. All threads may share the database that it opens.
 ///
@@ -74,8 +73,7 @@ pub unsafe extern "C" fn strandline_open(
     unsafe { open(path, options, database, Expected::Either) }
 }
 
-/// Opens a database like `strandline_open`, but creates none: where there is no file at `path`, it
-/// returns `STRANDLINE_IO`.
+/// Opens a database like `strandline_open`, but creates none: where there is no file at `path`, it returns `STRANDLINE_IO`.
 ///
 /// Threads: any. All threads may share the database that it opens.
 ///
@@ -91,8 +89,7 @@ pub unsafe extern "C" fn strandline_open_existing(
     unsafe { open(path, options, database, Expected::Existing) }
 }
 
-/// Creates a database in a new file at `path`. If the file exists, it changes nothing and returns
-/// `STRANDLINE_IO`.
+/// Creates a database in a new file at `path`. If the file exists, it changes nothing and returns `STRANDLINE_IO`.
 ///
 /// Threads: any. All threads may share the database that it opens.
 ///
@@ -108,8 +105,7 @@ pub unsafe extern "C" fn strandline_create_new(
     unsafe { open(path, options, database, Expected::Nothing) }
 }
 
-/// Opens the database at `path` for reading only. Any number of processes may have it open so at a
-/// time, and none that writes.
+/// Opens the database at `path` for reading only. Any number of processes may have it open so at a time, and none that writes.
 ///
 /// Threads: any. All threads may share the database that it opens.
 ///
@@ -125,10 +121,9 @@ pub unsafe extern "C" fn strandline_open_read_only(
     unsafe { open(path, options, database, Expected::Readable) }
 }
 
-/// Makes everything durable and closes the database. Returns `STRANDLINE_IN_USE` while snapshots of the
-/// database exist, and `STRANDLINE_PARAMETER` in the body of a transaction; the database then stays
-/// open. After any other result it is closed, and the pointer is no longer valid. Maps, objects and
-/// tickets are closed or freed on their own, before or after.
+/// Makes everything durable and closes the database. Returns `STRANDLINE_IN_USE` while snapshots of the database exist, and
+/// `STRANDLINE_PARAMETER` in the body of a transaction; the database then stays open. After any other result it is closed, and the
+/// pointer is no longer valid. Maps, objects and tickets are closed or freed on their own, before or after.
 ///
 /// Threads: one, after all others have stopped using the database; join them first.
 ///
@@ -153,8 +148,8 @@ pub unsafe extern "C" fn strandline_close(database: *mut StrandlineDatabase) -> 
     })
 }
 
-/// Copies the database, as it is at one moment, to a new file at `path`, while other threads read and
-/// write. Not inside a transaction.
+/// Copies the database, as it is at one moment, to a new file at `path`, while other threads read and write. Not inside a
+/// transaction.
 ///
 /// Threads: any, at the same time as others use the database.
 ///
@@ -173,9 +168,9 @@ pub unsafe extern "C" fn strandline_backup(
     })
 }
 
-/// Checks everything that is stored for damage, in a time that grows with the database. If it finds
-/// none, `damage` becomes null. Otherwise `damage` becomes a text for `strandline_free` with a finding
-/// on each line, and the call returns `STRANDLINE_DAMAGED`. Not inside a transaction.
+/// Checks everything that is stored for damage, in a time that grows with the database. If it finds none, `damage` becomes null.
+/// Otherwise `damage` becomes a text for `strandline_free` with a finding on each line, and the call returns `STRANDLINE_DAMAGED`.
+/// Not inside a transaction.
 ///
 /// Threads: any, at the same time as others use the database.
 ///
@@ -203,8 +198,8 @@ pub unsafe extern "C" fn strandline_check(
     })
 }
 
-/// Writes all changes from the log to the main file now (`STRANDLINE_SYNC`), so that recovery after a
-/// crash has little to do. Not inside a transaction.
+/// Writes all changes from the log to the main file now (`STRANDLINE_SYNC`), so that recovery after a crash has little to do. Not
+/// inside a transaction.
 ///
 /// Threads: any, at the same time as others use the database.
 ///

@@ -166,8 +166,7 @@ impl Drop for Memory {
     }
 }
 
-/// Frees memory that a function of this library has allocated for its caller. `free` of the C library
-/// does the same.
+/// Frees memory that a function of this library has allocated for its caller. `free` of the C library does the same.
 ///
 /// Threads: any, also another than the one that got the memory.
 ///

@@ -13,18 +13,16 @@ use crate::status::{answer, not_found, parameter};
 use crate::transaction::{StrandlineTransaction, running};
 use crate::{Memory, put, reference, text};
 
-/// A map of byte strings to byte strings, ordered by the keys' bytes. A key has up to 4094 bytes, of
-/// which each zero byte counts twice; a value has up to 4,294,967,295. All threads may share a map, and
-/// use it in all transactions of its database.
+/// A map of byte strings to byte strings, ordered by the keys' bytes. A key has up to 4094 bytes, of which each zero byte counts
+/// twice; a value has up to 4,294,967,295. All threads may share a map, and use it in all transactions of its database.
 pub struct StrandlineMap {
     pub(crate) table: Table<Vec<u8>, Vec<u8>>,
 }
 
-/// Opens the map `name`, in UTF-8, and creates it if there is none. Not inside a transaction. In a
-/// database that is open for reading only, it returns `STRANDLINE_NO_TABLE` where there is none.
+/// Opens the map `name`, in UTF-8, and creates it if there is none. Not inside a transaction. In a database that is open for reading
+/// only, it returns `STRANDLINE_NO_TABLE` where there is none.
 ///
-/// Threads: any, at the same time as others use the database. All threads may share the map that it
-/// opens.
+/// Threads: any, at the same time as others use the database. All threads may share the map that it opens.
 ///
 /// # Safety
 /// `database` is open; `name` is a string; `map` refers to room for a pointer.
@@ -59,9 +57,8 @@ pub unsafe extern "C" fn strandline_map_close(map: *mut StrandlineMap) {
     }
 }
 
-/// Deletes the map or the objects `name` with all that is stored there; returns `STRANDLINE_NOT_FOUND`
-/// if there are none. Calls with handles that are still open return `STRANDLINE_NO_TABLE` from then on.
-/// Not inside a transaction.
+/// Deletes the map or the objects `name` with all that is stored there; returns `STRANDLINE_NOT_FOUND` if there are none. Calls with
+/// handles that are still open return `STRANDLINE_NO_TABLE` from then on. Not inside a transaction.
 ///
 /// Threads: any, at the same time as others use the database.
 ///
@@ -79,11 +76,9 @@ pub unsafe extern "C" fn strandline_delete(
     })
 }
 
-/// Stores `value` under `key`, in place of the value that the key has. `STRANDLINE_PARAMETER`: the key
-/// or the value is too long.
+/// Stores `value` under `key`, in place of the value that the key has. `STRANDLINE_PARAMETER`: the key or the value is too long.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the map at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
 ///
 /// # Safety
 /// `transaction` runs; `map` is open; `key` and `value` have as many bytes as their lengths say.
@@ -107,11 +102,9 @@ pub unsafe extern "C" fn strandline_put(
     })
 }
 
-/// Copies the value of `key` to memory for `strandline_free`. Returns `STRANDLINE_NOT_FOUND` if there
-/// is no such key.
+/// Copies the value of `key` to memory for `strandline_free`. Returns `STRANDLINE_NOT_FOUND` if there is no such key.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the map at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
 ///
 /// # Safety
 /// As for `strandline_put`; `value` and `value_length` refer to room for a pointer and a length.
@@ -146,8 +139,7 @@ pub unsafe extern "C" fn strandline_get(
 
 /// Removes `key` and its value. Returns `STRANDLINE_NOT_FOUND` if there is no such key.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the map at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
 ///
 /// # Safety
 /// As for `strandline_put`.
@@ -182,11 +174,10 @@ pub struct StrandlineIterator {
     pair: (Vec<u8>, Vec<u8>),
 }
 
-/// Begins to iterate over the keys from `from` on that are less than `to`, in order; with `backwards`
-/// other than 0 from the greatest of them down. Null with a length of 0 is no bound.
+/// Begins to iterate over the keys from `from` on that are less than `to`, in order; with `backwards` other than 0 from the greatest
+/// of them down. Null with a length of 0 is no bound.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the map at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
 ///
 /// # Safety
 /// As for `strandline_put`, for `from` and `to` as well; `iterator` refers to room for a pointer.
@@ -229,9 +220,8 @@ pub unsafe extern "C" fn strandline_iterate(
     })
 }
 
-/// Returns the next key and its value, which stay valid until the iterator is used again. Returns
-/// `STRANDLINE_NOT_FOUND` at the end. After any other failure to read, the iterator returns
-/// `STRANDLINE_PARAMETER` from then on.
+/// Returns the next key and its value, which stay valid until the iterator is used again. Returns `STRANDLINE_NOT_FOUND` at the end.
+/// After any other failure to read, the iterator returns `STRANDLINE_PARAMETER` from then on.
 ///
 /// Threads: the one of the iterator's transaction or snapshot.
 ///

@@ -16,8 +16,7 @@ use crate::status::{Stop, StrandlineStatus, answer, not_found, parameter};
 use crate::transaction::{StrandlineTransaction, running};
 use crate::{put, reference, text, value};
 
-/// Objects of a database, by offset. All threads may share them, and use them in all transactions of
-/// their database.
+/// Objects of a database, by offset. All threads may share them, and use them in all transactions of their database.
 pub struct StrandlineObjects {
     pieces: Table<u64, Vec<u8>>,
 }
@@ -195,11 +194,10 @@ impl StrandlineObjects {
     }
 }
 
-/// Opens the objects `name`, in UTF-8, and creates the name if there is none. It cannot be the name of
-/// a map. Not inside a transaction.
+/// Opens the objects `name`, in UTF-8, and creates the name if there is none. It cannot be the name of a map. Not inside a
+/// transaction.
 ///
-/// Threads: any, at the same time as others use the database. All threads may share the objects that it
-/// opens.
+/// Threads: any, at the same time as others use the database. All threads may share the objects that it opens.
 ///
 /// # Safety
 /// `database` is open; `name` is a string; `objects` refers to room for a pointer.
@@ -234,12 +232,11 @@ pub unsafe extern "C" fn strandline_objects_close(objects: *mut StrandlineObject
     }
 }
 
-/// Returns the offset of the root, the object from which a program reaches all others; the offset is
-/// always the same. If there is no root, the call creates one of `size` zeros; if the root is shorter
-/// than `size` bytes, zeros are added. Both need a transaction that writes.
+/// Returns the offset of the root, the object from which a program reaches all others; the offset is always the same. If there is no
+/// root, the call creates one of `size` zeros; if the root is shorter than `size` bytes, zeros are added. Both need a transaction
+/// that writes.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the objects at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 ///
 /// # Safety
 /// `transaction` runs; `objects` are open; `offset` refers to room for a number.
@@ -260,11 +257,9 @@ pub unsafe extern "C" fn strandline_root(
     })
 }
 
-/// Creates an object of `size` zeros, 1 to 4,294,967,295. Its offset is a multiple of 2^32, and never
-/// 0.
+/// Creates an object of `size` zeros, 1 to 4,294,967,295. Its offset is a multiple of 2^32, and never 0.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the objects at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 ///
 /// # Safety
 /// As for `strandline_root`.
@@ -286,12 +281,10 @@ pub unsafe extern "C" fn strandline_allocate(
     })
 }
 
-/// Copies `length` bytes at `offset` to `into`. The offset may refer to the inside of an object:
-/// `offset + offsetof(struct node, next)`. Returns `STRANDLINE_INVALID_ADDRESS` if there is no object,
-/// or if it ends before.
+/// Copies `length` bytes at `offset` to `into`. The offset may refer to the inside of an object: `offset + offsetof(struct node,
+/// next)`. Returns `STRANDLINE_INVALID_ADDRESS` if there is no object, or if it ends before.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the objects at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 ///
 /// # Safety
 /// As for `strandline_root`; `into` has room for `length` bytes.
@@ -319,11 +312,10 @@ pub unsafe extern "C" fn strandline_load(
     })
 }
 
-/// Copies `length` bytes from `from` to `offset`, which may refer to the inside of an object. Returns
-/// `STRANDLINE_INVALID_ADDRESS` if there is no object, or if it ends before.
+/// Copies `length` bytes from `from` to `offset`, which may refer to the inside of an object. Returns `STRANDLINE_INVALID_ADDRESS` if
+/// there is no object, or if it ends before.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the objects at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 ///
 /// # Safety
 /// As for `strandline_root`; `from` has `length` bytes.
@@ -346,8 +338,7 @@ pub unsafe extern "C" fn strandline_store(
 
 /// Frees the object at `offset`. Returns `STRANDLINE_INVALID_FREE` if no object begins there.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the objects at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 ///
 /// # Safety
 /// As for `strandline_root`.
@@ -363,11 +354,9 @@ pub unsafe extern "C" fn strandline_release(
     })
 }
 
-/// Returns in `size` the bytes of the object that `offset` refers to. Returns
-/// `STRANDLINE_INVALID_ADDRESS` if there is none.
+/// Returns in `size` the bytes of the object that `offset` refers to. Returns `STRANDLINE_INVALID_ADDRESS` if there is none.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the objects at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 ///
 /// # Safety
 /// As for `strandline_root`; `size` refers to room for a number.
@@ -388,11 +377,10 @@ pub unsafe extern "C" fn strandline_size(
     })
 }
 
-/// Returns in `next` the object after the one that `offset` refers to, in no particular order; after 0
-/// the first. Returns `STRANDLINE_NOT_FOUND` at the end. A program can find leaked objects with it.
+/// Returns in `next` the object after the one that `offset` refers to, in no particular order; after 0 the first. Returns
+/// `STRANDLINE_NOT_FOUND` at the end. A program can find leaked objects with it.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the objects at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 ///
 /// # Safety
 /// As for `strandline_root`; `next` refers to room for a number.

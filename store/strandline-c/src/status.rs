@@ -276,9 +276,8 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
     status as c_int
 }
 
-/// Returns what went wrong in this thread's last call, in at most 4095 bytes of UTF-8, or an empty text
-/// if that call succeeded. The pointer is the same for all calls of a thread and valid until the thread
-/// ends; the text at it changes with each call.
+/// Returns what went wrong in this thread's last call, in at most 4095 bytes of UTF-8, or an empty text if that call succeeded. The
+/// pointer is the same for all calls of a thread and valid until the thread ends; the text at it changes with each call.
 ///
 /// Threads: any. Each has a message of its own, which no other thread may read.
 #[unsafe(no_mangle)]
@@ -286,8 +285,8 @@ pub extern "C" fn strandline_message() -> *const c_char {
     MESSAGE.with(|message| message.as_ptr().cast())
 }
 
-/// Returns what a code means, in a text that is never freed. It has no details, which
-/// `strandline_message` has. Numbers above 0 are the program's own.
+/// Returns what a code means, in a text that is never freed. It has no details, which `strandline_message` has. Numbers above 0 are
+/// the program's own.
 ///
 /// Threads: any, at any time; the text may be shared.
 #[unsafe(no_mangle)]

@@ -13,9 +13,8 @@ use crate::status::{Stop, answer, not_found, parameter};
 use crate::transaction::{Running, StrandlineTransaction, running};
 use crate::{put, reference};
 
-/// Writes the next `length` bytes of a value to `into`. Returns 0 for that; anything else ends
-/// `strandline_put_from`, which returns it. It may use the transaction, and must not leave by `longjmp`
-/// or a C++ exception.
+/// Writes the next `length` bytes of a value to `into`. Returns 0 for that; anything else ends `strandline_put_from`, which returns
+/// it. It may use the transaction, and must not leave by `longjmp` or a C++ exception.
 pub type StrandlineSource =
     Option<unsafe extern "C" fn(argument: *mut c_void, into: *mut c_void, length: usize) -> c_int>;
 
@@ -36,16 +35,15 @@ impl Read for Source<'_> {
     }
 }
 
-/// Stores under `key` a value of `value_length` bytes, which `source` fills in piece by piece, in
-/// order. In a database on an ordinary file, the value is never in memory as a whole. If `source`
-/// fails, the key keeps the value that it had, and the call returns what `source` returned.
+/// Stores under `key` a value of `value_length` bytes, which `source` fills in piece by piece, in order. In a database on an ordinary
+/// file, the value is never in memory as a whole. If `source` fails, the key keeps the value that it had, and the call returns what
+/// `source` returned.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the map at the same time. `source` is called on this thread.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time. `source` is called on
+/// this thread.
 ///
 /// # Safety
-/// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `source` may be
-/// called with `argument`.
+/// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `source` may be called with `argument`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_put_from(
     transaction: *mut StrandlineTransaction,
@@ -72,13 +70,12 @@ pub unsafe extern "C" fn strandline_put_from(
     })
 }
 
-/// Takes the next `length` bytes of a value, at `piece`, which are valid until it returns. Returns 0 to
-/// go on; anything else ends `strandline_get_to`, which returns it. It must not leave by `longjmp` or a
-/// C++ exception.
+/// Takes the next `length` bytes of a value, at `piece`, which are valid until it returns. Returns 0 to go on; anything else ends
+/// `strandline_get_to`, which returns it. It must not leave by `longjmp` or a C++ exception.
 ///
-/// It cannot use the transaction or the snapshot that the value is read from, nor their iterators and
-/// readers, except for ending iterators and readers: every call returns `STRANDLINE_PARAMETER`. It may
-/// use other transactions and snapshots; in a read from a snapshot, it may also write to the database.
+/// It cannot use the transaction or the snapshot that the value is read from, nor their iterators and readers, except for ending
+/// iterators and readers: every call returns `STRANDLINE_PARAMETER`. It may use other transactions and snapshots; in a read from a
+/// snapshot, it may also write to the database.
 pub type StrandlineSink =
     Option<unsafe extern "C" fn(argument: *mut c_void, piece: *const c_void, length: usize) -> c_int>;
 
@@ -106,22 +103,19 @@ impl Write for Sink<'_> {
     }
 }
 
-/// Reads the value of `key`: calls `sink` with one piece after another, in order, which together are
-/// the value. A value of up to 16,384 bytes is one piece, also one of 0 bytes. A larger one has pieces
-/// of any length; read from a snapshot or in the body of `strandline_read`, they are not copied
-/// (`STRANDLINE_SYNC`).
+/// Reads the value of `key`: calls `sink` with one piece after another, in order, which together are the value. A value of up to
+/// 16,384 bytes is one piece, also one of 0 bytes. A larger one has pieces of any length; read from a snapshot or in the body of
+/// `strandline_read`, they are not copied (`STRANDLINE_SYNC`).
 ///
-/// If `sink` returns anything but 0, it is not called again, and the call returns that. Returns
-/// `STRANDLINE_NOT_FOUND` if there is no such key; `sink` is not called then. If the call returns
-/// `STRANDLINE_INTERRUPTED`, `sink` may have been given the beginning of the value; the body runs again
-/// and calls `strandline_get_to` again. A snapshot never interrupts.
+/// If `sink` returns anything but 0, it is not called again, and the call returns that. Returns `STRANDLINE_NOT_FOUND` if there is no
+/// such key; `sink` is not called then. If the call fails, `sink` may have been given the beginning of the value. After
+/// `STRANDLINE_INTERRUPTED`, which a snapshot never returns, the body runs again and reads the value from its beginning.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the map at the same time. `sink` is called on this thread.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time. `sink` is called on this
+/// thread.
 ///
 /// # Safety
-/// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `sink` may be called
-/// with `argument`.
+/// `transaction` runs; `map` is open; `key` has as many bytes as its length says; `sink` may be called with `argument`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_get_to(
     transaction: *mut StrandlineTransaction,
@@ -160,12 +154,10 @@ pub struct StrandlineReader {
     lives: Rc<Cell<bool>>,
 }
 
-/// Begins to read the value of `key`, of `length` bytes, in parts. Returns `STRANDLINE_NOT_FOUND` if
-/// there is no such key. If the transaction changes the value meanwhile, the bytes that are read are
-/// undefined.
+/// Begins to read the value of `key`, of `length` bytes, in parts. Returns `STRANDLINE_NOT_FOUND` if there is no such key. If the
+/// transaction changes the value meanwhile, the bytes that are read are undefined.
 ///
-/// Threads: the one on which the body of the transaction runs, or the one that uses the snapshot; other
-/// threads may use the map at the same time.
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
 ///
 /// # Safety
 /// As for `strandline_put`; `reader` and `length` refer to room for a pointer and a length.
@@ -195,8 +187,8 @@ pub unsafe extern "C" fn strandline_reader_begin(
     })
 }
 
-/// Copies `length` bytes of the value, from byte number `offset` on, to `into`. Returns
-/// `STRANDLINE_PARAMETER` if the value ends before.
+/// Copies `length` bytes of the value, from byte number `offset` on, to `into`. Returns `STRANDLINE_PARAMETER` if the value ends
+/// before.
 ///
 /// Threads: the one of the reader's transaction or snapshot.
 ///

@@ -18,8 +18,7 @@ const _: fn() = || {
     any_number::<(StrandlineDatabase, StrandlineTicket, crate::StrandlineMap, crate::StrandlineObjects)>();
 };
 
-/// A running transaction, or a snapshot that is read. It ends when its body returns, and belongs to the
-/// thread on which that runs.
+/// A running transaction, or a snapshot that is read. It ends when its body returns, and belongs to the thread on which that runs.
 pub struct StrandlineTransaction {
     _opaque: [u8; 0],
 }
@@ -63,12 +62,10 @@ pub(crate) unsafe fn running<'a>(
     unsafe { reference(transaction.cast(), "a transaction") }
 }
 
-/// The body of a transaction. If it returns 0, the transaction commits. If it returns anything else,
-/// the transaction is rolled back and returns that: numbers above 0 are the program's own, and codes of
-/// failed operations are handed on. It may run several times, of which only the last has an effect, so
-/// it must do nothing else that cannot be repeated. After an operation returns
-/// `STRANDLINE_INTERRUPTED`, the body returns that at once. It must not leave by `longjmp` or a C++
-/// exception.
+/// The body of a transaction. If it returns 0, the transaction commits. If it returns anything else, the transaction is rolled back
+/// and returns that: numbers above 0 are the program's own, and codes of failed operations are handed on. It may run several times,
+/// of which only the last has an effect, so it must do nothing else that cannot be repeated. After an operation returns
+/// `STRANDLINE_INTERRUPTED`, the body returns that at once. It must not leave by `longjmp` or a C++ exception.
 pub type StrandlineBody =
     Option<unsafe extern "C" fn(transaction: *mut StrandlineTransaction, argument: *mut c_void) -> c_int>;
 
@@ -83,9 +80,8 @@ unsafe fn call(body: StrandlineBody, argument: *mut c_void, running: &Running<'_
     run_body(|| unsafe { body(transaction, argument) })
 }
 
-/// Runs `body` as one transaction. When it returns 0, all that the body wrote is visible to every
-/// thread and survives a power failure; otherwise none of it has happened. Returns what the body
-/// returned, or the code of what made the transaction fail.
+/// Runs `body` as one transaction. When it returns 0, all that the body wrote is visible to every thread and survives a power
+/// failure; otherwise none of it has happened. Returns what the body returned, or the code of what made the transaction fail.
 ///
 /// Threads: any, at the same time as others use the database. The body runs on the calling thread.
 ///
@@ -105,15 +101,15 @@ pub unsafe extern "C" fn strandline_write(
     })
 }
 
-/// Tells when a transaction of `strandline_write_later` is durable. Any number of threads may use it at
-/// a time, and it may outlive the database.
+/// Tells when a transaction of `strandline_write_later` is durable. Any number of threads may use it at a time, and it may outlive
+/// the database.
 pub struct StrandlineTicket {
     ticket: Ticket,
 }
 
-/// Runs `body` like `strandline_write`, but does not wait until the transaction is durable. A crash
-/// before that takes the transaction back as a whole, and all later ones with it. `ticket` becomes a
-/// ticket to wait with, for `strandline_ticket_free`; null, if the caller needs none.
+/// Runs `body` like `strandline_write`, but does not wait until the transaction is durable. A crash before that takes the transaction
+/// back as a whole, and all later ones with it. `ticket` becomes a ticket to wait with, for `strandline_ticket_free`; null, if the
+/// caller needs none.
 ///
 /// Threads: any, at the same time as others use the database. The body runs on the calling thread.
 ///
@@ -142,8 +138,7 @@ pub unsafe extern "C" fn strandline_write_later(
     })
 }
 
-/// Waits until the transaction is durable, and with it all that committed before it. Not inside a
-/// transaction.
+/// Waits until the transaction is durable, and with it all that committed before it. Not inside a transaction.
 ///
 /// Threads: any number at a time.
 ///
@@ -182,8 +177,7 @@ pub unsafe extern "C" fn strandline_ticket_is_durable(
 /// Threads: any one, after all others have stopped using the ticket.
 ///
 /// # Safety
-/// `ticket` comes from `strandline_write_later`, is freed once, and no thread is in a call with it; or
-/// it is null.
+/// `ticket` comes from `strandline_write_later`, is freed once, and no thread is in a call with it; or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_ticket_free(ticket: *mut StrandlineTicket) {
     if !ticket.is_null() {
@@ -192,9 +186,8 @@ pub unsafe extern "C" fn strandline_ticket_free(ticket: *mut StrandlineTicket) {
     }
 }
 
-/// Runs `body` as a transaction that only reads: it sees one state of the database, whatever others
-/// write meanwhile. After a conflict it runs again. Returns what the body returned, or the code of what
-/// made it fail.
+/// Runs `body` as a transaction that only reads: it sees one state of the database, whatever others write meanwhile. After a conflict
+/// it runs again. Returns what the body returned, or the code of what made it fail.
 ///
 /// Threads: any, at the same time as others use the database. The body runs on the calling thread.
 ///
@@ -222,11 +215,10 @@ pub struct StrandlineSnapshot {
     snapshot: *mut DatabaseSnapshot,
 }
 
-/// Begins a snapshot: the database as it is now, for reads that take long. Writers do not wait for it,
-/// and it never runs again. The database cannot be closed before the snapshot has ended.
+/// Begins a snapshot: the database as it is now, for reads that take long. Writers do not wait for it, and it never runs again. The
+/// database cannot be closed before the snapshot has ended.
 ///
-/// Threads: any, at the same time as others use the database. The snapshot may move to another thread
-/// between calls.
+/// Threads: any, at the same time as others use the database. The snapshot may move to another thread between calls.
 ///
 /// # Safety
 /// `database` is open; `snapshot` refers to room for a pointer.
@@ -253,8 +245,8 @@ pub unsafe extern "C" fn strandline_snapshot_begin(
     })
 }
 
-/// Returns the transaction through which functions read the snapshot, and which cannot write. It is
-/// valid until the snapshot ends, and null if `snapshot` is null.
+/// Returns the transaction through which functions read the snapshot, and which cannot write. It is valid until the snapshot ends,
+/// and null if `snapshot` is null.
 ///
 /// Threads: the one that uses the snapshot; one at a time.
 ///
@@ -271,8 +263,8 @@ pub unsafe extern "C" fn strandline_snapshot_read(
     }
 }
 
-/// Ends a snapshot. Returns `STRANDLINE_PARAMETER` in a sink that is given a piece of a value of this
-/// snapshot; the snapshot then goes on.
+/// Ends a snapshot. Returns `STRANDLINE_PARAMETER` in a sink that is given a piece of a value of this snapshot; the snapshot then
+/// goes on.
 ///
 /// Threads: any one, when no other uses the snapshot.
 ///
