@@ -28,6 +28,8 @@ const MOST_AT_ONCE: usize = 16;
 const LONGEST_REQUEST: u64 = 1 << 20;
 /// How long a thread waits for the other side before it looks whether the database is to be closed.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// So often it waits for a request that does not come.
+const WAITS_FOR_REQUEST: u32 = 100;
 
 impl<C: Control<Memory = Native> + Send + 'static> Database<C> {
     /// Answers requests of other processes from now on: `strandline pool info`, `list`, `get`, `range`, `dump`, `backup`, `checkpoint` and `statistics` work
@@ -62,7 +64,7 @@ impl<C: Control<Memory = Native> + Send + 'static> Database<C> {
             let state = Arc::<State>::default();
             state.lock().socket = Some(Socket { path, listener });
             // Dropped if there is no thread for it, which removes the socket.
-            let server = Server { state: state.clone() };
+            let server = Server { state: state.clone(), process: std::process::id() };
             let listen = move || listen(&own, &source, &state);
             Builder::new().name("strandline-control".into()).spawn(listen).map_err(failed)?;
             Ok(Box::new(server))
@@ -153,6 +155,8 @@ impl Drop for Answer<'_> {
 /// The server, as the pool knows it.
 struct Server {
     state: Arc<State>,
+    /// The process that listens. What a child of `fork` inherits of it is the parent's, and perhaps locked for ever.
+    process: u32,
 }
 
 impl Guest for Server {
@@ -169,6 +173,9 @@ impl Guest for Server {
     }
 
     fn end(&self) {
+        if self.process != std::process::id() {
+            return;
+        }
         let mut now = self.state.lock();
         now.is_over = true;
         let Some(Socket { path, listener }) = now.socket.take() else { return };
@@ -221,13 +228,23 @@ struct Connection<'s> {
 }
 
 impl Connection<'_> {
-    fn patiently<T>(&self, mut transfer: impl FnMut(&UnixStream) -> io::Result<T>) -> io::Result<T> {
+    /// Tries a transfer again for at most `waits` times, as long as the other side is not ready.
+    fn patiently<T>(
+        &self,
+        waits: u32,
+        mut transfer: impl FnMut(&UnixStream) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut waited = 0;
         loop {
             match transfer(self.stream) {
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+                        && waited < waits =>
+                {
                     if self.state.is_paused() {
                         return Err(closing());
                     }
+                    waited += 1;
                 }
                 done => return done,
             }
@@ -237,13 +254,13 @@ impl Connection<'_> {
 
 impl Read for Connection<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.patiently(|mut stream| stream.read(into))
+        self.patiently(WAITS_FOR_REQUEST, |mut stream| stream.read(into))
     }
 }
 
 impl Write for Connection<'_> {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        self.patiently(|mut stream| stream.write(from))
+        self.patiently(u32::MAX, |mut stream| stream.write(from))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use strandline::Store;
+use strandline::control::{Request, ask};
+use strandline::{Database, Store};
 use strandline_core::layout::{Geometry, Layout};
 use strandline_core::{Concurrency, Domain, Error, Options, Pool, Read, Result, Runner, Transaction};
 use strandline_schemes::laboratory;
@@ -192,6 +193,28 @@ fn dropping_in_a_child_writes_nothing() {
         pool.close().unwrap();
     };
     in_process("dropping_in_a_child_writes_nothing", forking, |_| {});
+}
+
+/// The socket is the parent's: a child that drops the database leaves it.
+#[test]
+fn dropping_in_a_child_leaves_the_control_socket() {
+    let name = "dropping_in_a_child_leaves_the_control_socket";
+    let forking = |folder: &Path| {
+        let path = folder.join("db");
+        let db = Database::open(&path).unwrap();
+        db.serve_control().unwrap();
+        let mut db = Some(db);
+        in_child(|| {
+            let db = db.take().unwrap();
+            refused(db.statistics());
+            refused(db.serve_control());
+            refused(db.close());
+            drop(db);
+        });
+        ask(&path, &Request::Statistics, |_| Ok(())).expect("the parent answers");
+        drop(db);
+    };
+    in_process(name, forking, |folder| assert!(!folder.join("db.control").exists()));
 }
 
 #[test]
