@@ -4,13 +4,17 @@
 //! does so. Both notify [`SharedLayout::RETURNS`], where those wait that found neither.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::pool::Pool;
 use crate::engine::{Control, Stm, Worker};
 use crate::error::{Error, Result};
 use crate::layout::SharedLayout;
 use crate::memory::{Memory, Native, latch};
+
+/// Between two looks whether a worker is borrowed.
+const NAP: Duration = Duration::from_micros(200);
 
 /// A worker that goes from hand to hand, large as it is.
 pub type BoxedWorker<C = Stm> = Box<Worker<C>>;
@@ -19,14 +23,25 @@ pub type BoxedWorker<C = Stm> = Box<Worker<C>>;
 ///
 /// A thread gets the worker back that it had, as long as there are enough: what that one remembers is near this processor, and
 /// threads that read do not write what others read.
-pub(super) struct IdleWorkers<C: Control<Memory = Native>>(Box<[Place<C>]>);
+#[doc(hidden)]
+pub struct IdleWorkers<C: Control<Memory = Native>>(Box<[Place<C>]>);
 
 /// A place for one, which shares no line with others.
 #[repr(align(128))]
-struct Place<C: Control<Memory = Native>>(Mutex<Option<BoxedWorker<C>>>);
+struct Place<C: Control<Memory = Native>>(Mutex<Kept<C>>);
+
+struct Kept<C: Control<Memory = Native>> {
+    worker: Option<BoxedWorker<C>>,
+    /// Workers that were borrowed here, less those that came back here. The sum over all places is how many are borrowed.
+    borrowed: i64,
+}
 
 impl<C: Control<Memory = Native>> Place<C> {
-    fn lock(&self) -> MutexGuard<'_, Option<BoxedWorker<C>>> {
+    fn new() -> Self {
+        Self(Mutex::new(Kept { worker: None, borrowed: 0 }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept<C>> {
         // What is in there is whole whoever panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -45,8 +60,8 @@ pub fn thread_number() -> usize {
 
 impl<C: Control<Memory = Native>> IdleWorkers<C> {
     /// Places for so many workers as there are logs: a power of two.
-    pub fn new(logs: u64) -> Self {
-        Self((0..logs.next_power_of_two()).map(|_| Place(Mutex::default())).collect())
+    pub(super) fn new(logs: u64) -> Self {
+        Self((0..logs.next_power_of_two()).map(|_| Place::new()).collect())
     }
 
     /// All places, the thread's own first.
@@ -55,17 +70,47 @@ impl<C: Control<Memory = Native>> IdleWorkers<C> {
         (0..self.0.len()).map(move |next| &self.0[(first + next) & (self.0.len() - 1)])
     }
 
-    pub fn take(&self) -> Option<BoxedWorker<C>> {
-        self.places().find_map(|place| place.lock().take())
+    /// Takes one, for good.
+    pub(super) fn take(&self) -> Option<BoxedWorker<C>> {
+        self.places().find_map(|place| place.lock().worker.take())
     }
 
-    fn put(&self, worker: BoxedWorker<C>) {
+    /// Borrows one, if there is one. In a forked child a lock may be held for ever: the caller has looked.
+    pub fn borrow(&self) -> Option<BoxedWorker<C>> {
+        self.places().find_map(|place| {
+            let mut place = place.lock();
+            let worker = place.worker.take();
+            place.borrowed += i64::from(worker.is_some());
+            worker
+        })
+    }
+
+    /// Counts a worker that the caller has as one that was borrowed.
+    pub fn count_borrowed(&self) {
+        if let Some(place) = self.places().next() {
+            place.lock().borrowed += 1;
+        }
+    }
+
+    /// Takes a worker back that was borrowed.
+    pub fn give_back(&self, worker: BoxedWorker<C>) {
+        self.keep(worker, 1);
+    }
+
+    /// Keeps a worker for whoever asks next, of which so many were borrowed.
+    fn keep(&self, mut worker: BoxedWorker<C>, borrowed: i64) {
+        // In a forked child the lock may be held for ever.
+        if worker.memory().is_forked() {
+            return;
+        }
+        worker.give_memory_back();
         // There are as many places as workers, so that one is free, although others may be faster to it.
         loop {
             for place in self.places() {
                 let mut place = place.lock();
-                if place.is_none() {
-                    let memory = place.insert(worker).memory();
+                if place.worker.is_none() {
+                    place.borrowed -= borrowed;
+                    let memory = place.worker.insert(worker).memory();
                     // Whoever waits said so before it looked here. If it looked before this place was locked that is seen now, and
                     // otherwise it finds the worker.
                     if memory.load(SharedLayout::RETURNS.word(1)) != 0 {
@@ -77,10 +122,26 @@ impl<C: Control<Memory = Native>> IdleWorkers<C> {
         }
     }
 
+    /// Waits until none is borrowed, and gives all their logs back. Nobody adds a worker any more; whoever borrows one meanwhile is waited for.
+    pub fn end(&self) {
+        loop {
+            // All at once, so that none goes from one to another between two looks.
+            let mut places: Vec<_> = self.0.iter().map(Place::lock).collect();
+            if places.iter().map(|place| place.borrowed).sum::<i64>() == 0 {
+                let workers: Vec<_> = places.iter_mut().map(|place| place.worker.take()).collect();
+                drop(places);
+                drop(workers);
+                return;
+            }
+            drop(places);
+            std::thread::sleep(NAP);
+        }
+    }
+
     /// Gives all their logs back.
-    pub fn clear(&mut self) {
-        for place in &mut self.0 {
-            place.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+    pub(super) fn clear(&self) {
+        for place in &self.0 {
+            place.lock().worker.take();
         }
     }
 }
@@ -127,18 +188,20 @@ impl<C: Control<Memory = Native>> Pool<C> {
     }
 
     /// Keeps a worker for whoever asks next.
-    pub fn return_worker(&self, mut worker: BoxedWorker<C>) {
-        // In a forked child the lock may be held for ever.
-        if self.check_process().is_ok() {
-            worker.give_memory_back();
-            self.idle.put(worker);
-        }
+    pub fn return_worker(&self, worker: BoxedWorker<C>) {
+        self.idle.keep(worker, 0);
+    }
+
+    /// The workers that nobody uses, for who takes and returns many.
+    #[doc(hidden)]
+    pub fn idle_workers(&self) -> Arc<IdleWorkers<C>> {
+        self.idle.clone()
     }
 
     /// Gives up the logs of idle workers, and with them what these remember of the heap.
     #[doc(hidden)]
     pub fn drop_idle_workers(&self) {
-        while self.idle.take().is_some() {}
+        self.idle.clear();
     }
 
     /// Runs `lease` again whenever a worker was given back, as long as all logs are in use.

@@ -37,7 +37,7 @@ pub use compact::{CompactReport, SpaceUsage};
 pub use inspect::{LogFile, PoolInfo, inspect, inspect_files};
 pub use leases::BoxedWorker;
 #[doc(hidden)]
-pub use leases::thread_number;
+pub use leases::{IdleWorkers, thread_number};
 pub use new_file::rename_new;
 pub use open::{check_name, log_path};
 pub use options::Options;
@@ -47,6 +47,8 @@ pub use repair::{RepairReport, repair, repair_and_cut_log};
 pub use resize::resize_log;
 pub use restore::{OldFiles, RestoreReport, restore};
 pub use statistics::PoolStatistics;
+#[doc(hidden)]
+pub use statistics::WriteObserver;
 #[doc(hidden)]
 pub use ticket::Durability;
 pub use ticket::Ticket;

@@ -74,7 +74,7 @@ pub struct Pool<C: Control<Memory = Native> = Stm> {
     sync: Option<SyncPool>,
     /// The helper of the scheme that runs, where it has one.
     helper: Mutex<Option<Helper>>,
-    pub(super) idle: IdleWorkers<C>,
+    pub(super) idle: Arc<IdleWorkers<C>>,
     /// Held while a compaction runs; whether one has come to its end.
     compaction: Mutex<bool>,
     recovery: Recovery,
@@ -249,6 +249,10 @@ impl<C: Control<Memory = Native>> Pool<C> {
 
     pub(super) fn observed(&self) -> &Observed {
         &self.observed
+    }
+
+    pub(super) fn shared_observed(&self) -> Arc<Observed> {
+        self.observed.clone()
     }
 
     /// The files of a pool in the `Sync` domain.

@@ -1,7 +1,7 @@
 //! What a pool has done since it was opened: counts of its workers and of its device, and how long some of it took.
 
 use std::panic::Location;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -188,20 +188,34 @@ impl<C: Control<Memory = Native>> Pool<C> {
         })
     }
 
-    /// Whether transactions wait for the disk, so that measuring how long they take costs little beside it.
+    /// Who is to be told of transactions that wait for the disk; where none do, to measure them would cost too much.
     #[doc(hidden)]
-    pub fn waits_for_disk(&self) -> bool {
-        !self.is_read_only() && self.files().is_some()
+    pub fn write_observer(&self) -> Option<WriteObserver> {
+        let waits = !self.is_read_only() && self.files().is_some();
+        waits.then(|| WriteObserver {
+            observed: self.shared_observed(),
+            slow: self.slow_transaction(),
+            pool: self.path().to_owned(),
+        })
     }
+}
 
-    /// A call of `caller` has waited so long until its transaction was durable.
-    #[doc(hidden)]
-    pub fn observe_write(&self, took: Duration, caller: &Location<'_>) {
-        let observed = self.observed();
-        observed.writes.record(took);
-        if took >= self.slow_transaction() {
-            observed.slow_writes.fetch_add(1, Ordering::Relaxed);
-            trace::slow_transaction(self.path(), took, caller);
+/// Who is told how long calls wait until their transactions are durable.
+#[doc(hidden)]
+pub struct WriteObserver {
+    observed: Arc<Observed>,
+    /// From here on a call is slow.
+    slow: Duration,
+    pool: PathBuf,
+}
+
+impl WriteObserver {
+    /// A call of `caller` has waited so long.
+    pub fn note(&self, took: Duration, caller: &Location<'_>) {
+        self.observed.writes.record(took);
+        if took >= self.slow {
+            self.observed.slow_writes.fetch_add(1, Ordering::Relaxed);
+            trace::slow_transaction(&self.pool, took, caller);
         }
     }
 }

@@ -168,12 +168,12 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         if let Some(observer) = self.observer {
             return self.observed(observer, true, |session| session.write_with_error(body)).map(|(t, _)| t);
         }
-        let mut borrowed = Borrowed::of(self.pool.open()?)?;
-        let root = self.root;
-        let since = borrowed.pool.waits_for_disk().then(Instant::now);
-        let written = run::update::<C, _, _>(borrowed.worker(), |tx| body(tx, Ptr::of(root)))?;
-        if let Some(since) = since {
-            borrowed.pool.observe_write(since.elapsed(), Location::caller());
+        let mut taken = self.pool.borrow()?;
+        let (root, writes) = (self.root, self.pool.writes());
+        let since = writes.map(|_| Instant::now());
+        let written = run::update::<C, _, _>(taken.worker(), |tx| body(tx, Ptr::of(root)))?;
+        if let Some((writes, since)) = writes.zip(since) {
+            writes.note(since.elapsed(), Location::caller());
         }
         Ok(written)
     }
@@ -244,9 +244,9 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         if let Some(observer) = self.observer {
             return self.observed(observer, true, |session| session.read_with_error(body)).map(|(t, _)| t);
         }
-        let mut borrowed = Borrowed::of(self.pool.open()?)?;
+        let mut taken = self.pool.borrow()?;
         let root = self.root;
-        run::view::<C, _, _>(borrowed.worker(), |tx| body(tx, Ptr::of(root)))
+        run::view::<C, _, _>(taken.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
     /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the

@@ -1,9 +1,8 @@
 //! A pool that any number of handles share, and that any of them closes for all.
 //!
-//! Each transaction holds a share of the pool while it runs: a read lock on one of several copies of one pointer, which is its
-//! thread's own as long as there are few threads. So transactions write nothing that others read. Closing takes all copies, for which
-//! it waits until no transaction holds one. Sessions and snapshots, which last longer, hold the pool itself, and closing refuses while
-//! there are any.
+//! A transaction takes one of the pool's idle workers, which keeps the pool's memory mapped; closing waits until all workers have come
+//! back. Whatever else is done with the pool, leasing a new worker too, holds a share of it meanwhile, a read lock; closing waits for
+//! these as well. Sessions and snapshots, which last longer, hold the pool itself, and closing refuses while there are any.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -14,17 +13,11 @@ use std::time::Duration;
 use crate::value::transaction::Control;
 use strandline_core::engine::Worker;
 use strandline_core::error::{Error, Result};
-use strandline_core::file::{BoxedWorker, Pool, Recovery, thread_number};
+use strandline_core::file::{BoxedWorker, IdleWorkers, Pool, Recovery, WriteObserver};
 use strandline_core::memory::{Native, Outside};
 
-/// Copies of the pointer to the pool: a power of two.
-const COPIES: usize = 16;
-/// Between two attempts to take a copy that a transaction holds.
+/// Between two attempts to close a pool of which somebody has a share.
 const NAP: Duration = Duration::from_micros(200);
-
-/// A copy, which shares no line with others. `None` once the pool is closed.
-#[repr(align(128))]
-struct Copy<C: Control<Memory = Native>>(RwLock<Option<Arc<Pool<C>>>>);
 
 /// The number of the last pool that was opened.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -51,9 +44,13 @@ pub(crate) struct SharedPool<C: Control<Memory = Native>> {
     /// Held while the pool is closed, and for a moment by whoever begins to keep it open. Transactions do not need it, so a close that is
     /// refused disturbs none.
     closing: Mutex<()>,
-    /// Before the copies: it ends before the pool is closed with the last of them.
+    /// Where transactions have to wait for the disk.
+    writes: Option<WriteObserver>,
+    idle: Arc<IdleWorkers<C>>,
+    /// Before the pool, with which it would be closed otherwise.
     guest: Mutex<Option<Box<dyn Guest>>>,
-    copies: Box<[Copy<C>]>,
+    /// `None` once it is closed.
+    pool: RwLock<Option<Arc<Pool<C>>>>,
 }
 
 /// A share of an open pool, which cannot be closed while there is one.
@@ -75,19 +72,17 @@ impl<C: Control<Memory = Native>> Deref for OpenPool<'_, C> {
 
 impl<C: Control<Memory = Native>> SharedPool<C> {
     pub fn new(pool: Pool<C>) -> Self {
-        let (path, recovery, outside) = (pool.path().to_owned(), *pool.recovery(), pool.outside());
-        let pool = Arc::new(pool);
-        let number = 1 + LAST.fetch_add(1, Ordering::Relaxed);
-        let copies = (0..COPIES).map(|_| Copy(RwLock::new(Some(pool.clone())))).collect();
         Self {
-            number,
-            path,
-            recovery,
-            outside,
+            number: 1 + LAST.fetch_add(1, Ordering::Relaxed),
+            path: pool.path().to_owned(),
+            recovery: *pool.recovery(),
+            outside: pool.outside(),
             closed: AtomicBool::new(false),
             closing: Mutex::default(),
+            writes: pool.write_observer(),
+            idle: pool.idle_workers(),
             guest: Mutex::default(),
-            copies,
+            pool: RwLock::new(Some(Arc::new(pool))),
         }
     }
 
@@ -116,13 +111,40 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
 
     /// As [`SharedPool::open`], also while the pool is being closed.
     fn share(&self) -> Option<OpenPool<'_, C>> {
-        let share = match self.copies[thread_number() & (COPIES - 1)].0.try_read() {
+        let share = match self.pool.try_read() {
             Ok(share) => share,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // Only `close` takes it to write.
             Err(TryLockError::WouldBlock) => return None,
         };
         share.is_some().then_some(OpenPool(share))
+    }
+
+    /// Takes a worker for a transaction; waits while all are in use.
+    ///
+    /// # Errors
+    /// As [`SharedPool::open`]; as [`Pool::borrow_worker`].
+    pub fn borrow(&self) -> Result<Taken<'_, C>> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        // In a forked child a lock may be held for ever.
+        self.outside.check()?;
+        let worker = match self.idle.borrow() {
+            Some(worker) => worker,
+            None => {
+                let pool = self.open()?;
+                let worker = pool.borrow_worker()?;
+                self.idle.count_borrowed();
+                worker
+            }
+        };
+        Ok(Taken { idle: &self.idle, worker: Some(worker) })
+    }
+
+    /// Who observes transactions that wait for the disk; `None`: none do.
+    pub fn writes(&self) -> Option<&WriteObserver> {
+        self.writes.as_ref()
     }
 
     /// The pool itself, for what lasts longer than a transaction.
@@ -181,7 +203,7 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         let paused = guest.as_ref().map(|guest| Paused::new(&**guest));
         let _closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         let Ok(pool) = self.open() else { return Ok(()) };
-        let users = Arc::strong_count(pool.shared()) - self.copies.len();
+        let users = Arc::strong_count(pool.shared()) - 1;
         if users > 0 {
             return Err(Error::InUse(users as u64));
         }
@@ -190,9 +212,21 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         if let Some(Paused(guest)) = &paused {
             guest.end();
         }
-        let pools: Vec<_> = self.copies.iter().filter_map(|copy| copy.take()).collect();
-        // Each but the last returns nothing.
-        pools.into_iter().filter_map(Arc::into_inner).next().map_or(Ok(()), Pool::close)
+        let Some(pool) = self.take().and_then(Arc::into_inner) else { return Ok(()) };
+        self.idle.end();
+        pool.close()
+    }
+
+    /// Takes the pool out, when nobody has a share of it any more.
+    fn take(&self) -> Option<Arc<Pool<C>>> {
+        loop {
+            // A writer that waits in the lock's queue would stop those that are to end.
+            match self.pool.try_write() {
+                Ok(mut pool) => return pool.take(),
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().take(),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(NAP),
+            }
+        }
     }
 }
 
@@ -212,16 +246,23 @@ impl Drop for Paused<'_> {
     }
 }
 
-impl<C: Control<Memory = Native>> Copy<C> {
-    /// Takes the pointer out, when no transaction holds it any more.
-    fn take(&self) -> Option<Arc<Pool<C>>> {
-        loop {
-            // A writer that waits in the lock's queue would stop transactions that are to end.
-            match self.0.try_write() {
-                Ok(mut copy) => return copy.take(),
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().take(),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(NAP),
-            }
+/// A worker for one transaction. It goes back when this is dropped, for which a close waits.
+pub(crate) struct Taken<'s, C: Control<Memory = Native>> {
+    idle: &'s IdleWorkers<C>,
+    /// Taken when dropped.
+    worker: Option<BoxedWorker<C>>,
+}
+
+impl<C: Control<Memory = Native>> Taken<'_, C> {
+    pub fn worker(&mut self) -> &mut Worker<C> {
+        self.worker.as_deref_mut().expect("only the drop takes it")
+    }
+}
+
+impl<C: Control<Memory = Native>> Drop for Taken<'_, C> {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            self.idle.give_back(worker);
         }
     }
 }

@@ -28,6 +28,49 @@ fn is_closed<T>(result: strandline::Result<T>) -> bool {
     matches!(result, Err(Error::Closed))
 }
 
+/// Threads that begin transactions all the time, more than there are workers, each of which either happens or finds the database closed.
+#[test]
+fn closing_beside_transactions_that_begin_loses_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut expected = [0; 6];
+    for round in 0..30 {
+        let db = Database::open_with(&path, &options(Domain::Process)).unwrap();
+        assert_eq!(db.recovery().replayed(), 0, "it was closed");
+        let table = db.table::<u64, u64>("numbers").unwrap();
+        let begun = Barrier::new(expected.len() + 1);
+        std::thread::scope(|threads| {
+            for (thread, count) in expected.iter_mut().enumerate() {
+                let (db, table, begun) = (db.clone(), &table, &begun);
+                threads.spawn(move || {
+                    let key = thread as u64;
+                    begun.wait();
+                    loop {
+                        match db.write(|tx| table.insert(tx, &key, &(*count + 1))) {
+                            Err(Error::Closed) => break,
+                            written => drop(written.unwrap()),
+                        }
+                        *count += 1;
+                        match db.read(|tx| table.get(tx, &key)) {
+                            Err(Error::Closed) => break,
+                            read => assert_eq!(read.unwrap(), Some(*count)),
+                        }
+                    }
+                });
+            }
+            begun.wait();
+            std::thread::sleep(Duration::from_micros(300 * round));
+            db.close().unwrap();
+        });
+        assert!(is_closed(db.list()));
+    }
+    let db = Database::open_with(&path, &options(Domain::Process)).unwrap();
+    let table = db.table::<u64, u64>("numbers").unwrap();
+    for (thread, count) in expected.into_iter().enumerate() {
+        assert_eq!(db.read(|tx| table.get(tx, &(thread as u64))).unwrap().unwrap_or(0), count);
+    }
+}
+
 #[test]
 fn closing_ends_every_handle() {
     for domain in [Domain::Process, Domain::Sync] {

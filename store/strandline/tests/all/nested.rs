@@ -43,8 +43,8 @@ const SOURCES: [(&str, &str, &[&str]); 7] = [
     (
         "leases",
         include_str!("../../../strandline-core/src/file/leases.rs"),
-        // Those of idle workers, a private type; `return_worker` has nothing to return, where no worker can be had.
-        &["new", "take", "clear", "return_worker"],
+        // Those of idle workers, which are the pool's own; `return_worker` has nothing to return, where no worker can be had.
+        &["idle_workers", "borrow", "count_borrowed", "give_back", "end", "return_worker"],
     ),
     ("compact", include_str!("../../../strandline-core/src/file/compact.rs"), &[]),
 ];
@@ -107,6 +107,7 @@ fn call_database<C: Control<Memory = Native>>(
     call!(to, "database", "recovery", Done, Ok(db.recovery()));
     call!(to, "database", "usage", Nested, db.usage());
     call!(to, "database", "space", Done, db.space());
+    call!(to, "database", "statistics", Done, db.statistics());
     call!(to, "database", "compact", Nested, db.compact());
     call!(to, "database", "checkpoint", Nested, db.checkpoint());
     call!(to, "database", "backup", Nested, db.backup(db.path().with_extension("copy")));
@@ -160,6 +161,7 @@ where
     call!(to, "store", "recovery", Done, Ok(store.recovery()));
     call!(to, "store", "usage", Nested, store.usage());
     call!(to, "store", "space", Done, store.space());
+    call!(to, "store", "statistics", Done, store.statistics());
     call!(to, "store", "compact", Nested, store.compact());
     call!(to, "store", "path", Done, Ok(store.path()));
     call!(to, "store", "close", Nested, store.close());
@@ -173,6 +175,7 @@ where
     call!(to, "pool", "path", Done, Ok(pool.path()));
     call!(to, "pool", "header", Done, Ok(pool.header()));
     call!(to, "pool", "layout", Done, Ok(pool.layout()));
+    call!(to, "pool", "is_read_only", Done, Ok(pool.is_read_only()));
     call!(to, "pool", "device_counters", Done, Ok(pool.device_counters()));
     call!(to, "pool", "checkpoint", Nested, pool.checkpoint());
     call!(to, "pool", "backup", Nested, pool.backup(store.path().with_extension("copy")));

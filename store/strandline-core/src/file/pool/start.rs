@@ -144,7 +144,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
             read_only,
             sync,
             helper: Mutex::new(None),
-            idle: IdleWorkers::new(layout.geometry.logs),
+            idle: Arc::new(IdleWorkers::new(layout.geometry.logs)),
             compaction: Mutex::default(),
             recovery: Recovery { log_remade, overwriting_takes_space, ..Recovery::default() },
             observed: Arc::default(),
