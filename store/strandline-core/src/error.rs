@@ -242,6 +242,14 @@ errors! {
     Nested => "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the closure has returned, or hand the closure's transaction on to what is to be a part of it";
     /// Inside a transaction of one pool something of another pool would have been waited for, and would not have come, or not soon: other threads
     /// that use the other pool wait for the transaction. The transaction may return this error and run again.
+    ///
+    /// If one thread updates pool B inside a transaction of pool A, and another thread A inside B, each may hold what the other one waits for: one of them
+    /// gets this error, and the other goes on. Its closures return it, so that they roll back, and the outermost transaction runs again. An inner transaction
+    /// that has returned is committed, whatever becomes of the outer one. Everything that waits for a lock inside a transaction of another pool may return it:
+    /// transactions, snapshots, checkpoints, backups, and waiting for a log.
+    ///
+    /// The search for deadlocks does not know which lock a thread waits for, so threads that nest pools in opposite orders may get the error although both
+    /// would have gone on. Threads that nest them in the same order never get it, nor do transactions that have changed nothing yet make others wait.
     Deadlock {
         /// The pool of the transaction that others wait for.
         held: PathBuf,

@@ -1,123 +1,143 @@
-//! A queue of jobs for several workers, none of which is lost when the program is killed.
+//! A queue of jobs with leases and retries, for several workers.
 //!
 //! ```text
-//! cargo run --release -p strandline --example job_queue -- /tmp/jobs.db add "resize photo.jpg" "send report"
+//! cargo run --release -p strandline --example job_queue -- /tmp/jobs.db add "resize photo" fail crash
 //! cargo run --release -p strandline --example job_queue -- /tmp/jobs.db work
 //! cargo run --release -p strandline --example job_queue -- /tmp/jobs.db status
 //! ```
 //!
-//! Taking a job moves it from the queue to the jobs under way, in one transaction. So a job is always in exactly one
-//! place, and what was under way when the program died goes back to the queue at the next start.
+//! To try it out, a job named `fail` always fails, and a job named `crash` ends the whole program at its first attempt.
+//!
+//! A worker *leases* a job: it may work on it until the lease ends. A worker that dies does nothing more, so its lease ends and another worker takes
+//! the job. A job that fails is due again after a pause, and is given up after three attempts. So a job may run more than once, but is never lost.
 
-use strandline::{HashMap, Options, OrderedMap, Persist, Queue, Result, Store};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use strandline::{Database, Persist, QueueTable, Result, Table};
+
+/// Milliseconds for which a worker has a job.
+const LEASE: u64 = 1000;
+/// Milliseconds until a job that has failed is due again.
+const PAUSE: u64 = 50;
+const MOST_ATTEMPTS: u32 = 3;
 
 #[derive(Persist)]
-struct Jobs<'p> {
-    /// The text of every job that is not done.
-    texts: HashMap<'p, u64, String>,
-    waiting: Queue<'p, u64>,
-    under_way: OrderedMap<'p, u64, ()>,
-    last_number: u64,
-    done: u64,
+struct Job {
+    text: String,
+    attempts: u32,
 }
 
-fn add(store: &Store<Jobs>, text: &str) -> Result<u64> {
-    store.write(|tx, root| {
-        let number = root.update(tx, |jobs| {
-            jobs.last_number += 1;
-            jobs.last_number
-        })?;
-        let jobs = root.get(tx)?;
-        jobs.texts.insert(tx, &number, &text.to_string())?;
-        jobs.waiting.push(tx, &number)?;
-        Ok(number)
-    })
+struct Jobs {
+    db: Database,
+    jobs: Table<u64, Job>,
+    /// Every job that is not done, by the time at which it may be taken next, and its number. Those of leased jobs are the ends of their leases.
+    due: Table<(u64, u64), ()>,
+    given_up: QueueTable<String>,
 }
 
-/// Takes the oldest job: its number and text.
-fn take(store: &Store<Jobs>) -> Result<Option<(u64, String)>> {
-    store.write(|tx, root| {
-        let jobs = root.get(tx)?;
-        let Some(number) = jobs.waiting.pop(tx)? else { return Ok(None) };
-        jobs.under_way.insert(tx, &number, &())?;
-        Ok(jobs.texts.get(tx, &number)?.map(|text| (number, text)))
-    })
+/// A job that this worker may work on until `until`.
+struct Lease {
+    number: u64,
+    until: u64,
+    job: Job,
 }
 
-fn finish(store: &Store<Jobs>, number: u64) -> Result<()> {
-    store.write(|tx, root| {
-        let jobs = root.get(tx)?;
-        jobs.under_way.remove(tx, &number)?;
-        jobs.texts.remove(tx, &number)?;
-        root.update(tx, |jobs| jobs.done += 1)
-    })
-}
+impl Jobs {
+    fn open(path: &str) -> Result<Self> {
+        let db = Database::open(path)?;
+        let (jobs, due, given_up) = (db.table("jobs")?, db.table("due")?, db.queue("given up")?);
+        Ok(Self { db, jobs, due, given_up })
+    }
 
-/// Puts the jobs that were under way when the program died back into the queue.
-fn resume(store: &Store<Jobs>) -> Result<u64> {
-    store.write(|tx, root| {
-        let jobs = root.get(tx)?;
-        let mut resumed = 0;
-        while let Some((number, ())) = jobs.under_way.first(tx)? {
-            jobs.under_way.remove(tx, &number)?;
-            jobs.waiting.push(tx, &number)?;
-            resumed += 1;
+    fn add(&self, text: &str) -> Result<u64> {
+        self.db.write(|tx| {
+            let number = self.jobs.last(tx)?.map_or(1, |(last, _)| last + 1);
+            self.jobs.insert(tx, &number, &Job { text: text.to_owned(), attempts: 0 })?;
+            self.due.insert(tx, &(0, number), &())?;
+            Ok(number)
+        })
+    }
+
+    /// Leases the job that is due for the longest time. Two workers never get the same one: their transactions conflict, and one runs again.
+    fn take(&self, now: u64) -> Result<Option<Lease>> {
+        self.db.write(|tx| {
+            let Some(((time, number), ())) = self.due.first(tx)? else { return Ok(None) };
+            let Some(mut job) = self.jobs.get(tx, &number)?.filter(|_| time <= now) else { return Ok(None) };
+            job.attempts += 1;
+            let until = now + LEASE;
+            self.jobs.insert(tx, &number, &job)?;
+            self.due.remove(tx, &(time, number))?;
+            self.due.insert(tx, &(until, number), &())?;
+            Ok(Some(Lease { number, until, job }))
+        })
+    }
+
+    /// Ends a lease, unless it had ended before and somebody else has the job. Returns whether it did.
+    fn end(&self, lease: &Lease, has_succeeded: bool, now: u64) -> Result<bool> {
+        self.db.write(|tx| {
+            if self.due.remove(tx, &(lease.until, lease.number))?.is_none() {
+                return Ok(false);
+            }
+            if !has_succeeded && lease.job.attempts < MOST_ATTEMPTS {
+                self.due.insert(tx, &(now + PAUSE, lease.number), &())?;
+                return Ok(true);
+            }
+            self.jobs.remove(tx, &lease.number)?;
+            if !has_succeeded {
+                self.given_up.push(tx, lease.job.text.as_str())?;
+            }
+            Ok(true)
+        })
+    }
+
+    /// Works until every job is done or given up.
+    fn work(&self) -> Result<()> {
+        while !self.db.read(|tx| self.jobs.is_empty(tx))? {
+            let Some(lease) = self.take(now())? else {
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
+            };
+            let Job { text, attempts } = &lease.job;
+            // The work itself is outside of any transaction: a closure may run more than once.
+            if text == "crash" && *attempts == 1 {
+                std::process::abort();
+            }
+            let has_succeeded = text != "fail";
+            if self.end(&lease, has_succeeded, now())? {
+                let outcome = if has_succeeded { "done" } else { "failed" };
+                println!("job {}: {text}: {outcome} at attempt {attempts}", lease.number);
+            }
         }
-        Ok(resumed)
-    })
+        Ok(())
+    }
 }
 
-fn work(store: &Store<Jobs>) -> Result<()> {
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..4)
-            .map(|worker| {
-                scope.spawn(move || {
-                    while let Some((number, text)) = take(store)? {
-                        println!("worker {worker}: job {number}: {text}");
-                        finish(store, number)?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker panicked"))
-    })
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some((path, command)) = arguments.split_first() else {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let [path, command @ ..] = arguments.as_slice() else {
         eprintln!("usage: job_queue FILE add TEXT… | work | status");
         std::process::exit(2);
     };
-    let options = Options { layout_name: "jobs".into(), ..Options::default() };
-    let store = Store::<Jobs>::open(path, &options, |tx| {
-        Ok(Jobs {
-            texts: HashMap::new(tx)?,
-            waiting: Queue::new(tx)?,
-            under_way: OrderedMap::new(tx)?,
-            last_number: 0,
-            done: 0,
-        })
-    })?;
-    let resumed = resume(&store)?;
-    if resumed > 0 {
-        println!("{resumed} jobs were under way when the program died");
-    }
-    match command.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    let jobs = Jobs::open(path)?;
+    match command {
         ["add", texts @ ..] => {
-            for text in texts {
-                println!("job {}", add(&store, text)?);
-            }
+            texts.iter().try_for_each(|text| jobs.add(text).map(|n| println!("job {n}: {text}")))?
         }
-        ["work"] => work(&store)?,
+        ["work"] => std::thread::scope(|scope| {
+            let workers = [scope.spawn(|| jobs.work()), scope.spawn(|| jobs.work())];
+            workers.into_iter().try_for_each(|worker| worker.join().expect("a worker panicked"))
+        })?,
         _ => {
-            let (waiting, done) = store.read(|tx, root| {
-                let jobs = root.get(tx)?;
-                Ok((jobs.waiting.iter(tx)?.count(), jobs.done))
-            })?;
-            println!("{waiting} jobs wait, {done} are done");
+            let open = jobs.db.read(|tx| jobs.jobs.count(tx))?;
+            let given_up: Vec<_> = jobs.db.read(|tx| jobs.given_up.iter(tx)?.collect())?;
+            println!("{open} jobs are open, given up: {given_up:?}");
         }
     }
-    store.close()
+    jobs.db.close()
 }

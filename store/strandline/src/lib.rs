@@ -51,8 +51,18 @@
 //! | `time` | `Date`, `Time`, `PrimitiveDateTime`, `UtcDateTime`, `OffsetDateTime`, `Duration` | the same, without the offset |
 //! | `jiff` | `civil::Date`, `civil::Time`, `civil::DateTime`, `Timestamp`, `SignedDuration` | the same |
 //!
+//! Keys are ordered as `#[derive(Ord)]` would order them, whatever `Ord` a type implements: numbers by value, strings by their bytes, tuples and
+//! structures field by field, `None` first, enumerations by the order of their variants, whatever numbers these have. An encoded key has at most
+//! 4,096 bytes in a table and 65,536 in a [`HashMap`]. Elements of arrays and vectors that are numbers, or small tuples or structures of them, are
+//! stored side by side, rounded up to eight bytes in all: `[u8; 16]` takes sixteen bytes.
+//!
 //! Types that mean the same are stored as the same: a table of one can be opened as a table of the other. Identifiers, addresses, dates and times are shown in
 //! their common notation by [`Database::dump`].
+//!
+//! # Guides
+//!
+//! The repository's `docs` folder has a guide that follows an application's first week (`guide.md`), and pages on durability, operation, asynchronous
+//! code, structures of your own, and the choice between this and other stores.
 //!
 //! # Structures of your own
 //!
@@ -179,7 +189,7 @@ pub use strandline_core::Domain;
 pub use strandline_core::engine::{SingleWriter, SnapshotUsage, Stm};
 pub use strandline_core::error::{Error, ErrorKind, Result};
 pub use strandline_core::file::{
-    BackupReport, CompactReport, Durations, Options, PoolStatistics, Recovery, SpaceUsage, Ticket,
+    BackupReport, CompactReport, Durations, OldFiles, Options, PoolStatistics, Recovery, RestoreReport, SpaceUsage, Ticket,
 };
 pub use strandline_core::heap::HeapUsage;
 pub use strandline_core::layout::Geometry;
@@ -220,6 +230,16 @@ pub mod hosted {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;
+
+/// The examples of the page about structures of one's own.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/structures.md")]
+struct Structures;
+
+/// The example of the page about operation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/operation.md")]
+struct Operation;
 
 /// The example of the README, compiled.
 #[cfg(doctest)]

@@ -22,8 +22,8 @@ pub static PAPER: Paper = Paper {
     name: "compare",
     letter: 'C',
     title: "Every scheme on one machine",
-    citation: "no paper: what the five papers' systems do beside one another (docs/comparison.md)",
-    page: "docs/comparison.md",
+    citation: "no paper: what the five papers' systems do beside one another (docs/schemes.md)",
+    page: "docs/schemes.md",
     setting: "The simulated machine `gem5-nvm`: four out-of-order cores at 2.4 GHz, 32 KB, 256 KB and 12 MB of cache, \
               non-volatile memory that reads in 150 ns and writes in 500 ns, and reaches its fences at the media. Hardware \
               schemes run beside the software that belongs to them. Transactions per second of simulated time, lines \

@@ -40,7 +40,7 @@ pub struct Options {
     pub assume_persistent: bool,
     /// Protects the mapped pool against stray writes: a store to it by anything but the library, a wild pointer of the
     /// program's or of a C library's, is a segmentation fault instead of silent damage. Off by default: it costs two
-    /// writes of a processor register for each of the library's stores (`docs/guide.md` has a figure), and needs a
+    /// writes of a processor register for each of the library's stores (`docs/operation.md` says how much), and needs a
     /// memory protection key ([`Error::NoProtectionKey`]): x86-64 with `ospke` in `/proc/cpuinfo`.
     pub protect: bool,
     /// The STM has 2 to this power stripe locks, 8 bytes each.

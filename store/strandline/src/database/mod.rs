@@ -63,6 +63,23 @@ use value_ref::Value;
 /// [`recovery`](Database::recovery), [`space`](Database::space), [`statistics`](Database::statistics), [`snapshot_usage`](Database::snapshot_usage), and
 /// [`later`](Database::later), whose `write` returns it.
 ///
+/// # Who waits for whom
+///
+/// | | waits for |
+/// |---|---|
+/// | [`read`](Database::read), a [`snapshot`](Database::snapshot) that begins | one flush; a large transaction only if what it has changed takes more than [`Options::snapshot_bytes`](crate::Options::snapshot_bytes) |
+/// | [`write`](Database::write) under [`Stm`], the default | transactions that have changed the same cache lines of 64 bytes; a large transaction, also one that waits to begin |
+/// | `write` under [`SingleWriter`](crate::SingleWriter) | the writer that runs, and those that have waited longer |
+/// | a large `write` | all transactions that have changed something; then it runs alone |
+/// | a snapshot that exists | nothing |
+/// | every `write` on an ordinary file | a flush of the log; a checkpoint, if the log is full or too much memory is changed |
+///
+/// A transaction is *large* if it changes more than 4 MB (a sixteenth of the largest log), or half of
+/// [`Geometry::log_bytes`](crate::Geometry::log_bytes) on persistent memory. It starts over and runs alone. A closure that sleeps after its first change makes a
+/// large transaction wait, and with it all writers that begin later, but no reader. What is read beside a large transaction is the state before it. A
+/// reader that meets what others have changed, or a large transaction, reads at a snapshot. That needs `snapshot_bytes`, which is on by default, and
+/// one of 64 snapshots; without them it waits as a writer does.
+///
 /// It is a [`Store`] whose root is [`Tables`], and can be opened as one.
 pub struct Database<C: Control<Memory = Native> = Stm> {
     store: Store<Tables<'static>, C>,
@@ -115,7 +132,12 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// If its values are of an earlier version of `V`, they are converted to the present one: fields that were removed are dropped,
     /// numbers may have become wider, and attributes say the rest. The versions of all types that have changed must have been raised,
     /// that of a type which contains a changed one too. The conversion rewrites the whole table before this returns, and cannot be
-    /// undone; handles that were opened before return [`Error::NoTable`] from then on. After a crash the next call resumes it.
+    /// undone; handles that were opened before return [`Error::NoTable`] from then on. After a crash the next call resumes it. A program that has an
+    /// earlier version of `V` gets [`Error::TableTypes`].
+    ///
+    /// Only types that derive [`Persist`](crate::Persist) have versions: a table whose value is a plain `u32` does not become one of `u64`. Keys are not
+    /// converted, and so neither are multimaps. A new version alone does not change values: if a field's meaning changed and not its type, the values are copied
+    /// as they are. [`Database::migrate`] is for all of these.
     ///
     /// ```
     /// # mod before {

@@ -10,8 +10,9 @@ use strandline_core::engine::SingleWriter;
 #[cfg(doc)]
 use strandline_core::error::Error;
 use strandline_core::error::Result;
-use strandline_core::file::Options;
+use strandline_core::file::{OldFiles, Options, RestoreReport, restore};
 use strandline_core::memory::Native;
+use strandline_core::scheme::Schemes;
 
 impl Database {
     /// Opens the database in the file at `path`; creates it if there is no such file. It keeps its log in a second file,
@@ -91,6 +92,36 @@ impl Database {
     /// As [`Database::open_with`]; there is no such file.
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Store::open_read_only(path, options).map(Self::from)
+    }
+
+    /// Puts a copy of the backup in the place of the database at `path`, which no process has open; or makes it, if there is none. The log of the old
+    /// database goes with it. The backup is checked first, and a killed process leaves the old database or the new one: [`restore`] has the details.
+    ///
+    /// ```
+    /// use strandline::{Database, OldFiles};
+    ///
+    /// # let path = strandline::example::path();
+    /// # let backup = path.with_extension("backup");
+    /// let db = Database::open(&path)?;
+    /// let sold = db.table::<String, u64>("sold")?;
+    /// db.backup(&backup)?;
+    /// db.write(|tx| sold.insert(tx, "bolt", &7))?;
+    /// db.close()?;
+    ///
+    /// let report = Database::restore(&backup, &path, OldFiles::Keep)?;
+    /// assert!(Database::open(&path)?.table::<String, u64>("sold").is_ok());
+    /// println!("the old files: {:?}", report.kept);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`restore`]: [`Error::Locked`] if one of the two is open, [`Error::Damaged`] if the backup is damaged, and others.
+    pub fn restore(
+        backup: impl AsRef<Path>,
+        path: impl AsRef<Path>,
+        old_files: OldFiles,
+    ) -> Result<RestoreReport> {
+        restore(backup, path, old_files, Schemes::default())
     }
 
     /// An empty database in memory, for tests: nothing of it remains.

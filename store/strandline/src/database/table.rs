@@ -141,7 +141,32 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.get(tx, key)
     }
 
-    /// What `read` makes of the value of `key`, for which no `String` or `Vec` is allocated: [`OrderedMap::read_with`].
+    /// Returns what `read` makes of the value of `key`, for which no `String` or `Vec` is allocated: [`OrderedMap::read_with`].
+    ///
+    /// Nothing is allocated for values of up to 4 KB. In a database on an ordinary file nothing is copied of a value of more than 16 KB that is stored in one
+    /// piece: `read` gets its bytes as they are in the mapping. That holds for [`Database::read`](crate::Database::read) and for snapshots; a transaction that
+    /// writes gets a copy. Values of more than 252 KB are stored in several pieces, and some smaller ones are; [`ValueReader::write_to`](crate::ValueReader::write_to) hands over one
+    /// piece after another. As long as such a transaction or snapshot lasts, space that large values free meanwhile is not used again, so that the file
+    /// grows by what is written instead. Such a transaction counts as one of the 64 snapshots while it lasts; if none is free, it gets a copy.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let pages = db.table::<String, String>("pages")?;
+    /// db.write(|tx| pages.insert(tx, "home", "A page about water levels."))?;
+    /// let words = db.read(|tx| pages.read_with(tx, "home", |page| page.split_whitespace().count()))?;
+    /// assert_eq!(words, Some(5));
+    /// // The rows of a range are lent in the same way, and there the closure may use the transaction.
+    /// let bytes = db.read(|tx| {
+    ///     let (mut rows, mut bytes) = (pages.iter(tx)?, 0);
+    ///     while let Some(length) = rows.next_with(|_name, page| page.len()) {
+    ///         bytes += length?;
+    ///     }
+    ///     Ok(bytes)
+    /// })?;
+    /// assert_eq!(bytes, 26);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::get`]; a use of the transaction in `read` is [`Error::Parameter`].

@@ -24,6 +24,8 @@ use strandline_core::error::{Error, Result};
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
+/// Savepoints can be nested. They cannot rescue a transaction that has met an error for the whole of it, such as a conflict or a full disk.
+///
 /// Dropping it keeps what was written. As long as there is one, the transaction keeps in memory what it overwrites.
 pub struct Savepoint<'t, 'p, C: Control = Stm> {
     tx: &'t Tx<'p, C>,

@@ -80,7 +80,11 @@ impl Stored<'_> {
 /// assert_eq!(Person::SIZE, None); // as long as its strings
 /// ```
 ///
-/// A field of a type that does not implement the trait is stored with the functions of a module: `#[persist(with = module)]`. A field with
+/// A type may have parameters with the bound [`Value`](crate::Value), which stands for every type that a table can hold: `struct Page<T: Value>`.
+///
+/// A field of a type that does not implement the trait is stored with the functions of a module: `#[persist(with = module)]`. The module names the type
+/// that is stored, and the field is described, ordered and converted as that one. If `load` fails, reading the value returns
+/// [`Error::Damaged`](crate::Error::Damaged). A field with
 /// `#[persist(skip)]` is not stored, and is `Default::default()` when a value is loaded.
 ///
 /// ```

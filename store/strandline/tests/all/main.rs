@@ -11,6 +11,7 @@ mod deadlocks;
 mod described;
 mod directions;
 mod durability;
+mod first_week;
 mod iteration;
 mod large;
 mod leases;

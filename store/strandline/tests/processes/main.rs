@@ -1,6 +1,7 @@
 //! What starts processes, in a program apart from the other tests: a process that is being started holds for a moment all files that
 //! its parent has open, and with them the locks of pools, which the other tests close and open again at once.
 
+mod examples;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod file_systems;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
