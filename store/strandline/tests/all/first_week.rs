@@ -40,7 +40,7 @@ struct At {
 #[test]
 fn task_2_look_up_structs_by_place_and_time() -> strandline::Result<()> {
     let db = Database::in_memory()?;
-    let readings = db.table("readings")?;
+    let readings = db.table::<At, _>("readings")?;
     let reading = |level| Reading { level, note: None, tags: vec!["tide".into()] };
     db.write(|tx| {
         for hour in 0..24 {
@@ -151,7 +151,7 @@ fn task_5_count_words_with_eight_threads() -> strandline::Result<()> {
 #[test]
 fn task_6_take_a_job_and_store_its_result() -> strandline::Result<()> {
     let db = Database::in_memory()?;
-    let (jobs, results) = (db.queue("jobs")?, db.table("results")?);
+    let (jobs, results) = (db.queue("jobs")?, db.table::<u64, _>("results")?);
     db.write(|tx| (1..=3u64).try_for_each(|number| jobs.push(tx, &(number, format!("job {number}")))))?;
     let work = |is_working| {
         db.write(|tx| {
@@ -177,7 +177,7 @@ struct Export {
 #[test]
 fn task_7_export_while_others_write() -> strandline::Result<()> {
     let db = Database::in_memory()?;
-    let names = db.table("names")?;
+    let names = db.table::<u64, _>("names")?;
     db.write(|tx| (0..1000).try_for_each(|n| names.insert(tx, &n, &format!("name {n}")).map(drop)))?;
     let export = Export { at: db.snapshot()?, names: names.clone() };
     let exporting = std::thread::spawn(move || {
@@ -194,7 +194,7 @@ fn task_7_export_while_others_write() -> strandline::Result<()> {
 #[test]
 fn task_8_load_many_rows_and_page_backwards() -> strandline::Result<()> {
     let db = Database::in_memory()?;
-    let articles = db.table("articles")?;
+    let articles = db.table::<u64, String>("articles")?;
     db.write(|tx| articles.load(tx, (0..50_000u64).map(|n| (n, format!("article {n}")))))?;
     // The page of ten articles before a given one, newest first.
     let page = |before| {
@@ -235,13 +235,13 @@ fn task_9_change_a_struct_and_a_key() -> strandline::Result<()> {
     let folder = folder();
     let path = folder.path().join("books.db");
     let db = Database::open(&path)?;
-    let books = db.table("books")?;
+    let books = db.table::<u64, _>("books")?;
     db.write(|tx| books.insert(tx, &7u64, &before::Book { name: "Tides".into(), pages: 320 }))?;
     db.close()?;
 
     // The next release of the program.
     let db = Database::open(&path)?;
-    let books = db.table("books")?;
+    let books = db.table::<u64, _>("books")?;
     let tides = db.read(|tx| books.get(tx, &7u64))?;
     assert_eq!(tides, Some(Book { title: "Tides".into(), pages: 320, authors: vec![] }));
     // The one after that: by title.
@@ -310,7 +310,7 @@ fn task_12_go_on_after_failures() -> strandline::Result<()> {
     let second = Database::open_with(&path, &options);
     assert!(matches!(second, Err(Error::Locked { .. })));
 
-    let rows = db.table("rows")?;
+    let rows = db.table::<u64, _>("rows")?;
     let mut stored = 0u64;
     let full = loop {
         match db.write(|tx| rows.insert(tx, &stored, &"x".repeat(100_000))) {

@@ -16,6 +16,7 @@ mod iteration;
 mod large;
 mod leases;
 mod nested;
+mod pages;
 mod protection;
 mod repair;
 mod robustness;
