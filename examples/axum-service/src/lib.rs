@@ -59,7 +59,10 @@ impl Orders {
     }
 
     pub fn router(self) -> Router {
-        Router::new().route("/orders", post(store).get(export)).route("/orders/{number}", get(show)).with_state(self)
+        Router::new()
+            .route("/orders", post(store).get(export))
+            .route("/orders/{number}", get(show))
+            .with_state(self)
     }
 
     /// Runs `body` as a transaction. A thread is blocked while the transaction runs, and none while it waits for the disk.
@@ -76,7 +79,10 @@ impl Orders {
     }
 }
 
-async fn store(State(state): State<Orders>, Json(order): Json<Order>) -> Result<(StatusCode, Json<u64>), Failure> {
+async fn store(
+    State(state): State<Orders>,
+    Json(order): Json<Order>,
+) -> Result<(StatusCode, Json<u64>), Failure> {
     let orders = state.orders.clone();
     let number = state
         .write(move |tx| {
@@ -104,7 +110,8 @@ async fn export(State(state): State<Orders>) -> Result<Response, Failure> {
     .await??;
     spawn_blocking(move || {
         for row in snapshot.rows(&state.orders) {
-            let line = row.map_err(axum::BoxError::from).and_then(|row| Ok(serde_json::to_string(&row)? + "\n"));
+            let line =
+                row.map_err(axum::BoxError::from).and_then(|row| Ok(serde_json::to_string(&row)? + "\n"));
             if lines.blocking_send(line).is_err() {
                 return; // The client is gone.
             }
