@@ -24,7 +24,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// it makes nothing of is left out. If the table has its new types already it is opened, and if there is none, made.
     ///
     /// For what a new version of a type cannot say by itself: new fields with a default, other names, wider numbers and fields that are
-    /// gone need no migration ([`Database::table`]).
+    /// gone need no migration ([`Database::table`]). Values of an earlier version of `V` are converted to `V` first, so that a table of version 1 is migrated by
+    /// attributes to version 2 and then by `convert` to version 3.
     ///
     /// The table is moved by many transactions, so that it can be of any size. A migration that was interrupted, by a power
     /// failure too, resumes when this is called again; until it has finished the table cannot be opened otherwise, and handles that were
@@ -134,13 +135,22 @@ impl<C: Control<Memory = Native>> Database<C> {
         progress: impl FnMut(u64),
     ) -> Result<()> {
         let (from, to) = (F::wanted(), G::wanted());
-        let Some(found) = self.store().read(|tx, root| root.get(tx)?.movable(tx, name, &to))? else {
-            return Ok(());
+        let find = || self.store().read(|tx, root| root.get(tx)?.movable(tx, name, &to));
+        let can_move = |found: &Movable| {
+            found.layouts == from.layouts
+                && found.moving_to.is_none_or(|moving_to| moving_to == (to.layouts, true))
         };
-        if found.layouts != from.layouts
-            || found.moving_to.is_some_and(|moving_to| moving_to != (to.layouts, true))
-        {
-            return Err(found.refused);
+        let Some(found) = find()? else { return Ok(()) };
+        if !can_move(&found) {
+            if !F::HAS_VERSIONS {
+                return Err(found.refused);
+            }
+            // Values of an earlier version of `F`'s type become those of that version first.
+            match self.convert::<F>(name) {
+                Ok(()) if find()?.as_ref().is_some_and(can_move) => {}
+                Ok(()) | Err(Error::TableTypes { .. }) => return Err(found.refused),
+                Err(error) => return Err(error),
+            }
         }
         let mut convert = |key: &[u8], words: &[u64], bytes| {
             let row = convert(F::decode(key, words, bytes).map_err(damaged)?)?;

@@ -251,6 +251,37 @@ fn values_of_an_earlier_version_become_those_of_the_present_one() {
     assert_eq!(db.lost_memory().unwrap().blocks, 0);
 }
 
+#[test]
+fn a_function_takes_values_of_an_earlier_version_as_those_of_its_own() {
+    let db = Database::in_memory().unwrap();
+    let people = db.table::<u64, Person>("people").unwrap();
+    let waiting = db.queue::<Person>("waiting").unwrap();
+    let tags = db.multimap::<u64, u32>("tags").unwrap();
+    db.write(|tx| {
+        people.insert(tx, &1, &ann())?;
+        waiting.push(tx, &ann())?;
+        tags.insert(tx, &1, &2)
+    })
+    .unwrap();
+    // Stored as the first version, taken as the second, and stored as a text.
+    let name = |person: second::Person| format!("{} {}", person.called, person.mail);
+    for _ in 0..2 {
+        let people = db.migrate("people", |key: u64, person| Ok(Some((key, name(person)))), |_| {}).unwrap();
+        assert_eq!(db.read(|tx| people.get(tx, &1)).unwrap().as_deref(), Some("Ann unknown"));
+        let waiting = db.migrate_queue("waiting", |person| Ok(Some(name(person))), |_| {}).unwrap();
+        assert_eq!(db.read(|tx| waiting.front(tx)).unwrap().as_deref(), Some("Ann unknown"));
+    }
+    // What is of none of the two, and cannot become the first one, stays as it is.
+    let refused = db.migrate("people", |key: u64, n: u16| Ok(Some((key, u64::from(n)))), |_| {});
+    assert!(matches!(refused, Err(Error::TableTypes { .. })));
+    let refused = db.migrate_multimap("tags", |key: u64, tag: u64| Ok(Some((tag, key.to_string()))), |_| {});
+    assert!(matches!(refused, Err(Error::TableTypes { .. })));
+    let people = db.table::<u64, String>("people").unwrap();
+    assert_eq!(db.read(|tx| people.count(tx)).unwrap(), 1);
+    assert_eq!(db.read(|tx| tags.count(tx)).unwrap(), 1);
+    assert_eq!(db.check().unwrap(), [""; 0]);
+}
+
 mod nested {
     pub mod first {
         #[derive(Clone, Debug, PartialEq, strandline::Persist)]

@@ -25,6 +25,8 @@ pub(crate) struct Wanted {
 pub(crate) trait Form {
     /// A key with its value, or an item.
     type Row;
+    /// Whether rows of an earlier version are converted. Those of a multimap consist of keys, and are not.
+    const HAS_VERSIONS: bool;
     /// What it is.
     fn wanted() -> Wanted;
     /// Makes an empty one.
@@ -59,6 +61,7 @@ pub(crate) struct QueueOf<T>(PhantomData<fn() -> T>);
 
 impl<K: Key, V: Value> Form for TableOf<K, V> {
     type Row = (K, V);
+    const HAS_VERSIONS: bool = true;
     fn wanted() -> Wanted {
         Wanted::table::<K, V>()
     }
@@ -76,6 +79,7 @@ impl<K: Key, V: Value> Form for TableOf<K, V> {
 
 impl<K: Key, V: Key> Form for MultimapOf<K, V> {
     type Row = (K, V);
+    const HAS_VERSIONS: bool = false;
     fn wanted() -> Wanted {
         Wanted::multimap::<K, V>()
     }
@@ -92,6 +96,7 @@ impl<K: Key, V: Key> Form for MultimapOf<K, V> {
 
 impl<T: Value> Form for QueueOf<T> {
     type Row = T;
+    const HAS_VERSIONS: bool = true;
     fn wanted() -> Wanted {
         Wanted::queue::<T>()
     }
