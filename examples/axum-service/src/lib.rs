@@ -126,8 +126,7 @@ impl IntoResponse for Failure {
         match self {
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")]).into_response(),
             Self::NoSuchOrder => StatusCode::NOT_FOUND.into_response(),
-            Self::Database(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-            Self::Panicked(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+            Self::Database(_) | Self::Panicked(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         }
     }
 }
