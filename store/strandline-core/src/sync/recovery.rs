@@ -181,8 +181,8 @@ pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
         Error::LogFile {
         path: path.display().to_string(),
         problem,
-        advice: "put the pool's own log back beside the pool; or try `strandline pool check --repair`, or restore a backup with \
-                 `strandline pool restore`"
+        advice: "if the pool was closed cleanly it needs no log: move this one away; otherwise put the pool's own log back, try \
+                 `strandline pool check --repair`, or restore a backup with `strandline pool restore`"
             .into(),
     }
     };

@@ -197,6 +197,27 @@ fn checksums_are_restored_with_their_pool() {
     assert_eq!(value(&path, Domain::Sync), 1);
 }
 
+/// What the error of a log without a header advises helps a pool that was closed, and one that was not.
+#[test]
+fn a_log_that_is_no_log_says_what_to_do() {
+    let folder = TempDir::new().unwrap();
+    for killed in [false, true] {
+        let path = folder.path().join(killed.to_string());
+        create(&path, Domain::Sync, 5, killed);
+        let log = log_path(&path);
+        let own = std::fs::read(&log).unwrap();
+        std::fs::write(&log, b"no log").unwrap();
+        let refused = Pool::open(&path, &options(Domain::Sync)).err().unwrap().to_string();
+        assert!(refused.contains("closed cleanly it needs no log: move this one away"), "{refused}");
+        assert!(refused.contains("otherwise put the pool's own log back"), "{refused}");
+        std::fs::remove_file(&log).unwrap();
+        if killed {
+            std::fs::write(&log, own).unwrap();
+        }
+        assert_eq!(value(&path, Domain::Sync), 5);
+    }
+}
+
 /// A backup that was copied over the pool's file, beside the log of the pool that it replaced.
 #[test]
 fn a_backup_that_was_copied_over_a_pool_says_what_to_do() {
