@@ -142,7 +142,7 @@ fn a_pool_needs_no_size_and_its_log_gets_another() {
     drop(pool);
     drop(worker);
     assert!(ends(&["resize-log", &path, "1M"], 2).contains("recover"));
-    assert!(ends(&["resize-log", &path, "4K"], 2).contains("blocks"));
+    assert!(ends(&["resize-log", &path, "4K"], 2).contains("from 12K to 1T, a multiple of 4K"));
     assert_eq!(Pool::open(&path, &options).unwrap().usage().unwrap().objects, 1);
 }
 
