@@ -61,7 +61,7 @@ enum What {
 // How a pool is opened. A doc comment would become that of each command that takes this.
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct Opening {
-    /// Bytes of memory for copies of pages and old versions, 4M to 256T [default: half of the memory of the machine or
+    /// Bytes of memory for copies of pages and old versions, 4M to 128T [default: half of the memory of the machine or
     /// container, at most 4G]
     #[arg(long, value_name = "BYTES", value_parser = size(4 << 20..=MOST_BYTES, 1))]
     memory: Option<u64>,
@@ -77,8 +77,8 @@ impl Opening {
     }
 }
 
-/// The most bytes that a pool can have.
-const MOST_BYTES: u64 = (1 << 48) - PAGE;
+/// The most bytes of a pool or of its memory: a process can map no more.
+const MOST_BYTES: u64 = 1 << 47;
 
 /// Create an empty pool in a new file, which grows as more is stored in it.
 #[derive(clap::Args)]
