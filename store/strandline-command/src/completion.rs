@@ -41,6 +41,11 @@ pub fn print(arguments: &CompletionsArguments, name: &str) -> Result<Outcome, Fa
     let mut script = Vec::new();
     completer.write_registration(VARIABLE, name, name, name, &mut script).map_err(Failure::io("write"))?;
     say!("{}", String::from_utf8_lossy(&script).trim());
+    if arguments.shell == Shell::Zsh {
+        // As a file in `fpath` the script is the function that completes for the first time.
+        let function = name.replace('-', "_");
+        say!("if [ \"$funcstack[1]\" = \"_{name}\" ]; then _clap_dynamic_completer_{function} \"$@\"; fi");
+    }
     Ok(Outcome::Success)
 }
 

@@ -82,3 +82,19 @@ fn sizes_that_do_not_go_together_are_refused_with_what_to_do() {
         assert!(code == Some(2) && said.contains(told), "{arguments:?}: {said}");
     }
 }
+
+/// The messages in `docs/commands.md` are those of the command.
+#[test]
+fn the_page_shows_what_the_command_says() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut shown = 0;
+    for (line, next) in page.lines().zip(page.lines().skip(1)).filter(|(_, next)| next.starts_with("error: "))
+    {
+        let arguments: Vec<&str> = line.strip_prefix("$ strandline ").unwrap().split(' ').collect();
+        let (_, said) = refused(&arguments);
+        assert_eq!(said.lines().next(), Some(next), "{line}");
+        shown += 1;
+    }
+    assert_eq!(shown, 2);
+}
