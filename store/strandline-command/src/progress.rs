@@ -109,7 +109,7 @@ mod tests {
             bar.tick();
             let text = std::mem::take(&mut *drawn.0.lock().unwrap());
             assert!(text.contains(expected) && text.contains("/s, ") && text.contains(" to go of"), "{text}");
-            assert_eq!(text.trim_end().chars().count(), 80, "{text}");
+            assert!(text.trim_end().chars().count() <= 80 && !text.contains("columns left"), "{text}");
         }
     }
 }
