@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, ProgressStyle};
 
 /// Whether [`hide`] was called.
 static IS_HIDDEN: AtomicBool = AtomicBool::new(false);
@@ -16,8 +16,7 @@ pub fn hide() {
 
 /// A bar of `steps` steps with the rate and the remaining time. `what` says what a step is, such as `runs`; the bar's message follows.
 pub fn bar(steps: u64, what: &str) -> ProgressBar {
-    let template =
-        format!("{{bar:20}} {{human_pos}}/{{human_len}} {what}, {{per_sec}}, {{eta}} to go{MESSAGE}");
+    let template = format!("{{bar:20}} {{human_pos}}/{{human_len}} {what}, {{rate}}, {{eta}} to go{MESSAGE}");
     styled(ProgressBar::with_draw_target(Some(steps), target()), &template)
 }
 
@@ -40,9 +39,18 @@ const MESSAGE: &str = " {wide_msg}";
 fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
     let bar = bar.with_finish(ProgressFinish::AndClear);
     match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
+        Ok(style) => bar.with_style(style.with_key("rate", write_rate)),
         Err(_) => bar,
     }
+}
+
+/// Writes how many steps are done in a second.
+fn write_rate(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    let rate = state.per_sec();
+    let _ = match rate {
+        few if few < 10.0 => write!(out, "{few:.1}/s"),
+        many => write!(out, "{}/s", HumanCount(many as u64)),
+    };
 }
 
 fn target() -> ProgressDrawTarget {
