@@ -72,9 +72,9 @@ pub fn dump(store: &DynamicStore, out: &mut impl Write, bar: &ProgressBar) -> Re
 
 /// Begins the bar of a table with so many rows.
 fn begin(bar: &ProgressBar, table: &TableDescription, rows: u64) {
-    bar.reset();
     bar.set_length(rows);
     bar.set_message(format!("of {} `{}`", table.kind, table.name));
+    bar.reset();
 }
 
 /// Writes the table of this name.
