@@ -1,5 +1,5 @@
-//! Completion in shells. A shell asks the command itself, with the words typed so far in its arguments and [`VARIABLE`] in its
-//! environment, so that what is offered are the names that this build knows and the files that are there.
+//! Completion in shells. A shell asks the command itself, with the words typed so far in its arguments and `STRANDLINE_COMPLETE` in its
+//! environment, so that the command offers the names that this build knows and the files that are there.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

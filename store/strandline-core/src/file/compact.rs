@@ -105,7 +105,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         self.compact_with(|_, _| ())
     }
 
-    /// Like [`Pool::compact`]; `progress` hears how many chunks were looked at, and of how many.
+    /// Like [`Pool::compact`]; `progress` is called with the number of chunks that were examined, and with the number of all.
     ///
     /// # Errors
     /// Those of [`Pool::compact`].

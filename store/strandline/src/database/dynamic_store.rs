@@ -100,7 +100,7 @@ impl DynamicStore {
     }
 
     /// Checks the pool as [`DynamicStore::check`] does, and unless there is damage finds what [`DynamicStore::lost_memory`] finds, in one
-    /// walk. `progress` hears now and then how many of the allocated blocks the walk has reached.
+    /// walk. Now and then it calls `progress` with the number of allocated blocks that the walk has reached.
     ///
     /// # Errors
     /// As [`DynamicStore::check`].
