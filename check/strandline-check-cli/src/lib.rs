@@ -8,10 +8,16 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use strandline_command::{AFTER_HELP, end, manual};
+use strandline_check::Setting;
+use strandline_command::{AFTER_HELP, Outcome, WIDTH, completion, end, manual};
 
 pub use answer::{answer, parameters};
 pub use strandline_command::Failure;
+
+/// The names of the settings.
+fn setting_names() -> completion::Names {
+    Setting::ALL.map(|setting| (setting.name().to_owned(), String::new())).into()
+}
 
 const NAME: &str = "strandline-check";
 
@@ -21,7 +27,8 @@ const NAME: &str = "strandline-check";
     name = NAME,
     version,
     after_help = format!("Examples:\n  strandline-check program --check './list check {{pool}}' -- ./list run {{pool}}\n  \
-        strandline-check litmus commit1.litmus\n\n{AFTER_HELP}")
+        strandline-check litmus commit1.litmus\n\n{AFTER_HELP}"),
+    max_term_width = WIDTH,
 )]
 struct Command {
     #[command(subcommand)]
@@ -30,10 +37,10 @@ struct Command {
 
 #[derive(Subcommand)]
 enum What {
-    #[command(
-        after_help = "Example: strandline-check completions bash > ~/.local/share/bash-completion/completions/strandline-check"
-    )]
-    Completions(manual::CompletionsArguments),
+    #[command(after_help = "Example:\n  \
+        strandline-check completions bash \\\n    \
+        > ~/.local/share/bash-completion/completions/strandline-check")]
+    Completions(completion::CompletionsArguments),
     Litmus(litmus::Arguments),
     #[command(after_help = "Example: strandline-check manual ~/.local/share/man/man1")]
     Manual(manual::ManualArguments),
@@ -42,9 +49,14 @@ enum What {
 
 /// Does what these arguments say, of which the first is the program's name.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match completion::answer(&arguments, NAME, Command::command) {
+        Ok(false) => {}
+        answered => return end(answered.map(|_| Outcome::Success)),
+    }
     let what = Command::parse_from(arguments).what;
     end(match what {
-        What::Completions(arguments) => Ok(manual::complete(&arguments, NAME, &Command::command())),
+        What::Completions(arguments) => completion::print(&arguments, NAME),
         What::Litmus(arguments) => litmus::run(&arguments),
         What::Manual(arguments) => manual::write(&arguments, NAME, &Command::command()),
         What::Program(arguments) => program::run(&arguments),

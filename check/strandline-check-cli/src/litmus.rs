@@ -11,39 +11,42 @@ use serde_json::json;
 use strandline_check::Setting;
 use strandline_check::litmus::{Answer, Limits, Row, Test, shipped};
 
+use strandline_command::completion::{Names, names, names_and_files};
 use strandline_command::output::Numbered;
 use strandline_command::{Failure, Outcome};
 
-/// Explore litmus tests: the states that a crash at any point may leave, and whether those asked about are among them; or run them.
+use crate::setting_names;
+
+/// Explore litmus tests: find the states that a crash at any point may leave, and whether those asked about are among them; or run them.
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Example: strandline-check litmus check/strandline-check/litmus/*.litmus --setting line,word\n\n\
+    after_help = "Example: strandline-check litmus nt_mp mine.litmus --setting line,word\n\n\
     A file:\n  \
       name: commit1\n  \
-      line A: data            # locations, by cache line; two names on one line share it\n  \
+      line A: data          # locations by cache line; names on one line share it\n  \
       line B: commit\n  \
-      thread:                 # any number of threads\n    \
+      thread:               # any number of threads\n    \
         store data 1\n    \
         clwb data\n    \
         sfence\n    \
         store commit 1\n  \
       thread:\n    \
         load r1 data\n    \
-        if r1 == 1 then 2     # the next 2 operations run only if it holds\n    \
+        if r1 == 1 then 2   # the next 2 operations run only if it holds\n    \
         clflushopt data\n    \
         mfence\n    \
         store-nt commit 1\n    \
-        cas r2 data 1 2       # expects 1, writes 2; r2 gets the old value\n    \
-        add r3 data 1         # r3 gets the old value\n  \
-      ask: commit=1 data=0    # is there such a crash state? Any number of these\n  \
-      answer: forbidden       # the answer of the publication that a line `source: …` names\n  \
-      final: 1:r1=1 data=1    # does some run without a crash end like this? Threads from 0\n\n\
-    Operations: store store-nt load cas add clflush clflushopt clwb sfence mfence if. Locations and registers start\n\
-    as 0; a value may be a register.\n\
-    Exit code 1 says that an answer differs from the published one, and 2 that a file is malformed (its line is printed) or too large to \
-    be explored exhaustively."
+        cas r2 data 1 2     # expects 1, writes 2; r2 gets the old value\n    \
+        add r3 data 1       # r3 gets the old value\n  \
+      ask: commit=1 data=0  # is there such a crash state? Any number of these\n  \
+      answer: forbidden     # the answer of the publication in a line `source: …`\n  \
+      final: 1:r1=1 data=1  # does some run end like this? Threads from 0\n\n\
+    Operations: store store-nt load cas add clflush clflushopt clwb sfence mfence if. Locations and registers are 0 at \
+    first; a value may be a register.\n\n\
+    Exit code 1: an answer differs from the published one. Exit code 2: a file is malformed (its line is printed) or too \
+    large to be explored exhaustively."
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -52,7 +55,12 @@ pub struct Arguments {
     tests: Tests,
     /// What a power failure may tear apart: `line`: stores to one line persist in order, as x86 guarantees; `word`:
     /// each 8-byte location by itself; `flush-on-fail`: caches survive
-    #[arg(long, value_delimiter = ',', default_value = "line,word,flush-on-fail")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "line,word,flush-on-fail",
+        add = names(setting_names)
+    )]
     setting: Vec<Setting>,
     /// Print the questions that have a published answer, with both answers and the source
     #[arg(long, conflicts_with = "setting")]
@@ -71,11 +79,20 @@ enum What {
 #[derive(clap::Args)]
 pub struct Tests {
     /// Files, or names of shipped tests such as nt_mp
-    #[arg(required_unless_present = "shipped", value_name = "FILE|NAME")]
+    #[arg(
+        required_unless_present = "shipped",
+        value_name = "FILE|NAME",
+        add = names_and_files(shipped_names, "litmus")
+    )]
     tests: Vec<PathBuf>,
     /// All tests that are shipped with the command
     #[arg(long, conflicts_with = "tests")]
     shipped: bool,
+}
+
+/// The names of the shipped tests.
+fn shipped_names() -> Names {
+    shipped().map(|(name, _)| (name.to_owned(), String::new())).collect()
 }
 
 impl Tests {

@@ -9,63 +9,66 @@ use serde_json::json;
 use strandline_check::recorded::{Program, Report, Unchecked};
 use strandline_check::{Finding, PerformanceFinding, Session, Setting, Verdict};
 
-use strandline_command::arguments::seconds;
+use strandline_command::arguments::{number, seconds};
+use strandline_command::completion::names;
 use strandline_command::output::SCHEMA;
 use strandline_command::{Failure, Outcome, interrupt, progress};
+
+use crate::setting_names;
 
 /// The library that records, as it is built.
 const RECORDER: &str = "libstrandline_check_c.so";
 
-/// Check a program in C, C++ or another language: record a run, and try its recovery on everything that a power failure can leave.
+/// Check a program in C, C++ or another language: record a run, and try its recovery on every state that a power failure can leave.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  \
     strandline-check program --check './list check {pool}' -- ./list run {pool}\n\n\
-    In commands {pool} stands for the path of a file, which the program maps. A command is split at spaces.\n\
-    docs/checking-c-programs.md says what is seen of a program, and what is not.\n\
-    Exit code 1 says that a state was found that recovery does not repair, and 4 that nothing was found, but time \
-    was up before every crash point was visited.")]
+    In commands {pool} stands for the path of a file, which the program maps. A command is split at spaces. \
+    docs/checking-c-programs.md says what the checker sees of a program, and what it does not.\n\n\
+    Exit code 1: a state was found that recovery does not repair. Exit code 4: nothing was found, but the time was up before \
+    every crash point was visited.")]
 pub struct Arguments {
     /// The program that is recorded, and its arguments
     #[arg(required_unless_present = "recording", last = true, value_name = "PROGRAM")]
     run: Vec<OsString>,
-    /// Explore this recording in the place of a run: a recorder's, or the log of valgrind's tool pmemcheck (--log-stores=yes)
+    /// Explore this recording instead of a run: a recorder's, or the log of valgrind's tool pmemcheck (--log-stores=yes)
     #[arg(long, value_name = "FILE", conflicts_with = "run")]
     recording: Option<PathBuf>,
-    /// Makes the pool before, durably; without it there is no file at first
+    /// A command that makes the pool before the run, durably [default: there is no file at first]
     #[arg(long, value_name = "COMMAND")]
     set_up: Option<String>,
-    /// The pool before, which is copied, in the place of what --set-up makes
+    /// The pool before the run, which is copied, instead of --set-up
     #[arg(long, value_name = "FILE", conflicts_with = "set_up")]
     pool: Option<PathBuf>,
-    /// Recovers a pool; exit code 0 says that it could. It is recorded, and power fails in it, too
+    /// A command that recovers a pool, and exits with 0 if it could. It is recorded, and power fails in it, too
     #[arg(long, value_name = "COMMAND", required_unless_present = "check")]
     recover: Option<String>,
-    /// Says by exit code 0 whether a pool is right, after recovery. What was acknowledged is in the environment variable
-    /// STRANDLINE_ACKNOWLEDGED
+    /// A command that exits with 0 if a pool is right after recovery. The environment variable STRANDLINE_ACKNOWLEDGED has what
+    /// was acknowledged
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
     /// Record only the stores that the header's macros and libpmem's functions make
     #[arg(long)]
     only_marked: bool,
     /// What a power failure may tear apart: `line`, `word` or `flush-on-fail`
-    #[arg(long, default_value = "line")]
+    #[arg(long, default_value = "line", add = names(setting_names))]
     setting: Setting,
-    /// Power failures in recovery, one in the recovery from the other, at most
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Power failures in recovery, each in the recovery from the one before, at most; 0 to 10
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(0..=10usize))]
     recovery_crashes: usize,
-    /// States tried at one crash point, at most
-    #[arg(long, value_name = "N", default_value_t = 4096)]
+    /// States tried at one crash point, at most; 1 to 1000000000
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number(1..=1_000_000_000u64))]
     states: u64,
-    /// Seconds that exploring may take
-    #[arg(long, value_parser = seconds, default_value = "60")]
+    /// Seconds that exploring may take, 0.01 to 86400
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
     limit: f64,
-    /// Seconds that one run of a command may take
-    #[arg(long, value_parser = seconds, default_value = "10")]
+    /// Seconds that one run of a command may take, 0.01 to 86400
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
     time_limit: f64,
-    /// Try the state again that a finding's last line tells
+    /// Try the state again that the last line of a finding names
     #[arg(long, value_name = "LINE")]
     replay: Option<String>,
-    /// Write the pool there as recovery finds it in the state that was found
+    /// Write the pool to this file as recovery finds it in the state that was found
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
     /// The library that records [default: beside this command, or in ../lib]
@@ -139,7 +142,7 @@ fn find(arguments: &Arguments) -> Result<Report, Failure> {
 
 /// A session that a signal ends, and that shows how far it is.
 fn session() -> Session {
-    let bar = progress::spinner("{spinner} {elapsed} {msg}");
+    let bar = progress::spinner();
     Session::stopped_by(interrupt::flag()).on_progress(move |counts| {
         bar.set_message(format!("{} crash points, {} states", counts.points, counts.states));
         bar.tick();

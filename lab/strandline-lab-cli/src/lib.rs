@@ -17,6 +17,7 @@ mod bench;
 mod check;
 mod list;
 mod merge;
+mod names;
 mod options;
 mod reproduce;
 mod simulate;
@@ -26,7 +27,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use strandline_command::{AFTER_HELP, end, manual};
+use strandline_command::{AFTER_HELP, Outcome, WIDTH, completion, end, manual};
 
 pub use answer::{answer, finish_sweep, is_in, parameters, points, program};
 pub use strandline_command::Failure;
@@ -36,7 +37,12 @@ const NAME: &str = "strandline-lab";
 
 /// The laboratory: persistence schemes of papers, measured, simulated and checked, and the papers' claims, judged.
 #[derive(Parser)]
-#[command(name = NAME, version, after_help = format!("Example: strandline-lab reproduce blurred --quick\n\n{AFTER_HELP}"))]
+#[command(
+    name = NAME,
+    version,
+    after_help = format!("Example: strandline-lab reproduce blurred --quick\n\n{AFTER_HELP}"),
+    max_term_width = WIDTH,
+)]
 struct Command {
     #[command(subcommand)]
     what: What,
@@ -48,10 +54,10 @@ enum What {
     #[command(hide = true, name = bench::CHILD)]
     BenchChild(bench::ChildArguments),
     Check(check::Arguments),
-    #[command(
-        after_help = "Example: strandline-lab completions bash > ~/.local/share/bash-completion/completions/strandline-lab"
-    )]
-    Completions(manual::CompletionsArguments),
+    #[command(after_help = "Example:\n  \
+        strandline-lab completions bash \\\n    \
+        > ~/.local/share/bash-completion/completions/strandline-lab")]
+    Completions(completion::CompletionsArguments),
     List(list::Arguments),
     #[command(after_help = "Example: strandline-lab manual ~/.local/share/man/man1")]
     Manual(manual::ManualArguments),
@@ -72,13 +78,18 @@ pub fn run(registry: Registry) -> ExitCode {
 
 /// As [`run`], with arguments of the caller's, of which the first is the program's name.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match completion::answer(&arguments, NAME, || names::offered(Command::command(), registry)) {
+        Ok(false) => {}
+        answered => return end(answered.map(|_| Outcome::Success)),
+    }
     let workloads = registry.workloads;
     let what = Command::parse_from(arguments).what;
     end(match what {
         What::Bench(arguments) => bench::run(&arguments, workloads),
         What::BenchChild(arguments) => bench::run_child(&arguments, workloads),
         What::Check(arguments) => check::run(&arguments, registry),
-        What::Completions(arguments) => Ok(manual::complete(&arguments, NAME, &Command::command())),
+        What::Completions(arguments) => completion::print(&arguments, NAME),
         What::List(arguments) => list::run(&arguments, registry),
         What::Manual(arguments) => manual::write(&arguments, NAME, &Command::command()),
         What::Merge(arguments) => merge::run(&arguments, registry),

@@ -17,7 +17,7 @@ use strandline_command::{Failure, Outcome};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  strandline-lab list --json\n  strandline-lab list loc-wal")]
 pub struct Arguments {
-    /// Only what has this name, with its parameters
+    /// Only the entries with this name, with their parameters
     name: Option<String>,
     /// Print one JSON object
     #[arg(long)]

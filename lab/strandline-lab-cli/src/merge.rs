@@ -10,20 +10,20 @@ use strandline_sim::Registry;
 use crate::{check, simulate};
 use strandline_command::{Failure, Outcome};
 
-/// Put the shards of a sweep or of a check together, as if one machine had run it.
+/// Combine the shards of a sweep or a check, as if one machine had run it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
-    strandline-lab simulate --sweep nvm.write_ns=100,200,400 --shard 1/2 --out first\n  \
-    strandline-lab simulate --sweep nvm.write_ns=100,200,400 --shard 2/2 --out second\n  \
+    strandline-lab simulate --sweep nvm.write_ns=100,200 --shard 1/2 --out first\n  \
+    strandline-lab simulate --sweep nvm.write_ns=100,200 --shard 2/2 --out second\n  \
     strandline-lab merge latency first second\n\n  \
     strandline-lab check --samples 600 --shard 1/2 --out one\n  \
     strandline-lab check --samples 600 --shard 2/2 --out two\n  \
     strandline-lab merge both one two\n\n\
-    points.jsonl and points.csv are those of the same sweep in one go, to the byte. The rows of a check are those of the same check in one go, and so is \
-    exit code 1, which says that something was found. Shards may be under way still: what is there is merged, exit code 4 says that something is \
-    missing, and the same command later adds it.")]
+    points.jsonl and points.csv are to the byte those of the same sweep without shards. The rows of a check, and exit code 1 \
+    for a finding, are those of the same check without shards. Shards may still be running: the command merges what \
+    is there, exit code 4 says that something is missing, and the same command adds it later.")]
 pub struct Arguments {
-    /// The folder for the sweep or the check, as their --out
+    /// The folder for the sweep or the check, like their --out
     out: PathBuf,
     /// The shards' folders
     #[arg(required = true)]

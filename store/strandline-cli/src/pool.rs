@@ -1,7 +1,7 @@
 //! `strandline pool`: creates pools and looks at them.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use strandline::Database;
 use strandline_command::say;
@@ -10,11 +10,12 @@ use strandline_core::engine::Setup;
 use strandline_core::scheme::Schemes;
 
 use clap::ValueEnum;
+use indicatif::ProgressBar;
 use serde_json::json;
 use strandline_core::file::{
-    LogFile, OldFiles, Options, Pool, PoolInfo, RepairReport, check, check_name, checksums_path,
-    compare_usage, inspect, inspect_files, log_path, make_checksums, rename_new, repair, repair_and_cut_log,
-    resize_log, restore,
+    BackupReport, CheckReport, LogFile, OldFiles, Options, Pool, PoolInfo, RepairReport, RestoreReport,
+    check, check_name, checksums_path, compare_usage, inspect, inspect_files, log_path, make_checksums,
+    rename_new, repair, repair_and_cut_log, resize_log, restore,
 };
 use strandline_core::layout::Geometry;
 use strandline_core::sync::{BLOCK_BYTES, SyncParameters};
@@ -23,15 +24,18 @@ use strandline_core::{Domain, Error};
 use self::described::{Hanging, check_described, database, described};
 use self::show::{show, show_check, show_dump, show_types};
 use crate::rows;
-use strandline_command::arguments::{DomainName, bytes};
+use strandline_command::arguments::{DomainName, PAGE, in_units, number, size};
+use strandline_command::completion::pools;
 use strandline_command::output::SCHEMA;
+use strandline_command::progress::{bar, bar_of_bytes, spinner};
 use strandline_command::{Failure, Outcome};
 
 mod ask;
 mod described;
+mod progress;
 mod show;
 
-/// Create a pool, or look at one.
+/// Create, inspect, check and copy pools.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool info /var/lib/shop/orders.pool")]
 pub struct Arguments {
@@ -63,12 +67,13 @@ enum What {
 // How a pool is opened. A doc comment would become that of each command that takes this.
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct Opening {
-    /// Bytes of memory for copies of pages and old versions (K, M, G allowed), at least 4M; by default half of what the machine or the container has, at
-    /// most 4 GB
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    /// Bytes of memory for copies of pages and old versions, 4M to 128T [default: half of the memory of the machine or
+    /// container, at most 4G]
+    #[arg(long, value_name = "BYTES", value_parser = size(4 << 20..=MOST_BYTES, 1))]
     memory: Option<u64>,
-    /// Bytes of address space to reserve (K, M, G, T allowed), a multiple of 4K; by default as many as the pool can come to have, as far as the system lets
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    /// Bytes of address space to reserve, a multiple of 4K [default: as many as the pool can come to have, as far as the
+    /// system allows]
+    #[arg(long, value_name = "BYTES", value_parser = size(PAGE..=MOST_BYTES, PAGE))]
     address_space: Option<u64>,
 }
 
@@ -78,29 +83,34 @@ impl Opening {
     }
 }
 
+/// The most bytes of a pool or of its memory: a process can map no more.
+const MOST_BYTES: u64 = 1 << 47;
+
 /// Create an empty pool in a new file, which grows as more is stored in it.
 #[derive(clap::Args)]
-#[command(after_help = "Example: strandline pool create /mnt/pmem/orders.pool --domain flush")]
+#[command(after_help = "Examples:\n  \
+    strandline pool create orders.pool\n  \
+    strandline pool create /mnt/pmem/orders.pool --domain flush --size 64G")]
 struct Create {
     /// The new file
     path: PathBuf,
-    /// The most bytes that the pool may take (K, M, G, T allowed); fixed from then on
-    #[arg(long, default_value = "1T", value_parser = bytes)]
+    /// The most bytes that the pool may take, a multiple of 4K; it cannot be changed later
+    #[arg(long, value_name = "BYTES", default_value = "1T", value_parser = size(PAGE..=MOST_BYTES, PAGE))]
     size: u64,
-    /// Bytes to take from the disk at once (K, M, G, T allowed)
-    #[arg(long, value_parser = bytes)]
+    /// Bytes to allocate on the disk immediately, at most --size [default: 1M for data]
+    #[arg(long, value_name = "BYTES", value_parser = size(0..=MOST_BYTES, 1))]
     initial_size: Option<u64>,
     /// The persistence domain to open it under first; a cleanly closed pool opens under any
     #[arg(long, value_enum, default_value = "sync")]
     domain: DomainName,
-    /// Logs, and so the most threads that can run transactions at a time
-    #[arg(long, default_value_t = 16)]
+    /// Logs, which is the most threads that can run transactions at a time
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = number(1..=512u64))]
     logs: u64,
-    /// Bytes in each log (K, M, G allowed)
-    #[arg(long, default_value = "1M", value_parser = bytes)]
+    /// Bytes in each log, a multiple of 4K
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = size(PAGE..=32 << 30, PAGE))]
     log_size: u64,
-    /// Names what the program keeps in the pool
-    #[arg(long, default_value = "")]
+    /// A name for what the program keeps in the pool, of at most 32 bytes
+    #[arg(long, value_name = "NAME", default_value = "")]
     layout_name: String,
     #[command(flatten)]
     opening: Opening,
@@ -109,31 +119,33 @@ struct Create {
     json: bool,
 }
 
-/// Show what a pool is and how full; changes nothing.
+/// Show what a pool is and how full it is; changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool info /mnt/pmem/orders.pool --json")]
 struct Info {
     /// The pool's file
+    #[arg(add = pools())]
     path: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Look a pool over for damage; changes nothing unless told to. Exit code 1 if there is any.
+/// Check a pool for damage; changes nothing without --repair. Exit code 1 if there is any.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool check /var/lib/shop/orders.pool\n\n\
-    It needs no program: a pool says of which types it is. All tables, collections and values that can be reached from\n\
-    the root are looked over. `lost` is memory that is allocated and cannot be reached: no damage.\n\n\
-    --repair cures what can be cured with certainty and without losing anything, in a copy that takes the pool's\n\
-    place; the files as they were stay beside it, with .damaged in their names. If anything else is damaged it\n\
-    changes nothing, says so and exits with 1.\n\n\
-    --repair --cut-log: where a block in the middle of the log is damaged, drops all transactions from there on, and\n\
-    says how many. They are lost. Restore a backup instead if there is one.")]
+    The command does not need the program: a pool describes its types. It checks all tables, collections and values that \
+    can be reached from the root. `lost` is memory that is allocated and cannot be reached, which is no damage.\n\n\
+    --repair repairs what it can repair with certainty and without losing anything, in a copy that replaces the pool. The \
+    files as they were stay beside it, with .damaged in their names. If anything else is damaged, it changes nothing, says \
+    so and exits with 1.\n\n\
+    --repair --cut-log: if a block in the middle of the log is damaged, drops all transactions from there on, and says how \
+    many. They are lost. Restore a backup instead if there is one.")]
 struct Check {
     /// The pool's file
+    #[arg(add = pools())]
     path: PathBuf,
-    /// Repair it, if that loses nothing
+    /// Repair the pool if that loses nothing
     #[arg(long)]
     repair: bool,
     /// With --repair: drop the transactions behind a damaged block of the log
@@ -146,23 +158,24 @@ struct Check {
     json: bool,
 }
 
-/// Show what hangs from the roots, their types, and the heap's blocks by size; all that is in the pool as JSON. Changes nothing.
+/// Show the roots, their types and the heap's blocks by size, or with --json everything in the pool; changes nothing.
 #[derive(clap::Args)]
-#[command(after_help = "Example: strandline pool dump /var/lib/shop/orders.db --json > orders.jsonl\n\n\
-    --json, of a database: for each table a line that describes it, then a line for each row, {\"key\": …, \"value\": …}\n\
-    or, of a queue, {\"value\": …}. `strandline pool load` reads it.\n\n\
-    --json, of a pool with another root: a line with the root's type and all types in it; then each value, {\"at\":\n\
-    \"0x1040\", \"type\": \"Shop\", \"value\": …}, beginning with the root. Pointers and collections in a value are addresses,\n\
-    {\"at\": \"0x1080\"}; what is there follows, once, behind the value in which it is met first. A collection is a line\n\
-    {\"at\": …, \"type\": …} with its rows behind it. It cannot be loaded.")]
+#[command(after_help = "Example: strandline pool dump orders.db --json > orders.jsonl\n\n\
+    --json, of a database: for each table a line that describes it, then a line for each row, {\"key\": …, \"value\": …} or, \
+    of a queue, {\"value\": …}. `strandline pool load` reads it.\n\n\
+    --json, of a pool with another root: a line with the root's type and all types in it; then each value, {\"at\": \
+    \"0x1040\", \"type\": \"Shop\", \"value\": …}, beginning with the root. Pointers and collections in a value are addresses, \
+    {\"at\": \"0x1080\"}; what is there follows, once, after the value that refers to it first. A collection is a line {\"at\": \
+    …, \"type\": …} with its rows after it. It cannot be loaded.")]
 struct Dump {
     /// The pool's file
+    #[arg(add = pools())]
     path: PathBuf,
-    /// Print all that hangs from the root, a line of JSON each
+    /// Print everything that can be reached from the root, a line of JSON each
     #[arg(long)]
     json: bool,
-    /// Only this table of a database
-    #[arg(long, requires = "json")]
+    /// Print only this table of a database
+    #[arg(long, value_name = "NAME", requires = "json")]
     table: Option<String>,
     /// Leave out the transactions behind a damaged block of the log, which nothing else can read
     #[arg(long, requires = "json")]
@@ -171,105 +184,134 @@ struct Dump {
     opening: Opening,
 }
 
-/// Put the rows that `dump --json` has printed into a database, which is made if it is not there.
+/// Store the rows that `dump --json` printed in a database, which is created if it does not exist.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool load copy.db orders.jsonl\n\n\
-    Tables that are not there are made, for the types of the program that wrote them; rows with the same keys are\n\
-    replaced. Where a table has fewer rows or more than its first line says, it fails; no new database is left then.")]
+    Tables that do not exist are created, for the types of the program that wrote them. Rows with the same keys are \
+    replaced. If a table has fewer or more rows than its first line says, the command fails, and leaves no new database.")]
 struct Load {
     /// The database's file
+    #[arg(add = pools())]
     path: PathBuf,
     /// The rows; `-`, or nothing, for standard input
     rows: Option<PathBuf>,
     #[command(flatten)]
     opening: Opening,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Copy the tables of a database to a new one, packed and with new logs.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool copy orders.db packed.db\n\n\
-    Unlike `backup`, which copies the pool as it is stored, it stores every row again. It counts the rows of both\n\
-    databases, and leaves no new one where they differ.")]
+    Unlike `backup`, which copies the pool as it is stored, it stores every row again. It counts the rows of both \
+    databases, and leaves no new one if the counts differ.")]
 struct Copy {
     /// The database's file
+    #[arg(add = pools())]
     path: PathBuf,
     /// The new file
     to: PathBuf,
     #[command(flatten)]
     opening: Opening,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Copy a pool to a new, cleanly closed one; changes nothing of it.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool backup orders.pool orders-2026-11-21.pool\n\n\
-    The pool is only read, and may be in a place where nothing can be written: what its log holds is replayed in the\n\
-    copy. A program copies its own pool while transactions run: Pool::backup.")]
+    The pool is only read, and may be in a place where nothing can be written: its log is replayed in the copy. A program \
+    that has the pool open makes the copy itself, if it answers requests (`Database::serve_control`).")]
 struct Backup {
     /// The pool's file
+    #[arg(add = pools())]
     path: PathBuf,
     /// The new file
     to: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
-/// Put a copy of a backup in the place of a pool that no program has open.
+/// Replace a pool that no program has open by a copy of a backup.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool restore orders-2026-11-21.pool orders.pool\n\n\
-    The backup is checked first, and stays as it is. The files of the old pool get other names, .replaced appended\n\
-    to the pool's, unless --replace removes them. If the command is killed, the old pool or the new one is there, or\n\
-    opening it fails until the command was run again.")]
+    The backup is checked first, and does not change. The files of the old pool are renamed: .replaced is appended to the \
+    pool's name, unless --replace removes them. If the command is killed, either the old pool or the new one is there, or \
+    opening it fails until the command is run again.")]
 struct Restore {
     /// The backup's file
+    #[arg(add = pools())]
     backup: PathBuf,
     /// The pool's file, which need not exist
+    #[arg(add = pools())]
     pool: PathBuf,
     /// Remove the old pool's files
     #[arg(long)]
     replace: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
-/// Give a pool that was closed cleanly checksums of its pages, which checks and backups compare them with from then on.
+/// Give a cleanly closed pool checksums of its pages, which checks and backups compare from then on.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool checksum /var/lib/shop/orders.pool\n\n\
-    They lie beside the pool, `.sums` appended to its name, and are kept by every program that opens the pool in the\n\
-    sync domain. If there are some already they are made anew, from what the pool holds now. To be rid of them,\n\
-    delete the file while no program has the pool open.")]
+    The file beside the pool has its name and `.sums`. Every program that opens the pool in the sync domain keeps it \
+    current. If there are checksums already, new ones replace them. To stop keeping checksums, delete the file while no \
+    program has the pool open.")]
 struct Checksum {
     /// The pool's file
+    #[arg(add = pools())]
     path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
-/// Give a pool that was closed cleanly a larger or smaller log for the sync domain.
+/// Give a cleanly closed pool a larger or smaller log for the sync domain.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool resize-log /var/lib/shop/orders.pool 16M\n\n\
-    A log becomes larger by itself, up to 64 MB unless the program says otherwise, and smaller only so.")]
+    A log grows by itself, up to 64 MB unless the program sets another limit. Only this command makes it smaller.")]
 struct ResizeLog {
     /// The pool's file
+    #[arg(add = pools())]
     path: PathBuf,
-    /// Bytes in the new log (K, M, G, T allowed)
-    #[arg(value_parser = bytes)]
+    /// Bytes in the new log
+    #[arg(value_name = "BYTES", value_parser = size(3 * BLOCK_BYTES..=1 << 40, BLOCK_BYTES))]
     size: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
-/// Recover a pool that was not closed, and close it: then every program can open it, under any domain.
+/// Recover a pool that was not closed, and close it, so that every program can open it under any domain.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool recover /mnt/pmem/orders.pool\n\n\
-    Programs recover their pools themselves when they open them. This is for pools that a scheme has left which\n\
-    they do not have: one of `strandline bench` or of the crash checker.")]
+    Programs recover their pools when they open them. This command is for pools that were written under a scheme which \
+    programs do not have: those of `strandline bench` or of the crash checker.")]
 struct Recover {
     /// The pool's file
+    #[arg(add = pools())]
     path: PathBuf,
     #[command(flatten)]
     opening: Opening,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
-/// Give the disk space of free chunks back to the file system.
+/// Release the disk space of free chunks to the file system.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool compact /var/lib/shop/orders.pool\n\n\
-    The file then ends where there is something in it, with holes before that: `du` shows what it takes. A log file\n\
-    that has become longer than a new one is made anew. A program compacts its own pool while transactions run:\n\
-    Pool::compact.")]
+    The file then ends after its last data, with holes before that: `du` shows the space that it takes. A log file that is \
+    longer than a new one is replaced by a new one. A program compacts its own pool while transactions run: Pool::compact.")]
 struct Compact {
     /// The pool's file
+    #[arg(add = pools())]
     path: PathBuf,
     #[command(flatten)]
     opening: Opening,
@@ -303,33 +345,58 @@ pub fn run(arguments: &Arguments, schemes: Schemes) -> Result<Outcome, Failure> 
         What::Checkpoint(arguments) => arguments.run()?,
         What::Load(arguments) => arguments.run(schemes)?,
         What::Copy(arguments) => arguments.run(schemes)?,
-        What::Backup(Backup { path, to }) => {
-            let (heap_bytes, log_blocks) = ask::backup(path, to, schemes)?;
-            say!("{heap_bytes} bytes and {log_blocks} log blocks copied");
-        }
+        What::Backup(arguments) => arguments.run(schemes)?,
         What::Restore(arguments) => arguments.run(schemes)?,
-        What::Checksum(Checksum { path }) => {
-            make_checksums(path)?;
-            say!("the checksums are in {}", checksums_path(path).display());
+        What::Checksum(Checksum { path, json }) => {
+            let progress = progress::of_reads(size_of(path));
+            progress.during(|| make_checksums(path))?;
+            let sums = checksums_path(path);
+            print(*json, json!({"checksums": sums}), || format!("the checksums are in {}", sums.display()));
         }
-        What::ResizeLog(ResizeLog { path, size }) => {
+        What::ResizeLog(ResizeLog { path, size, json }) => {
             let blocks = size / BLOCK_BYTES;
             resize_log(path, blocks)?;
-            say!("the log has {blocks} blocks of {BLOCK_BYTES} bytes");
+            print(*json, json!({"log_blocks": blocks, "block_bytes": BLOCK_BYTES}), || {
+                format!("the log has {blocks} blocks of {BLOCK_BYTES} bytes")
+            });
         }
-        What::Recover(arguments) => {
-            let pool = open(&arguments.path, arguments.opening, schemes)?;
+        What::Recover(Recover { path, opening, json }) => {
+            let pool = open(path, *opening, schemes)?;
             let replayed = pool.recovery().replayed();
             pool.close()?;
-            say!("{replayed} transactions replayed; the pool is closed");
+            print(*json, json!({"replayed": replayed}), || {
+                format!("{replayed} transactions replayed; the pool is closed")
+            });
         }
         What::Compact(arguments) => arguments.run(schemes)?,
     }
     Ok(Outcome::Success)
 }
 
+/// Prints `object` with the number of its form, or the text.
+fn print(json: bool, mut object: serde_json::Value, text: impl FnOnce() -> String) {
+    if json {
+        object["schema"] = SCHEMA.into();
+        say!("{object:#}");
+    } else {
+        say!("{}", text());
+    }
+}
+
+/// The bytes of a file, or 0 if it cannot be looked at: the work on it reports that.
+fn size_of(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |found| found.len())
+}
+
 impl Create {
     fn run(&self, schemes: Schemes) -> Result<(), Failure> {
+        if let Some(initial) = self.initial_size.filter(|&initial| initial > self.size) {
+            return Err(Failure::Usage(format!(
+                "--initial-size {} is more than --size {}: choose a smaller one, or a larger --size",
+                in_units(initial),
+                in_units(self.size)
+            )));
+        }
         let options = Options {
             geometry: Geometry {
                 size: self.size,
@@ -348,11 +415,17 @@ impl Create {
     }
 }
 
+/// Checks a pool's files. Without checksums it reads little of them.
+fn look(path: &Path, schemes: Schemes) -> Result<CheckReport, Failure> {
+    let bytes = if checksums_path(path).exists() { size_of(path) } else { 0 };
+    Ok(progress::of_reads(bytes).during(|| check(path, schemes))?)
+}
+
 impl Check {
     fn run(&self, schemes: Schemes) -> Result<Outcome, Failure> {
         let repaired = if self.repair { repaired(self, schemes)? } else { Some(RepairReport::default()) };
         let Some(repaired) = repaired else { return Ok(Outcome::Finding) };
-        let mut report = check(&self.path, schemes)?;
+        let mut report = look(&self.path, schemes)?;
         let hanging = match report.damage.is_empty() {
             true => check_described(self, &mut report, schemes)?,
             false => Hanging::default(),
@@ -366,10 +439,12 @@ impl Dump {
         let mut out = BufWriter::new(std::io::stdout().lock());
         let mut options = options_of(&self.path, self.opening, schemes)?;
         options.sync.cut_damaged_log = self.cut_log;
+        // A terminal that shows the rows shows no bar among them.
+        let bar = if std::io::stdout().is_terminal() { ProgressBar::hidden() } else { bar(0, "rows") };
         let dumped = match &self.table {
             Some(table) => database(&self.path, &options)
-                .and_then(|database| rows::dump_table(&database, table, &mut out).map(|()| Vec::new())),
-            None => described(&self.path, &options).and_then(|store| rows::dump(&store, &mut out)),
+                .and_then(|database| rows::dump_table(&database, table, &mut out, &bar).map(|()| Vec::new())),
+            None => described(&self.path, &options).and_then(|store| rows::dump(&store, &mut out, &bar)),
         };
         let damage = match dumped {
             Err(locked) if ask::is_locked(&locked) => {
@@ -378,6 +453,7 @@ impl Dump {
             }
             dumped => dumped?,
         };
+        bar.finish_and_clear();
         out.flush().map_err(Failure::output)?;
         for damage in &damage {
             eprintln!("damage  {damage}");
@@ -393,47 +469,73 @@ impl Load {
             match &self.rows {
                 Some(file) if file.as_os_str() != "-" => {
                     let opened = File::open(file).map_err(Failure::io(format!("open {}", file.display())))?;
-                    rows::load(path, &options, BufReader::new(opened))
+                    let progress = bar_of_bytes(opened.metadata().map_or(0, |about| about.len()));
+                    rows::load(path, &options, BufReader::new(progress.wrap_read(opened)), &progress)
                 }
-                _ => rows::load(path, &options, std::io::stdin().lock()),
+                _ => rows::load(path, &options, std::io::stdin().lock(), &spinner()),
             }
         };
         let exists = self.path.exists();
-        let (tables, rows) = if exists { load_into(&self.path)? } else { make_new(&self.path, load_into)? };
-        say!("{rows} rows of {tables} tables");
+        let moved = if exists { load_into(&self.path)? } else { make_new(&self.path, load_into)? };
+        print_moved(self.json, moved);
         Ok(())
     }
 }
 
 impl Copy {
     fn run(&self, schemes: Schemes) -> Result<(), Failure> {
-        let (tables, rows) = make_new(&self.to, |to| {
+        let moved = make_new(&self.to, |to| {
             let db = database(&self.path, &options_of(&self.path, self.opening, schemes)?)?;
             let to = Database::open_single_writer(to, &self.opening.options())?;
-            let copied = rows::copy(&db, &to)?;
+            let bar = bar(0, "rows");
+            let copied = rows::copy(&db, &to, &bar)?;
+            bar.finish_and_clear();
             to.close()?;
             Ok(copied)
         })?;
-        say!("{rows} rows of {tables} tables");
+        print_moved(self.json, moved);
+        Ok(())
+    }
+}
+
+/// Prints how many tables and rows were stored.
+fn print_moved(json: bool, (tables, rows): (u64, u64)) {
+    print(json, json!({"tables": tables, "rows": rows}), || format!("{rows} rows of {tables} tables"));
+}
+
+impl Backup {
+    fn run(&self, schemes: Schemes) -> Result<(), Failure> {
+        let progress = progress::of_reads(size_of(&self.path));
+        let object = progress.during(|| ask::backup(&self.path, &self.to, schemes))?;
+        let (heap_bytes, log_blocks) = (&object["heap_bytes"], &object["log_blocks"]);
+        let text = format!("{heap_bytes} bytes and {log_blocks} log blocks copied");
+        print(self.json, object, || text);
         Ok(())
     }
 }
 
 impl Restore {
     fn run(&self, schemes: Schemes) -> Result<(), Failure> {
-        let report = check(&self.backup, schemes)?;
+        let report = look(&self.backup, schemes)?;
         if let Some(damage) = report.damage.first() {
             let name = self.backup.display();
             let what = format!("{damage}; it is the backup {name}, and the pool stays as it is");
             return Err(Error::Damaged(what).into());
         }
         let old_files = if self.replace { OldFiles::Remove } else { OldFiles::Keep };
-        let report = restore(&self.backup, &self.pool, old_files, schemes)?;
-        for kept in &report.kept {
-            say!("kept  {}", kept.display());
-        }
-        let copied = &report.copied;
-        say!("{} bytes restored, {} transactions replayed", copied.heap_bytes, copied.replayed);
+        let RestoreReport { kept, copied } = progress::of_reads(size_of(&self.backup))
+            .during(|| restore(&self.backup, &self.pool, old_files, schemes))?;
+        let BackupReport { heap_bytes, log_blocks, replayed } = copied;
+        let object = json!({
+            "heap_bytes": heap_bytes, "log_blocks": log_blocks, "replayed": replayed, "kept": kept,
+        });
+        print(self.json, object, || {
+            let kept = kept.iter().map(|kept| format!("kept  {}\n", kept.display()));
+            format!(
+                "{}{heap_bytes} bytes restored, {replayed} transactions replayed",
+                kept.collect::<String>()
+            )
+        });
         Ok(())
     }
 }
@@ -445,7 +547,12 @@ impl Compact {
         let disk_bytes_before = disk_bytes()?;
         let pool = open(&self.path, self.opening, schemes)?;
         let before = pool.usage()?;
-        pool.compact()?;
+        let bar = bar(0, "chunks");
+        pool.compact_with(|done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        })?;
+        bar.finish_and_clear();
         let after = pool.usage()?;
         pool.close()?;
         compare_usage(&before, &after)?;
@@ -456,11 +563,9 @@ impl Compact {
             _ => {}
         }
         let (before, after) = (disk_bytes_before, disk_bytes()?);
-        if self.json {
-            say!("{:#}", json!({"schema": SCHEMA, "disk_bytes_before": before, "disk_bytes": after}));
-        } else {
-            say!("the pool's file takes {after} bytes of the disk; before, {before}");
-        }
+        print(self.json, json!({"disk_bytes_before": before, "disk_bytes": after}), || {
+            format!("the pool's file takes {after} bytes of the disk; before, {before}")
+        });
         Ok(())
     }
 }

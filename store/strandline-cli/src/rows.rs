@@ -6,6 +6,7 @@
 use std::io::{BufRead, Write};
 use std::path::Path;
 
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use strandline::{
     Database, Dynamic, DynamicStore, Loaded, Persist, Schema, Shown, SingleWriter, TableDescription,
@@ -24,7 +25,7 @@ const ROWS: usize = 10_000;
 ///
 /// # Errors
 /// Something is of types that only its program can read; output fails.
-pub fn dump(store: &DynamicStore, out: &mut impl Write) -> Result<Vec<String>, Failure> {
+pub fn dump(store: &DynamicStore, out: &mut impl Write, bar: &ProgressBar) -> Result<Vec<String>, Failure> {
     let Schema { root, types } = store.schema()?;
     let mut lines = Output { out, failed: None };
     // The catalogue's own words say nothing.
@@ -51,29 +52,50 @@ pub fn dump(store: &DynamicStore, out: &mut impl Write) -> Result<Vec<String>, F
         Shown::Collection { at, type_name } => {
             lines.put(&json!({"at": format!("{at:#x}"), "type": type_name}))
         }
-        Shown::Table { table, rows } => lines.put(&table.to_json(rows)),
+        Shown::Table { table, rows } => {
+            begin(bar, &table, rows.unwrap_or(0));
+            lines.put(&table.to_json(rows))
+        }
         Shown::Row { key: Some(key), value } => {
+            bar.inc(1);
             lines.put(&json!({"key": key.to_json(), "value": value.to_json()}))
         }
-        Shown::Row { key: None, value } => lines.put(&json!({"value": value.to_json()})),
+        Shown::Row { key: None, value } => {
+            bar.inc(1);
+            lines.put(&json!({"value": value.to_json()}))
+        }
         _ => Ok(()),
     });
     done.map_err(|error| lines.failure(error))
+}
+
+/// Begins the bar of a table with so many rows.
+fn begin(bar: &ProgressBar, table: &TableDescription, rows: u64) {
+    bar.set_length(rows);
+    bar.set_message(format!("of {} `{}`", table.kind, table.name));
+    bar.reset();
 }
 
 /// Writes the table of this name.
 ///
 /// # Errors
 /// There is no such table; a row is damaged; output fails.
-pub fn dump_table(db: &Database<SingleWriter>, name: &str, out: &mut impl Write) -> Result<(), Failure> {
+pub fn dump_table(
+    db: &Database<SingleWriter>,
+    name: &str,
+    out: &mut impl Write,
+    bar: &ProgressBar,
+) -> Result<(), Failure> {
     let tables = db.list()?;
     let Some(table) = tables.iter().find(|table| table.name == name) else {
         return Err(Failure::Usage(format!("there is no table `{name}`: there are {}", names(&tables))));
     };
     let mut lines = Output { out, failed: None };
     let done = db.count(name).and_then(|rows| {
+        begin(bar, table, rows);
         lines.put(&table.to_json(Some(rows)))?;
         db.dump(name, |key, value| {
+            bar.inc(1);
             lines.put(&match table.kind {
                 TableKind::Queue => json!({"value": value.to_json()}),
                 _ => json!({"key": key.to_json(), "value": value.to_json()}),
@@ -115,7 +137,12 @@ pub fn names(tables: &[TableDescription]) -> String {
 /// # Errors
 /// A line is no row of its table; a table has fewer rows or more than its first line says; a table is there with other types; input fails.
 /// Rows before it have been stored then.
-pub fn load(path: &Path, options: &Options, input: impl BufRead) -> Result<(u64, u64), Failure> {
+pub fn load(
+    path: &Path,
+    options: &Options,
+    input: impl BufRead,
+    bar: &ProgressBar,
+) -> Result<(u64, u64), Failure> {
     let db = Database::open_single_writer(path, options)?;
     let (mut tables, mut rows) = (0, 0);
     let mut lines = Lines { lines: input.lines(), number: 0, next: None, failed: None };
@@ -124,6 +151,7 @@ pub fn load(path: &Path, options: &Options, input: impl BufRead) -> Result<(u64,
         let wrong = |what: &str| Failure::Usage(format!("line {number}: {what}"));
         let table =
             TableDescription::from_json(&line).ok_or_else(|| wrong("expected the description of a table"))?;
+        bar.set_message(format!("{} `{}`", table.kind, table.name));
         let is_queue = table.kind == TableKind::Queue;
         let target = Target::new(&db, &table)?;
         let loaded = db.load(&table, std::iter::from_fn(|| lines.take_row(is_queue)).map(Ok));
@@ -151,7 +179,11 @@ pub fn load(path: &Path, options: &Options, input: impl BufRead) -> Result<(u64,
     }
     match lines.failed {
         Some(failed) => Err(failed),
-        None => db.close().map(|()| (tables, rows)).map_err(Failure::from),
+        None => {
+            db.close()?;
+            bar.finish_and_clear();
+            Ok((tables, rows))
+        }
     }
 }
 
@@ -159,9 +191,14 @@ pub fn load(path: &Path, options: &Options, input: impl BufRead) -> Result<(u64,
 ///
 /// # Errors
 /// A row is damaged; other rows have arrived than were there; the other database fails.
-pub fn copy(db: &Database<SingleWriter>, to: &Database<SingleWriter>) -> Result<(u64, u64), Failure> {
+pub fn copy(
+    db: &Database<SingleWriter>,
+    to: &Database<SingleWriter>,
+    bar: &ProgressBar,
+) -> Result<(u64, u64), Failure> {
     let (mut tables, mut rows) = (0, 0);
     for table in db.list()? {
+        begin(bar, &table, db.count(&table.name)?);
         let target = Target::new(to, &table)?;
         let (mut some, mut loaded) = (Vec::new(), to.load(&table, [])?);
         let mut store = |some: &mut Vec<_>| {
@@ -171,6 +208,7 @@ pub fn copy(db: &Database<SingleWriter>, to: &Database<SingleWriter>) -> Result<
             Ok(())
         };
         let there = db.dump(&table.name, |key, value| {
+            bar.inc(1);
             some.push((key, value));
             if some.len() == ROWS { store(&mut some) } else { Ok(()) }
         })?;

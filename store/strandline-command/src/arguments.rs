@@ -1,5 +1,9 @@
 //! What several subcommands take: domains, instructions, sizes, times.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
 use clap::ValueEnum;
 use strandline_core::Domain;
 use strandline_core::memory::WriteBackInstruction;
@@ -7,7 +11,7 @@ use strandline_core::memory::WriteBackInstruction;
 /// A persistence domain by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DomainName {
-    /// Lines are written back and fenced: NVDIMM, DAX.
+    /// Writes lines back and fences: NVDIMM, DAX.
     Flush,
     /// Caches survive: fences only. eADR, CXL with global persistent flush.
     FlushOnFail,
@@ -72,11 +76,39 @@ impl From<InstructionName> for WriteBackInstruction {
     }
 }
 
-/// A number of bytes, with a suffix K, M or G (powers of 1024) or without.
-///
-/// # Errors
-/// What is allowed.
-pub fn bytes(text: &str) -> Result<u64, String> {
+/// A parser of whole numbers in `range`, whose message says the range.
+pub fn number<T>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// A parser of numbers of bytes in `range` that are multiples of `unit`, with a suffix K, M, G or T (powers of 1024) or without.
+pub fn size(
+    range: RangeInclusive<u64>,
+    unit: u64,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let found = bytes(text).filter(|size| range.contains(size) && size.is_multiple_of(unit));
+        found.ok_or_else(|| {
+            let multiple =
+                if unit == 1 { String::new() } else { format!(", a multiple of {}", in_units(unit)) };
+            let (least, most) = (in_units(*range.start()), in_units(*range.end()));
+            format!(
+                "expected bytes from {least} to {most}{multiple} (suffixes K, M, G and T are powers of 1024)"
+            )
+        })
+    }
+}
+
+/// The number of bytes that `text` is, which may end in K, M, G or T and then B.
+fn bytes(text: &str) -> Option<u64> {
     let (digits, unit) = match text.trim_end_matches(['B', 'b']).char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
         Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
@@ -84,20 +116,38 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         Some((at, 't' | 'T')) => (&text[..at], 1 << 40),
         _ => (text, 1),
     };
-    let number: Option<u64> = digits.parse().ok();
-    number
-        .and_then(|number| number.checked_mul(unit))
-        .ok_or_else(|| "expected a number of bytes such as 4096, 64K, 256M or 2G".into())
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// `bytes` in the largest unit of which they are a multiple, such as `64K`.
+pub fn in_units(bytes: u64) -> String {
+    let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+    let unit = units.into_iter().find(|&(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
+    unit.map_or_else(|| bytes.to_string(), |(shift, name)| format!("{}{name}", bytes >> shift))
+}
+
+/// Bytes in a log of a thread, as the pool's layout allows them and benchmarks can use them.
+pub const LOG_SIZES: RangeInclusive<u64> = 4096..=1 << 30;
+
+/// Bytes in a value of the laboratory's workloads, of which some have a million.
+pub const VALUE_SIZES: RangeInclusive<u64> = 1..=4096;
+
+/// The unit of [`LOG_SIZES`] and of pools.
+pub const PAGE: u64 = 4096;
+
+/// A parser of a log's size, in [`LOG_SIZES`].
+pub fn log_size(text: &str) -> Result<u64, String> {
+    size(LOG_SIZES, PAGE)(text)
 }
 
 /// A length of time in seconds, such as 0.5.
 ///
 /// # Errors
-/// What is allowed.
+/// Returns the range that is allowed.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("expected seconds from 0.01 to 3600".into()),
+        Ok(seconds) if (0.01..=86400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected seconds from 0.01 to 86400".into()),
     }
 }
 
@@ -106,14 +156,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times() {
-        assert_eq!(bytes("4096"), Ok(4096));
-        assert_eq!(bytes("64K"), Ok(65536));
-        assert_eq!(bytes("2g"), Ok(2 << 30));
-        assert_eq!(bytes("1MB"), Ok(1 << 20));
-        assert!(bytes("").is_err() && bytes("K").is_err() && bytes("-1").is_err() && bytes("1P").is_err());
-        assert_eq!(bytes("1T"), Ok(1 << 40));
+    fn sizes_have_units_and_a_range() {
+        let any = size(0..=u64::MAX, 1);
+        assert_eq!(any("4096"), Ok(4096));
+        assert_eq!(any("64K"), Ok(65536));
+        assert_eq!(any("2g"), Ok(2 << 30));
+        assert_eq!(any("1MB"), Ok(1 << 20));
+        assert_eq!(any("1T"), Ok(1 << 40));
+        for wrong in ["", "K", "-1", "1P", "1.5K", "99999999T", "1 K"] {
+            assert!(any(wrong).is_err(), "{wrong:?}");
+        }
+        let log = size(4096..=1 << 30, 4096);
+        assert_eq!((log("4K"), log("1G")), (Ok(4096), Ok(1 << 30)));
+        for wrong in ["0", "4095", "4097", "1025M", "x"] {
+            let told = log(wrong).unwrap_err();
+            assert!(told.contains("from 4K to 1G, a multiple of 4K"), "{wrong:?}: {told}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_a_range() {
+        let threads = number(1..=64u64);
+        assert_eq!((threads("1"), threads("64")), (Ok(1), Ok(64)));
+        for wrong in ["0", "65", "-1", "1.0", "", "99999999999999999999999"] {
+            assert_eq!(threads(wrong), Err("expected a whole number from 1 to 64".into()), "{wrong:?}");
+        }
+        assert_eq!(number(1..=4u8)("4"), Ok(4));
+        assert!(number(1..=4u8)("300").is_err());
+    }
+
+    #[test]
+    fn times_have_a_range() {
         assert_eq!(seconds("0.5"), Ok(0.5));
-        assert!(seconds("0").is_err() && seconds("NaN").is_err() && seconds("x").is_err());
+        for wrong in ["0", "NaN", "x", "inf", "-1", "86401"] {
+            assert!(seconds(wrong).unwrap_err().contains("0.01 to 86400"), "{wrong:?}");
+        }
     }
 }

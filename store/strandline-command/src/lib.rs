@@ -13,6 +13,8 @@ pub mod output;
 #[cfg(feature = "command")]
 pub mod arguments;
 #[cfg(feature = "command")]
+pub mod completion;
+#[cfg(feature = "command")]
 mod failure;
 #[cfg(feature = "command")]
 pub mod floor;
@@ -50,12 +52,19 @@ pub fn end(outcome: Result<Outcome, Failure>) -> std::process::ExitCode {
     }
 }
 
+/// The columns of a terminal that `--help` takes at most.
+#[cfg(feature = "command")]
+pub const WIDTH: usize = 80;
+
 /// The exit codes and the rest of what `--help` of each command ends with, after its examples.
 #[cfg(feature = "command")]
 pub const AFTER_HELP: &str = "\
 Exit codes: 0 success, 1 a finding (a violation, a contradicted claim, damage), 2 wrong usage, 3 it could not run, \
-4 it found nothing, but was stopped before everything was seen. Ctrl-C removes what was made \
-and prints what is known. `schema` in JSON rises when a field goes or means something else.";
+4 it found nothing, but was stopped before everything was seen.
+
+Sizes are bytes; the suffixes K, M, G and T are powers of 1024. Ctrl-C prints what is known and removes temporary files. \
+Progress is shown on a terminal only. With --json the field \
+`schema` rises when a field goes or changes its meaning.";
 
 /// The flags' message of a command line that cannot be parsed, without what is about the command line itself: for programs that call
 /// a command as a library.

@@ -1,42 +1,26 @@
-//! `completions` and `manual` of each command: what its arguments say, for shells and for `man`.
+//! `manual` of each command: what its arguments say, for `man`.
 
 use std::path::PathBuf;
 
-use clap_complete::Shell;
 use serde_json::json;
 
-use crate::{Failure, Outcome};
-
-/// Print a shell completion script.
-#[derive(clap::Args)]
-pub struct CompletionsArguments {
-    /// The shell
-    shell: Shell,
-}
+use crate::{Failure, Outcome, WIDTH};
 
 /// Write the manual pages of this command and its subcommands into a folder.
 #[derive(clap::Args)]
 pub struct ManualArguments {
-    /// The folder, which is made if there is none
+    /// The folder, which is created if it does not exist
     folder: PathBuf,
 }
 
-/// The command without its hidden subcommands, which are started by itself alone.
-fn shown(name: &'static str, whole: &clap::Command) -> clap::Command {
+/// The command without its hidden subcommands, which it starts itself.
+pub(crate) fn shown(name: &'static str, whole: &clap::Command) -> clap::Command {
     let shown = whole.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned();
     let shown: Vec<clap::Command> = shown.collect();
     let about = whole.get_about().cloned().unwrap_or_default();
     let after = whole.get_after_help().cloned().unwrap_or_default();
     let shown = clap::Command::new(name).subcommands(shown);
-    shown.version(env!("CARGO_PKG_VERSION")).about(about).after_help(after)
-}
-
-/// Prints the completion script of `command`, which is called `name`.
-pub fn complete(arguments: &CompletionsArguments, name: &'static str, command: &clap::Command) -> Outcome {
-    let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut shown(name, command), name, &mut script);
-    say!("{}", String::from_utf8_lossy(&script).trim_end());
-    Outcome::Success
+    shown.version(env!("CARGO_PKG_VERSION")).about(about).after_help(after).max_term_width(WIDTH)
 }
 
 /// Writes the manual pages of `command`, which is called `name`.

@@ -1,13 +1,12 @@
-//! Progress: a bar on a terminal, and off it lines on standard error, one in ten seconds at most.
+//! Progress bars on standard error, if that is a terminal; nothing otherwise.
 
-use std::io::{self, IsTerminal, Write};
-use std::sync::Mutex;
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, ProgressStyle};
 
-/// Whether nobody wants to see any.
+/// Whether [`hide`] was called.
 static IS_HIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Shows no progress from now on: in a program that is not the command.
@@ -15,122 +14,110 @@ pub fn hide() {
     IS_HIDDEN.store(true, Relaxed);
 }
 
-/// Between two lines.
-const INTERVAL: Duration = Duration::from_secs(10);
-
-/// A bar of so many steps, drawn by one of indicatif's templates.
-pub fn bar(steps: u64, template: &str) -> ProgressBar {
-    dressed(ProgressBar::with_draw_target(Some(steps), target()), template)
+/// A bar of `steps` steps with the rate and the remaining time. `what` says what a step is, such as `runs`; the bar's message follows.
+pub fn bar(steps: u64, what: &str) -> ProgressBar {
+    let template = format!("{{bar:20}} {{human_pos}}/{{human_len}} {what}, {{rate}}, {{eta}} to go{MESSAGE}");
+    styled(ProgressBar::with_draw_target(Some(steps), target()), &template)
 }
 
-/// What turns while nobody knows how long.
-pub fn spinner(template: &str) -> ProgressBar {
-    let bar = dressed(ProgressBar::with_draw_target(None, target()), template);
+/// A bar of `bytes` bytes, with the rate and the remaining time; the bar's message follows.
+pub fn bar_of_bytes(bytes: u64) -> ProgressBar {
+    let template = format!("{{bar:20}} {{bytes}}/{{total_bytes}}, {{bytes_per_sec}}, {{eta}} to go{MESSAGE}");
+    styled(ProgressBar::with_draw_target(Some(bytes), target()), &template)
+}
+
+/// A spinner with the time since it began and its message, for work whose length is not known.
+pub fn spinner() -> ProgressBar {
+    let bar = styled(ProgressBar::with_draw_target(None, target()), "{spinner} {elapsed} {wide_msg}");
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 
-fn dressed(bar: ProgressBar, template: &str) -> ProgressBar {
+/// How a bar's message follows it; it is cut where the terminal ends.
+const MESSAGE: &str = " {wide_msg}";
+
+fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    let bar = bar.with_finish(ProgressFinish::AndClear);
     match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
+        Ok(style) => bar.with_style(style.with_key("rate", write_rate)),
         Err(_) => bar,
     }
 }
 
+/// Writes how many steps are done in a second.
+fn write_rate(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    let rate = state.per_sec();
+    let _ = match rate {
+        few if few < 10.0 => write!(out, "{few:.1}/s"),
+        many => write!(out, "{}/s", HumanCount(many as u64)),
+    };
+}
+
 fn target() -> ProgressDrawTarget {
-    if IS_HIDDEN.load(Relaxed) {
+    if IS_HIDDEN.load(Relaxed) || !io::stderr().is_terminal() {
         return ProgressDrawTarget::hidden();
     }
-    if io::stderr().is_terminal() {
-        return ProgressDrawTarget::stderr();
-    }
-    let lines = Lines { state: Mutex::new(Sparse::new(Instant::now())) };
-    ProgressDrawTarget::term_like_with_hz(Box::new(lines), 2)
-}
-
-/// A terminal that is none.
-#[derive(Debug)]
-struct Lines {
-    state: Mutex<Sparse>,
-}
-
-/// What was drawn, and which of it is printed.
-#[derive(Debug)]
-struct Sparse {
-    drawn: String,
-    printed: String,
-    last: Instant,
-}
-
-impl Sparse {
-    fn new(now: Instant) -> Self {
-        Self { drawn: String::new(), printed: String::new(), last: now }
-    }
-
-    /// The line to print at `now`, if it is time for one that says something new.
-    fn take(&mut self, now: Instant) -> Option<String> {
-        let line = std::mem::take(&mut self.drawn).trim().to_owned();
-        if line.is_empty() || line == self.printed || now.duration_since(self.last) < INTERVAL {
-            return None;
-        }
-        (self.last, self.printed) = (now, line.clone());
-        Some(line)
-    }
-}
-
-impl TermLike for Lines {
-    fn width(&self) -> u16 {
-        200
-    }
-    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-    fn write_line(&self, text: &str) -> io::Result<()> {
-        self.write_str(text)
-    }
-    fn write_str(&self, text: &str) -> io::Result<()> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner).drawn.push_str(text);
-        Ok(())
-    }
-    fn clear_line(&self) -> io::Result<()> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner).drawn.clear();
-        Ok(())
-    }
-    fn flush(&self) -> io::Result<()> {
-        let line = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take(Instant::now());
-        match line {
-            Some(line) => writeln!(io::stderr(), "{line}"),
-            None => Ok(()),
-        }
-    }
+    ProgressDrawTarget::stderr()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::TermLike;
+
     use super::*;
 
+    /// A terminal of 80 columns that keeps what it was told to draw.
+    #[derive(Clone, Debug, Default)]
+    struct Drawn(Arc<Mutex<String>>);
+
+    impl TermLike for Drawn {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     #[test]
-    fn a_line_is_printed_when_it_is_new_and_time() {
-        let began = Instant::now();
-        let mut sparse = Sparse::new(began);
-        let mut at = |seconds: u64, text: &str| {
-            sparse.drawn.push_str(text);
-            sparse.take(began + Duration::from_secs(seconds))
-        };
-        assert_eq!(at(1, "one"), None, "what is done soon says nothing");
-        assert_eq!(at(11, "  two "), Some("two".into()));
-        assert_eq!(at(12, "three"), None);
-        assert_eq!(at(30, "two"), None, "nothing new");
-        assert_eq!(at(31, ""), None);
-        assert_eq!(at(32, "four"), Some("four".into()));
+    fn a_bar_shows_rate_and_remaining_time() {
+        let rows = (bar(1000, "rows"), "250/1,000 rows, ");
+        let bytes = (bar_of_bytes(4 << 20), "250 B/4.00 MiB, ");
+        for (bar, expected) in [rows, bytes] {
+            let drawn = Drawn::default();
+            bar.set_position(250);
+            bar.set_message(
+                "of a table whose name is longer than the terminal that it is drawn on has columns left",
+            );
+            bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(drawn.clone())));
+            bar.tick();
+            let text = std::mem::take(&mut *drawn.0.lock().unwrap());
+            assert!(text.contains(expected) && text.contains("/s, ") && text.contains(" to go of"), "{text}");
+            assert!(text.trim_end().chars().count() <= 80 && !text.contains("columns left"), "{text}");
+        }
     }
 }

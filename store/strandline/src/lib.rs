@@ -189,7 +189,8 @@ pub use strandline_core::Domain;
 pub use strandline_core::engine::{SingleWriter, SnapshotUsage, Stm};
 pub use strandline_core::error::{Error, ErrorKind, Result};
 pub use strandline_core::file::{
-    BackupReport, CompactReport, Durations, OldFiles, Options, PoolStatistics, Recovery, RestoreReport, SpaceUsage, Ticket,
+    BackupReport, CompactReport, Durations, OldFiles, Options, PoolStatistics, Recovery, RestoreReport,
+    SpaceUsage, Ticket,
 };
 pub use strandline_core::heap::HeapUsage;
 pub use strandline_core::layout::Geometry;

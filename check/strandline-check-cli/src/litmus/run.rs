@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use strandline_check::Session;
 use strandline_check::litmus::{End, Histogram, Limits, Runs, Test, Unrunnable, Verdict};
-use strandline_command::arguments::seconds;
+use strandline_command::arguments::{number, seconds};
 use strandline_command::output::SCHEMA;
 use strandline_command::{Failure, Outcome, interrupt, say};
 
@@ -19,17 +19,17 @@ const UNSEEN: usize = 16;
 /// Run litmus tests on this machine's processor, many times, and compare how they end with what the checker allows.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline-check litmus run nt_mp --seconds 5\n\n\
-    Each end of a run is printed with how often it was seen and whether the checker allows it: the values of the registers (0:r1 is \
-    r1 of the first thread) and locations that are not the same at every end. An end that is allowed need not be seen. \
-    What a power failure would leave cannot be seen by running: the lines `ask` of a test are not judged.\n\
-    Exit code 1 says that the processor has shown an end that the checker forbids, and 3 that the processor is not an x86-64 one.")]
+    Each end of a run is printed with how often it was seen and whether the checker allows it: the values of the registers \
+    (0:r1 is r1 of the first thread) and locations that are not the same at every end. An end that is allowed need not be \
+    seen. A run cannot show what a power failure would leave: the lines `ask` of a test are not judged.\n\n\
+    Exit code 1: the processor has shown an end that the checker forbids. Exit code 3: the processor is not an x86-64 one.")]
 pub struct Arguments {
     #[command(flatten)]
     tests: Tests,
-    /// Repetitions of each test
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    /// Repetitions of each test, 1 to 1000000000000
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = number(1..=1_000_000_000_000u64))]
     repetitions: u64,
-    /// Seconds that each test may take
+    /// Seconds that each test may take, 0.01 to 86400
     #[arg(long, value_parser = seconds, default_value = "2")]
     seconds: f64,
     /// Print one JSON array

@@ -160,3 +160,42 @@ fn a_program_that_cannot_be_recorded_is_wrong_usage() {
     ends(&["program", "--recorder", &recorder, "--", "true"], 2);
     ends(&["program", "--check", "true"], 2);
 }
+
+/// Explores a recording of valgrind's tool pmemcheck: a check that accepts every state finds nothing, and one that accepts none a state.
+#[test]
+fn a_recorded_program_as_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = write(folder.path(), "recorder.so", "");
+    let log =
+        "START|REGISTER_FILE;/tmp/pool;0x1000;0x1000;0x0|STORE;0x1000;0x1;0x8|FLUSH;0x1000;0x40|FENCE|STOP\n";
+    let log = write(folder.path(), "log", log);
+    let pool = folder.path().join("pool");
+    std::fs::write(&pool, [0; 4096]).unwrap();
+    let flags =
+        ["program", "--recording", &log, "--pool", pool.to_str().unwrap(), "--recorder", &recorder, "--json"];
+    for (check, code, is_found) in [("true", 0, false), ("false", 1, true)] {
+        let (out, err) = ends(&[&flags[..], &["--check", check]].concat(), code);
+        assert_eq!(err, "");
+        let found: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(found["schema"], 1, "{out}");
+        assert_eq!((&found["operations"], found["verdict"].is_string()), (&json!(3), true), "{out}");
+        assert_eq!(found["finding"]["replay"].is_string(), is_found, "{out}");
+    }
+}
+
+#[test]
+fn numbers_outside_a_range_are_refused_with_the_range() {
+    for (before, flag, wrong, range) in [
+        (&["litmus", "run", "amd5"][..], "--repetitions", &["0", "x"][..], "from 1 to 1000000000000"),
+        (&["litmus", "run", "amd5"], "--seconds", &["0", "86401"], "from 0.01 to 86400"),
+        (&["program", "--check", "true"], "--recovery-crashes", &["11", "-1"], "from 0 to 10"),
+        (&["program", "--check", "true"], "--states", &["0", "1000000001"], "from 1 to 1000000000"),
+        (&["program", "--check", "true"], "--limit", &["0"], "from 0.01 to 86400"),
+        (&["program", "--check", "true"], "--time-limit", &["0.001"], "from 0.01 to 86400"),
+    ] {
+        for value in wrong {
+            let (_, told) = ends(&[before, &[&format!("{flag}={value}")]].concat(), 2);
+            assert!(told.contains(range), "{flag} {value}: {told}");
+        }
+    }
+}

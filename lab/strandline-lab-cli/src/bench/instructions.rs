@@ -208,7 +208,7 @@ pub fn measure(plan: &Plan, json: bool) -> Result<Outcome, Failure> {
             }
         }
     }
-    let progress = progress::bar(cells.len() as u64, "{bar:30} {percent}% {msg}, {eta} to go");
+    let progress = progress::bar(cells.len() as u64, "rows");
     interrupt::watch(interrupt::First::Ask)?;
     let mut rows = Vec::new();
     for (system, workload) in cells {

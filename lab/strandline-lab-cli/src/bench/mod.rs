@@ -9,7 +9,7 @@ mod tables;
 use std::time::Duration;
 use strandline_command::say;
 
-use strandline_cli::bench::{check_flags, print_rows, threads_or};
+use strandline_cli::bench::{check_flags, check_sizes, print_rows, threads_or};
 use strandline_core::Domain;
 use strandline_workloads::{
     DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
@@ -18,7 +18,9 @@ use strandline_workloads::{
 use crate::options::unused;
 pub use instructions::{CHILD, ChildArguments, run_child};
 use plan::Plan;
-use strandline_command::arguments::{DomainName, InstructionName, bytes, seconds};
+use strandline_command::arguments::{
+    DomainName, InstructionName, VALUE_SIZES, log_size, number, seconds, size,
+};
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
 
@@ -26,59 +28,59 @@ use strandline_command::{interrupt, progress};
 #[derive(Clone, clap::Args)]
 #[command(after_help = "Examples:\n  \
     strandline-lab bench\n  \
-    strandline-lab bench --scheme np,bppm,bppm+single-writer --workload hash --threads 1,2 --seconds 2 --json\n  \
-    strandline-lab bench --instructions --workload sps,hash --scheme strandline,strandline-types,bppm\n\n\
-    Without flags: the paper's systems on its five workloads under emulated NVM latency, then what the same \
-    transactions do durably on this machine's disk; about a minute. With any of the first four flags: all that was \
-    not chosen. Names are those of `strandline-lab list`.")]
+    strandline-lab bench --scheme np,bppm --workload hash --threads 1,2 --json\n  \
+    strandline-lab bench --instructions --workload sps,hash --scheme strandline\n\n\
+    Without flags: the paper's systems on its five workloads under emulated NVM latency, then the same transactions \
+    durably on this machine's disk; about a minute. With one of the first four flags, the others choose everything by \
+    default. Names are those of `strandline-lab list`.")]
 pub struct Arguments {
-    /// Schemes, separated by commas; default: all that the domain carries
+    /// Schemes, separated by commas [default: all that the domain carries]
     #[arg(long, value_delimiter = ',', value_parser = system)]
     scheme: Vec<System>,
-    /// Workloads, separated by commas; default: all
+    /// Workloads, separated by commas [default: all]
     #[arg(long, value_delimiter = ',')]
     workload: Vec<String>,
-    /// Numbers of threads, separated by commas; default: 1
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=256))]
+    /// Numbers of threads, 1 to 256, separated by commas [default: 1]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = number(1..=256u64))]
     threads: Vec<u64>,
-    /// The persistence domain; default: emulated
+    /// The persistence domain [default: emulated]
     #[arg(long, value_enum)]
     domain: Option<DomainName>,
-    /// Nanoseconds that the emulated domain adds to each line written back; default: 150
-    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    /// Nanoseconds, at most 1000000, that the emulated domain adds to each line written back [default: 150]
+    #[arg(long, value_name = "NS", value_parser = number(0..=1_000_000u64))]
     write_latency_ns: Option<u64>,
-    /// Bytes in a value (K allowed); default: 8
-    #[arg(long, value_parser = bytes)]
+    /// Bytes in a value, 1 to 4K; of most workloads a multiple of 8 [default: 8]
+    #[arg(long, value_name = "BYTES", value_parser = size(VALUE_SIZES, 1))]
     value_size: Option<u64>,
-    /// Operations in a transaction; default: 1
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    /// Operations in a transaction, 1 to 100000 [default: 1]
+    #[arg(long, value_name = "N", value_parser = number(1..=100_000u64))]
     ops_per_tx: Option<u64>,
-    /// Of 100 transactions, so many only look up what they would otherwise change; default: 0
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100))]
+    /// The percentage of transactions that only look up what they would otherwise change [default: 0]
+    #[arg(long, value_name = "PERCENT", value_parser = number(0..=100u64))]
     read_share: Option<u64>,
-    /// Time each transaction, and show percentiles; that takes some time too
+    /// Time each transaction, and show percentiles; timing takes some time itself
     #[arg(long)]
     latency: bool,
-    /// Bytes in each thread's log, a multiple of 4096 (K, M allowed); default: 1M, as in the paper
-    #[arg(long, value_parser = bytes)]
+    /// Bytes in each thread's log, 4K to 1G, a multiple of 4K [default: 1M, as in the paper]
+    #[arg(long, value_name = "BYTES", value_parser = log_size)]
     log_size: Option<u64>,
-    /// Seconds of each measurement; default: 1, without any flags less
+    /// Seconds of each measurement, 0.01 to 86400 [default: 1, less without any flags]
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
     /// Where to put the pool file, which must not exist and is removed afterwards
     #[arg(long)]
     pool: Option<std::path::PathBuf>,
-    /// Times that everything is measured, in turn; medians are shown; default: 3
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    /// How often everything is measured, in turn, 1 to 1000; medians are shown [default: 3]
+    #[arg(long, value_name = "N", value_parser = number(1..=1000u64))]
     repetitions: Option<u64>,
-    /// The write-back instruction; default: the best that the processor has
+    /// The write-back instruction [default: the best that the processor has]
     #[arg(long, value_enum)]
     instruction: Option<InstructionName>,
-    /// Seeds the random numbers
+    /// The seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Count instructions with valgrind instead, under flush-on-fail, on small structures; default schemes: strandline and
-    /// strandline-types
+    /// Count instructions with valgrind instead, under flush-on-fail, on small structures [default schemes: strandline and
+    /// strandline-types]
     #[arg(long, conflicts_with_all = TIMED_FLAGS)]
     instructions: bool,
     /// Print a JSON array of rows
@@ -136,7 +138,7 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
         notes.iter().for_each(|note| eprintln!("note: {note}"));
     }
     let steps = plans.iter().map(Plan::steps).sum();
-    let progress = progress::bar(steps, "{bar:30} {percent}% {msg}, {eta} to go");
+    let progress = progress::bar(steps, "measurements");
     interrupt::watch(interrupt::First::Ask)?;
     let mut rows: Vec<Row> = Vec::new();
     for plan in plans.iter().take_while(|_| !interrupt::is_asked()) {
@@ -268,20 +270,20 @@ impl Arguments {
             let all = System::all().filter(|scheme| carries(domain, scheme) && scheme.is_native());
             all.filter(|scheme| given.is_empty() || given.contains(scheme)).collect()
         };
-        let sizes = Sizes {
-            value_bytes: self.value_size.unwrap_or(8),
-            operations: self.ops_per_tx.unwrap_or(1),
-            read_percent: self.read_share.unwrap_or(0),
-            ..Sizes::default()
-        };
+        let threads = threads_or(&self.threads, threads);
+        let (value_bytes, operations) = (self.value_size.unwrap_or(8), self.ops_per_tx.unwrap_or(1));
+        let log_bytes = self.log_size.unwrap_or(1 << 20);
+        check_sizes(&threads, log_bytes, value_bytes, operations)?;
+        let sizes =
+            Sizes { value_bytes, operations, read_percent: self.read_share.unwrap_or(0), ..Sizes::default() };
         Ok(Plan {
             systems: chosen(&self.scheme),
             workloads: workloads.to_vec(),
-            threads: threads_or(&self.threads, threads),
+            threads,
             domain: domain.domain(self.write_latency_ns.unwrap_or(DEFAULT_WRITE_LATENCY_NS)),
             instruction: self.instruction.map(Into::into),
             sizes,
-            log_bytes: self.log_size.unwrap_or(1 << 20),
+            log_bytes,
             latency: self.latency,
             duration: Duration::from_secs_f64(self.seconds.unwrap_or(seconds)),
             repetitions: self.repetitions.unwrap_or(repetitions),

@@ -24,22 +24,21 @@ pub use campaign::{PLAN, merge};
 /// Explore the states that a power failure can leave, and judge what recovery makes of them.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  strandline-lab check --samples 500\n  \
-    strandline-lab check --scheme bppm --workload sps --threads 2 --exhaustive --preemptions 2\n  \
+    strandline-lab check --scheme bppm --workload sps --threads 2 --exhaustive\n  \
     strandline-lab check --mutants\n  \
     strandline-lab check --world device --samples 2000\n  \
     strandline-lab check --world persist-order --mutants\n  \
     strandline-lab check --world machine --samples 20\n  \
     strandline-lab check --samples 600 --shard 2/16 --out part-2\n\n\
-    Exit code 1 says that a state was found that recovery does not repair (or, with --mutants, that a mutant \
-    was not found out).")]
+    Exit code 1: a state was found that recovery does not repair or, with --mutants, a mutant was not noticed.")]
 pub struct Arguments {
     /// How crash states come about
     #[arg(long, value_delimiter = ',', value_enum, default_value = "x86")]
     world: Vec<World>,
-    /// Keep what is found in this folder; the same command goes on with what is not in it yet
+    /// Keep the findings in this folder; the same command continues with what is not in it yet
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Explore one part of several, such as 2/16, in a folder of its own; `merge` puts the folders together
+    /// Explore one part of several, such as 2/16, in a folder of its own; `merge` combines the folders
     #[arg(long, value_name = "N/OF", requires = "out")]
     shard: Option<Shard>,
     #[command(flatten)]

@@ -14,61 +14,63 @@ use strandline_sim::Registry;
 use super::campaign::{
     Asked, Column, Expected, Table, Unit, count, indented, is_violated, number, parts, text,
 };
+use strandline_command::arguments;
 use strandline_command::{Failure, interrupt};
 
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Schemes, by the names of `strandline-lab list`; all that promise durability by default
+    /// Schemes, separated by commas, by the names of `strandline-lab list` [default: all that promise durability]
     #[arg(long, value_delimiter = ',')]
     pub(super) scheme: Vec<String>,
-    /// sps, hash, rbtree, bplustree, bplustree-sorted, btree-sorted, kvstore, allocator, typed, or a registered one; all by default (with --mutants sps, or on the machine several)
+    /// sps, hash, rbtree, bplustree, bplustree-sorted, btree-sorted, kvstore, allocator, typed, or a registered workload,
+    /// separated by commas [default: all; with --mutants sps, or several on the machine]
     #[arg(long, value_delimiter = ',')]
     workload: Vec<String>,
-    /// line, word, flush-on-fail; all that the scheme claims to survive by default
+    /// line, word, flush-on-fail, separated by commas [default: all that the scheme claims to survive]
     #[arg(long, value_delimiter = ',')]
     pub(super) setting: Vec<Setting>,
-    /// Threads that run transactions, 1 to 4; 1 to 3 by default (2 if exhaustive)
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=4))]
+    /// Numbers of threads that run transactions, 1 to 4, separated by commas [default: 1,2,3, or 2 with --exhaustive]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = arguments::number(1..=4u8))]
     pub(super) threads: Vec<u8>,
     /// All schedules, crash points and surviving states within the bounds, instead of samples
     #[arg(long)]
     pub(super) exhaustive: bool,
-    /// Preemptions in a schedule, at most (exhaustive)
-    #[arg(long, default_value_t = 2)]
+    /// With --exhaustive: preemptions in a schedule, at most; 0 to 100
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = arguments::number(0..=100u32))]
     pub(super) preemptions: u32,
-    /// Transactions of each thread: exactly so many if exhaustive (2 by default), at most so many if
-    /// sampled (24 by default)
-    #[arg(long)]
+    /// Transactions of each thread, 1 to 10000: exactly this many with --exhaustive [default: 2], otherwise at most this many
+    /// [default: 24]
+    #[arg(long, value_name = "N", value_parser = arguments::number(1..=10_000u32))]
     pub(super) transactions: Option<u32>,
-    /// States judged at one crash point, at most (exhaustive)
-    #[arg(long, default_value_t = 1 << 20)]
+    /// With --exhaustive: states judged at one crash point, at most; 1 to 1000000000
+    #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = arguments::number(1..=1_000_000_000u64))]
     pub(super) states: u64,
-    /// Power failures in recovery, one in the recovery after the other, at most (exhaustive)
-    #[arg(long, default_value_t = 1)]
+    /// With --exhaustive: power failures in recovery, each in the recovery from the one before, at most; 0 to 10
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = arguments::number(0..=10usize))]
     pub(super) recovery_crashes: usize,
-    /// Every history of a new pool with logs of twelve records in which each transaction writes as many words as one
-    /// of these numbers says, and is committed or given up (exhaustive)
-    #[arg(long, value_delimiter = ',', requires = "exhaustive")]
+    /// With --exhaustive: every history of a new pool with logs of twelve records in which each transaction writes one of
+    /// these numbers of words, 1 to 1000, and commits or aborts
+    #[arg(long, value_name = "N", value_delimiter = ',', requires = "exhaustive", value_parser = arguments::number(1..=1000u32))]
     pub(super) words: Vec<u32>,
-    /// Histories to sample, for each combination; without this flag 100, after a short exhaustive exploration of
-    /// small histories
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Histories to sample for each combination, 1 to 1000000000000 [default: 100, after a short exhaustive exploration of
+    /// small histories]
+    #[arg(long, value_name = "N", value_parser = arguments::number(1..=1_000_000_000_000u64))]
     pub(super) samples: Option<u64>,
-    /// Seed of the first history
+    /// The seed of the first history
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Leave out every step of the scheme, one at a time, and see that it is noticed
+    /// Leave out every step of the scheme, one at a time, and check that it is noticed
     #[arg(long)]
     pub(super) mutants: bool,
     /// Leave out this step, by its name in the code
     #[arg(long)]
     pub(super) omit: Option<String>,
-    /// On the machine: a parameter of the hardware scheme, such as scheme.speculation=4; may be repeated
+    /// With --world machine: a parameter of the hardware scheme, such as scheme.speculation=4; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
-    /// Seconds for one combination or one mutant, at most
-    #[arg(long, default_value_t = 60)]
+    /// Seconds for one combination or one mutant, at most; 1 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = arguments::number(1..=1_000_000u64))]
     pub(super) seconds: u64,
     /// Print one JSON object
     #[arg(long)]
@@ -149,7 +151,7 @@ fn redundant(case: &Case) -> Option<&'static str> {
 }
 
 pub(super) fn progress_bar() -> ProgressBar {
-    strandline_command::progress::spinner("{spinner} {elapsed} {msg}")
+    strandline_command::progress::spinner()
 }
 
 impl Arguments {

@@ -13,6 +13,7 @@ use strandline_lab::{
 };
 use strandline_sim::{Registry, file};
 
+use strandline_command::arguments::number;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
 
@@ -28,59 +29,60 @@ const RECORDING: &str = "deferred-commit";
     strandline-lab reproduce blurred --quick\n  \
     strandline-lab reproduce blurred --claim B2 --claim B19 --out report\n  \
     strandline-lab reproduce blurred --machine native --quick\n  \
-    strandline-lab reproduce atom --claim A2 --quick --interval persistence.write_back_completes=issued,accepted,durable\n\n\
-    Writes index.html and results.json; `all` also scoreboard.md and a folder for each paper. Exit code 1 says that a claim is contradicted, and not by a run that other programs disturbed.")]
+    strandline-lab reproduce atom --claim A2 --quick \\\n    \
+    --interval persistence.write_back_completes=issued,accepted,durable\n\n\
+    Writes index.html and results.json; `all` also scoreboard.md and a folder for each paper.\n\n\
+    Exit code 1: a claim is contradicted, and not by a run that other programs disturbed.")]
 pub struct Arguments {
-    /// Papers by name, or `all`: the five with claims, with a page over all of them and a scoreboard [default: all]
+    /// Papers by name, or `all`: the five with claims, with a page about all of them and a scoreboard [default: all]
     papers: Vec<String>,
-    /// Only this claim and the figure it needs; may be given several times
+    /// Only this claim and the figure that it needs; may be repeated
     #[arg(long = "claim", value_name = "ID")]
     claims: Vec<String>,
-    /// The simulated machine that figures of software schemes (blurred, deferred-commit) run on beside this processor: its name or
-    /// file, or `native` for none. Claims that the paper's machine has to judge are not judged on another [default: the paper's]
+    /// The simulated machine on which figures of software schemes (blurred, deferred-commit) run beside this processor: a name
+    /// or a file, or `native` for none. Claims that the paper's machine has to judge are not judged on another [default: the
+    /// paper's]
     #[arg(long)]
     machine: Option<String>,
     /// Fewer points and shorter measurements: fifteen processor minutes at most for all papers
     #[arg(long)]
     quick: bool,
-    /// Transactions to record for each curve of deferred-commit's Fig. 6 [default: the paper's 10,000,000, which take
-    /// some 35 processor minutes; 50,000 with --quick]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Transactions to record for each curve of deferred-commit's Fig. 6, 1 to 1000000000 [default: the paper's 10000000, which
+    /// take about 35 processor minutes; 50000 with --quick]
+    #[arg(long, value_name = "N", value_parser = number(1..=1_000_000_000u64))]
     transactions: Option<u64>,
-    /// Varies a key of the paper's simulated machine, and says for which values each claim holds; may be given
-    /// several times
+    /// Vary a key of the paper's simulated machine, and report for which values each claim holds; may be repeated
     #[arg(long = "interval", value_name = "KEY=V1,V2,…")]
     intervals: Vec<Interval>,
-    /// Keys of the paper's simulated machine that have other values together: says whether each claim holds so; may be given
-    /// several times
+    /// Change several keys of the paper's simulated machine together, and report whether each claim holds; may be repeated
     #[arg(long, value_name = "KEY=V,KEY=V,…")]
     together: Vec<Together>,
-    /// Judges claims with the other readings of what the papers leave open, too, as a run without --quick does
+    /// Judge claims also with the other readings of what the papers leave open, as a run without --quick does
     #[arg(long)]
     readings: bool,
-    /// Leaves these readings out
+    /// Leave these readings out
     #[arg(long, conflicts_with = "readings")]
     no_readings: bool,
-    /// Prints what was measured for a figure of one paper instead of verdicts (names as in results.json), of all settings or of those with
-    /// this part in their names; may be given several times
+    /// Print the measurements of a figure of one paper instead of verdicts (names as in results.json), of all settings or of
+    /// those with this part in their names; may be repeated
     #[arg(long, value_name = "FIGURE:QUANTITY[:SETTING]", conflicts_with_all = ["claims", "json", "intervals", "together", "readings"])]
     series: Vec<series::Wanted>,
-    /// Divides the numbers of --series by those of this system
+    /// Divide the numbers of --series by those of this system
     #[arg(long, value_name = "SYSTEM", requires = "series")]
     over: Option<String>,
-    /// Adds the means over the settings to --series
+    /// Add the means over the settings to --series
     #[arg(long, requires = "series")]
     mean: bool,
-    /// Another value for a key of the paper's simulated machine, for --series; may be given several times
+    /// Another value for a key of the paper's simulated machine, for --series; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "series", conflicts_with_all = ["machine", "from"])]
     set: Vec<String>,
-    /// Takes --series from the results.json of an earlier run instead of measuring
+    /// Take --series from the results.json of an earlier run instead of measuring
     #[arg(long, value_name = "FILE", requires = "series", conflicts_with_all = ["quick", "machine", "seed", "transactions"])]
     from: Option<PathBuf>,
-    /// Seeds the random numbers
+    /// The seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The folder for the report; default: reproduce-PAPER
+    /// The folder for the report [default: reproduce-PAPER]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Print results.json instead of a table
@@ -181,7 +183,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     // Better to fail before measuring for an hour.
     create(&out)?;
     let (here, date) = (Machine::here(), machine::now());
-    let progress = progress::bar(0, "{bar:30} {percent}% {msg}, {eta} to go");
+    let progress = progress::bar(0, "measurements");
     interrupt::watch(interrupt::First::End(format!("ended; the figures so far are in {}", out.display())))?;
     warn_without_sqlite(&papers);
     let (commit, command) = (machine::commit(), arguments.command());

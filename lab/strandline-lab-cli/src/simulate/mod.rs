@@ -26,6 +26,7 @@ use crashes::{CrashAt, CrashReport};
 use recording::Recording;
 pub use settings::LOG_SIZE;
 use settings::Settings;
+use strandline_command::arguments::number;
 use strandline_command::output::SCHEMA;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
@@ -34,62 +35,68 @@ pub use sweep::{ONE_SEED, finish, is_in, object, points, program, show};
 /// Run a scheme and a workload on a simulated machine.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
-    strandline-lab simulate --machine atom --scheme bppm --workload hash --threads 8\n  \
-    strandline-lab simulate --machine loc --hardware loc-wal --set scheme.speculation=4 --set nvm.write_ns=500 --json\n  \
+    strandline-lab simulate --machine atom --workload hash --threads 8\n  \
+    strandline-lab simulate --machine loc --hardware loc-wal \\\n    \
+    --set scheme.speculation=4 --set nvm.write_ns=500 --json\n  \
     strandline-lab simulate --crash-at 25%,50%,75%\n  \
-    strandline-lab simulate --machine loc --scheme bppm,loc-wal --workload sps,hash --sweep nvm.write_ns=100,200,400 --csv\n  \
-    strandline-lab simulate --sweep nvm.write_ns=100,200,400 --seeds 5 --shard 1/2 --out first\n  \
-    valgrind --tool=lackey --trace-mem=yes --log-file=trace ls; strandline-lab simulate --trace trace\n\n\
-    Machines, schemes and workloads are those of `strandline-lab list`, which shows a scheme's parameters by its name; docs/machines.md \
-    says how to describe a machine.")]
+    strandline-lab simulate --machine loc --scheme bppm,loc-wal \\\n    \
+    --workload sps,hash --sweep nvm.write_ns=100,200,400 --csv\n  \
+    strandline-lab simulate --sweep nvm.write_ns=100,200,400 --seeds 5 \\\n    \
+    --shard 1/2 --out first\n  \
+    valgrind --tool=lackey --trace-mem=yes --log-file=trace ls\n  \
+    strandline-lab simulate --trace trace\n\n\
+    Machines, schemes and workloads are those of `strandline-lab list`; with a name it shows the parameters of a scheme. \
+    docs/machines.md says how to describe a machine.")]
 pub struct Arguments {
     /// A machine of `strandline-lab list`, or the path of a TOML file
     #[arg(long, default_value = "opteron")]
     machine: String,
-    /// Replaces a value of the machine, such as nvm.write_ns=500, cache.L1.ways=4 or scheme.speculation=4; may be repeated
+    /// Replace a value of the machine, such as nvm.write_ns=500, cache.L1.ways=4 or scheme.speculation=4; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The software scheme, or hardware/software as in check, or a hardware scheme; several by commas; default: the hardware's own, or bppm
+    /// Software schemes, hardware schemes, or pairs hardware/software, separated by commas [default: the hardware's own, or
+    /// bppm]
     #[arg(long, value_delimiter = ',')]
     scheme: Vec<String>,
-    /// What the machine does for durability beyond caches and controllers; default: what the software scheme was made for, or none
+    /// Hardware schemes: what the machine does for durability beyond caches and controllers, separated by commas [default:
+    /// that for which the software scheme was made, or none]
     #[arg(long, value_delimiter = ',')]
     hardware: Vec<String>,
-    /// The workload, or several by commas
+    /// Workloads, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "hash")]
     workload: Vec<String>,
     #[command(flatten)]
     settings: Settings,
-    /// Makes a run for each of these values of a key of the machine, or of one of the numbers above (threads=1,2,4); all combinations if
-    /// given several times, and of all schemes and workloads. On all processors
+    /// Make a run for each of these values of a key of the machine, or of one of the numbers above (threads=1,2,4), on all
+    /// processors. May be repeated: all combinations are run, with all schemes and workloads
     #[arg(long, value_name = "KEY=V1,V2,…")]
     sweep: Vec<Interval>,
-    /// Makes each run of a sweep with so many seeds, from --seed on, and shows the median, the lowest and the highest; default: 3, and 1 with
-    /// --trace, which has no random numbers, or where seed is swept
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    /// Make each run of a sweep with this many seeds, 1 to 1000, from --seed on, and show the median, the lowest and the
+    /// highest [default: 3, or 1 with --trace, which has no random numbers, or if seed is swept]
+    #[arg(long, value_name = "N", value_parser = number(1..=1000u64))]
     seeds: Option<u64>,
-    /// The folder for what a sweep finds: points.jsonl, to which each run is added as it is done and with which the same command goes on,
-    /// points.csv and index.html with plots
+    /// The folder for the results of a sweep: points.jsonl, to which each run is added when it ends and from which the same
+    /// command continues, points.csv, and index.html with plots
     #[arg(long, value_name = "FOLDER", default_value = "sweep")]
     out: PathBuf,
-    /// Makes this part of a sweep's runs alone, such as the second of sixteen by 2/16, for machines that share the work: each needs a folder of its own
-    /// (--out), and `strandline-lab merge` puts them together
+    /// Make only this part of a sweep's runs, such as 2/16, the second of sixteen, for machines that share the work. Each
+    /// needs a folder of its own (--out), and `strandline-lab merge` combines them
     #[arg(long, value_name = "N/OF")]
     shard: Option<Shard>,
     /// Print a sweep as comma-separated values
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Runs a program's accesses instead: what `valgrind --tool=lackey --trace-mem=yes` has printed, or a binary trace
+    /// Run a program's accesses instead: the output of `valgrind --tool=lackey --trace-mem=yes`, or a binary trace
     #[arg(long, value_name = "FILE", conflicts_with_all = WORKLOAD_FLAGS)]
     trace: Option<PathBuf>,
-    /// Writes what the threads do to a binary trace, the warm-up included; with --trace what that says, in fewer bytes
+    /// Write what the threads do, including the warm-up, to a binary trace; with --trace, convert that trace to this form
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// When power fails, separated by commas: cycles from the threads' start, warm-up included, or percent of the part that counts (50%:
-    /// in its middle; it is run twice then). Each time recovery runs on what survives, and the run goes on
+    /// When power fails, separated by commas: cycles from the threads' start, including the warm-up, or a percentage of the
+    /// part that counts, which is then run twice. Each time recovery runs on what survives, and the run continues
     #[arg(long, value_delimiter = ',', value_name = "CYCLE|PERCENT%")]
     crash_at: Vec<CrashAt>,
-    /// Show every bank of the memory too
+    /// Show every bank of the memory, too
     #[arg(long)]
     banks: bool,
     /// Print one JSON object
@@ -162,7 +169,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
         Some(_) => interrupt::First::End("ended; a trace has no figures before its end".into()),
         None => interrupt::First::Ask,
     })?;
-    let progress = progress::spinner("{spinner} {elapsed} {msg}");
+    let progress = progress::spinner();
     let found = arguments.find(registry, interrupt::flag(), &progress);
     progress.finish_and_clear();
     let found = found?;
@@ -280,6 +287,7 @@ impl Arguments {
     ) -> Result<(Finished, Vec<CrashReport>), Failure> {
         let run = self.settings.run(scheme);
         // Before the pool is filled, which takes seconds.
+        self.settings.check()?;
         if run.threads > machine.cores.count && machine.time_slices.is_none() {
             return Err(Failure::Usage(format!(
                 "--threads {}: the machine has {} cores (--set cores.count=N gives it more, --set time_slices.slice_ns=9e6 shares them)",

@@ -4,43 +4,50 @@ use strandline_sim::run::{PoolSizes, Run};
 use strandline_sim::scheme::Parameter;
 use strandline_workloads::{SchemeName, Sizes};
 
+use strandline_cli::bench::check_sizes;
 use strandline_command::Failure;
-use strandline_command::arguments::bytes;
+use strandline_command::arguments::{LOG_SIZES, PAGE, VALUE_SIZES, log_size, number, size};
 
 /// What can be set of a software scheme that keeps logs. All else that its pools depend on is the form of what lies in them.
 pub const LOG_SIZE: Parameter = Parameter {
     name: "log-size",
     unit: "bytes",
-    range: 4096..=1 << 30,
+    range: LOG_SIZES,
     default: 1 << 20,
-    description: "each thread's log, a multiple of 4096: how much is logged before a bulk persistence, or before the log begins anew",
+    description: "each thread's log, a multiple of 4096: how much is logged before a bulk persistence, or before the log restarts",
 };
+
+/// Transactions of a thread, at most.
+const MOST_TRANSACTIONS: u64 = 1_000_000_000;
+
+/// Operations in a transaction, at most.
+const MOST_OPERATIONS: u64 = 100_000;
 
 /// The flags of a run that are numbers.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Settings {
-    /// Threads, each on a core of its own, or taking turns where the machine has time slices
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    /// Threads, 1 to 64, each on a core of its own, or in turns if the machine has time slices
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=64u64))]
     pub threads: u64,
-    /// The share of its time in percent that a thread is idle after each transaction; others may have its core meanwhile
-    #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..100))]
+    /// The percentage of its time, 0 to 99, that a thread is idle after each transaction; others may use its core meanwhile
+    #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = number(0..=99u64))]
     pub idle: u64,
-    /// Transactions of each thread that count
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    /// Transactions of each thread that count, 1 to 1000000000
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = number(1..=MOST_TRANSACTIONS))]
     pub transactions: u64,
-    /// Transactions of each thread before anything counts
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    /// Transactions of each thread before anything counts, at most 1000000000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = number(0..=MOST_TRANSACTIONS))]
     pub warm_up: u64,
-    /// Bytes in a value (K allowed)
-    #[arg(long, default_value = "8", value_parser = bytes)]
+    /// Bytes in a value, 1 to 4K; of most workloads a multiple of 8
+    #[arg(long, value_name = "BYTES", default_value = "8", value_parser = size(VALUE_SIZES, 1))]
     pub value_size: u64,
-    /// Operations in a transaction
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    /// Operations in a transaction, 1 to 100000
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=MOST_OPERATIONS))]
     pub ops_per_tx: u64,
-    /// Bytes in each thread's log, a multiple of 4096 (K, M allowed)
-    #[arg(long, default_value = "1M", value_parser = bytes)]
+    /// Bytes in each thread's log, 4K to 1G, a multiple of 4K
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = log_size)]
     pub log_size: u64,
-    /// Seeds the random numbers
+    /// The seed of the random numbers
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
@@ -51,24 +58,27 @@ impl Settings {
     /// # Errors
     /// It cannot have this value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool, Failure> {
-        let (place, range) = match name {
-            "threads" => (&mut self.threads, 1..=64),
-            "idle" => (&mut self.idle, 0..=99),
-            "transactions" => (&mut self.transactions, 1..=1_000_000_000),
-            "warm-up" => (&mut self.warm_up, 0..=1_000_000_000),
-            "value-size" => (&mut self.value_size, 1..=u64::MAX),
-            "ops-per-tx" => (&mut self.ops_per_tx, 1..=100_000),
-            "log-size" => (&mut self.log_size, LOG_SIZE.range),
-            "seed" => (&mut self.seed, 0..=u64::MAX),
+        let (place, parsed) = match name {
+            "threads" => (&mut self.threads, number(1..=64)(value)),
+            "idle" => (&mut self.idle, number(0..=99)(value)),
+            "transactions" => (&mut self.transactions, number(1..=MOST_TRANSACTIONS)(value)),
+            "warm-up" => (&mut self.warm_up, number(0..=MOST_TRANSACTIONS)(value)),
+            "value-size" => (&mut self.value_size, size(VALUE_SIZES, 1)(value)),
+            "ops-per-tx" => (&mut self.ops_per_tx, number(1..=MOST_OPERATIONS)(value)),
+            "log-size" => (&mut self.log_size, size(LOG_SIZES, PAGE)(value)),
+            "seed" => (&mut self.seed, number(0..=u64::MAX)(value)),
             _ => return Ok(false),
         };
-        let number = bytes(value).ok().filter(|number| range.contains(number));
-        *place = number.ok_or_else(|| {
-            let (least, most) = (range.start(), range.end());
-            let most = if *most == u64::MAX { "any number".into() } else { most.to_string() };
-            Failure::Usage(format!("--sweep {name}={value}: must be {least} to {most}"))
-        })?;
+        *place = parsed.map_err(|expected| Failure::Usage(format!("--sweep {name}={value}: {expected}")))?;
         Ok(true)
+    }
+
+    /// Checks that the sizes go together.
+    ///
+    /// # Errors
+    /// Returns [`Failure::Usage`] with what to choose instead.
+    pub fn check(&self) -> Result<(), Failure> {
+        check_sizes(&[self.threads], self.log_size, self.value_size, self.ops_per_tx)
     }
 
     /// The workload's sizes.
@@ -115,7 +125,7 @@ mod tests {
         assert_eq!(settings.pool().log_bytes, 64 << 10);
         for wrong in ["0", "4095", "2000M"] {
             let refused = settings.set(LOG_SIZE.name, wrong).unwrap_err().to_string();
-            assert!(refused.contains("4096 to 1073741824"), "{refused}");
+            assert!(refused.contains("4K to 1G"), "{refused}");
         }
     }
 }

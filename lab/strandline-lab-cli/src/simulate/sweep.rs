@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     let points: Vec<Point> =
         (0..plan.points.len()).filter(of_shard).map(|at| plan.points[at].clone()).collect();
     interrupt::watch(interrupt::First::Ask)?;
-    let bar = progress::bar(points.len() as u64, "{bar:30} {pos}/{len} runs, {msg}, {eta} to go");
+    let bar = progress::bar(points.len() as u64, "runs");
     let swept = sweep::run(&points, &store, interrupt::flag(), &bar).map_err(failed)?;
     bar.finish_and_clear();
     let command: Vec<_> = std::env::args().collect();
@@ -247,6 +247,7 @@ pub fn points(arguments: &Arguments, registry: Registry, default_seeds: u64) -> 
                     )));
                 }
             }
+            settings.check()?;
             let machine = file::load(&arguments.machine, &overrides)
                 .map_err(|error| Failure::Usage(error.to_string()))?;
             for &(scheme, hardware) in &systems {

@@ -17,20 +17,20 @@ use strandline_workloads::{SchemeName, UnknownName};
 
 use subject::Structures;
 
-/// Kill a process that runs transactions at random moments; verify that nothing is lost or torn.
+/// Kill a process that runs transactions at random moments, and verify that nothing is lost or torn.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline-lab torture --kills 1000 --scheme base,bppm --threads 8\n\n\
-    Exit code 1 says that something was lost or torn; the pool is kept and its path printed.")]
+    Exit code 1: something was lost or torn. The pool is kept, and its path printed.")]
 pub struct Arguments {
     #[command(flatten)]
     torture: torture::Flags,
-    /// Schemes, separated by commas, of which each life draws one; names are those of `strandline-lab list`
+    /// Schemes, separated by commas, of which each life draws one, by the names of `strandline-lab list`
     #[arg(long, value_delimiter = ',', value_parser = scheme, default_value = "bppm,bppm+single-writer")]
     scheme: Vec<SchemeName>,
 }
 
 /// A scheme that can be tortured.
-fn scheme(name: &str) -> Result<SchemeName, String> {
+pub(crate) fn scheme(name: &str) -> Result<SchemeName, String> {
     let scheme: SchemeName = name.parse().map_err(|error: UnknownName| error.to_string())?;
     if !scheme.is_durable() {
         return Err(format!("{name} keeps nothing durable: there is nothing to lose"));

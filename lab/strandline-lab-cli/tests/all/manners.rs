@@ -152,3 +152,44 @@ fn a_sweep_goes_on_where_it_was() {
         assert!(output.status.code() == Some(2) && error.contains(part), "{flags:?}: {error}");
     }
 }
+
+/// What is outside a range is refused with the range, whatever the subcommand, and so are sizes that do not go together.
+#[test]
+fn numbers_and_sizes_have_ranges() {
+    for (before, flag, wrong, range) in [
+        ("bench", "--value-size", &["0", "4097", "1G"][..], "from 1 to 4K"),
+        ("bench", "--threads", &["0", "257"], "from 1 to 256"),
+        ("bench", "--log-size", &["0", "5000", "2G"], "from 4K to 1G, a multiple of 4K"),
+        ("bench", "--repetitions", &["0"], "from 1 to 1000"),
+        ("bench", "--read-share", &["101"], "from 0 to 100"),
+        ("simulate", "--value-size", &["0", "1G"], "from 1 to 4K"),
+        ("simulate", "--threads", &["0", "65"], "from 1 to 64"),
+        ("simulate", "--idle", &["100"], "from 0 to 99"),
+        ("simulate", "--transactions", &["0", "1000000001"], "from 1 to 1000000000"),
+        ("simulate", "--ops-per-tx", &["0"], "from 1 to 100000"),
+        ("simulate", "--seeds", &["0", "1001"], "from 1 to 1000"),
+        ("simulate", "--sweep", &["value-size=8,1G"], "from 1 to 4K"),
+        ("simulate", "--sweep", &["log-size=4K,5000"], "a multiple of 4K"),
+        ("check", "--threads", &["0", "5"], "from 1 to 4"),
+        ("check", "--preemptions", &["101"], "from 0 to 100"),
+        ("check", "--transactions", &["0"], "from 1 to 10000"),
+        ("check", "--states", &["0"], "from 1 to 1000000000"),
+        ("check", "--samples", &["0"], "from 1 to 1000000000000"),
+        ("check", "--seconds", &["0", "1000001"], "from 1 to 1000000"),
+        ("reproduce", "--transactions", &["0"], "from 1 to 1000000000"),
+        ("torture", "--kills", &["0"], "from 1 to 1000000000"),
+    ] {
+        for value in wrong {
+            let output = strandline(&[before, &format!("{flag}={value}")]).output().unwrap();
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.code() == Some(2) && error.contains(range), "{flag} {value}: {error}");
+        }
+    }
+    for subcommand in ["bench", "simulate"] {
+        let flags = [subcommand, "--workload", "hash", "--value-size", "4K", "--ops-per-tx", "100000"];
+        let output = strandline(&flags).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        let told = error.contains("choose a smaller --value-size or --ops-per-tx");
+        assert!(output.status.code() == Some(2) && told, "{error}");
+    }
+}

@@ -4,17 +4,27 @@ mod measure;
 mod plan;
 mod tables;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use strandline_bench::{Row, STORE_WORKLOADS, Sizes, StoreControl, StoreWorkload};
-use strandline_command::arguments::{ControlName, DomainName, InstructionName, bytes, seconds};
+use strandline_command::arguments::{
+    ControlName, DomainName, InstructionName, log_size, number, seconds, size,
+};
+use strandline_command::completion::{Names, names};
 use strandline_command::output::Numbered;
 use strandline_command::{Failure, Outcome, interrupt, progress, say};
 
 pub use measure::{Cell, Results};
-pub use plan::{Plan, check_flags, place, threads_or};
+pub use plan::{Plan, check_flags, check_sizes, place, threads_or};
 use tables::latencies;
+
+/// The values that a record of `kv` can have, in bytes.
+const VALUE_SIZES: RangeInclusive<u64> = 1..=1 << 20;
+
+/// Bytes of all values of `kv` together, at most.
+const MOST_VALUE_BYTES: u64 = 1 << 30;
 
 /// Nanoseconds that the emulated domain adds to each line written back.
 const WRITE_LATENCY_NS: u64 = 150;
@@ -25,49 +35,50 @@ type StorePlan = Plan<StoreWorkload, StoreControl, Sizes>;
 #[derive(Clone, clap::Args)]
 #[command(after_help = help())]
 pub struct Arguments {
-    /// Workloads, separated by commas; default: all
-    #[arg(long, value_delimiter = ',', value_parser = workload)]
+    /// Workloads, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = workload, add = names(workload_names))]
     workload: Vec<StoreWorkload>,
-    /// How transactions are isolated, separated by commas; default: both
+    /// How transactions are isolated, separated by commas [default: both]
     #[arg(long, value_delimiter = ',', value_enum)]
     control: Vec<ControlName>,
-    /// Numbers of threads, separated by commas; default: 1, and 8 on the disk too
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=256))]
+    /// Numbers of threads, 1 to 256, separated by commas [default: 1, and 8 on the disk too]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = number(1..=256u64))]
     threads: Vec<u64>,
-    /// The persistence domain; default: emulated, then sync
+    /// The persistence domain [default: emulated, then sync]
     #[arg(long, value_enum)]
     domain: Option<DomainName>,
-    /// Nanoseconds that the emulated domain adds to each line written back; default: 150
-    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    /// Nanoseconds, at most 1000000, that the emulated domain adds to each line written back [default: 150]
+    #[arg(long, value_name = "NS", value_parser = number(0..=1_000_000u64))]
     write_latency_ns: Option<u64>,
-    /// Bytes in a value of `kv` (K allowed); default: 100
-    #[arg(long, value_parser = bytes)]
+    /// Bytes in a value of `kv`, 1 to 1M; it has fewer records if all values would be more than 1G [default: 100]
+    #[arg(long, value_name = "BYTES", value_parser = size(VALUE_SIZES, 1))]
     value_size: Option<u64>,
-    /// Operations in a transaction
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    /// Operations in a transaction, 1 to 100000
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=100_000u64))]
     ops_per_tx: u64,
-    /// Of 100 transactions, so many only read; default: 50 of `kv`, none of the others
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(0..=100))]
+    /// The percentage of transactions that only read [default: 50 for `kv`, 0 for the others]
+    #[arg(long, value_name = "PERCENT", value_parser = number(0..=100u64))]
     read_share: Option<u64>,
-    /// Time each transaction, and show percentiles; that takes some time too
+    /// Time each transaction, and show percentiles; timing takes some time itself
     #[arg(long)]
     latency: bool,
-    /// Bytes in each thread's log, a multiple of 4096 (K, M allowed)
-    #[arg(long, default_value = "1M", value_parser = bytes)]
+    /// Bytes in each thread's log, 4K to 1G, a multiple of 4K
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = log_size)]
     log_size: u64,
-    /// Seconds of each measurement; default: 1, without --domain less
+    /// Seconds of each measurement, 0.01 to 86400 [default: 1, less without --domain]
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
     /// Where to put the pool file, which must not exist and is removed afterwards
     #[arg(long)]
     pool: Option<PathBuf>,
-    /// Times that everything is measured, in turn; medians are shown; default: 3, without --domain 1 on the disk
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    /// How often everything is measured, in turn, 1 to 1000; medians are shown [default: 3, or 1 on the disk without
+    /// --domain]
+    #[arg(long, value_name = "N", value_parser = number(1..=1000u64))]
     repetitions: Option<u64>,
-    /// The write-back instruction; default: the best that the processor has
+    /// The write-back instruction [default: the best that the processor has]
     #[arg(long, value_enum)]
     instruction: Option<InstructionName>,
-    /// Seeds the random numbers
+    /// The seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print a JSON array of rows
@@ -83,11 +94,16 @@ fn help() -> String {
          strandline bench\n  \
          strandline bench --workload kv --domain sync --threads 1,8,32 --latency\n  \
          strandline bench --workload hash,ordered --domain flush --control stm --json\n\n\
-         Without --domain: emulated persistent memory, then this machine's disk; about a\nminute.\n\n\
+         Without --domain: emulated persistent memory, then this machine's disk; about a minute.\n\n\
          Workloads, each on a typed collection:\n{}\n\
          `strandline-lab bench` measures the schemes of papers in the same way.",
         workloads.collect::<String>()
     )
+}
+
+/// The names of workloads, and what they do.
+fn workload_names() -> Names {
+    STORE_WORKLOADS.iter().map(|of| (of.name.to_owned(), of.description.to_owned())).collect()
 }
 
 fn workload(name: &str) -> Result<StoreWorkload, String> {
@@ -108,8 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.value_size.is_some() && !chosen.iter().any(|workload| workload.takes_value_bytes) {
         eprintln!("note: no use for --value-size: kv alone has values of any size");
     }
-    let progress =
-        progress::bar(plans.iter().map(StorePlan::steps).sum(), "{bar:30} {percent}% {msg}, {eta} to go");
+    let progress = progress::bar(plans.iter().map(StorePlan::steps).sum(), "measurements");
     interrupt::watch(interrupt::First::Ask)?;
     let mut rows: Vec<Row> = Vec::new();
     for plan in plans.iter().take_while(|_| !interrupt::is_asked()) {
@@ -168,14 +183,18 @@ impl Arguments {
             self.control.is_empty() || self.control.iter().any(|other| other.name() == control.name())
         });
         let default = Sizes::default();
+        let value_bytes = self.value_size.unwrap_or(default.value_bytes);
+        let threads = threads_or(&self.threads, threads);
+        check_sizes(&threads, self.log_size, value_bytes, self.ops_per_tx)?;
         Ok(Plan {
             workloads: STORE_WORKLOADS.into_iter().filter(is_chosen).collect(),
             systems: controls.collect(),
-            threads: threads_or(&self.threads, threads),
+            threads,
             domain: domain.domain(self.write_latency_ns.unwrap_or(WRITE_LATENCY_NS)),
             instruction: self.instruction.map(Into::into),
             sizes: Sizes {
-                value_bytes: self.value_size.unwrap_or(default.value_bytes),
+                value_bytes,
+                records: default.records.min(MOST_VALUE_BYTES / value_bytes),
                 operations: self.ops_per_tx,
                 read_percent: self.read_share,
                 ..default

@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use strandline_bench::{Length, PoolSetting, Run};
-use strandline_command::arguments::{DomainName, InstructionName};
+use strandline_command::arguments::{DomainName, InstructionName, in_units};
 use strandline_command::{Failure, Place};
 use strandline_core::memory::WriteBackInstruction;
 use strandline_core::{Concurrency, Domain};
+
+/// Logs of a pool, at least.
+const LOGS: u64 = 16;
 
 /// Workloads × systems × threads under one domain.
 pub struct Plan<Workload, System, Sizes> {
@@ -62,7 +65,7 @@ impl<Workload, System, Sizes> Plan<Workload, System, Sizes> {
     /// How the pools are made.
     pub fn setting(&self, concurrency: Concurrency) -> PoolSetting {
         PoolSetting {
-            logs: self.most_threads().max(16),
+            logs: self.most_threads().max(LOGS),
             log_bytes: self.log_bytes,
             domain: self.domain,
             instruction: self.instruction,
@@ -81,10 +84,49 @@ pub fn check_flags(
     instruction: Option<InstructionName>,
 ) -> Result<(), Failure> {
     if write_latency_ns.is_some() && domain != DomainName::Emulated {
-        return Err(Failure::Usage("--write-latency-ns goes with --domain emulated alone".into()));
+        return Err(Failure::Usage(
+            "--write-latency-ns goes with --domain emulated alone: leave it out, or choose that domain"
+                .into(),
+        ));
     }
     if instruction.is_some() && !matches!(domain, DomainName::Emulated | DomainName::Flush) {
-        return Err(Failure::Usage("--instruction goes with --domain flush or emulated alone".into()));
+        return Err(Failure::Usage(
+            "--instruction goes with --domain flush or emulated alone: leave it out, or choose one of them"
+                .into(),
+        ));
+    }
+    Ok(())
+}
+
+/// Bytes that the logs of a pool may take, and that a transaction may write.
+const MOST_LOG_BYTES: u64 = 16 << 30;
+const MOST_TRANSACTION_BYTES: u64 = 256 << 20;
+
+/// Checks that logs and transactions are not larger than a benchmark can have.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] with what to choose instead.
+pub fn check_sizes(
+    threads: &[u64],
+    log_bytes: u64,
+    value_bytes: u64,
+    operations: u64,
+) -> Result<(), Failure> {
+    let logs = threads.iter().max().copied().unwrap_or(1).max(LOGS);
+    let all_logs = logs.saturating_mul(log_bytes);
+    if all_logs > MOST_LOG_BYTES {
+        return Err(Failure::Usage(format!(
+            "{logs} logs of {} are more than {}: choose a smaller --log-size, or fewer --threads",
+            in_units(log_bytes),
+            in_units(MOST_LOG_BYTES)
+        )));
+    }
+    if value_bytes.saturating_mul(operations) > MOST_TRANSACTION_BYTES {
+        return Err(Failure::Usage(format!(
+            "{operations} values of {} are more than {} in a transaction: choose a smaller --value-size or --ops-per-tx",
+            in_units(value_bytes),
+            in_units(MOST_TRANSACTION_BYTES)
+        )));
     }
     Ok(())
 }

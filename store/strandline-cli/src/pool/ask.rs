@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use strandline::control::{Request, ask};
+use strandline_command::arguments::number;
+use strandline_command::completion::pools;
 use strandline_command::output::SCHEMA;
 use strandline_command::{Failure, Outcome, say};
 use strandline_core::Error;
@@ -20,6 +22,7 @@ use super::{Opening, options_of};
 #[command(after_help = "Example: strandline pool list orders.db")]
 pub(super) struct List {
     /// The database's file
+    #[arg(add = pools())]
     path: PathBuf,
     #[command(flatten)]
     opening: Opening,
@@ -31,10 +34,11 @@ pub(super) struct List {
 /// Print the row with a key as a line of JSON, also while a program has the database open. Exit code 1 if there is none.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool get orders.db people 7\n\n\
-    The key is JSON, as `strandline pool range` prints it; what is no JSON is a text. Quote a text that looks like a\n\
-    number: '\"7\"'. Of a multimap, all rows with the key are printed.")]
+    The key is JSON, as `strandline pool range` prints it; what is no JSON is a text. Quote a text that looks like a number: \
+    '\"7\"'. Of a multimap, all rows with the key are printed.")]
 pub(super) struct Get {
     /// The database's file
+    #[arg(add = pools())]
     path: PathBuf,
     /// The table's name
     table: String,
@@ -50,6 +54,7 @@ pub(super) struct Get {
     The rows are of one moment, whatever is written meanwhile.")]
 pub(super) struct Range {
     /// The database's file
+    #[arg(add = pools())]
     path: PathBuf,
     /// The table's name
     table: String,
@@ -60,7 +65,7 @@ pub(super) struct Range {
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
     /// The most rows
-    #[arg(long, value_name = "ROWS")]
+    #[arg(long, value_name = "ROWS", value_parser = number(1..=u64::MAX))]
     limit: Option<u64>,
     #[command(flatten)]
     opening: Opening,
@@ -69,10 +74,11 @@ pub(super) struct Range {
 /// Show what a program that has a database open has done with it: transactions, conflicts, writes, and how long they took.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline pool statistics orders.db --json\n\n\
-    The program has to answer requests (`Database::serve_control`). Counts begin when it opens the database. Durations are\n\
+    The program has to answer requests (`Database::serve_control`). Counts begin when it opens the database. Durations are \
     in seconds.")]
 pub(super) struct Statistics {
     /// The database's file
+    #[arg(add = pools())]
     path: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -85,6 +91,7 @@ pub(super) struct Statistics {
     The program has to answer requests (`Database::serve_control`). A database that no program has open needs none.")]
 pub(super) struct Checkpoint {
     /// The database's file
+    #[arg(add = pools())]
     path: PathBuf,
 }
 
@@ -279,20 +286,21 @@ pub(super) fn dump(path: &Path, table: Option<&String>, locked: Failure) -> Resu
     out.flush().map_err(Failure::output)
 }
 
-/// Copies a pool: its files, or by the program that has it open. Returns the bytes of the heap and the blocks of the log that were copied.
-pub(super) fn backup(path: &Path, to: &Path, schemes: Schemes) -> Result<(u64, u64), Failure> {
+/// Copies a pool: its files, or by the program that has it open. Returns what was copied, as JSON.
+pub(super) fn backup(path: &Path, to: &Path, schemes: Schemes) -> Result<Value, Failure> {
     match backup_files(path, to, schemes).map_err(Failure::from) {
-        Ok(report) => Ok((report.heap_bytes, report.log_blocks)),
+        Ok(report) => Ok(json!({
+            "heap_bytes": report.heap_bytes, "log_blocks": report.log_blocks, "replayed": report.replayed,
+        })),
         Err(locked) if is_locked(&locked) => {
             // The program may run elsewhere.
             let to = std::path::absolute(to).map_err(Failure::io("find the working directory"))?;
-            let mut report = json!({});
+            let mut report = Value::Null;
             ask_program(path, &Request::Backup { to }, locked, |answer| {
                 report = answer;
                 Ok(())
             })?;
-            let field = |name: &str| report[name].as_u64().unwrap_or_default();
-            Ok((field("heap_bytes"), field("log_blocks")))
+            Ok(report)
         }
         Err(failure) => Err(failure),
     }

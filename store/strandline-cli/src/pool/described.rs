@@ -4,6 +4,7 @@ use std::path::Path;
 
 use strandline::{Database, DynamicStore, LostMemory, SingleWriter, Store};
 use strandline_command::Failure;
+use strandline_command::progress::bar;
 use strandline_core::Error;
 use strandline_core::file::{CheckReport, Options};
 use strandline_core::scheme::Schemes;
@@ -66,11 +67,14 @@ pub(super) fn check_described(
 ) -> Result<Hanging, Failure> {
     let options = options_of(&arguments.path, arguments.opening, schemes)?;
     let Some(store) = read_described(&arguments.path, &options)? else { return Ok(Hanging::default()) };
-    match store.check() {
-        Ok(damage) if damage.is_empty() => Ok(Hanging { lost: Some(store.lost_memory()?), unchecked: None }),
-        Ok(damage) => {
+    let blocks = report.info.as_ref().and_then(|info| info.usage.as_ref()).map_or(0, |usage| usage.objects);
+    let bar = bar(blocks, "blocks");
+    let checked = store.check_all(&|done| bar.set_position(done));
+    bar.finish_and_clear();
+    match checked {
+        Ok((damage, lost)) => {
             report.damage.extend(damage);
-            Ok(Hanging::default())
+            Ok(Hanging { lost, unchecked: None })
         }
         Err(Error::Unsupported(what)) => Ok(Hanging { lost: None, unchecked: Some(what) }),
         Err(error) => Err(error.into()),

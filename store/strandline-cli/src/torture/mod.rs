@@ -12,10 +12,10 @@ use strandline_command::{Failure, Outcome};
 pub use child::{ChildArguments, run_child};
 use subject::Collections;
 
-/// Kill a process that runs transactions at random moments; verify that nothing is lost or torn.
+/// Kill a process that runs transactions at random moments, and verify that nothing is lost or torn.
 #[derive(clap::Args)]
 #[command(after_help = "Example: strandline torture --kills 1000 --domain sync --threads 8\n\n\
-    Exit code 1 says that something was lost or torn; the pool is kept and its path printed.")]
+    Exit code 1: something was lost or torn. The pool is kept, and its path printed.")]
 pub struct Arguments {
     #[command(flatten)]
     torture: torture::Flags,

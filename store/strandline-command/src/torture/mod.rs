@@ -23,6 +23,7 @@ pub use setting::Setting;
 use verify::Verifier;
 pub use verify::{Verdict, follow};
 
+use crate::arguments::number;
 use crate::output::SCHEMA;
 use crate::{Failure, Outcome, Place, interrupt, progress};
 
@@ -54,13 +55,13 @@ pub trait Subject: Sized {
 /// The flags of a torture, beside the one that chooses its ways.
 #[derive(clap::Args)]
 pub struct Flags {
-    /// How often to kill
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    /// How often to kill, 1 to 1000000000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = number(1..=1_000_000_000u64))]
     kills: u64,
     /// What parent and child agree on.
     #[command(flatten)]
     pub setting: Setting,
-    /// The pool's file, which must not exist and is kept; without it a temporary one
+    /// The pool's file, which must not exist and is kept [default: a temporary file]
     #[arg(long)]
     pool: Option<PathBuf>,
     /// Print one JSON object
@@ -149,7 +150,7 @@ fn kill_all<S: Subject>(
     let setting = &arguments.setting;
     let mut random = Rng::with_seed(setting.seed);
     let mut lives = Lives::new(setting, pool, acknowledged, S::FLAG)?;
-    let progress = progress::bar(arguments.kills, "{bar:30} {pos}/{len} kills, {msg}, {eta} to go");
+    let progress = progress::bar(arguments.kills, "kills");
     while tally.kills < arguments.kills && !interrupt::is_asked() {
         let mut draw = || ways[random.usize(..ways.len())];
         let (life, judge) = (Life { way: S::name(draw()), recover_only: false }, draw());

@@ -4,7 +4,7 @@ use strandline_core::Domain;
 use strandline_core::file::Options;
 use strandline_core::layout::Geometry;
 
-use crate::arguments::DomainName;
+use crate::arguments::{DomainName, number};
 
 /// Names the pools of torture.
 const LAYOUT_NAME: &str = "strandline torture";
@@ -15,10 +15,10 @@ pub struct Setting {
     /// The persistence domain
     #[arg(long, value_enum, default_value = "process")]
     pub domain: DomainName,
-    /// Threads that run transactions
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=64))]
+    /// Threads that run transactions, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = number(1..=64u64))]
     pub threads: u64,
-    /// Seeds operations and kills; the operations of a thread are a function of it
+    /// The seed of operations and kills
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }

@@ -103,6 +103,14 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// [`Error::Nested`]: it is called inside a transaction of the pool; [`Error::Parameter`]: inside one of another pool; [`Error::Forked`]; [`Error::Damaged`]: chunks that it held are not
     /// free again.
     pub fn compact(&self) -> Result<CompactReport> {
+        self.compact_with(|_, _| ())
+    }
+
+    /// Like [`Pool::compact`]; `progress` is called with the number of chunks that were examined, and with the number of all.
+    ///
+    /// # Errors
+    /// Those of [`Pool::compact`].
+    pub fn compact_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<CompactReport> {
         self.check_outside()?;
         if self.is_read_only() {
             return Err(Error::ReadOnly);
@@ -131,6 +139,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
             report.punched_bytes += part.punched_bytes;
             report.kept_bytes += part.kept_bytes;
             next = part.next;
+            progress(next.unwrap_or(end).min(end), end);
         }
         *compacted = true;
         // Nothing else holds chunks meanwhile, whatever transactions do.

@@ -99,6 +99,17 @@ impl DynamicStore {
         self.store.read(|tx, _| Checker::lost(tx, |checker| reach_root(tx, checker, None)))
     }
 
+    /// Checks the pool as [`DynamicStore::check`] does, and unless there is damage finds what [`DynamicStore::lost_memory`] finds, in one
+    /// walk. Now and then it calls `progress` with the number of allocated blocks that the walk has reached.
+    ///
+    /// # Errors
+    /// As [`DynamicStore::check`].
+    pub fn check_all(&self, progress: &dyn Fn(u64)) -> Result<(Vec<String>, Option<LostMemory>)> {
+        self.store
+            .read(|tx, _| Checker::run_all(tx, progress, |checker| reach_root(tx, checker, None)))
+            .or_else(|error| Ok((vec![obstacle(error)?], None)))
+    }
+
     /// Shows the root, and all that hangs from it: each value, collection and table once, where it is met first. What a pointer or a
     /// collection leads to is shown behind the value that it is a part of, in which it is an address ([`Dynamic::Handle`]). Damage is
     /// left out, and returned.
@@ -116,11 +127,15 @@ impl DynamicStore {
     fn walk(&self, show: Option<Show<'_>>) -> Result<Vec<String>> {
         let done =
             self.store.read(|tx, _| Checker::run_described(tx, |checker| reach_root(tx, checker, show)));
-        match done {
-            // What stands in the way of the walk is damage, too.
-            Err(error @ (Error::Damaged(_) | Error::Dangling { .. })) => Ok(vec![error.to_string()]),
-            done => done,
-        }
+        done.or_else(|error| Ok(vec![obstacle(error)?]))
+    }
+}
+
+/// The damage that stopped a walk.
+fn obstacle(error: Error) -> Result<String> {
+    match error {
+        Error::Damaged(_) | Error::Dangling { .. } => Ok(error.to_string()),
+        error => Err(error),
     }
 }
 

@@ -107,7 +107,12 @@ pub struct Checker<'v, 'p> {
     unlisted: u64,
     /// A type that only the program can read, if there is one: what hangs from its values is not looked at.
     unknown: Option<Arc<str>>,
+    /// Hears how many blocks were reached, now and then.
+    progress: &'v dyn Fn(u64),
 }
+
+/// Blocks between two calls of [`Checker::progress`].
+const PROGRESS: usize = 1024;
 
 /// Memory of a pool that is allocated and that nothing leads to: [`Store::lost_memory`](crate::Store::lost_memory).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,7 +149,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<String>> {
-        Ok(Self::walk(tx, begin)?.damage)
+        Ok(Self::walk(tx, &|_| (), begin)?.damage)
     }
 
     /// Like `run`, but fails if there is no damage as far as can be seen and something that only the program can read.
@@ -152,11 +157,24 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<Vec<String>> {
-        let checker = Self::walk(tx, begin)?;
+        let checker = Self::walk(tx, &|_| (), begin)?;
         match checker.unknown {
             Some(unknown) if checker.damage.is_empty() => Err(unreadable(&unknown)),
             _ => Ok(checker.damage),
         }
+    }
+
+    /// Returns what [`Checker::run_described`] and, unless there is damage, [`Checker::lost`] return, from one walk.
+    pub(crate) fn run_all<C: Control>(
+        tx: &'v View<'p, C>,
+        progress: &'v dyn Fn(u64),
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<(Vec<String>, Option<LostMemory>)> {
+        let checker = Self::walk(tx, progress, begin)?;
+        if !checker.damage.is_empty() {
+            return Ok((checker.damage, None));
+        }
+        Ok((Vec::new(), Some(checker.lost_memory(tx)?)))
     }
 
     /// Where it comes, and the damage.
@@ -165,7 +183,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<AllReached> {
-        let checker = Self::walk(tx, begin)?;
+        let checker = Self::walk(tx, &|_| (), begin)?;
         assert!(checker.unknown.is_none(), "{:?}", checker.unknown);
         let reached = checker.reached.into_iter().map(|(at, reached)| (at.offset(), reached.tag));
         Ok((reached.collect(), checker.damage))
@@ -176,17 +194,22 @@ impl<'v, 'p> Checker<'v, 'p> {
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<LostMemory> {
-        let checker = Self::walk(tx, begin)?;
-        if let Some(first) = checker.damage.into_iter().next() {
-            return Err(Error::Damaged(first));
+        let mut checker = Self::walk(tx, &|_| (), begin)?;
+        if !checker.damage.is_empty() {
+            return Err(Error::Damaged(checker.damage.swap_remove(0)));
         }
-        if let Some(unknown) = checker.unknown {
-            return Err(unreadable(&unknown));
+        checker.lost_memory(tx)
+    }
+
+    /// What is allocated and was not reached by a walk that found no damage.
+    fn lost_memory<C: Control>(&self, tx: &View<'p, C>) -> Result<LostMemory> {
+        if let Some(unknown) = &self.unknown {
+            return Err(unreadable(unknown));
         }
         let mut lost = LostMemory::default();
         let mut from = PersistentAddress::NULL;
         while let Some((at, bytes)) = tx.words(|tx| tx.next_allocated(from))? {
-            if !checker.reached.contains_key(&at) {
+            if !self.reached.contains_key(&at) {
                 lost.first = lost.first.or(Some(at.offset()));
                 lost.blocks += 1;
                 lost.bytes += bytes;
@@ -196,7 +219,11 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok(lost)
     }
 
-    fn walk<C: Control>(tx: &'v View<'p, C>, begin: impl FnOnce(&mut Self) -> Result<()>) -> Result<Self> {
+    fn walk<C: Control>(
+        tx: &'v View<'p, C>,
+        progress: &'v dyn Fn(u64),
+        begin: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<Self> {
         let mut checker = Self {
             tx,
             brand: PhantomData,
@@ -206,6 +233,7 @@ impl<'v, 'p> Checker<'v, 'p> {
             damage: Vec::new(),
             unlisted: 0,
             unknown: None,
+            progress,
         };
         let hint = |begins| {
             tx.words(|tx| {
@@ -281,6 +309,9 @@ impl<'v, 'p> Checker<'v, 'p> {
             Some(_) => match self.reached.entry(at) {
                 Entry::Vacant(entry) => {
                     entry.insert(Reached { what, tag });
+                    if self.reached.len().is_multiple_of(PROGRESS) {
+                        (self.progress)(self.reached.len() as u64);
+                    }
                     return Ok(true);
                 }
                 Entry::Occupied(entry) => format!("where {} was found already", entry.get().what),
