@@ -560,6 +560,9 @@ public:
     // Copies the database, as it is at one moment, to a new file.
     void backup(const std::string &path) const { detail::check(strandline_backup(get(), detail::text(path))); }
 
+    // Has the program answer requests of `strandline pool` about the database until it is closed.
+    void serve_control() const { detail::check(strandline_serve_control(get())); }
+
     // Checks everything that is stored; returns the findings, one on each line, and an empty string if there are none.
     std::string check() const {
         char *damage = nullptr;

@@ -168,6 +168,23 @@ pub unsafe extern "C" fn strandline_backup(
     })
 }
 
+/// Has the program answer requests about the database from now on: `strandline pool list`, `get`, `range`, `dump`, `backup`, `statistics` and
+/// `checkpoint` work while it has the database open. They arrive on a socket beside the file, which only processes of its user can
+/// reach. A thread of the library answers them, until the database is closed. Not inside a transaction.
+///
+/// Threads: any, at the same time as others use the database.
+///
+/// # Safety
+/// `database` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_serve_control(database: *const StrandlineDatabase) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let database = unsafe { reference(database, "a database") }?;
+        Ok(database.database.serve_control()?)
+    })
+}
+
 /// Checks everything that is stored for damage, in a time that grows with the database. If it finds none, `damage` becomes null.
 /// Otherwise `damage` becomes a text for `strandline_free` with a finding on each line, and the call returns `STRANDLINE_DAMAGED`.
 /// Not inside a transaction.

@@ -166,6 +166,7 @@ static int nested(StrandlineTransaction *tx, void *argument) {
     EXPECT(strandline_backup(db, copied), STRANDLINE_NESTED);
     EXPECT(strandline_check(db, &damage), STRANDLINE_NESTED);
     EXPECT(strandline_checkpoint(db), STRANDLINE_NESTED);
+    EXPECT(strandline_serve_control(db), STRANDLINE_NESTED);
     EXPECT(strandline_close(db), STRANDLINE_PARAMETER);
     for (i = 0; i < count; i++)
         TRY(strandline_remove(tx, rows, &i, sizeof i));
@@ -488,6 +489,7 @@ static void once(const char *path) {
     EXPECT(strandline_check(db, &damage), 0);
     EXPECT(damage == NULL, 1);
     EXPECT(strandline_checkpoint(db), 0);
+    EXPECT(strandline_serve_control(db), 0);
     EXPECT(strandline_backup(db, copy), 0);
     EXPECT(strandline_map_open(db, "nodes", &map), STRANDLINE_TABLE_TYPES);
     EXPECT(strandline_delete(db, "rows"), 0);
