@@ -142,7 +142,7 @@ def test_values_are_data_classes_and_enumerations(tmp_path):
         assert db.table("several", int, tuple[int | None, list[Pear]])[1] == (None, PEARS)
         assert db.check() == []
     # The command shows fields by their names.
-    dump = [sys.executable, "-m", "strandline", "pool", "dump", str(path), "--table", "pears"]
+    dump = [sys.executable, "-m", "strandline", "pool", "dump", str(path), "--table", "pears", "--json"]
     shown = subprocess.run(dump, capture_output=True, text=True, check=True).stdout
     row = json.loads([line for line in shown.splitlines() if "GREEN" in line or "RED" in line][-1])
     assert row["value"]["origin"] == {"country": "é", "picked": "2024-02-29"} and row["value"]["colour"] == "RED"

@@ -81,7 +81,7 @@ def _rows(table, start, stop):
 
 
 def to_arrow(table, start, stop):
-    import pyarrow
+    import pyarrow  # type: ignore
 
     of_key, of_value = table._kinds
     keys, values = _Columns("key", of_key), _Columns("value", of_value)
