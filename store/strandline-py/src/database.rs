@@ -133,9 +133,9 @@ impl Inner {
         patience::wait_for(py, || {}, work)?.map_err(of_database)
     }
 
-    /// The database as it is now.
+    /// The database as it is now. A signal ends the wait until that is durable.
     pub(crate) fn snapshot(&self, py: Python<'_>) -> PyResult<Arc<Open>> {
-        self.read(py, |db| Moment::now(db)).map(Open::new)
+        self.work(py, Moment::now).map(Open::new)
     }
 }
 

@@ -48,7 +48,9 @@ fn message(error: &Error) -> String {
         Error::Nested | Error::Deadlock { .. } => {
             "a transaction of this thread is under way: use its tables, tx[table], or end it first".into()
         }
-        Error::ReadOnly => "the database was opened for reading only".into(),
+        Error::ReadOnly => {
+            "a snapshot, and a database that was opened with read_only, cannot be written".into()
+        }
         Error::Parameter(text) => python_types(text),
         other => other.to_string(),
     }

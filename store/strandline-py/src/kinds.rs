@@ -122,7 +122,9 @@ impl Kind {
                 let fields: Vec<_> = fields
                     .iter()
                     .zip(&names)
-                    .map(|(field, type_name)| (field.name.as_str(), type_name.as_str(), field.default.as_ref()))
+                    .map(|(field, type_name)| {
+                        (field.name.as_str(), type_name.as_str(), field.default.as_ref())
+                    })
                     .collect();
                 // A class that is used twice; `_kinds.kind` refuses two of one name.
                 if types.get(name).is_none() {
@@ -194,7 +196,9 @@ impl Kind {
                 }
                 // -0.0 equals 0.0.
                 Dynamic::Float(number) => Dynamic::Float(number + 0.0),
-                Dynamic::List(parts) => Dynamic::List(parts.into_iter().map(normal).collect::<PyResult<_>>()?),
+                Dynamic::List(parts) => {
+                    Dynamic::List(parts.into_iter().map(normal).collect::<PyResult<_>>()?)
+                }
                 Dynamic::Optional(Some(inside)) => Dynamic::Optional(Some(Box::new(normal(*inside)?))),
                 other => other,
             })
@@ -333,7 +337,8 @@ impl Kind {
     /// Returns a `DatabaseError` for what Python has no object for, as a date of the year 10000.
     pub fn object<'py>(&self, py: Python<'py>, stored: Dynamic) -> PyResult<Bound<'py, PyAny>> {
         let from_iso = |class: &str, text: String| {
-            let none = |_| raised("DatabaseError", format!("Python has no {class} for what is stored: {text}"));
+            let none =
+                |_| raised("DatabaseError", format!("Python has no {class} for what is stored: {text}"));
             datetime(py, class)?.call_method1("fromisoformat", (text.as_str(),)).map_err(none)
         };
         Ok(match (self, stored) {
@@ -427,5 +432,7 @@ fn datetime<'py>(py: Python<'py>, class: &str) -> PyResult<&'py Bound<'py, PyAny
 
 fn uuid<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    CLASS.get_or_try_init(py, || py.import("uuid")?.getattr("UUID").map(Bound::unbind)).map(|class| class.bind(py))
+    CLASS
+        .get_or_try_init(py, || py.import("uuid")?.getattr("UUID").map(Bound::unbind))
+        .map(|class| class.bind(py))
 }

@@ -277,7 +277,9 @@ impl Table {
         let stored = self.kinds.0.key(key)?;
         match &self.of_one_state(key.py())?.place {
             Place::Snapshot(open) => open.pieces(key, &self.table, &stored),
-            _ => Err(usage("a transaction lends nothing: read the value, table[key] or table.open(key), or use a snapshot")),
+            _ => Err(usage(
+                "a transaction lends nothing: read the value, table[key] or table.open(key), or use a snapshot",
+            )),
         }
     }
 

@@ -135,7 +135,7 @@ extern crate self as strandline;
 // store        a pool with a typed root: how its transactions run, migrations of the root, savepoints, snapshots
 // described    values whose types only the file describes, and the walk over them. It meets catalogues of tables as `described::Catalogue`, a trait
 //              that `database` implements, because that comes later
-// database     named tables, their migrations, dump and load; `DynamicStore`
+// database     named tables, their migrations, values that are lent, dump and load; `DynamicStore`, `DynamicTable`
 mod collections;
 mod database;
 mod described;

@@ -65,12 +65,14 @@ impl<C: Control<Memory = Native>> Database<C> {
             let codec = Codec::new(type_name, types)
                 .filter(|codec| if is_key { codec.can_be_key() } else { !codec.has_handles() });
             let what = if is_key { "keys" } else { "values" };
-            let refused = || Error::Parameter(format!("the {what} of a table cannot be of the type {type_name}"));
+            let refused =
+                || Error::Parameter(format!("the {what} of a table cannot be of the type {type_name}"));
             let codec = codec.ok_or_else(refused)?;
             let layout = codec.layout(is_key).map_err(|_| refused())?;
             Ok::<_, Error>((codec, layout))
         };
-        let ((key_codec, key_layout), (value_codec, value_layout)) = (codec(key, true)?, codec(value, false)?);
+        let ((key_codec, key_layout), (value_codec, value_layout)) =
+            (codec(key, true)?, codec(value, false)?);
         let wanted = Wanted {
             kind: TableKind::Table,
             key: key.to_owned(),
@@ -306,7 +308,11 @@ impl DynamicTable {
 
 /// A value that is stored as these bytes.
 fn encoded(bytes: &[u8]) -> Encoded<'_, impl FnOnce(&mut [u64])> {
-    Encoded { bytes: bytes.len() as u64, plain: Some(bytes), encode: |into: &mut [u64]| to_words(bytes, into) }
+    Encoded {
+        bytes: bytes.len() as u64,
+        plain: Some(bytes),
+        encode: |into: &mut [u64]| to_words(bytes, into),
+    }
 }
 
 impl fmt::Debug for DynamicTable {

@@ -3,11 +3,11 @@
 pub(crate) mod dynamic_store;
 pub(crate) mod dynamic_table;
 pub(crate) mod export;
+pub(crate) mod lent;
 pub(crate) mod migrate;
 pub(crate) mod multimap;
 #[cfg(feature = "observed")]
 pub(crate) mod observe;
-pub(crate) mod lent;
 mod opening;
 pub(crate) mod queue;
 mod snapshot;

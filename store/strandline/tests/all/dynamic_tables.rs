@@ -26,7 +26,12 @@ fn types() -> Types {
         .add_structure(
             "Pear",
             1,
-            &[("colour", "Colour", None), ("grams", "f64", None), ("born", born, None), ("notes", "Vec<String>", None)],
+            &[
+                ("colour", "Colour", None),
+                ("grams", "f64", None),
+                ("born", born, None),
+                ("notes", "Vec<String>", None),
+            ],
         )
         .unwrap();
     types
@@ -82,7 +87,10 @@ fn both_faces_read_the_same_rows() {
     };
     let all = [key("a", -1), key("a", 2), key("b", 1), key("c", -9), key("c", 0), key("d", 1)];
     assert_eq!(keys(Unbounded, Unbounded, false), all);
-    assert_eq!(keys(Included(&all[1]), Excluded(&all[4]), true), [all[3].clone(), all[2].clone(), all[1].clone()]);
+    assert_eq!(
+        keys(Included(&all[1]), Excluded(&all[4]), true),
+        [all[3].clone(), all[2].clone(), all[1].clone()]
+    );
     assert_eq!(db.read(|tx| dynamic.count(tx)).unwrap(), 6);
     let replaced = db.write(|tx| dynamic.insert(tx, &all[0], &stored)).unwrap();
     assert_eq!(replaced, Some(stored.clone()));
@@ -125,7 +133,9 @@ fn bytes_and_text_are_stored_as_by_the_other_face() {
 fn impossible_types_are_refused() {
     let db = Database::in_memory().unwrap();
     let types = types();
-    for key in ["Vec<i64>", "path", "offset datetime", "(i64, Set<i64>)", "Pear", "Ptr<u64>", "Nothing", "i64>"] {
+    for key in
+        ["Vec<i64>", "path", "offset datetime", "(i64, Set<i64>)", "Pear", "Ptr<u64>", "Nothing", "i64>"]
+    {
         let error = db.dynamic_table("t", key, "i64", &types).unwrap_err();
         assert!(matches!(error, Error::Parameter(_)), "{key}: {error}");
     }
@@ -160,7 +170,10 @@ fn earlier_versions_are_converted() {
     let town = text("Bergen");
     let fields = [("name", "String", None), ("town", "String", Some(&town))];
     assert!(matches!(open(1, &fields), Err(Error::TableTypes { .. })));
-    assert!(matches!(open(2, &[("name", "String", None), ("town", "String", None)]), Err(Error::TableTypes { .. })));
+    assert!(matches!(
+        open(2, &[("name", "String", None), ("town", "String", None)]),
+        Err(Error::TableTypes { .. })
+    ));
     let people = open(2, &fields).unwrap();
     let found = db.read(|tx| people.get(tx, &Dynamic::Signed(1))).unwrap();
     assert_eq!(found, Some(record(&[("name", text("Ann")), ("town", town)])));

@@ -44,7 +44,9 @@ where
         }
         std::thread::scope(|scope| {
             for (key, film) in (0..).zip(&lent) {
-                scope.spawn(move || assert!(whole(film) == value(key, BYTES), "film {key} has changed in round {round}"));
+                scope.spawn(move || {
+                    assert!(whole(film) == value(key, BYTES), "film {key} has changed in round {round}")
+                });
             }
         });
     }

@@ -241,7 +241,12 @@ impl<'p> Tables<'p> {
     ///
     /// # Errors
     /// [`Error::TableTypes`]: it is something else; a conflict.
-    pub(crate) fn find(self, tx: &View<'p, impl Control>, name: &str, wanted: &Wanted) -> Result<Option<Place>> {
+    pub(crate) fn find(
+        self,
+        tx: &View<'p, impl Control>,
+        name: &str,
+        wanted: &Wanted,
+    ) -> Result<Option<Place>> {
         let Some(found) = self.named.get(tx, name)? else { return Ok(None) };
         wanted.check(name, &found)?;
         Ok(Some((found.held.structure.places().0, found.number)))

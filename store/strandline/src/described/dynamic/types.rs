@@ -9,10 +9,14 @@ use strandline_core::structures::type_layout as layout;
 /// Fails unless a type that is described can have the name `name`.
 fn check_name(types: &Types, name: &str) -> Result<()> {
     if !matches!(Shape::of(name), Some(Shape::Named(own)) if own == name) {
-        return Err(Error::Parameter(format!("a type cannot have the name {name}, which stands for another one")));
+        return Err(Error::Parameter(format!(
+            "a type cannot have the name {name}, which stands for another one"
+        )));
     }
     match types.get(name) {
-        Some(_) => Err(Error::Parameter(format!("there are two types of the name {name}: rename one of them"))),
+        Some(_) => {
+            Err(Error::Parameter(format!("there are two types of the name {name}: rename one of them")))
+        }
         None => Ok(()),
     }
 }
