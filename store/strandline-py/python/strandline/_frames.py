@@ -1,6 +1,5 @@
 """Tables of a database as frames."""
 
-import dataclasses
 import itertools
 
 _BATCH = 1 << 14
@@ -23,26 +22,42 @@ class _Columns:
     def fill(self, values):
         """A list of values for each column."""
         if self._is_one:
-            return [[_plain(value) for value in values]]
-        if self._tag == "dataclass":
-            return [[_plain(getattr(value, name)) for value in values] for name in self.names]
-        return [[_plain(value[at]) for value in values] for at in range(len(self.names))]
+            columns = [values]
+        elif self._tag == "dataclass":
+            columns = [[getattr(value, name) for value in values] for name in self.names]
+        else:
+            columns = [[value[at] for value in values] for at in range(len(self.names))]
+        plain = [_plain(kind) for kind in self._kinds]
+        return [column if as_plain is None else [as_plain(one) for one in column] for as_plain, column in zip(plain, columns)]
 
     def types(self, pyarrow):
         return [_type(pyarrow, kind) for kind in self._kinds]
 
 
-def _plain(value):
-    """A value as pyarrow takes it."""
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, tuple):
-        return {str(at): _plain(part) for at, part in enumerate(value)}
-    if isinstance(value, list):
-        return [_plain(part) for part in value]
-    if hasattr(value, "hex") and hasattr(value, "urn"):
-        return str(value)
-    return value.name if hasattr(value, "_member_map_") else value
+def _plain(kind):
+    """A function that makes of a value what pyarrow takes; None where that is the value itself."""
+    tag, rest = kind
+    if tag == "uuid":
+        return str
+    if tag == "enum":
+        return lambda value: value.name
+    if tag == "optional":
+        inside = _plain(rest[0])
+        return inside and (lambda value: None if value is None else inside(value))
+    if tag == "list":
+        inside = _plain(rest[0])
+        return inside and (lambda value: [inside(one) for one in value])
+    if tag == "tuple":
+        parts = [(str(at), _plain(part) or _same) for at, part in enumerate(rest)]
+        return lambda value: {name: inside(one) for (name, inside), one in zip(parts, value)}
+    if tag == "dataclass":
+        fields = [(name, _plain(part) or _same) for name, part, _ in rest[3]]
+        return lambda value: {name: inside(getattr(value, name)) for name, inside in fields}
+    return None
+
+
+def _same(value):
+    return value
 
 
 def _type(pyarrow, kind):
