@@ -25,7 +25,7 @@ pub struct LentValue<C: Control<Memory = Native> = Stm> {
 }
 
 enum Bytes<C: Control<Memory = Native>> {
-    Lent(Lent<C>),
+    Lent(Box<Lent<C>>),
     /// A value that cannot be lent.
     Copied(Vec<u8>),
 }
@@ -122,7 +122,7 @@ impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
             }
         };
         let lent = Lent { pieces, _reader: Mutex::new(reader), _snapshot: self.clone() };
-        Ok(Some(LentValue { bytes: Bytes::Lent(lent) }))
+        Ok(Some(LentValue { bytes: Bytes::Lent(Box::new(lent)) }))
     }
 }
 
