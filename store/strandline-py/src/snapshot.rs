@@ -123,7 +123,7 @@ struct Piece {
 impl Piece {
     fn bytes(&self) -> &[u8] {
         match &*self.value {
-            Lent::Value(value) => value.pieces().nth(self.number).unwrap_or_default(),
+            Lent::Value(value) => value.piece(self.number).unwrap_or_default(),
             Lent::Copied(bytes) => bytes,
         }
     }

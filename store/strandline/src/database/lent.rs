@@ -47,7 +47,7 @@ where
 {
 }
 
-// SAFETY: nothing changes the pieces (see `LentValue::pieces`), and the other fields can be shared.
+// SAFETY: nothing changes the pieces (see `LentValue::piece`), and the other fields can be shared.
 unsafe impl<C: Control<Memory = Native>> Sync for Lent<C>
 where
     Mutex<engine::Snapshot<C>>: Sync,
@@ -58,18 +58,21 @@ where
 impl<C: Control<Memory = Native>> LentValue<C> {
     /// The pieces of the value, in order. A value of up to 252 KB mostly has one, an empty one none.
     pub fn pieces(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        let (lent, copied) = match &self.bytes {
-            Bytes::Lent(lent) => (lent.pieces.as_slice(), None),
-            Bytes::Copied(bytes) => (&[][..], (!bytes.is_empty()).then_some(bytes)),
+        let count = match &self.bytes {
+            Bytes::Lent(lent) => lent.pieces.len(),
+            Bytes::Copied(bytes) => usize::from(!bytes.is_empty()),
         };
-        let count = lent.len() + usize::from(copied.is_some());
-        (0..count).map(move |number| match copied {
-            Some(bytes) => bytes.as_slice(),
-            // SAFETY: `_reader` has borrowed the pages, and gives them back when it is dropped, which is together with `self`, from which the slice is
-            // borrowed. Until then nobody writes to them: the protocol in `engine/lend.rs` of the core. The mapping lasts as long as the pool, which
-            // `_snapshot` keeps open.
-            None => unsafe { lent[number].as_ref() },
-        })
+        (0..count).map(|number| self.piece(number).expect("the number is below the count"))
+    }
+
+    /// The piece of this number, counted from 0; `None` behind the last.
+    pub fn piece(&self, number: usize) -> Option<&[u8]> {
+        match &self.bytes {
+            // SAFETY: `_reader` has borrowed the pages, and gives them back when it is dropped, which is together with `self`, from which the slice is borrowed. Until
+            // then nobody writes to them: the protocol in `engine/lend.rs` of the core. The mapping lasts as long as the pool, which `_snapshot` keeps open.
+            Bytes::Lent(lent) => lent.pieces.get(number).map(|piece| unsafe { piece.as_ref() }),
+            Bytes::Copied(bytes) => (number == 0 && !bytes.is_empty()).then_some(bytes),
+        }
     }
 
     /// Bytes of the value.

@@ -95,7 +95,7 @@ fn both_faces_read_the_same_rows() {
     let replaced = db.write(|tx| dynamic.insert(tx, &all[0], &stored)).unwrap();
     assert_eq!(replaced, Some(stored.clone()));
     assert_eq!(db.write(|tx| dynamic.remove(tx, &all[0])).unwrap(), Some(stored));
-    assert_eq!(db.check().unwrap(), [String::new(); 0]);
+    assert!(db.check().unwrap().is_empty());
     db.write(|tx| dynamic.clear(tx)).unwrap();
     assert_eq!(db.read(|tx| typed.count(tx)).unwrap(), 0);
 }

@@ -59,7 +59,7 @@ where
         db.write(|tx| films.set(tx, &(round % 4), &value(round, BYTES))).unwrap();
     }
     assert!(db.space().unwrap().file_bytes <= before, "pages that were lent are not used again");
-    assert_eq!(db.check().unwrap(), [String::new(); 0]);
+    assert!(db.check().unwrap().is_empty());
     db.close().unwrap();
 }
 
