@@ -5,15 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use strandline::{Domain, Options, Store, Tables};
+use strandline::{Domain, DynamicTable, Options, Store, Tables, Types};
 
-use crate::errors::{of_database, raised};
+use crate::errors::{of_database, python_type, raised};
+use crate::kinds::Kind;
 use crate::patience;
+use crate::rows::Rows;
+use crate::snapshot::{Moment, Open, Snapshot};
 use crate::streams;
-use crate::table::{Place, Rows, Table};
-use crate::tables::{self, Control, Kind};
+use crate::table::Table;
+use crate::tables::Control;
+use crate::transaction::{Ticket, Transaction};
 use crate::turns::Turns;
-use crate::workers::{self, Line};
 
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Database>()?;
@@ -55,13 +58,20 @@ pub(crate) struct Inner {
     db: Mutex<Option<Arc<Db>>>,
     /// Each operation under way has a share, also one whose caller a signal has taken away; `close` waits for them.
     operations: Arc<()>,
+    /// The file's path, for what shows the database.
+    path: PathBuf,
     /// Each write takes one. A thread in the block of a transaction takes no other: it would wait for itself. It does not read outside the
     /// transaction either, nor wait for a flush or a checkpoint, which wait for a large transaction. The database cannot tell, since the
     /// transaction runs on a worker thread.
-    turns: Arc<Turns>,
+    pub(crate) turns: Arc<Turns>,
 }
 
 impl Inner {
+    /// The file's path as a `repr` has it.
+    pub(crate) fn shown(&self) -> String {
+        format!("{:?}", self.path)
+    }
+
     pub(crate) fn db(&self) -> PyResult<Arc<Db>> {
         let db = self.db.lock().unwrap_or_else(PoisonError::into_inner);
         db.clone().ok_or_else(|| raised("DatabaseError", "the database is closed".into()))
@@ -123,10 +133,9 @@ impl Inner {
         patience::wait_for(py, || {}, work)?.map_err(of_database)
     }
 
-    /// Begins a snapshot.
-    pub(crate) fn snapshot(&self, py: Python<'_>) -> PyResult<Line> {
-        self.demand_no_writing()?;
-        workers::snapshot(py, self.operations.clone(), self.db()?)
+    /// The database as it is now. A signal ends the wait until that is durable.
+    pub(crate) fn snapshot(&self, py: Python<'_>) -> PyResult<Arc<Open>> {
+        self.work(py, Moment::now).map(Open::new)
     }
 }
 
@@ -143,7 +152,7 @@ impl Database {
     /// `domain`: what it is stored on: `"sync"` (any file system; the default), `"flush"`, `"flush-on-fail"` (persistent memory) or `"process"` (survives kills, not
     /// power failures). `read_only`: beside any number of other readers, and no writer. `address_space`: bytes of address space to reserve, a
     /// multiple of 4096, where the system limits it; the file then grows no further. `memory`: bytes of memory for copies of the file's pages and
-    /// old versions, at least 4 MB; by default half of what the machine or the container has, and at most 1.3 GB.
+    /// old versions, at least 4 MB; by default half of what the machine or the container has, and at most 4 GB.
     #[staticmethod]
     #[pyo3(signature = (path, *, domain = None, read_only = false, address_space = None, memory = None))]
     fn open(
@@ -201,8 +210,10 @@ impl Database {
 
     /// The table `name`, which is made if it is not there: keys in order, each with a value.
     ///
-    /// Types are `bytes`, `str`, `int` (64 bits with a sign), `"u64"`, and for values `"json"`: what `json.dumps` takes. They are checked against
-    /// those in the file, which other programs see as `Vec<u8>`, `String`, `i64` and `u64`.
+    /// Keys are `bytes`, `str`, `int` (64 bits with a sign), `float`, `bool`, `date`, `datetime`, `UUID`, and tuples of these, `tuple[str, int]`. Values can
+    /// also be `list[…]`, `Optional[…]`, data classes, enumerations and `dict`, which is stored as JSON. Types without a class of their own have a name: `"u64"` and
+    /// the other sizes of integers, `"timestamp"` (a `datetime` with a time zone), and `"json"`, what `json.dumps` takes. The types are checked against those in
+    /// the file.
     fn table(
         &self,
         py: Python<'_>,
@@ -210,16 +221,23 @@ impl Database {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<Table> {
-        let kinds = (Kind::of(key)?, Kind::of(value)?);
-        tables::check_key(kinds.0)?;
+        let described = py.import("strandline._kinds")?.call_method1("kinds", (key, value))?;
+        let (of_key, of_value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = described.extract()?;
+        let kinds = (Kind::of(&of_key)?, Kind::of(&of_value)?);
+        kinds.0.check_key()?;
+        let mut types = Types::default();
+        let names = (kinds.0.stored_name(&mut types)?, kinds.1.stored_name(&mut types)?);
         let owned = name.to_owned();
         let is_there = self.0.read(py, move |db| Ok(db.list()?.iter().any(|table| table.name == owned)))?;
         let owned = name.to_owned();
-        let table = match is_there {
-            true => self.0.read(py, move |db| tables::open(db, &owned, kinds.0, kinds.1))?,
-            false => self.0.write(py, move |db| tables::open(db, &owned, kinds.0, kinds.1))?,
+        let open = move |db: &Db| -> strandline::Result<DynamicTable> {
+            db.dynamic_table(&owned, &names.0, &names.1, &types)
         };
-        Ok(Table::new(self.0.clone(), name.into(), table, kinds))
+        let table = match is_there {
+            true => self.0.read(py, open)?,
+            false => self.0.write(py, open)?,
+        };
+        Ok(Table::new(self.0.clone(), table, kinds, described.unbind()))
     }
 
     /// All tables: name, kind, and the types of keys and values.
@@ -229,8 +247,8 @@ impl Database {
             let dict = PyDict::new(py);
             dict.set_item("name", table.name)?;
             dict.set_item("kind", table.kind.to_string())?;
-            dict.set_item("key", table.key)?;
-            dict.set_item("value", table.value)?;
+            dict.set_item("key", python_type(&table.key))?;
+            dict.set_item("value", python_type(&table.value))?;
             Ok(dict)
         };
         list.into_iter().map(describe).collect()
@@ -247,13 +265,12 @@ impl Database {
     /// `later`: the end of the block waits for no disk; `tx.ticket` does.
     #[pyo3(signature = (*, later = false))]
     fn write(&self, later: bool) -> Transaction {
-        Transaction { inner: self.0.clone(), later, state: Mutex::new(State::New) }
+        Transaction::new(self.0.clone(), later)
     }
 
     /// The database as it is now, for as long as the snapshot is open: its tables are `snapshot[table]`. Writers go on meanwhile.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        let line = self.0.snapshot(py)?;
-        Ok(Snapshot { line: Mutex::new(Some(line)), inner: self.0.clone() })
+        Ok(Snapshot::new(self.0.snapshot(py)?, self.0.clone()))
     }
 
     /// Looks everything over for damage; what is wrong.
@@ -277,7 +294,7 @@ impl Database {
         self.0.demand_no_writing()?;
         let under_way = || {
             usage(
-                "transactions or snapshots of the database are under way: end them, iterators over it and values that are open, first",
+                "transactions or snapshots of the database are under way: end them, iterators over it, values that are open and memory views of values, first",
             )
         };
         if self.0.turns.has_block() {
@@ -290,20 +307,35 @@ impl Database {
             py.check_signals()?;
         }
         let Some(db) = self.0.db.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        let keep_open = |db: Arc<Db>| {
+            *self.0.db.lock().unwrap_or_else(PoisonError::into_inner) = Some(db);
+            Err(under_way())
+        };
         match Arc::try_unwrap(db) {
             Ok(db) => {
                 let close = move || {
                     let closed = db.close();
                     drop(turn);
-                    closed
+                    (db, closed)
                 };
-                patience::wait_for(py, || {}, close)?.map_err(of_database)
+                match patience::wait_for(py, || {}, close)? {
+                    (db, Err(strandline::Error::InUse(_))) => keep_open(Arc::new(db)),
+                    (_, closed) => closed.map_err(of_database),
+                }
             }
-            Err(db) => {
-                *self.0.db.lock().unwrap_or_else(PoisonError::into_inner) = Some(db);
-                Err(under_way())
-            }
+            Err(db) => keep_open(db),
         }
+    }
+
+    /// Runs `work(tx)` as a transaction on a thread of its own: `await db.async_write(work)` returns what `work` returns, once the transaction is durable. An
+    /// exception takes the transaction back, and is raised here. When the task is cancelled, the transaction goes on to its end.
+    fn async_write<'py>(this: Bound<'py, Self>, work: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("strandline._asyncio")?.call_method1("write", (this, work))
+    }
+
+    /// Runs `work(snapshot)` on a thread of its own: `await db.async_read(work)` returns what `work` returns.
+    fn async_read<'py>(this: Bound<'py, Self>, work: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("strandline._asyncio")?.call_method1("read", (this, work))
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {
@@ -314,184 +346,21 @@ impl Database {
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.close(py)
     }
+
+    fn __repr__(&self) -> String {
+        let state = if self.0.db().is_ok() { "open" } else { "closed" };
+        format!("<Database {}: {state}>", self.0.shown())
+    }
 }
 
 impl Database {
     fn over(store: Catalogue) -> Self {
+        let db = Db::from(store);
         Self(Arc::new(Inner {
-            db: Mutex::new(Some(Arc::new(Db::from(store)))),
+            path: db.path().to_owned(),
+            db: Mutex::new(Some(Arc::new(db))),
             operations: Arc::default(),
             turns: Arc::default(),
         }))
-    }
-}
-
-/// What a transaction is at.
-enum State {
-    New,
-    UnderWay(workers::Transaction),
-    Over(Option<Py<Ticket>>),
-}
-
-/// A transaction: `with db.write() as tx`, and `tx[table]`.
-#[pyclass(frozen, module = "strandline")]
-struct Transaction {
-    inner: Arc<Inner>,
-    later: bool,
-    state: Mutex<State>,
-}
-
-impl Transaction {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn end(&self, py: Python<'_>, commit: bool) -> PyResult<()> {
-        let before = std::mem::replace(&mut *self.state(), State::Over(None));
-        let State::UnderWay(running) = before else {
-            *self.state() = before;
-            return Ok(());
-        };
-        // A signal leaves the end to the worker.
-        let ended = match running.end(commit) {
-            Some(ended) => patience::receive(py, ended)?.unwrap_or_else(|| Err(workers::gone())),
-            None => Err(workers::gone()),
-        };
-        match ended {
-            Ok(ticket) => {
-                let ticket =
-                    ticket.map(|ticket| Py::new(py, Ticket(ticket, self.inner.clone()))).transpose()?;
-                *self.state() = State::Over(ticket);
-                Ok(())
-            }
-            Err(strandline::Error::Aborted) if !commit => Ok(()),
-            Err(strandline::Error::Aborted) => Err(raised(
-                "DatabaseError",
-                "the transaction was taken back, since an operation in it had failed".into(),
-            )),
-            Err(error) => Err(of_database(error)),
-        }
-    }
-}
-
-#[pymethods]
-impl Transaction {
-    fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        let own = this.get();
-        let again = || usage("a transaction is for one with block: db.write() makes another");
-        if !matches!(*own.state(), State::New) {
-            return Err(again());
-        }
-        own.inner.demand_no_writing()?;
-        let turn = own.inner.turns.take(this.py(), Some(std::thread::current().id()))?;
-        let begun = workers::Transaction::begin(own.inner.db()?, own.later, turn)?;
-        let mut state = own.state();
-        if !matches!(*state, State::New) {
-            return Err(again());
-        }
-        *state = State::UnderWay(begun);
-        drop(state);
-        Ok(this)
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        exception: &Bound<'_, PyAny>,
-        _value: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let commit = exception.is_none();
-        let ended = self.end(py, commit);
-        // The block's own exception counts.
-        if commit { ended } else { Ok(()) }
-    }
-
-    /// Ends it: nothing of it happens.
-    fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py, false)
-    }
-
-    fn __getitem__(&self, table: &Bound<'_, Table>) -> PyResult<Table> {
-        let table = table.get();
-        if !Arc::ptr_eq(table.inner(), &self.inner) {
-            return Err(usage("the table is of another database than the transaction"));
-        }
-        match &*self.state() {
-            State::UnderWay(running) => Ok(table.at(Place::Transaction(running.line()))),
-            _ => Err(usage("the transaction is not under way: use it in a with block")),
-        }
-    }
-
-    /// What tells when it is durable, after the block of `db.write(later=True)`.
-    #[getter]
-    fn ticket(&self, py: Python<'_>) -> PyResult<Py<Ticket>> {
-        match &*self.state() {
-            State::Over(Some(ticket)) => Ok(ticket.clone_ref(py)),
-            _ => Err(usage(
-                "a transaction has a ticket when it was begun by db.write(later=True) and has ended well",
-            )),
-        }
-    }
-}
-
-/// A database as it was at one moment: `with db.snapshot() as snapshot`, and `snapshot[table]`.
-#[pyclass(frozen, weakref, module = "strandline")]
-struct Snapshot {
-    line: Mutex<Option<Line>>,
-    inner: Arc<Inner>,
-}
-
-#[pymethods]
-impl Snapshot {
-    fn __getitem__(&self, table: &Bound<'_, Table>) -> PyResult<Table> {
-        let table = table.get();
-        if !Arc::ptr_eq(table.inner(), &self.inner) {
-            return Err(usage("the table is of another database than the snapshot"));
-        }
-        match &*self.line.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(line) => Ok(table.at(Place::Snapshot(line.clone()))),
-            None => Err(usage("the snapshot is over")),
-        }
-    }
-
-    /// Ends it.
-    fn close(&self) {
-        *self.line.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    fn __enter__(this: Py<Self>) -> Py<Self> {
-        this
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
-        self.close();
-    }
-}
-
-/// A transaction that will be durable: `await` it, or `wait()`.
-#[pyclass(frozen, module = "strandline")]
-struct Ticket(strandline::Ticket, Arc<Inner>);
-
-#[pymethods]
-impl Ticket {
-    /// Whether it is durable by now.
-    #[getter]
-    fn is_durable(&self) -> PyResult<bool> {
-        self.0.is_durable().map_err(of_database)
-    }
-
-    /// Waits until it is durable.
-    fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        self.1.demand_no_writing()?;
-        let ticket = self.0.clone();
-        patience::wait_for(py, || {}, move || ticket.wait())?.map_err(of_database)
-    }
-
-    fn __await__<'py>(this: Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let running = py.import("asyncio")?.call_method0("get_running_loop")?;
-        let wait = this.getattr("wait")?;
-        running.call_method1("run_in_executor", (py.None(), wait))?.call_method0("__await__")
     }
 }

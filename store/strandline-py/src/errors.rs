@@ -26,11 +26,102 @@ pub fn failed(failure: Failure) -> PyErr {
     raised(class, failure.to_string())
 }
 
-/// What the database could not do.
+/// What the database could not do, as a program in Python is told.
 pub fn of_database(error: Error) -> PyErr {
     let class = match error.kind() {
         ErrorKind::Parameter => "UsageError",
         _ => "DatabaseError",
     };
-    raised(class, error.to_string())
+    raised(class, message(&error))
+}
+
+fn message(error: &Error) -> String {
+    match error {
+        Error::TableTypes { table, differences } => format!(
+            "the table `{table}` holds other types than it is opened with:{}\nopen it with the types that it has, or use another name",
+            python_types(differences)
+        ),
+        Error::SnapshotEnded { bytes } => format!(
+            "the snapshot was ended: what transactions have changed since it began takes more than {bytes} bytes; begin another, or open \
+             the database with more memory"
+        ),
+        Error::Nested | Error::Deadlock { .. } => {
+            "a transaction of this thread is under way: use its tables, tx[table], or end it first".into()
+        }
+        Error::ReadOnly => {
+            "a snapshot, and a database that was opened with read_only, cannot be written".into()
+        }
+        Error::Parameter(text) => python_types(text),
+        other => other.to_string(),
+    }
+}
+
+/// Names of types in the file, and in Python.
+const NAMES: [(&str, &str); 6] = [
+    ("Vec<u8>", "bytes"),
+    ("String", "str"),
+    ("i64", "int"),
+    ("f64", "float"),
+    ("uuid", "UUID"),
+    ("()", "None"),
+];
+
+/// The Python name of a type in the file.
+pub fn python_type(name: &str) -> String {
+    if let Some((_, python)) = NAMES.iter().find(|(stored, _)| *stored == name) {
+        return (*python).to_owned();
+    }
+    let inside = |begin: &str, end: &str| name.strip_prefix(begin)?.strip_suffix(end);
+    let (class, inside) = if let Some(inside) = inside("Option<", ">") {
+        ("Optional", inside)
+    } else if let Some(inside) = inside("Vec<", ">") {
+        ("list", inside)
+    } else if let Some(inside) = inside("(", ")") {
+        ("tuple", inside)
+    } else {
+        return name.to_owned();
+    };
+    // Commas between the parts, and not inside one.
+    let (mut parts, mut depth, mut from) = (Vec::new(), 0, 0);
+    for (at, letter) in inside.char_indices() {
+        match letter {
+            '<' | '(' | '[' => depth += 1,
+            '>' | ')' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&inside[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&inside[from..]);
+    let parts = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).map(python_type);
+    format!("{class}[{}]", parts.collect::<Vec<_>>().join(", "))
+}
+
+/// A message whose types are named as in Python: those behind `: `, `type ` and `be `.
+fn python_types(text: &str) -> String {
+    let mut named = String::new();
+    let mut rest = text;
+    let begins = [": ", "type ", " be "];
+    while let Some(begin) = begins.iter().filter_map(|begin| Some(rest.find(begin)? + begin.len())).min() {
+        named += &rest[..begin];
+        rest = &rest[begin..];
+        // A type ends where a space, a line or a colon follows outside of its brackets.
+        let (mut depth, mut end) = (0, rest.len());
+        for (at, letter) in rest.char_indices() {
+            match letter {
+                '<' | '(' | '[' => depth += 1,
+                '>' | ')' | ']' => depth -= 1,
+                ' ' | '\n' | ':' | ';' if depth == 0 => {
+                    end = at;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        named += &python_type(&rest[..end]);
+        rest = &rest[end..];
+    }
+    named + rest
 }

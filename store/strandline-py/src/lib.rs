@@ -5,12 +5,16 @@
 
 mod database;
 mod errors;
+mod kinds;
 mod laboratory;
 mod patience;
+mod rows;
+mod snapshot;
 mod streams;
 mod sweep;
 mod table;
 mod tables;
+mod transaction;
 mod turns;
 mod workers;
 

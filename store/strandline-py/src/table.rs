@@ -1,22 +1,22 @@
-//! `Table`, and iterators over one.
+//! `Table`.
 
-use std::collections::VecDeque;
 use std::ops::Bound as End;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyMemoryView, PyType};
+use strandline::{Dynamic, DynamicTable};
 
 use crate::database::{Inner, usage};
 use crate::errors::of_database;
+use crate::kinds::Kind;
 use crate::patience;
+use crate::rows::{Rows, What};
+use crate::snapshot::Open;
 use crate::streams::Source;
-use crate::tables::{Answer, Cell, Erased, Kind, Operation};
+use crate::tables::{Answer, Operation};
 use crate::workers::{self, Line};
-
-/// Rows that are fetched at a time.
-const BATCH: usize = 256;
 
 /// Where a table is read and written.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub(crate) enum Place {
     /// Each operation is a transaction.
     Itself,
     Transaction(Line),
-    Snapshot(Line),
+    Snapshot(Arc<Open>),
 }
 
 /// A table: a mapping in the order of its keys.
@@ -33,16 +33,36 @@ pub(crate) enum Place {
 #[pyclass(frozen, mapping, module = "strandline")]
 pub struct Table {
     inner: Arc<Inner>,
-    name: String,
-    table: Arc<dyn Erased>,
-    kinds: (Kind, Kind),
+    table: DynamicTable,
+    kinds: Arc<(Kind, Kind)>,
+    /// The kinds as `_kinds.kinds` describes them.
+    described: Arc<Py<PyAny>>,
     place: Place,
 }
 
 impl Table {
     /// The table by itself.
-    pub(crate) fn new(inner: Arc<Inner>, name: String, table: Arc<dyn Erased>, kinds: (Kind, Kind)) -> Self {
-        Self { inner, name, table, kinds, place: Place::Itself }
+    pub(crate) fn new(
+        inner: Arc<Inner>,
+        table: DynamicTable,
+        kinds: (Kind, Kind),
+        described: Py<PyAny>,
+    ) -> Self {
+        Self { inner, table, kinds: Arc::new(kinds), described: Arc::new(described), place: Place::Itself }
+    }
+
+    /// The name as a `repr` has it, without the rest of a long one.
+    pub(crate) fn shown_name(&self) -> String {
+        let name = self.table.name();
+        match name.char_indices().nth(40) {
+            Some((end, _)) => format!("{:?}", format!("{}…", &name[..end])),
+            None => format!("{name:?}"),
+        }
+    }
+
+    /// The kinds of keys and values.
+    pub(crate) fn kinds(&self) -> &(Kind, Kind) {
+        &self.kinds
     }
 
     /// The database that it is a table of.
@@ -50,17 +70,18 @@ impl Table {
         &self.inner
     }
 
-    fn call(&self, py: Python<'_>, operation: Operation) -> PyResult<Answer> {
+    pub(crate) fn call(&self, py: Python<'_>, operation: Operation) -> PyResult<Answer> {
         let table = &self.table;
         match &self.place {
             Place::Itself if operation.writes() => {
-                self.inner.write(py, |db| db.write(|tx| table.apply(tx, &operation)))
+                self.inner.write(py, |db| db.write(|tx| operation.apply(table, tx)))
             }
             Place::Itself => {
                 let table = table.clone();
-                self.inner.read(py, move |db| db.read(|tx| table.read(tx, &operation)))
+                self.inner.read(py, move |db| db.read(|tx| operation.read(&table, tx)))
             }
-            Place::Transaction(line) | Place::Snapshot(line) => {
+            Place::Snapshot(open) => open.read(py, table, &operation),
+            Place::Transaction(line) => {
                 let answered = line.ask(table, operation).map_err(of_database)?;
                 let answer = patience::receive(py, answered)?.unwrap_or_else(|| Err(workers::gone()));
                 answer.map_err(of_database)
@@ -70,7 +91,7 @@ impl Table {
 
     fn value<'py>(&self, py: Python<'py>, answer: Answer) -> PyResult<Option<Bound<'py, PyAny>>> {
         match answer {
-            Answer::Cell(Some(cell)) => self.kinds.1.object(py, cell).map(Some),
+            Answer::Value(Some(value)) => self.kinds.1.object(py, value).map(Some),
             _ => Ok(None),
         }
     }
@@ -82,13 +103,22 @@ impl Table {
         }
     }
 
-    fn pair(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<(Cell, Cell)> {
-        Ok((self.kinds.0.cell(key)?, self.kinds.1.cell(value)?))
+    fn pair(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<(Dynamic, Dynamic)> {
+        Ok((self.kinds.0.key(key)?, self.kinds.1.dynamic(value)?))
     }
 
     pub(crate) fn at(&self, place: Place) -> Self {
-        let Self { inner, name, table, kinds, .. } = self;
-        Self { inner: inner.clone(), name: name.clone(), table: table.clone(), kinds: *kinds, place }
+        let Self { inner, table, kinds, described, .. } = self;
+        let (inner, table, kinds) = (inner.clone(), table.clone(), kinds.clone());
+        Self { inner, table, kinds, described: described.clone(), place }
+    }
+
+    /// The table in one state of the database.
+    fn of_one_state(&self, py: Python<'_>) -> PyResult<Self> {
+        Ok(match &self.place {
+            Place::Itself => self.at(Place::Snapshot(self.inner.snapshot(py)?)),
+            place => self.at(place.clone()),
+        })
     }
 
     fn rows(
@@ -99,16 +129,11 @@ impl Table {
         backwards: bool,
         what: What,
     ) -> PyResult<Rows> {
-        let bound = |given: Option<&Bound<'_, PyAny>>| given.map(|key| self.kinds.0.cell(key)).transpose();
+        let bound = |given: Option<&Bound<'_, PyAny>>| given.map(|key| self.kinds.0.key(key)).transpose();
         let from = bound(start)?.map_or(End::Unbounded, End::Included);
         let to = bound(stop)?.map_or(End::Unbounded, End::Excluded);
         // All rows are of one state.
-        let table = match &self.place {
-            Place::Itself => self.at(Place::Snapshot(self.inner.snapshot(py)?)),
-            place => self.at(place.clone()),
-        };
-        let range = Range { table: Some(table), from, to, backwards, fetched: VecDeque::new() };
-        Ok(Rows { what, range: Mutex::new(range) })
+        Ok(Rows::new(self.of_one_state(py)?, what, (from, to), backwards))
     }
 }
 
@@ -117,7 +142,7 @@ impl Table {
     /// The name under which it is in the database.
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        self.table.name()
     }
 
     /// The value of `key`, or `default`.
@@ -128,12 +153,12 @@ impl Table {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let found = self.call(py, Operation::Get(self.kinds.0.cell(key)?))?;
+        let found = self.call(py, Operation::Get(self.kinds.0.key(key)?))?;
         Ok(self.value(py, found)?.or(default))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let found = self.call(py, Operation::Get(self.kinds.0.cell(key)?))?;
+        let found = self.call(py, Operation::Get(self.kinds.0.key(key)?))?;
         self.value(py, found)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
     }
 
@@ -150,7 +175,7 @@ impl Table {
     }
 
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let found = self.call(py, Operation::Contains(self.kinds.0.cell(key)?))?;
+        let found = self.call(py, Operation::Contains(self.kinds.0.key(key)?))?;
         Ok(matches!(found, Answer::Truth(true)))
     }
 
@@ -227,7 +252,7 @@ impl Table {
         size: Option<u64>,
     ) -> PyResult<()> {
         self.demand_bytes()?;
-        let key = self.kinds.0.cell(key)?;
+        let key = self.kinds.0.key(key)?;
         let (source, size) = Source::new(file, size, !matches!(self.place, Place::Itself))?;
         match self.call(py, Operation::SetFrom(key, size, source.clone())) {
             Err(error) => Err(source.failure().unwrap_or(error)),
@@ -239,16 +264,79 @@ impl Table {
     /// state of the database, whatever others write meanwhile. It keeps that state, and the database open, until it is closed, as at the end of a `with` block.
     fn open<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.demand_bytes()?;
-        let table = match &self.place {
-            Place::Itself => self.at(Place::Snapshot(self.inner.snapshot(py)?)),
-            place => self.at(place.clone()),
-        };
-        py.import("strandline._streams")?.call_method1("opened", (table, key))
+        py.import("strandline._streams")?.call_method1("opened", (self.of_one_state(py)?, key))
+    }
+
+    /// The value of `key` as memory views of its pieces, in order, of which no copy is made if it has more than 16 KB: a piece has up to 252 KB. For tables of bytes, and
+    /// not inside a transaction.
+    ///
+    /// A view, and what is made of it (`numpy.frombuffer`), stays as it is for as long as it exists, whatever is written meanwhile. Until then the database
+    /// cannot be closed.
+    fn pieces<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyMemoryView>>> {
+        self.demand_bytes()?;
+        let stored = self.kinds.0.key(key)?;
+        match &self.of_one_state(key.py())?.place {
+            Place::Snapshot(open) => open.pieces(key, &self.table, &stored),
+            _ => Err(usage(
+                "a transaction lends nothing: read the value, table[key] or table.open(key), or use a snapshot",
+            )),
+        }
+    }
+
+    /// Writes the value of `key` to `file`, by `file.write` of memory views, and returns how many bytes it has. Of a large value no copy is made, except inside a
+    /// transaction. For tables of bytes.
+    fn write_to<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        file: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.demand_bytes()?;
+        let is_lent = !matches!(self.place, Place::Transaction(_));
+        let table = self.of_one_state(py)?;
+        py.import("strandline._streams")?.call_method1("write_to", (table, key, file, is_lent))
+    }
+
+    /// The rows from the key `start` on and before `stop` as a `pyarrow.Table`, of one state of the database; needs pyarrow. Parts of a tuple, fields of a data class and
+    /// keys of dictionaries have a column each.
+    #[pyo3(signature = (start = None, stop = None))]
+    fn to_arrow<'py>(
+        this: Bound<'py, Self>,
+        start: Option<Bound<'py, PyAny>>,
+        stop: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("strandline._frames")?.call_method1("to_arrow", (this, start, stop))
+    }
+
+    /// The rows from the key `start` on and before `stop` as a `pandas.DataFrame`, of one state of the database; needs pandas. It has the columns of `to_arrow`.
+    #[pyo3(signature = (start = None, stop = None))]
+    fn to_pandas<'py>(
+        this: Bound<'py, Self>,
+        start: Option<Bound<'py, PyAny>>,
+        stop: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("strandline._frames")?.call_method1("to_pandas", (this, start, stop))
+    }
+
+    /// All rows as an Arrow stream, for polars, DuckDB and others that take one; needs pyarrow.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        this: Bound<'py, Self>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let table = Self::to_arrow(this, None, None)?;
+        table.call_method1("__arrow_c_stream__", (requested_schema,))
+    }
+
+    /// The types of keys and values, as `_kinds.kinds` describes them.
+    #[getter]
+    fn _kinds(&self, py: Python<'_>) -> Py<PyAny> {
+        self.described.clone_ref(py)
     }
 
     /// Bytes of the value of `key`.
     fn _size(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<u64> {
-        match self.call(py, Operation::Size(self.kinds.0.cell(key)?))? {
+        match self.call(py, Operation::Size(self.kinds.0.key(key)?))? {
             Answer::Count(bytes) => Ok(bytes),
             _ => Err(PyKeyError::new_err(key.clone().unbind())),
         }
@@ -262,7 +350,7 @@ impl Table {
         at: u64,
         length: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let read = self.call(py, Operation::ReadAt(self.kinds.0.cell(key)?, at, length))?;
+        let read = self.call(py, Operation::ReadAt(self.kinds.0.key(key)?, at, length))?;
         self.value(py, read)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
     }
 
@@ -283,7 +371,7 @@ impl Table {
 
     /// Removes `key`; returns its value, or None if it was not there.
     fn remove<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let before = self.call(py, Operation::Remove(self.kinds.0.cell(key)?))?;
+        let before = self.call(py, Operation::Remove(self.kinds.0.key(key)?))?;
         self.value(py, before)
     }
 
@@ -299,71 +387,12 @@ impl Table {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Table {:?}>", self.name)
-    }
-}
-
-/// The part of a row that an iterator yields.
-#[derive(Clone, Copy)]
-enum What {
-    Keys,
-    Values,
-    Items,
-}
-
-/// The rows of a range that an iterator has not yielded yet.
-struct Range {
-    /// The table that they are read from; `None` at the end, which ends its snapshot.
-    table: Option<Table>,
-    from: End<Cell>,
-    to: End<Cell>,
-    backwards: bool,
-    fetched: VecDeque<(Cell, Cell)>,
-}
-
-/// An iterator over a table. It reads one state, whatever others write meanwhile, and fetches some rows at a time.
-#[pyclass(frozen, module = "strandline")]
-pub struct Rows {
-    what: What,
-    range: Mutex<Range>,
-}
-
-#[pymethods]
-impl Rows {
-    fn __iter__(this: Py<Self>) -> Py<Self> {
-        this
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        // Nobody waits with it for the interpreter: whoever has it holds that.
-        let Ok(mut range) = self.range.try_lock() else {
-            return Err(usage("another thread uses the iterator"));
+        let place = match &self.place {
+            Place::Itself => "",
+            Place::Transaction(_) => " in a transaction",
+            Place::Snapshot(_) => " in a snapshot",
         };
-        let range = &mut *range;
-        let Some(table) = &range.table else { return Ok(None) };
-        if range.fetched.is_empty() {
-            let (from, to, backwards) = (range.from.clone(), range.to.clone(), range.backwards);
-            let rows = table.call(py, Operation::Rows { from, to, backwards, limit: BATCH })?;
-            if let Answer::Rows(rows) = rows {
-                range.fetched = rows.into();
-            }
-            match range.fetched.back() {
-                Some((last, _)) if backwards => range.to = End::Excluded(last.clone()),
-                Some((last, _)) => range.from = End::Excluded(last.clone()),
-                None => {}
-            }
-        }
-        let Some((key, value)) = range.fetched.pop_front() else {
-            range.table = None;
-            return Ok(None);
-        };
-        let kinds = table.kinds;
-        let key = |py| kinds.0.object(py, key);
-        let value = |py| kinds.1.object(py, value);
-        match self.what {
-            What::Keys => key(py).map(Some),
-            What::Values => value(py).map(Some),
-            What::Items => Ok(Some((key(py)?, value(py)?).into_pyobject(py)?.into_any())),
-        }
+        let (key, value) = &*self.kinds;
+        format!("<Table {}{place}: {} to {}>", self.shown_name(), key.name(), value.name())
     }
 }

@@ -149,7 +149,7 @@ extern crate self as strandline;
 // store        a pool with a typed root: how its transactions run, migrations of the root, savepoints, snapshots
 // described    values whose types only the file describes, and the walk over them. It meets catalogues of tables as `described::Catalogue`, a trait
 //              that `database` implements, because that comes later
-// database     named tables, their migrations, dump and load; `DynamicStore`
+// database     named tables, their migrations, values that are lent, dump and load; `DynamicStore`, `DynamicTable`
 // control      requests of other processes to an open database
 mod collections;
 #[cfg(feature = "control")]
@@ -172,7 +172,9 @@ pub use collections::range::Range;
 pub use collections::stream::ValueReader;
 pub use collections::vector::{Iter as VectorIter, Vector};
 pub use database::dynamic_store::DynamicStore;
+pub use database::dynamic_table::{DynamicRange, DynamicTable};
 pub use database::export::Loaded;
+pub use database::lent::LentValue;
 pub use database::multimap::{MultimapTable, Values};
 pub use database::queue::QueueTable;
 pub use database::table::Table;

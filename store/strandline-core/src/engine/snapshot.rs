@@ -211,6 +211,11 @@ impl<C: Control<Memory = Native>> Snapshot<C> {
         let view = View { memory, layout: engine.view.layout, shared: engine.guards };
         Self::reading(view, scheme, engine.control, engine.shared_log, registration, readers.clone())
     }
+
+    /// Whether a thread can read what this borrows only after it was admitted, as in a pool that is protected against stray writes.
+    pub fn is_protected(&self) -> bool {
+        self.tx.engine.view.memory.is_protected()
+    }
 }
 
 impl<C: Control> Engine<C> {

@@ -202,6 +202,13 @@ impl Native {
     }
 }
 
+impl Native {
+    /// Whether a thread can read the pool only after it was [admitted](Memory::admit_thread).
+    pub fn is_protected(&self) -> bool {
+        self.key.is_some()
+    }
+}
+
 impl Memory for Native {
     #[inline]
     fn admit_thread(&self) {

@@ -37,6 +37,12 @@ class _Frames:
     def _rows(self):
         raise NotImplementedError
 
+    def __repr__(self):
+        return f"<{type(self).__name__}: {len(self)} {self._what}{'' if len(self) == 1 else 's'}>"
+
+    # A result is printed as a whole by json.dumps, and as a table by to_pandas.
+    __str__ = __repr__
+
     def to_pandas(self):
         """A ``pandas.DataFrame``; needs pandas."""
         return _frame(self._rows(), "pandas")
@@ -49,6 +55,8 @@ class _Frames:
 class Result(_Frames, dict):
     """What one run found: the dictionary that ``strandline-lab simulate --json`` prints. As a frame it is one row."""
 
+    _what = "key"
+
     def __init__(self, found):
         self.cells = dict(found.pop("cells", []))
         super().__init__(found)
@@ -59,6 +67,8 @@ class Result(_Frames, dict):
 
 class Rows(_Frames, list):
     """Rows with the command's keys. As a frame each is a row, and what is inside a dictionary has a column of its own."""
+
+    _what = "row"
 
     def _rows(self):
         return [_flat(row) for row in self]
@@ -89,6 +99,8 @@ class Sweep(_Frames, list):
 
     As a frame it has a row for each run, with the columns of ``points.csv`` of one seed. ``folder`` is where the files are, if they were kept.
     """
+
+    _what = "run"
 
     def __init__(self, found, folder=None):
         self._cells = [dict(row.pop("cells")) for row in found["rows"]]

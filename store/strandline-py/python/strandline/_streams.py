@@ -51,3 +51,23 @@ class _Value(io.RawIOBase):
 
 def opened(table, key):
     return io.BufferedReader(_Value(table, key), _PIECE)
+
+
+def write_to(table, key, file, is_lent):
+    """Writes a value to a file, piece by piece; how many bytes it has."""
+    written = 0
+    for piece in table.pieces(key) if is_lent else _copied(table, key):
+        written += len(piece)
+        while len(piece) > 0:
+            count = file.write(piece)
+            if count is None:
+                if isinstance(file, io.RawIOBase):
+                    raise BlockingIOError("the file takes no more bytes now")
+                break
+            piece = piece[count:]
+    return written
+
+
+def _copied(table, key):
+    for at in range(0, table._size(key), _PIECE):
+        yield memoryview(table._read_at(key, at, _PIECE))

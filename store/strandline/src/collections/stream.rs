@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
+use std::ptr::NonNull;
 
 use super::ordered_map::OrderedMap;
 use crate::value::key::{Key, KeyBytes};
@@ -25,6 +26,18 @@ impl<'t, 'p, C: Control> ValueReader<'t, 'p, C> {
     /// The reader of a cell's value.
     pub(crate) fn of(tx: &'t View<'p, C>, cell: &Cell) -> Result<Self> {
         Ok(Self { tx, value: tx.words(|tx| cell.stored_value(tx))?, at: 0 })
+    }
+
+    /// Returns the pieces of the whole value as they lie in memory, if all of them are lent; `None` where the value must be read.
+    ///
+    /// # Errors
+    /// A conflict.
+    ///
+    /// # Safety
+    /// The caller reads no piece after the transaction or snapshot has ended by which this reads.
+    pub(crate) unsafe fn lent_pieces(&self) -> Result<Option<Vec<NonNull<[u8]>>>> {
+        // SAFETY: the value is one of an `OrderedMap`, whose extents nobody knows but its tree; the rest is as the caller promises.
+        self.tx.words(|tx| unsafe { self.value.lent_pieces(tx) })
     }
 
     /// Bytes of the whole value.

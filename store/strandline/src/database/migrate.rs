@@ -4,7 +4,7 @@ use super::Database;
 use super::multimap::MultimapTable;
 use super::queue::QueueTable;
 use super::table::Table;
-use super::tables::{ConvertRow, Form, Movable, MultimapOf, QueueOf, TableOf};
+use super::tables::{ConvertRow, Form, Movable, MultimapOf, QueueOf, TableOf, Wanted};
 use super::value_ref::Value;
 use crate::described::dynamic::Codec;
 use crate::value::convert::Conversion;
@@ -146,7 +146,8 @@ impl<C: Control<Memory = Native>> Database<C> {
                 return Err(found.refused);
             }
             // Values of an earlier version of `F`'s type become those of that version first.
-            match self.convert::<F>(name) {
+            let are_valid = |key: &[u8], words: &[u64], bytes| F::decode(key, words, bytes).map(drop);
+            match self.convert(name, &from, are_valid) {
                 Ok(()) if find()?.as_ref().is_some_and(can_move) => {}
                 Ok(()) | Err(Error::TableTypes { .. }) => return Err(found.refused),
                 Err(error) => return Err(error),
@@ -156,13 +157,18 @@ impl<C: Control<Memory = Native>> Database<C> {
             let row = convert(F::decode(key, words, bytes).map_err(damaged)?)?;
             Ok(row.map(|row| G::encode(&row)))
         };
-        self.move_all::<G>(name, true, &mut convert, progress)
+        self.move_all(name, &to, true, &mut convert, progress)
     }
 
     /// Makes the values of a table, or the items of a queue, those of the present version of their type, if that says how.
-    pub(crate) fn convert<F: Form>(&self, name: &str) -> Result<()> {
-        let wanted = F::wanted();
-        let Some(found) = self.store().read(|tx, root| root.get(tx)?.movable(tx, name, &wanted))? else {
+    /// `are_valid` checks the bytes of a key, and the words and bytes of its new value.
+    pub(crate) fn convert(
+        &self,
+        name: &str,
+        wanted: &Wanted,
+        are_valid: impl Fn(&[u8], &[u64], u64) -> std::result::Result<(), Invalid>,
+    ) -> Result<()> {
+        let Some(found) = self.store().read(|tx, root| root.get(tx)?.movable(tx, name, wanted))? else {
             return Ok(());
         };
         let Movable { value, types, layouts, moving_to, refused } = found;
@@ -189,12 +195,12 @@ impl<C: Control<Memory = Native>> Database<C> {
         };
         let mut convert = |key: &[u8], words: &[u64], bytes| {
             let (words, bytes) = conversion.convert(words, bytes).map_err(damaged)?;
-            F::decode(key, &words, bytes).map_err(damaged)?;
+            are_valid(key, &words, bytes).map_err(damaged)?;
             let mut same = KeyBytes::empty();
             same.push(key);
             Ok(Some((same, words, bytes)))
         };
-        match self.move_all::<F>(name, false, &mut convert, |_| {}) {
+        match self.move_all(name, wanted, false, &mut convert, |_| {}) {
             Err(Error::ReadOnly) => {
                 let differences = "\n  values have to be converted: open the table once in a database that is open for writing";
                 Err(wanted.refuse(name, differences.into()))
@@ -203,9 +209,10 @@ impl<C: Control<Memory = Native>> Database<C> {
         }
     }
 
-    fn move_all<F: Form>(
+    fn move_all(
         &self,
         name: &str,
+        wanted: &Wanted,
         by_function: bool,
         convert: ConvertRow<'_>,
         mut progress: impl FnMut(u64),
@@ -213,8 +220,9 @@ impl<C: Control<Memory = Native>> Database<C> {
         let mut tally = None;
         loop {
             let later = self.store().later();
-            let (done, ticket) = later
-                .write(|tx, root| root.get(tx)?.migrate_some::<F>(tx, name, by_function, tally, convert))?;
+            let (done, ticket) = later.write(|tx, root| {
+                root.get(tx)?.migrate_some(tx, name, wanted, by_function, tally, convert)
+            })?;
             if done.is_done {
                 return ticket.wait();
             }

@@ -1,9 +1,11 @@
 //! A database: named tables in a file.
 
 pub(crate) mod dynamic_store;
+pub(crate) mod dynamic_table;
 pub(crate) mod export;
 #[cfg(feature = "json")]
 mod json;
+pub(crate) mod lent;
 pub(crate) mod migrate;
 pub(crate) mod multimap;
 #[cfg(feature = "observed")]
@@ -22,6 +24,7 @@ use crate::Key;
 use crate::described::shown::TableDescription;
 use crate::store::{Later, Store};
 use crate::value::check::LostMemory;
+use crate::value::persist::Invalid;
 use crate::value::transaction::{Control, Tx, View};
 use multimap::MultimapTable;
 use queue::QueueTable;
@@ -32,7 +35,7 @@ use strandline_core::file::{BackupReport, CompactReport, PoolStatistics, Recover
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::Native;
 use table::{Handle, Table};
-use tables::{Form, Place, QueueOf, TableOf, Tables};
+use tables::{Form, Place, QueueOf, TableOf, Tables, Wanted};
 use value_ref::Value;
 
 /// Named tables in a file, with transactions over all of them.
@@ -170,26 +173,33 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// [`Database::write`].
     #[track_caller]
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
-        let found = self.find_or_convert::<TableOf<K, V>>(name, || {
-            self.store.read(|tx, root| root.get(tx)?.find_place::<K, V>(tx, name))
-        })?;
+        let found = self.find_form::<TableOf<K, V>>(name)?;
         self.handle_of(name, found, |tables, tx| tables.open_table::<K, V>(tx, name)).map(Table::of)
     }
 
-    /// What is there; values of an earlier version become what is expected.
+    /// What is there; values of an earlier version become what is expected. `are_valid` checks the bytes of a key, and the words and bytes of a value that was
+    /// converted.
     #[track_caller]
-    fn find_or_convert<F: Form>(
+    fn find_or_convert(
         &self,
         name: &str,
-        find: impl Fn() -> Result<Option<Place>>,
+        wanted: &Wanted,
+        are_valid: impl Fn(&[u8], &[u64], u64) -> Result<(), Invalid>,
     ) -> Result<Option<Place>> {
+        let find = || self.store.read(|tx, root| root.get(tx)?.find(tx, name, wanted));
         match find() {
-            Err(refused @ Error::TableTypes { .. }) => match self.convert::<F>(name) {
+            Err(refused @ Error::TableTypes { .. }) => match self.convert(name, wanted, are_valid) {
                 Err(Error::ReadOnly) => Err(refused),
                 done => done.and_then(|()| find()),
             },
             found => found,
         }
+    }
+
+    /// As [`find_or_convert`](Self::find_or_convert), of types that the program knows.
+    #[track_caller]
+    fn find_form<F: Form>(&self, name: &str) -> Result<Option<Place>> {
+        self.find_or_convert(name, &F::wanted(), |key, words, bytes| F::decode(key, words, bytes).map(drop))
     }
 
     /// The multimap `name`, which is made if it is not there: each key has a sorted set of values. Both are key types, which do not change by themselves:
@@ -214,9 +224,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// As [`Database::table`].
     #[track_caller]
     pub fn queue<T: Value>(&self, name: &str) -> Result<QueueTable<T>> {
-        let found = self.find_or_convert::<QueueOf<T>>(name, || {
-            self.store.read(|tx, root| root.get(tx)?.find_queue_place::<T>(tx, name))
-        })?;
+        let found = self.find_form::<QueueOf<T>>(name)?;
         self.handle_of(name, found, |tables, tx| tables.open_queue::<T>(tx, name)).map(QueueTable::of)
     }
 

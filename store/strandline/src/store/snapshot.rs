@@ -74,8 +74,12 @@ impl<R: Root, C: Control<Memory = Native>> Snapshot<R, C> {
     /// A view of this moment, and a pointer to the root. There can be any number of views at a time, on any threads. After an error, also
     /// one that reports damage, reading may continue.
     pub fn read(&self) -> (SnapshotView<'_, C>, Ptr<'_, R::At<'_>>) {
-        let reader = self.moment.reader.lock().unwrap_or_else(PoisonError::into_inner).another();
-        (SnapshotView::new(reader), Ptr::of(self.root))
+        (SnapshotView::new(self.reader()), Ptr::of(self.root))
+    }
+
+    /// Another reader of this moment, which the caller drops before the last clone of this snapshot.
+    pub(crate) fn reader(&self) -> engine::Snapshot<C> {
+        self.moment.reader.lock().unwrap_or_else(PoisonError::into_inner).another()
     }
 
     /// Checks everything that is reachable from the root for damage, as [`Store::check`].

@@ -144,6 +144,20 @@ impl Form {
         matches!(&self.kind, Kind::Vec(list) if matches!(list.element.kind, Kind::Plain(Shape::Unsigned(8))))
     }
 
+    /// Whether values of the type can be keys.
+    pub fn can_be_key(&self) -> bool {
+        match &self.kind {
+            Kind::Plain(shape) => !matches!(shape, Shape::Handle(_)),
+            Kind::Option(inside) => inside.can_be_key(),
+            Kind::Vec(_) => self.is_bytes(),
+            Kind::Array(list, _) => list.element.can_be_key(),
+            Kind::Tuple(parts) => parts.iter().all(Self::can_be_key),
+            Kind::As("path" | "Set" | "Map" | "Range" | "RangeInclusive" | "offset datetime", _) => false,
+            Kind::As(_, inside) => inside.can_be_key(),
+            Kind::Named(named) => named.variants.iter().flatten().all(Self::can_be_key),
+        }
+    }
+
     /// Bytes of an element of a text or of a vector that is packed. A value that stands alone has no word for its length then.
     fn packed_alone(&self) -> Option<u64> {
         match &self.kind {

@@ -74,13 +74,21 @@ unsafe impl<'p> Persist<'p> for Raw {
         <Self as Persist<'p>>::NAME.into()
     }
     fn words(&self) -> usize {
-        0
+        self.words.len()
     }
     fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64] {
-        into
+        let (own, rest) = into.split_at_mut(self.words.len());
+        own.copy_from_slice(&self.words);
+        rest
     }
     fn load(_: &mut &[u64], _: Stored<'p>) -> Result<Self, Invalid> {
         Err(Invalid)
+    }
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn plain(&self) -> Option<&[u8]> {
+        Some(&bytemuck::cast_slice(&self.words)[..self.bytes as usize])
     }
     fn decode(from: &[u64], bytes: u64, _: Stored<'p>) -> Result<Self, Invalid> {
         Ok(Self { words: from.to_vec(), bytes })

@@ -159,6 +159,12 @@ impl Types {
         self.all().iter().find(|known| known.name == name)
     }
 
+    /// Adds a type whose name no other has.
+    pub(crate) fn add(&mut self, description: TypeDescription) {
+        self.described.all.push(description);
+        self.identities.push("");
+    }
+
     /// Notes the type `T`, if it is not known yet, and then what `variants` says of it; returns its name here.
     #[doc(hidden)]
     pub fn note<T: ?Sized>(

@@ -1,6 +1,7 @@
 //! Values that are stored and read piece by piece, so that they never are in memory as a whole.
 
 use std::ops::ControlFlow;
+use std::ptr::NonNull;
 
 use super::cell::{Cell, CellWords, new_cell, new_outside_cell};
 use super::outside::{Extents, ExtentsWriter, Outside};
@@ -97,6 +98,25 @@ impl StoredValue {
             at += bytes as u64;
         }
         Ok(())
+    }
+
+    /// Returns the pieces of the value as they lie in memory, in order, if the reader is lent all of them; `None` where the value must be read.
+    ///
+    /// # Errors
+    /// A conflict.
+    ///
+    /// # Safety
+    /// As [`for_each_piece`](Self::for_each_piece) demands. The pieces are lent until the transaction or snapshot that is `tx` ends: the caller reads none of them after that.
+    pub unsafe fn lent_pieces(&self, tx: &mut impl Read) -> Result<Option<Vec<NonNull<[u8]>>>, Abort> {
+        let Place::Extents(extents) = &self.place else { return Ok(None) };
+        if !extents.prepare_to_borrow(tx)? {
+            return Ok(None);
+        }
+        let pieces = extents.pieces(0, self.bytes).into_iter().map(|(first, bytes)| {
+            // SAFETY: all pages are prepared; the rest is as the caller promises.
+            unsafe { tx.borrow_pages(first, bytes) }.map(NonNull::from)
+        });
+        Ok(pieces.collect())
     }
 
     fn read_words(&self, tx: &mut impl Read, first: u64, into: &mut [u64]) -> Result<(), Abort> {

@@ -2,7 +2,10 @@
 
 use std::marker::PhantomData;
 
+use super::rows::tags;
 use super::{Described, Held, Moving, Structure, TableKind};
+use crate::collections::ordered_map::OrderedMap;
+use crate::collections::queue::Queue;
 use crate::database::value_ref::Value;
 use crate::described::dynamic::Codec;
 use crate::value::key::KeyBytes;
@@ -13,6 +16,7 @@ use crate::{Key, Persist};
 use strandline_core::error::{Error, Result};
 
 /// What a table has to be.
+#[derive(Clone)]
 pub(crate) struct Wanted {
     pub kind: TableKind,
     pub key: String,
@@ -29,8 +33,6 @@ pub(crate) trait Form {
     const HAS_VERSIONS: bool;
     /// What it is.
     fn wanted() -> Wanted;
-    /// Makes an empty one.
-    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>>;
     /// Decodes a row from the bytes of its key, and the words and bytes of its value.
     fn decode(key: &[u8], words: &[u64], bytes: u64) -> Result<Self::Row, Invalid>;
     /// Encodes a row.
@@ -65,9 +67,6 @@ impl<K: Key, V: Value> Form for TableOf<K, V> {
     fn wanted() -> Wanted {
         Wanted::table::<K, V>()
     }
-    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
-        Structure::table::<K, V>(tx)
-    }
     fn decode(key: &[u8], words: &[u64], bytes: u64) -> Result<(K, V), Invalid> {
         Ok((decode_key(key)?, V::decode(words, bytes, Stored::new())?))
     }
@@ -83,9 +82,6 @@ impl<K: Key, V: Key> Form for MultimapOf<K, V> {
     fn wanted() -> Wanted {
         Wanted::multimap::<K, V>()
     }
-    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
-        Structure::multimap::<K, V>(tx)
-    }
     fn decode(key: &[u8], words: &[u64], bytes: u64) -> Result<(K, V), Invalid> {
         TableOf::decode(key, words, bytes).map(|(pair, ())| pair)
     }
@@ -99,9 +95,6 @@ impl<T: Value> Form for QueueOf<T> {
     const HAS_VERSIONS: bool = true;
     fn wanted() -> Wanted {
         Wanted::queue::<T>()
-    }
-    fn make<'p>(tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
-        Structure::queue::<T>(tx)
     }
     fn decode(_: &[u8], words: &[u64], bytes: u64) -> Result<T, Invalid> {
         T::decode(words, bytes, Stored::new())
@@ -139,6 +132,16 @@ impl Wanted {
         let (key, value) = (<() as Key>::describe(&mut types), T::describe(&mut types));
         let layouts = (<() as Key>::LAYOUT, T::LAYOUT);
         Self { kind: TableKind::Queue, key, value, layouts, types }
+    }
+
+    /// Makes an empty one.
+    pub(super) fn make<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
+        let (tag, _) = tags(self.kind, self.layouts);
+        Ok(match self.kind {
+            TableKind::Table => Structure::Table(OrderedMap::with_tag(tx, tag)?),
+            TableKind::Multimap => Structure::Multimap(OrderedMap::with_tag(tx, tag)?),
+            TableKind::Queue => Structure::Queue(Queue::with_tag(tx, tag)?),
+        })
     }
 
     /// Fails unless it is what was found.

@@ -142,21 +142,6 @@ impl<'p> Structure<'p> {
         }
     }
 
-    /// A new table.
-    fn table<K: Key, V: Persist<'p>>(tx: &Tx<'p, impl Control>) -> Result<Self> {
-        Ok(Self::Table(OrderedMap::of(OrderedMap::<K, V>::new(tx)?.address())))
-    }
-
-    /// A new multimap.
-    fn multimap<K: Key, V: Key>(tx: &Tx<'p, impl Control>) -> Result<Self> {
-        Ok(Self::Multimap(OrderedMap::of(OrderedMap::<(K, V), ()>::new(tx)?.address())))
-    }
-
-    /// A new queue.
-    fn queue<T: Persist<'p>>(tx: &Tx<'p, impl Control>) -> Result<Self> {
-        Ok(Self::Queue(Queue::of(Queue::<T>::new(tx)?.address())))
-    }
-
     fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         // A handle that is kept somewhere finds no number.
         Tables::number(&self, tx, 0)?;
@@ -252,7 +237,16 @@ impl<'p> Tables<'p> {
         Ok(Self { named: OrderedMap::new(tx)?, last: Ptr::new(tx, &0)? })
     }
 
-    fn find(self, tx: &View<'p, impl Control>, name: &str, wanted: &Wanted) -> Result<Option<Place>> {
+    /// The table `name`, if it is there and what is wanted.
+    ///
+    /// # Errors
+    /// [`Error::TableTypes`]: it is something else; a conflict.
+    pub(crate) fn find(
+        self,
+        tx: &View<'p, impl Control>,
+        name: &str,
+        wanted: &Wanted,
+    ) -> Result<Option<Place>> {
         let Some(found) = self.named.get(tx, name)? else { return Ok(None) };
         wanted.check(name, &found)?;
         Ok(Some((found.held.structure.places().0, found.number)))
@@ -274,17 +268,11 @@ impl<'p> Tables<'p> {
     }
 
     /// Finds a table, or makes it.
-    fn open<C: Control>(
-        self,
-        tx: &Tx<'p, C>,
-        name: &str,
-        wanted: Wanted,
-        make: impl FnOnce(&Tx<'p, C>) -> Result<Structure<'p>>,
-    ) -> Result<Place> {
+    pub(crate) fn open(self, tx: &Tx<'p, impl Control>, name: &str, wanted: Wanted) -> Result<Place> {
         if let Some(place) = self.find(tx, name, &wanted)? {
             return Ok(place);
         }
-        let structure = make(tx)?;
+        let structure = wanted.make(tx)?;
         let place = self.add(tx, name, wanted.hold(structure))?;
         Ok((structure.places().0, place))
     }
@@ -302,7 +290,7 @@ impl<'p> Tables<'p> {
         tx: &Tx<'p, impl Control>,
         name: &str,
     ) -> Result<Place> {
-        self.open(tx, name, Wanted::table::<K, V>(), Structure::table::<K, V>)
+        self.open(tx, name, Wanted::table::<K, V>())
     }
 
     pub(crate) fn find_place<K: Key, V: Persist<'p>>(
@@ -318,7 +306,7 @@ impl<'p> Tables<'p> {
         tx: &Tx<'p, impl Control>,
         name: &str,
     ) -> Result<Place> {
-        self.open(tx, name, Wanted::multimap::<K, V>(), Structure::multimap::<K, V>)
+        self.open(tx, name, Wanted::multimap::<K, V>())
     }
 
     pub(crate) fn find_multimap<K: Key, V: Key>(
@@ -330,7 +318,7 @@ impl<'p> Tables<'p> {
     }
 
     pub(crate) fn open_queue<T: Persist<'p>>(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<Place> {
-        self.open(tx, name, Wanted::queue::<T>(), Structure::queue::<T>)
+        self.open(tx, name, Wanted::queue::<T>())
     }
 
     pub(crate) fn find_queue_place<T: Persist<'p>>(

@@ -1,7 +1,7 @@
 //! Tables that become ones of other types.
 
 use super::rows::Rows;
-use super::{Described, EncodedRow, Form, Held, Moving, TableKind, Tables, Wanted};
+use super::{Described, EncodedRow, Held, Moving, TableKind, Tables, Wanted};
 use crate::value::schema::Types;
 use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result, compare_moved};
@@ -143,16 +143,16 @@ impl<'p> Tables<'p> {
     ///
     /// # Errors
     /// [`Error::Damaged`] if the rows that were moved are not those that were there: the migration does not end then, and the source stays.
-    pub(crate) fn migrate_some<F: Form>(
+    pub(crate) fn migrate_some(
         self,
         tx: &Tx<'p, impl Control>,
         name: &str,
+        wanted: &Wanted,
         by_function: bool,
         tally: Option<Tally>,
         convert: ConvertRow<'_>,
     ) -> Result<Step> {
         let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
-        let wanted = F::wanted();
         if wanted.check(name, &found).is_ok() {
             return Ok(Step { moved: 0, tally, is_done: true });
         }
@@ -166,7 +166,7 @@ impl<'p> Tables<'p> {
             None => {
                 // Whoever has it open finds it gone.
                 Self::number(&held.structure, tx, 0)?;
-                (wanted.hold(F::make(tx)?), 0)
+                (wanted.clone().hold(wanted.make(tx)?), 0)
             }
         };
         let (source, target) = (held.rows(), to.rows());

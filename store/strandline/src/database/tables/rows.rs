@@ -171,12 +171,7 @@ impl<'p> Tables<'p> {
         if self.find(tx, &name, &wanted)?.is_some() {
             return Ok(self.rows(tx, &name)?.1);
         }
-        let (tag, _) = tags(kind, layouts);
-        let structure = match kind {
-            TableKind::Table => Structure::Table(OrderedMap::with_tag(tx, tag)?),
-            TableKind::Multimap => Structure::Multimap(OrderedMap::with_tag(tx, tag)?),
-            TableKind::Queue => Structure::Queue(Queue::with_tag(tx, tag)?),
-        };
+        let structure = wanted.make(tx)?;
         self.add(tx, &name, wanted.hold(structure))?;
         Ok(Rows::of(&structure, layouts))
     }

@@ -3,6 +3,7 @@
 mod keys;
 mod layouts;
 mod readable;
+mod types;
 
 use std::sync::Arc;
 
@@ -106,6 +107,31 @@ impl Codec {
         self.form.facts.has_handles
     }
 
+    /// Whether the type is `Vec<u8>`.
+    pub fn is_bytes(&self) -> bool {
+        self.form.is_bytes()
+    }
+
+    /// Whether the type is `String`.
+    pub fn is_text(&self) -> bool {
+        matches!(self.form.kind, Kind::Plain(Shape::String))
+    }
+
+    /// Whether the type is one of keys.
+    pub fn can_be_key(&self) -> bool {
+        self.form.can_be_key()
+    }
+
+    /// The words of a value inside another one.
+    ///
+    /// # Errors
+    /// [`Invalid`]: it is none of the type.
+    pub fn write_inside(&self, value: &Dynamic) -> Result<Vec<u64>, Invalid> {
+        let mut words = Vec::new();
+        write(&self.form, value, &mut words)?;
+        Ok(words)
+    }
+
     /// Words that every value takes, if all take as many.
     pub fn size(&self) -> Option<usize> {
         self.form.facts.size
@@ -124,9 +150,7 @@ impl Codec {
     /// # Errors
     /// [`Invalid`]: it is none of the type.
     pub fn write_value(&self, value: &Dynamic) -> Result<(Vec<u64>, u64), Invalid> {
-        let mut words = Vec::new();
-        write(&self.form, value, &mut words)?;
-        Ok(self.form.encoded_alone(words))
+        Ok(self.form.encoded_alone(self.write_inside(value)?))
     }
 
     /// The key of these bytes.

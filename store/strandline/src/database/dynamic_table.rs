@@ -1,0 +1,360 @@
+//! Tables whose types the program chooses when it runs: for faces of other languages.
+
+use std::fmt;
+use std::io;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::Database;
+use super::lent::LentValue;
+use super::snapshot::DatabaseSnapshot;
+use super::table::Handle;
+use super::tables::Wanted;
+use crate::collections::ordered_map::OrderedMap;
+use crate::collections::range::Range;
+use crate::collections::stream::ValueReader;
+use crate::described::dynamic::{Codec, Dynamic};
+use crate::described::shown::TableKind;
+use crate::value::key::KeyBytes;
+use crate::value::persist::Encoded;
+use crate::value::raw::{Raw, RawKey};
+use crate::value::schema::Types;
+use crate::value::transaction::{Control, Tx, View};
+use crate::value::values::to_words;
+use strandline_core::error::{Error, Result};
+use strandline_core::memory::Native;
+
+/// A table whose types were given as text: [`Database::dynamic_table`]. Its rows are [`Dynamic`]; what it stores is what a [`Table`](crate::Table) of the same types stores.
+#[derive(Clone)]
+pub struct DynamicTable {
+    handle: Handle,
+    codecs: Arc<Codecs>,
+}
+
+struct Codecs {
+    key: Codec,
+    value: Codec,
+    /// Whether values are bytes.
+    has_bytes: bool,
+    /// Whether values are text.
+    has_text: bool,
+}
+
+impl<C: Control<Memory = Native>> Database<C> {
+    /// The table `name`, which is made if it is not there, with types that are given as text, in the notation of [`Database::list`]: `i64`, `String`, `Vec<u8>`,
+    /// `(date, f64)`, `Option<uuid>`. `types` has the structures and enumerations that they name: [`Types::add_structure`].
+    ///
+    /// As [`Database::table`] does, it converts values of an earlier version.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let prices = db.dynamic_table("prices", "(date, String)", "f64", &Types::default())?;
+    /// let key = Dynamic::List(vec![Dynamic::Text("2026-11-30".into()), Dynamic::Text("pears".into())]);
+    /// db.write(|tx| prices.set(tx, &key, &Dynamic::Float(2.5)))?;
+    /// assert_eq!(db.read(|tx| prices.get(tx, &key))?, Some(Dynamic::Float(2.5)));
+    /// assert_eq!(db.list()?[0].key, "(date, String)");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: there is no such type, keys cannot be of the type, or values would hold pointers or collections; as [`Database::table`].
+    #[track_caller]
+    pub fn dynamic_table(&self, name: &str, key: &str, value: &str, types: &Types) -> Result<DynamicTable> {
+        let codec = |type_name: &str, is_key: bool| {
+            let codec = Codec::new(type_name, types)
+                .filter(|codec| if is_key { codec.can_be_key() } else { !codec.has_handles() });
+            let what = if is_key { "keys" } else { "values" };
+            let refused =
+                || Error::Parameter(format!("the {what} of a table cannot be of the type {type_name}"));
+            let codec = codec.ok_or_else(refused)?;
+            let layout = codec.layout(is_key).map_err(|_| refused())?;
+            Ok::<_, Error>((codec, layout))
+        };
+        let ((key_codec, key_layout), (value_codec, value_layout)) =
+            (codec(key, true)?, codec(value, false)?);
+        let wanted = Wanted {
+            kind: TableKind::Table,
+            key: key.to_owned(),
+            value: value.to_owned(),
+            layouts: (key_layout, value_layout),
+            types: types.clone(),
+        };
+        let are_valid = |key: &[u8], words: &[u64], bytes| {
+            key_codec.read_key(key)?;
+            value_codec.read_value(words, bytes).map(drop)
+        };
+        let found = self.find_or_convert(name, &wanted, are_valid)?;
+        let handle = self.handle_of(name, found, |tables, tx| tables.open(tx, name, wanted.clone()))?;
+        let (has_bytes, has_text) = (value_codec.is_bytes(), value_codec.is_text());
+        let codecs = Codecs { key: key_codec, value: value_codec, has_bytes, has_text };
+        Ok(DynamicTable { handle, codecs: Arc::new(codecs) })
+    }
+}
+
+impl DynamicTable {
+    fn map<'p>(&self, tx: &View<'p, impl Control>) -> Result<OrderedMap<'p, RawKey, Raw>> {
+        let map = OrderedMap::of(self.handle.at);
+        self.handle.check(tx, map.number())?;
+        Ok(map)
+    }
+
+    /// The name under which it is in the database.
+    pub fn name(&self) -> &str {
+        &self.handle.name
+    }
+
+    fn key(&self, key: &Dynamic) -> Result<KeyBytes> {
+        self.codecs.key.write_key(key).map_err(|_| self.other_type("key", &self.codecs.key))
+    }
+
+    fn other_type(&self, what: &str, codec: &Codec) -> Error {
+        Error::Parameter(format!("a {what} of the table `{}` is not of the type {}", self.name(), codec.name))
+    }
+
+    fn damaged(&self, what: &str) -> Error {
+        Error::Damaged(format!("the table `{}` has a {what} that is not valid for its type", self.name()))
+    }
+
+    fn value(&self, Raw { words, bytes }: Raw) -> Result<Dynamic> {
+        self.codecs.value.read_value(&words, bytes).map_err(|_| self.damaged("value"))
+    }
+
+    /// Calls `body` with the bytes that the value is stored as.
+    fn with_bytes<R>(&self, value: &Dynamic, body: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
+        match value {
+            Dynamic::Bytes(bytes) if self.codecs.has_bytes => body(bytes),
+            Dynamic::Text(text) if self.codecs.has_text => body(text.as_bytes()),
+            value => {
+                let encoded = self.codecs.value.write_value(value);
+                let (words, bytes) = encoded.map_err(|_| self.other_type("value", &self.codecs.value))?;
+                body(&bytemuck::cast_slice(&words)[..bytes as usize])
+            }
+        }
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: the key is of another type; as [`Table::get`](crate::Table::get).
+    pub fn get<'p>(&self, tx: &View<'p, impl Control>, key: &Dynamic) -> Result<Option<Dynamic>> {
+        let (map, key) = (self.map(tx)?, self.key(key)?);
+        if !self.codecs.has_bytes && !self.codecs.has_text {
+            return map.get_encoded(tx, &key)?.map(|raw| self.value(raw)).transpose();
+        }
+        // Read to where it is wanted.
+        let Some(reader) = map.reader_encoded(tx, &key)? else { return Ok(None) };
+        let mut bytes = vec![0; reader.len() as usize];
+        reader.read_at(0, &mut bytes)?;
+        if self.codecs.has_bytes {
+            return Ok(Some(Dynamic::Bytes(bytes)));
+        }
+        String::from_utf8(bytes).map(|text| Some(Dynamic::Text(text))).map_err(|_| self.damaged("value"))
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::get`].
+    pub fn contains_key<'p>(&self, tx: &View<'p, impl Control>, key: &Dynamic) -> Result<bool> {
+        let map = self.map(tx)?;
+        Ok(map.reader_encoded(tx, &self.key(key)?)?.is_some())
+    }
+
+    /// Number of keys, by counting them.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::get`].
+    pub fn count<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
+        self.map(tx)?.count(tx)
+    }
+
+    /// The rows between two keys in order, from either end.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::get`].
+    pub fn range<'v, 'p, C: Control>(
+        &self,
+        tx: &'v View<'p, C>,
+        from: Bound<&Dynamic>,
+        to: Bound<&Dynamic>,
+    ) -> Result<DynamicRange<'v, 'p, C>> {
+        let raw = |bound: Bound<&Dynamic>| {
+            Ok::<_, Error>(match bound {
+                Bound::Included(key) => Bound::Included(RawKey(self.key(key)?.as_slice().to_vec())),
+                Bound::Excluded(key) => Bound::Excluded(RawKey(self.key(key)?.as_slice().to_vec())),
+                Bound::Unbounded => Bound::Unbounded,
+            })
+        };
+        let (from, to) = (raw(from)?, raw(to)?);
+        let rows = self.map(tx)?.range::<RawKey, _>(tx, (from.as_ref(), to.as_ref()));
+        Ok(DynamicRange { rows, table: self.clone() })
+    }
+
+    /// Gives `key` the value `value`; returns the value before.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: the key or the value is of another type, or too long; as [`Table::insert`](crate::Table::insert).
+    pub fn insert<'p>(
+        &self,
+        tx: &Tx<'p, impl Control>,
+        key: &Dynamic,
+        value: &Dynamic,
+    ) -> Result<Option<Dynamic>> {
+        let (map, key) = (self.map(tx)?, self.key(key)?);
+        let old = self.with_bytes(value, |bytes| map.insert_encoded(tx, &key, encoded(bytes)))?;
+        old.map(|raw| self.value(raw)).transpose()
+    }
+
+    /// Gives `key` the value `value`, and does not read the one before.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::insert`].
+    pub fn set<'p>(&self, tx: &Tx<'p, impl Control>, key: &Dynamic, value: &Dynamic) -> Result<()> {
+        let (map, key) = (self.map(tx)?, self.key(key)?);
+        self.with_bytes(value, |bytes| map.set_encoded(tx, &key, encoded(bytes)))
+    }
+
+    /// Stores rows, in place of those with the same keys. Rows in ascending order, behind all that are there, take the least time and space.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::insert`].
+    pub fn update<'p>(&self, tx: &Tx<'p, impl Control>, rows: &[(Dynamic, Dynamic)]) -> Result<()> {
+        let keys = rows.iter().map(|(key, _)| Ok(RawKey(self.key(key)?.as_slice().to_vec())));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        if !keys.is_sorted_by(|one, next| one.0 < next.0) {
+            return rows.iter().try_for_each(|(key, value)| self.set(tx, key, value));
+        }
+        let mut failed = None;
+        let raw = keys.into_iter().zip(rows).map_while(|(key, (_, value))| {
+            let raw = self.with_bytes(value, |bytes| {
+                let mut words = vec![0; bytes.len().div_ceil(8)];
+                to_words(bytes, &mut words);
+                Ok(Raw { words, bytes: bytes.len() as u64 })
+            });
+            raw.map(|raw| (key, raw)).map_err(|error| failed = Some(error)).ok()
+        });
+        self.map(tx)?.load(tx, raw)?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Removes `key`; returns its value, if it was there.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::insert`].
+    pub fn remove<'p>(&self, tx: &Tx<'p, impl Control>, key: &Dynamic) -> Result<Option<Dynamic>> {
+        let old = self.map(tx)?.remove_encoded(tx, &self.key(key)?)?;
+        old.map(|raw| self.value(raw)).transpose()
+    }
+
+    /// Removes all keys.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::insert`].
+    pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        self.map(tx)?.retain(tx, |_, _| false)
+    }
+
+    fn demand_bytes(&self) -> Result<()> {
+        match self.codecs.has_bytes {
+            true => Ok(()),
+            false => Err(Error::Parameter(format!(
+                "the values of the table `{}` are not bytes, and only these are read and stored piece by piece",
+                self.name()
+            ))),
+        }
+    }
+
+    /// Gives `key` a value of `bytes` bytes, which are read from `from`: [`Table::set_from`](crate::Table::set_from).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: values are not bytes; as [`Table::set_from`](crate::Table::set_from).
+    pub fn set_from<'p>(
+        &self,
+        tx: &Tx<'p, impl Control>,
+        key: &Dynamic,
+        bytes: u64,
+        from: impl io::Read,
+    ) -> Result<()> {
+        self.demand_bytes()?;
+        self.map(tx)?.set_from_encoded(tx, &self.key(key)?, bytes, from)
+    }
+
+    /// Reads the value of `key` piece by piece, if it is there: [`Table::reader`](crate::Table::reader).
+    ///
+    /// # Errors
+    /// As [`DynamicTable::set_from`].
+    pub fn reader<'t, 'p, C: Control>(
+        &self,
+        tx: &'t View<'p, C>,
+        key: &Dynamic,
+    ) -> Result<Option<ValueReader<'t, 'p, C>>> {
+        self.demand_bytes()?;
+        self.map(tx)?.reader_encoded(tx, &self.key(key)?)
+    }
+
+    /// Lends the value of `key` at the snapshot's moment: [`Table::lend`](crate::Table::lend).
+    ///
+    /// # Errors
+    /// As [`DynamicTable::set_from`].
+    pub fn lend<C: Control<Memory = Native>>(
+        &self,
+        snapshot: &DatabaseSnapshot<C>,
+        key: &Dynamic,
+    ) -> Result<Option<LentValue<C>>> {
+        snapshot.lend_found(|tx| self.reader(tx, key))
+    }
+}
+
+/// A value that is stored as these bytes.
+fn encoded(bytes: &[u8]) -> Encoded<'_, impl FnOnce(&mut [u64])> {
+    Encoded {
+        bytes: bytes.len() as u64,
+        plain: Some(bytes),
+        encode: |into: &mut [u64]| to_words(bytes, into),
+    }
+}
+
+impl fmt::Debug for DynamicTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Codecs { key, value, .. } = &*self.codecs;
+        let table = &mut f.debug_struct("DynamicTable");
+        table.field("name", &self.name()).field("key", &key.name).field("value", &value.name).finish()
+    }
+}
+
+/// Rows of a [`DynamicTable`]: [`DynamicTable::range`].
+pub struct DynamicRange<'v, 'p, C: Control> {
+    rows: Range<'v, 'p, RawKey, Raw, C>,
+    table: DynamicTable,
+}
+
+impl<C: Control> DynamicRange<'_, '_, C> {
+    fn row(&self, row: Result<(RawKey, Raw)>) -> Result<(Dynamic, Dynamic)> {
+        let (key, value) = row?;
+        let key = self.table.codecs.key.read_key(&key.0).map_err(|_| self.table.damaged("key"))?;
+        Ok((key, self.table.value(value)?))
+    }
+}
+
+impl<C: Control> Iterator for DynamicRange<'_, '_, C> {
+    type Item = Result<(Dynamic, Dynamic)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.rows.next()?;
+        Some(self.row(row))
+    }
+}
+
+impl<C: Control> DoubleEndedIterator for DynamicRange<'_, '_, C> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let row = self.rows.next_back()?;
+        Some(self.row(row))
+    }
+}
+
+impl<C: Control> fmt::Debug for DynamicRange<'_, '_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DynamicRange").field("table", &self.table).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,96 @@
+//! Structures and enumerations that a program describes when it runs.
+
+use super::{Codec, Dynamic};
+use crate::value::schema::{FieldDescription, TypeDescription, Types, VariantDescription};
+use crate::value::shape::Shape;
+use strandline_core::error::{Error, Result};
+use strandline_core::structures::type_layout as layout;
+
+/// Fails unless a type that is described can have the name `name`.
+fn check_name(types: &Types, name: &str) -> Result<()> {
+    if !matches!(Shape::of(name), Some(Shape::Named(own)) if own == name) {
+        return Err(Error::Parameter(format!(
+            "a type cannot have the name {name}, which stands for another one"
+        )));
+    }
+    match types.get(name) {
+        Some(_) => {
+            Err(Error::Parameter(format!("there are two types of the name {name}: rename one of them")))
+        }
+        None => Ok(()),
+    }
+}
+
+impl Types {
+    /// Adds a structure with these fields, for [`Database::dynamic_table`](crate::Database::dynamic_table): each has a name, a type as text, and what it is where
+    /// an earlier version has no such field. `#[derive(Persist)]` describes a structure of this name, version (1 unless it says another) and fields in the same way.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// #[derive(Debug, PartialEq, Persist)]
+    /// struct Person {
+    ///     name: String,
+    ///     born: Option<i64>,
+    /// }
+    ///
+    /// let mut types = Types::default();
+    /// types.add_structure("Person", 1, &[("name", "String", None), ("born", "Option<i64>", None)])?;
+    /// let db = Database::in_memory()?;
+    /// let people = db.dynamic_table("people", "u64", "Person", &types)?;
+    /// let ann = [("name", Dynamic::Text("Ann".into())), ("born", Dynamic::Optional(None))];
+    /// let ann = Dynamic::Record(ann.map(|(name, value)| (name.to_owned(), value)).to_vec());
+    /// db.write(|tx| people.set(tx, &Dynamic::Unsigned(7), &ann))?;
+    ///
+    /// let people = db.table::<u64, Person>("people")?;
+    /// let found = db.read(|tx| people.get(tx, &7))?;
+    /// assert_eq!(found, Some(Person { name: "Ann".into(), born: None }));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: there is a type of the name; a field's type is not known, or its default is of another one.
+    pub fn add_structure(
+        &mut self,
+        name: &str,
+        version: u32,
+        fields: &[(&str, &str, Option<&Dynamic>)],
+    ) -> Result<()> {
+        check_name(self, name)?;
+        let mut hash = layout::begin_derived(name, version);
+        let mut described = Vec::new();
+        for (field, type_name, default) in fields {
+            let refused =
+                |what: &str| Error::Parameter(format!("the field {field} of {name} {what} {type_name}"));
+            let codec = Codec::new(type_name, self).ok_or_else(|| refused("cannot be of the type"))?;
+            hash = layout::field(hash, field, codec.layout(false).map_err(|_| refused("is of the type"))?);
+            let default = default.map(|default| codec.write_inside(default)).transpose();
+            described.push(FieldDescription {
+                name: (*field).to_owned(),
+                type_name: (*type_name).to_owned(),
+                was: None,
+                default: default.map_err(|_| refused("has a default that is not of the type"))?,
+            });
+        }
+        let variants = vec![VariantDescription { name: name.to_owned(), was: None, fields: described }];
+        self.add(TypeDescription { name: name.to_owned(), version, layout: hash, is_enum: false, variants });
+        Ok(())
+    }
+
+    /// Adds an enumeration whose variants have no fields, as [`add_structure`](Self::add_structure) adds a structure.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`]: there is a type of the name.
+    pub fn add_enumeration(&mut self, name: &str, version: u32, variants: &[&str]) -> Result<()> {
+        check_name(self, name)?;
+        let begin = layout::begin_derived(name, version);
+        let hash = variants.iter().fold(begin, |hash, variant| layout::variant(hash, variant));
+        let described = variants.iter().map(|variant| VariantDescription {
+            name: (*variant).to_owned(),
+            was: None,
+            fields: Vec::new(),
+        });
+        let variants = described.collect();
+        self.add(TypeDescription { name: name.to_owned(), version, layout: hash, is_enum: true, variants });
+        Ok(())
+    }
+}
