@@ -60,7 +60,8 @@ impl Failure {
                 | Error::UnsupportedDomain(_)
                 | Error::NotPersistentMemory { .. }
                 | Error::TransactionTooLarge { .. }
-                | Error::NoFreeLog(_),
+                | Error::NoFreeLog(_)
+                | Error::NoTable(_),
             ) => 2,
             Self::Library(Error::Io { source, .. })
                 if matches!(

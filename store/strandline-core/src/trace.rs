@@ -1,4 +1,4 @@
-//! What subscribers of `tracing` are told, with the feature of that name; without it nothing.
+//! Spans and events for subscribers of the crate `tracing`. Without the feature of that name there are none.
 
 use std::panic::Location;
 use std::path::Path;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use strandline::control::Request;
 use strandline::{Domain, DynamicTable, Options, Store, Tables, Types};
 
 use crate::errors::{of_database, python_type, raised};
@@ -281,6 +282,25 @@ impl Database {
     /// Copies the database as it is now to a new file, while transactions run.
     fn backup(&self, py: Python<'_>, to: PathBuf) -> PyResult<()> {
         self.0.work(py, move |db| db.backup(to)).map(drop)
+    }
+
+    /// What the database has done since this program opened it: transactions, conflicts, writes, flushes, and how long they took in seconds.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let text = self.0.work(py, |db| {
+            let mut text = String::new();
+            db.answer(&Request::Statistics, |line| {
+                text = line.to_string();
+                Ok(())
+            })?;
+            Ok(text)
+        })?;
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
+    /// Answers requests of the command from now on, until the database is closed: `strandline pool list`, `get`, `range`, `dump`, `backup`, `statistics` and
+    /// `checkpoint` work while this program has it open. Only processes of the same user can ask.
+    fn serve_control(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.work(py, |db| db.serve_control())
     }
 
     /// The file's path.

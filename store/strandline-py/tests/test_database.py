@@ -2,7 +2,9 @@
 
 import asyncio
 import io
+import json
 import random
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -32,6 +34,24 @@ def test_what_is_written_is_there_when_it_is_opened_again(tmp_path):
             db.table("books", int, "json")[1] = 1
     with pytest.raises(strandline.DatabaseError, match="closed"):
         db.tables()
+
+
+def test_a_running_program_can_be_looked_into(tmp_path):
+    path = tmp_path / "pool"
+    with Database.open(path) as db:
+        ages = db.table("ages", str, int)
+        before = db.statistics()
+        ages["ann"] = 41
+        after = db.statistics()
+        assert after["commits"] == before["commits"] + 1
+        assert after["device"]["log_writes"] > before["device"]["log_writes"]
+        db.serve_control()
+        with socket.socket(socket.AF_UNIX) as asked:
+            asked.connect(f"{db.path}.control")
+            asked.sendall(b'{"get": {"table": "ages", "key": "ann"}}\n')
+            answer = [json.loads(line) for line in asked.makefile()]
+        assert answer == [{"key": "ann", "value": 41}, {"end": True}]
+    assert not (tmp_path / "pool.control").exists()
 
 
 def test_existing_and_new_ones_are_told_apart(tmp_path):

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use strandline::control::{Request, ask};
+use strandline::control::{Refusal, Request, ask};
 use strandline_command::arguments::number;
 use strandline_command::completion::pools;
 use strandline_command::output::SCHEMA;
@@ -105,11 +105,11 @@ pub(super) fn is_locked(failure: &Failure) -> bool {
     matches!(failure, Failure::Library(Error::Locked { .. }))
 }
 
-/// Asks the program that has the pool at `path` open, after `locked` has said that one has.
+/// Asks the program that has the pool at `path` open. `unanswered` is the failure where none answers.
 pub(super) fn ask_program(
     path: &Path,
     request: &Request,
-    locked: Failure,
+    unanswered: Failure,
     mut line: impl FnMut(Value) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut failed = None;
@@ -124,12 +124,27 @@ pub(super) fn ask_program(
         (_, Some(failure)) => Err(failure),
         (Ok(()), None) => Ok(()),
         (Err(error), None) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-            Err(Failure::Other(format!(
-                "{locked}; and that program does not answer requests (it would have to call `Database::serve_control`)"
-            )))
+            Err(unanswered)
         }
-        (Err(error), None) => Err(Failure::Other(format!("the program that has it open: {error}"))),
+        (Err(error), None) => Err(refused(&error)),
     }
+}
+
+/// The failure that this would be if the pool were not open, as far as its exit code tells.
+fn refused(error: &io::Error) -> Failure {
+    let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
+    match refusal.and_then(|refusal| refusal.kind.as_deref()) {
+        Some("Parameter" | "Unsupported" | "NoTable") => Failure::Usage(error.to_string()),
+        Some("Damaged") => Error::Damaged(error.to_string()).into(),
+        _ => Failure::Other(format!("the program that has the database open: {error}")),
+    }
+}
+
+/// `locked`, and why the program that has the pool open does not help.
+pub(super) fn unanswered(locked: &Failure) -> Failure {
+    Failure::Other(format!(
+        "{locked}; and that program does not answer requests (it would have to call `Database::serve_control`)"
+    ))
 }
 
 /// Answers `request` about the database at `path`, which is read where no program writes to it, and by the program that does otherwise.
@@ -157,7 +172,7 @@ fn answer(
             let answered = database.answer(request, put);
             failed.map_or(Ok(()), Err).and(answered.map_err(Failure::from))
         }
-        Err(locked) if is_locked(&locked) => ask_program(path, request, locked, line),
+        Err(locked) if is_locked(&locked) => ask_program(path, request, unanswered(&locked), line),
         Err(failure) => Err(failure),
     }
 }
@@ -184,9 +199,11 @@ impl List {
             if self.json {
                 say!("{table}");
             } else {
-                let rows = table.get("rows").and_then(Value::as_u64).unwrap_or_default();
+                let rows = table.get("rows").and_then(Value::as_u64);
+                let rows =
+                    rows.map_or("a migration of it is under way".into(), |rows| format!("{rows} rows"));
                 let (kind, name) = (text(&table, "kind"), text(&table, "table"));
-                say!("{kind} {name:?}: {} -> {}, {rows} rows", text(&table, "key"), text(&table, "value"));
+                say!("{kind} {name:?}: {} -> {}, {rows}", text(&table, "key"), text(&table, "value"));
             }
             Ok(())
         })
@@ -247,8 +264,13 @@ impl Checkpoint {
     }
 }
 
+/// The failure where no program has the pool open, or none that answers.
 fn not_open(path: &Path) -> Failure {
-    Failure::Other(format!("no program answers requests to {}", path.display()))
+    if path.exists() {
+        Failure::Other(format!("no program answers requests to {}", path.display()))
+    } else {
+        Failure::Usage(format!("there is nothing at {}", path.display()))
+    }
 }
 
 /// The one object that the program which has the pool open answers with.
@@ -282,7 +304,9 @@ pub(super) fn add_usage(path: &Path, info: &mut PoolInfo) {
 pub(super) fn dump(path: &Path, table: Option<&String>, locked: Failure) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let request = Request::Dump { table: table.cloned() };
-    ask_program(path, &request, locked, |line| writeln!(out, "{line}").map_err(Failure::output))?;
+    ask_program(path, &request, unanswered(&locked), |line| {
+        writeln!(out, "{line}").map_err(Failure::output)
+    })?;
     out.flush().map_err(Failure::output)
 }
 
@@ -296,7 +320,7 @@ pub(super) fn backup(path: &Path, to: &Path, schemes: Schemes) -> Result<Value, 
             // The program may run elsewhere.
             let to = std::path::absolute(to).map_err(Failure::io("find the working directory"))?;
             let mut report = Value::Null;
-            ask_program(path, &Request::Backup { to }, locked, |answer| {
+            ask_program(path, &Request::Backup { to }, unanswered(&locked), |answer| {
                 report = answer;
                 Ok(())
             })?;

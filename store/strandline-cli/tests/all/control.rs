@@ -48,6 +48,10 @@ fn a_pool_in_use_is_looked_into() -> strandline::Result<()> {
         assert_eq!(pool(&["get", "people", "9"], &path).status.code(), Some(1));
         let wrong = pool(&["get", "people", "nobody"], &path);
         assert!(String::from_utf8_lossy(&wrong.stderr).contains("u64"), "{wrong:?}");
+        let no_table = pool(&["range", "peolpe"], &path);
+        assert!(String::from_utf8_lossy(&no_table.stderr).contains("peolpe"), "{no_table:?}");
+        // The same exit codes whether it is open or not.
+        assert_eq!((wrong.status.code(), no_table.status.code()), (Some(2), Some(2)), "open: {is_open}");
         let dumped = printed(&["dump", "--json"], &path);
         let rows: Vec<Value> = dumped.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(rows.len(), 2 + 3);
@@ -72,8 +76,10 @@ fn a_pool_in_use_is_looked_into() -> strandline::Result<()> {
         let closed = pool(&[what], &path);
         assert!(String::from_utf8_lossy(&closed.stderr).contains("no program"), "{closed:?}");
     }
-    let missing = pool(&["list"], &folder.path().join("order.db"));
-    assert_eq!(missing.status.code(), Some(2), "{missing:?}");
+    for what in ["list", "statistics", "checkpoint"] {
+        let missing = pool(&[what], &folder.path().join("order.db"));
+        assert_eq!(missing.status.code(), Some(2), "{missing:?}");
+    }
     assert!(!folder.path().join("order.db").exists());
     Ok(())
 }

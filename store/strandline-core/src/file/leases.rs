@@ -42,7 +42,7 @@ impl<C: Control<Memory = Native>> Place<C> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept<C>> {
-        // What is in there is whole whoever panicked.
+        // A thread that panicked has left it whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

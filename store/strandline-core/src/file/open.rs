@@ -52,8 +52,8 @@ pub fn log_path(path: &Path) -> PathBuf {
     with_suffix(path, ".log")
 }
 
-/// What is appended to the name of a pool for the names of its log and its checksums.
-const SUFFIXES: [&str; 2] = [".log", ".sums"];
+/// What is appended to the name of a pool for the names of its log, its checksums and the socket on which a program answers requests.
+const SUFFIXES: [&str; 3] = [".log", ".sums", ".control"];
 /// The longest name of a file.
 pub(super) const MOST_NAME_BYTES: usize = 255;
 
@@ -292,21 +292,22 @@ fn advice(pool: &Path, is_clean: bool) -> String {
     }
 }
 
-/// Refuses the name of a new pool beside which its log and checksums could not be, or that would be the log or the checksums of another pool.
+/// Refuses the name of a new pool beside which its log and checksums could not be, or that would be another pool's log, checksums or control socket.
 ///
 /// # Errors
-/// Returns [`Error::Parameter`] if the name ends in `.log` or `.sums`, or is too long.
+/// Returns [`Error::Parameter`] if the name ends in `.log`, `.sums` or `.control`, or is too long.
 pub fn check_name(path: impl AsRef<Path>) -> Result<()> {
     let Some(name) = path.as_ref().file_name() else { return Ok(()) };
     let bytes = name.as_encoded_bytes();
     if let Some(suffix) = SUFFIXES.into_iter().find(|suffix| bytes.ends_with(suffix.as_bytes())) {
         return Err(Error::Parameter(format!(
-            "a pool cannot be named {}: a file whose name ends in {suffix} is the log or the checksums of another pool; choose a name \
-             that ends neither in .log nor in .sums",
-            path.as_ref().display()
+            "a pool cannot be named {}: a file whose name ends in {suffix} is the log, the checksums or the control socket of another pool; \
+             choose a name that ends in none of {}",
+            path.as_ref().display(),
+            SUFFIXES.join(", ")
         )));
     }
-    let most = MOST_NAME_BYTES - SUFFIXES.map(str::len).into_iter().max().unwrap_or(0);
+    let most = MOST_NAME_BYTES - ".sums".len();
     if bytes.len() > most {
         return Err(Error::Parameter(format!(
             "the name of the pool {} has {} bytes: a pool's name has at most {most}, so that its log and its checksums can have theirs",

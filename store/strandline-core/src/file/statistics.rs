@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,8 @@ use crate::sync::DeviceCounters;
 use crate::trace::{self, span};
 use crate::transaction::Tally;
 
-/// What a pool has done since this process opened it. Counts only grow; those of transactions that run meanwhile may be told in part.
+/// What a pool has done since this process opened it. Counts only grow. Of a transaction that ends meanwhile some may be in
+/// it and others not yet.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -42,7 +43,7 @@ pub struct PoolStatistics {
     pub conflicts: u64,
     /// Transactions that their closure ended with an error, and those that failed.
     pub given_up: u64,
-    /// Bytes of log records that transactions have written.
+    /// Bytes of log records that transactions have written. One that is larger than its log writes none.
     pub record_bytes: u64,
     /// `Sync`: what was written to the files; in other domains nothing is counted.
     pub device: DeviceCounters,
@@ -50,8 +51,7 @@ pub struct PoolStatistics {
     pub log_writes: Durations,
     /// `Sync`: how long each checkpoint took.
     pub checkpoints: Durations,
-    /// `Sync`: how long each call took that waited until its transaction was durable, with all that it had to wait for. Those of the typed API
-    /// are counted.
+    /// `Sync`: how long each `write` of a database, a store or a session took until its transaction was durable, with all that it had to wait for.
     pub writes: Durations,
     /// Those of [`writes`](PoolStatistics::writes) that took at least [`Options::slow_transaction`](super::Options::slow_transaction).
     pub slow_writes: u64,
@@ -60,7 +60,7 @@ pub struct PoolStatistics {
 #[cfg(feature = "metrics")]
 impl PoolStatistics {
     /// Hands all of them to the recorder of the crate `metrics`, as counters and gauges whose names begin with `strandline_` and that have the label
-    /// `pool`. A program does so whenever its metrics are collected.
+    /// `pool`. A program does so whenever its metrics are collected. All begin at zero again when the pool is opened again.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -139,6 +139,8 @@ impl Observed {
         workers.retain(|worker| {
             let exists = Arc::strong_count(worker) > 1;
             if !exists {
+                // After all that the worker has counted.
+                fence(Ordering::Acquire);
                 add(ended, counts(worker));
             }
             exists
@@ -188,7 +190,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         })
     }
 
-    /// Who is to be told of transactions that wait for the disk; where none do, to measure them would cost too much.
+    /// Returns whom to tell of transactions that wait for the disk; `None` where they do not wait, since measuring them would cost too much there.
     #[doc(hidden)]
     pub fn write_observer(&self) -> Option<WriteObserver> {
         let waits = !self.is_read_only() && self.files().is_some();
@@ -200,7 +202,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     }
 }
 
-/// Who is told how long calls wait until their transactions are durable.
+/// Observes how long calls wait until their transactions are durable.
 #[doc(hidden)]
 pub struct WriteObserver {
     observed: Arc<Observed>,
@@ -210,7 +212,7 @@ pub struct WriteObserver {
 }
 
 impl WriteObserver {
-    /// A call of `caller` has waited so long.
+    /// Notes that a call of `caller` has waited so long.
     pub fn note(&self, took: Duration, caller: &Location<'_>) {
         self.observed.writes.record(took);
         if took >= self.slow {

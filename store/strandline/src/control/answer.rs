@@ -1,4 +1,4 @@
-//! What a database answers.
+//! The answers of a database to requests.
 
 use std::ops::Bound;
 use std::time::Duration;
@@ -33,12 +33,10 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoTable`]; [`Error::Parameter`]: a key is none of the table's; what the request itself can fail with; what `line` returns.
+    /// [`Error::NoTable`]; [`Error::Parameter`]: a key is of another type than the table's; what the request itself can fail with; what `line` returns.
     pub fn answer(&self, request: &Request, mut line: impl FnMut(Value) -> Result<()>) -> Result<()> {
         match request {
-            Request::List => {
-                self.dump_all(|table, rows| line(table.to_json(Some(rows))).map(|()| false), |_, _, _| Ok(()))
-            }
+            Request::List => self.list_all(|table, rows| line(table.to_json(rows))),
             Request::Usage => line(self.usage_as_json()?),
             Request::Statistics => line(self.statistics_as_json()?),
             Request::Checkpoint => self.checkpoint(),
@@ -67,13 +65,10 @@ impl<C: Control<Memory = Native>> Database<C> {
                 let line = std::cell::RefCell::new(line);
                 let put = |object| (*line.borrow_mut())(object);
                 self.dump_all(
+                    |name| table.as_ref().is_none_or(|wanted| wanted == name),
                     |about, rows| {
-                        let is_wanted = table.as_ref().is_none_or(|name| *name == about.name);
-                        if is_wanted {
-                            is_there = true;
-                            put(about.to_json(Some(rows)))?;
-                        }
-                        Ok(is_wanted)
+                        is_there = true;
+                        put(about.to_json(Some(rows)))
                     },
                     |about, key, value| put(row(about.kind, &key, &value)),
                 )?;
@@ -130,7 +125,7 @@ fn durations(of: &Durations) -> Value {
 }
 
 fn key_of(json: &Value) -> Result<Dynamic> {
-    Dynamic::from_json(json).ok_or_else(|| Error::Parameter(format!("no key is {json}")))
+    Dynamic::from_json(json).ok_or_else(|| Error::Parameter(format!("{json} cannot be a key")))
 }
 
 /// A row, as a line; an item of a queue has no key.

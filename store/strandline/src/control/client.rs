@@ -1,12 +1,17 @@
 //! Asks a program that has a database open.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::fmt;
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{Request, socket_path};
+
+/// How long a program may take until it begins to answer.
+const MOST_TO_BEGIN: Duration = Duration::from_secs(10);
 
 /// Asks the program that has the database at `pool` open; `line` runs for each object of the answer, in order. An error that it returns ends
 /// the answer.
@@ -27,22 +32,60 @@ use super::{Request, socket_path};
 /// ```
 ///
 /// # Errors
-/// [`NotFound`](io::ErrorKind::NotFound) or [`ConnectionRefused`](io::ErrorKind::ConnectionRefused): no program answers requests to it; what `line`
-/// returns; what the program could not do is an error of the kind [`Other`](io::ErrorKind::Other) with its message.
+/// [`NotFound`](io::ErrorKind::NotFound) or [`ConnectionRefused`](io::ErrorKind::ConnectionRefused): no program answers requests to it;
+/// [`TimedOut`](io::ErrorKind::TimedOut): the program does not begin to answer, and may be stopped; what `line` returns; a [`Refusal`] within an error of the kind
+/// [`Other`](io::ErrorKind::Other).
 pub fn ask(pool: &Path, request: &Request, mut line: impl FnMut(Value) -> io::Result<()>) -> io::Result<()> {
     // The socket lies beside the pool itself, and not beside a link to it.
     let pool = pool.canonicalize()?;
     let mut stream = UnixStream::connect(socket_path(&pool))?;
-    writeln!(stream, "{}", serde_json::to_string(request)?)?;
-    for answer in BufReader::new(stream).lines() {
-        let answer: Value = serde_json::from_str(&answer?)?;
-        if answer.get("end").is_some() {
+    stream.set_read_timeout(Some(MOST_TO_BEGIN))?;
+    // A program that refuses the request does not read all of it, and says why.
+    let _ = writeln!(stream, "{}", serde_json::to_string(request)?);
+    let mut answer = BufReader::new(&stream).lines();
+    let mut has_begun = false;
+    while let Some(object) = answer.next() {
+        let object = match object {
+            Err(error) if !has_begun && error.kind() == ErrorKind::WouldBlock => {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            object => serde_json::from_str::<Value>(&object?)?,
+        };
+        if object.get("begin").is_some() {
+            has_begun = true;
+            stream.set_read_timeout(None)?;
+        } else if object.get("end").is_some() {
             return Ok(());
+        } else if let Some(message) = object.get("error").and_then(Value::as_str) {
+            let kind = object.get("kind").and_then(Value::as_str).map(str::to_owned);
+            return Err(io::Error::other(Refusal { message: message.to_owned(), kind }));
+        } else {
+            line(object)?;
         }
-        if let Some(error) = answer.get("error").and_then(Value::as_str) {
-            return Err(io::Error::other(error.to_owned()));
-        }
-        line(answer)?;
     }
-    Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the program ended before its answer did"))
+    Err(io::Error::new(ErrorKind::UnexpectedEof, "the program ended before its answer did"))
 }
+
+/// Why a program did not answer a request, or not to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// What went wrong.
+    pub message: String,
+    /// The name of the [`ErrorKind`](crate::ErrorKind), if the database returned an error.
+    pub kind: Option<String>,
+}
+
+impl Refusal {
+    pub(super) fn of(message: String) -> Self {
+        Self { message, kind: None }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}

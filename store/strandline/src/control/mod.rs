@@ -1,8 +1,8 @@
 //! Requests to a database from other processes, while a program has it open.
 //!
 //! [`Database::serve_control`] has a thread listen on a Unix socket beside the pool, `.control` appended to its name, which only the owner of the process can
-//! reach. A request is a line of JSON, a [`Request`]. The answer is any number of lines of JSON, each an object, and then `{"end": true}` or
-//! `{"error": "…"}`. The same requests can be answered without a socket: [`Database::answer`].
+//! reach. A request is a line of JSON, a [`Request`]. The answer is a line `{"begin": true}`, then any number of lines of JSON, each an object, and
+//! then `{"end": true}` or `{"error": "…", "kind": "…"}`. The same requests can be answered without a socket: [`Database::answer`].
 
 mod answer;
 mod client;
@@ -16,9 +16,9 @@ use serde_json::Value;
 
 #[cfg(doc)]
 use crate::Database;
-pub use client::ask;
+pub use client::{Refusal, ask};
 
-/// What another process wants of a database.
+/// A request to a database.
 ///
 /// ```
 /// use strandline::control::Request;

@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Request, socket_path};
+use super::{Refusal, Request, socket_path};
 use crate::Database;
 use crate::database::tables::Tables;
 use crate::store::WeakStore;
@@ -24,19 +24,24 @@ use strandline_core::memory::Native;
 
 /// Requests that are answered at a time.
 const MOST_AT_ONCE: usize = 16;
+/// Names that are tried for the folder in which the socket is made.
+const MOST_FOLDERS: u32 = 100;
 /// The longest request, in bytes.
 const LONGEST_REQUEST: u64 = 1 << 20;
 /// How long a thread waits for the other side before it looks whether the database is to be closed.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// So often it waits for a request that does not come.
+/// How often a thread waits so for a request that does not come.
 const WAITS_FOR_REQUEST: u32 = 100;
+/// How often it waits so for somebody who does not read on: ten minutes.
+const WAITS_FOR_READER: u32 = 6000;
 
 impl<C: Control<Memory = Native> + Send + 'static> Database<C> {
     /// Answers requests of other processes from now on: `strandline pool info`, `list`, `get`, `range`, `dump`, `backup`, `checkpoint` and `statistics` work
     /// on the database while this program has it open. They arrive by a Unix socket beside the pool, `.control` appended to its name. Only
     /// processes of this one's user can reach it.
     ///
-    /// Reading is at a snapshot, and keeps nobody from writing. Closing the database ends answers that are under way. If it is called again, nothing happens.
+    /// Reading is at a snapshot, and keeps no writer waiting. Closing the database, or dropping its last handle, ends answers that are under way, but waits for a backup. If
+    /// the database is served already, nothing happens.
     ///
     /// ```no_run
     /// # use strandline::Database;
@@ -47,8 +52,9 @@ impl<C: Control<Memory = Native> + Send + 'static> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// The socket cannot be made: the folder cannot be written, or the path is longer than the some hundred bytes that the system allows for one;
-    /// [`Error::ReadOnly`]: the database was opened for reading only, which other processes can do as well; [`Error::Closed`].
+    /// The socket cannot be made: the folder cannot be written, something else has its name, or its path is longer than the some hundred bytes that the system
+    /// allows; [`Error::ReadOnly`]: the database was opened for reading only, which other processes can do as well; [`Error::Unsupported`]: it is
+    /// in memory; [`Error::Nested`] inside a transaction; [`Error::Parameter`] inside one of another database; [`Error::Closed`], [`Error::Forked`].
     pub fn serve_control(&self) -> Result<()> {
         self.store().admit(|pool| {
             if pool.is_read_only() {
@@ -74,28 +80,39 @@ impl<C: Control<Memory = Native> + Send + 'static> Database<C> {
 
 /// Makes the socket. It gets its name when only this process's user can reach it.
 fn bind(path: &Path) -> io::Result<UnixListener> {
-    // A process that was killed has left it; no other has the pool open.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
+    // A process that was killed has left its socket; no other has the pool open. Anything else that has the name stays.
+    match fs::symlink_metadata(path) {
+        Ok(about) if about.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_) => return Err(ErrorKind::AlreadyExists.into()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
-    let mut folder = path.as_os_str().to_owned();
-    folder.push("-new");
-    let folder = PathBuf::from(folder);
-    let _ = fs::remove_dir_all(&folder);
-    DirBuilder::new().mode(0o700).create(&folder)?;
-    let made = make(&folder, path);
-    let _ = fs::remove_dir_all(&folder);
-    made
+    for number in 0..MOST_FOLDERS {
+        let mut folder = path.as_os_str().to_owned();
+        folder.push(format!("-{}-{number}", std::process::id()));
+        let folder = PathBuf::from(folder);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            // A process with the same number was killed here.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        let made = bind_in(&folder, path);
+        let _ = fs::remove_dir(&folder);
+        return made;
+    }
+    Err(ErrorKind::AlreadyExists.into())
 }
 
-fn make(folder: &Path, path: &Path) -> io::Result<UnixListener> {
-    use std::os::unix::fs::PermissionsExt;
+/// Makes the socket in a folder of which others cannot see the inside, and moves it to `path`.
+fn bind_in(folder: &Path, path: &Path) -> io::Result<UnixListener> {
     let hidden = folder.join("s");
     let listener = UnixListener::bind(&hidden)?;
-    fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600))?;
-    fs::rename(&hidden, path)?;
-    Ok(listener)
+    let moved = fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600))
+        .and_then(|()| fs::rename(&hidden, path));
+    if moved.is_err() {
+        let _ = fs::remove_file(&hidden);
+    }
+    moved.map(|()| listener)
 }
 
 /// What the threads of a server share.
@@ -131,14 +148,20 @@ impl State {
         now.pauses > 0 || now.is_over
     }
 
-    /// Begins an answer, if one may begin.
-    fn begin(&self) -> Option<Answer<'_>> {
+    /// Begins an answer.
+    ///
+    /// # Errors
+    /// Why none may begin.
+    fn begin(&self) -> std::result::Result<Answer<'_>, String> {
         let mut now = self.lock();
-        if now.pauses > 0 || now.is_over || now.answers == MOST_AT_ONCE {
-            return None;
+        if now.pauses > 0 || now.is_over {
+            return Err(closing().to_string());
+        }
+        if now.answers == MOST_AT_ONCE {
+            return Err(format!("{MOST_AT_ONCE} requests are being answered; ask again later"));
         }
         now.answers += 1;
-        Some(Answer(self))
+        Ok(Answer(self))
     }
 }
 
@@ -260,7 +283,7 @@ impl Read for Connection<'_> {
 
 impl Write for Connection<'_> {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        self.patiently(u32::MAX, |mut stream| stream.write(from))
+        self.patiently(WAITS_FOR_READER, |mut stream| stream.write(from))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -269,7 +292,7 @@ impl Write for Connection<'_> {
 }
 
 fn closing() -> io::Error {
-    io::Error::other("the database is being closed")
+    io::Error::other("the program has begun to close the database; if it could not, ask again")
 }
 
 /// Reads a request, and answers it.
@@ -283,9 +306,12 @@ fn serve<C: Control<Memory = Native>>(
     let mut request = String::new();
     BufReader::new(Connection { stream, state }.take(LONGEST_REQUEST)).read_line(&mut request)?;
     let mut out = BufWriter::new(Connection { stream, state });
+    // At once, so that the other side knows that it is heard.
+    writeln!(out, "{}", json!({"begin": true}))?;
+    out.flush()?;
     let last = match answer(&request, source, state, &mut out) {
         Ok(()) => json!({"end": true}),
-        Err(why) => json!({"error": why}),
+        Err(Refusal { message, kind }) => json!({"error": message, "kind": kind}),
     };
     writeln!(out, "{last}")?;
     out.flush()
@@ -296,12 +322,15 @@ fn answer<C: Control<Memory = Native>>(
     source: &Source<C>,
     state: &State,
     out: &mut impl Write,
-) -> std::result::Result<(), String> {
-    let request: Request = serde_json::from_str(request).map_err(|error| format!("no request: {error}"))?;
-    let _answer =
-        state.begin().ok_or("the database is being closed, or too many requests are being answered")?;
-    // Dropped before the answer ends: whoever waits for that closes the database.
-    let store = source.upgrade().ok_or("the database was closed")?;
+) -> std::result::Result<(), Refusal> {
+    if request.len() as u64 == LONGEST_REQUEST {
+        return Err(Refusal::of(format!("the request is longer than {LONGEST_REQUEST} bytes")));
+    }
+    let request: Request = serde_json::from_str(request)
+        .map_err(|error| Refusal::of(format!("cannot understand the request: {error}")))?;
+    let _answer = state.begin().map_err(Refusal::of)?;
+    // Dropped before the answer ends: a close that waits for that closes the database next.
+    let store = source.upgrade().ok_or_else(|| Refusal::of(closing().to_string()))?;
     let db = Database::from(store);
     let mut failed = None;
     let put = |line: Value| match writeln!(out, "{line}") {
@@ -311,6 +340,8 @@ fn answer<C: Control<Memory = Native>>(
             Err(Error::Aborted)
         }
     };
-    db.answer(&request, put)
-        .map_err(|error| failed.map_or_else(|| error.to_string(), |error| error.to_string()))
+    db.answer(&request, put).map_err(|error| match failed {
+        Some(failed) => Refusal::of(failed.to_string()),
+        None => Refusal { message: error.to_string(), kind: Some(format!("{:?}", error.kind())) },
+    })
 }

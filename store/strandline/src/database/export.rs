@@ -117,22 +117,44 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.at_one_moment(|tables, tx| show(tables, tx, name, &mut row))
     }
 
-    /// Shows the tables and their rows, as they are at one moment: `table` is asked for each, with the number of its rows, whether these are to be shown.
+    /// Shows the tables, each with the number of its rows; `None` while a migration of it is under way.
+    ///
+    /// # Errors
+    /// As [`Database::dump`]; what `table` returns.
+    #[cfg(feature = "control")]
+    pub(crate) fn list_all(
+        &self,
+        mut table: impl FnMut(&TableDescription, Option<u64>) -> Result<()>,
+    ) -> Result<()> {
+        self.at_one_moment(|tables, tx| {
+            for about in tables.list(tx)? {
+                let rows = match tables.rows(tx, &about.name) {
+                    Ok((_, rows)) => Some(rows.count(tx)?),
+                    Err(Error::TableTypes { .. }) => None,
+                    Err(error) => return Err(error),
+                };
+                table(&about, rows)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Shows the tables whose names are wanted, each with the number of its rows, and its rows, as they are at one moment.
     ///
     /// # Errors
     /// As [`Database::dump`]; what `table` and `row` return.
     #[cfg(feature = "control")]
     pub(crate) fn dump_all(
         &self,
-        mut table: impl FnMut(&TableDescription, u64) -> Result<bool>,
+        is_wanted: impl Fn(&str) -> bool,
+        mut table: impl FnMut(&TableDescription, u64) -> Result<()>,
         mut row: impl FnMut(&TableDescription, Dynamic, Dynamic) -> Result<()>,
     ) -> Result<()> {
         self.at_one_moment(|tables, tx| {
-            for about in tables.list(tx)? {
+            for about in tables.list(tx)?.into_iter().filter(|about| is_wanted(&about.name)) {
                 let (_, rows) = tables.rows(tx, &about.name)?;
-                if table(&about, rows.count(tx)?)? {
-                    show(tables, tx, &about.name, &mut |key, value| row(&about, key, value))?;
-                }
+                table(&about, rows.count(tx)?)?;
+                show(tables, tx, &about.name, &mut |key, value| row(&about, key, value))?;
             }
             Ok(())
         })
@@ -162,7 +184,7 @@ impl<C: Control<Memory = Native>> Database<C> {
             let bytes = |key: &Dynamic| match keys.write_key(key) {
                 Ok(bytes) => Ok(bytes.as_slice().to_vec()),
                 Err(_) => Err(Error::Parameter(format!(
-                    "no key of the table `{name}`, whose keys are of type {}: {key:?}",
+                    "{key:?} cannot be a key of the table `{name}`, whose keys are of the type {}",
                     about.key
                 ))),
             };

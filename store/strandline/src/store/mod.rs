@@ -11,12 +11,10 @@ pub(crate) mod shared;
 pub(crate) mod snapshot;
 
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
 #[cfg(feature = "control")]
 use std::sync::Weak;
-use std::time::Instant;
 
 use crate::value::check::{Checker, LostMemory};
 use crate::value::persist::Root;
@@ -25,7 +23,9 @@ use crate::value::transaction::{Control, Tx, View};
 #[cfg(feature = "observed")]
 use observed::Observer;
 pub use session::Session;
-use shared::{Borrowed, SharedPool};
+#[cfg(feature = "control")]
+use shared::SharedPool;
+use shared::{Borrowed, Handle};
 use snapshot::Snapshot;
 use strandline_core::engine::{SnapshotUsage, Stm};
 use strandline_core::error::{Error, Result};
@@ -70,7 +70,7 @@ use strandline_core::memory::{Native, PersistentAddress};
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct Store<R, C: Control<Memory = Native> = Stm> {
-    pool: Arc<SharedPool<C>>,
+    pool: Arc<Handle<C>>,
     /// The root's value.
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
@@ -168,14 +168,11 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         if let Some(observer) = self.observer {
             return self.observed(observer, true, |session| session.write_with_error(body)).map(|(t, _)| t);
         }
-        let mut taken = self.pool.borrow()?;
-        let (root, writes) = (self.root, self.pool.writes());
-        let since = writes.map(|_| Instant::now());
-        let written = run::update::<C, _, _>(taken.worker(), |tx| body(tx, Ptr::of(root)))?;
-        if let Some((writes, since)) = writes.zip(since) {
-            writes.note(since.elapsed(), Location::caller());
-        }
-        Ok(written)
+        let root = self.root;
+        run::observed(self.pool.writes(), || {
+            let mut taken = self.pool.borrow()?;
+            run::update::<C, _, _>(taken.worker(), |tx| body(tx, Ptr::of(root)))
+        })
     }
 
     /// Transactions that do not wait until they are durable: each gives a ticket, which is for that. Others
@@ -462,7 +459,7 @@ pub(crate) struct WeakStore<R, C: Control<Memory = Native>> {
 #[cfg(feature = "control")]
 impl<R, C: Control<Memory = Native>> Store<R, C> {
     pub(crate) fn downgrade(&self) -> WeakStore<R, C> {
-        WeakStore { pool: Arc::downgrade(&self.pool), root: self.root, root_type: PhantomData }
+        WeakStore { pool: self.pool.for_guest(), root: self.root, root_type: PhantomData }
     }
 
     /// As [`SharedPool::admit`].
@@ -473,11 +470,11 @@ impl<R, C: Control<Memory = Native>> Store<R, C> {
 
 #[cfg(feature = "control")]
 impl<R, C: Control<Memory = Native>> WeakStore<R, C> {
-    /// The store, if there is another handle to it.
+    /// The store, if the program has a handle to it.
     pub(crate) fn upgrade(&self) -> Option<Store<R, C>> {
         let Self { pool, root, .. } = self;
         Some(Store {
-            pool: pool.upgrade()?,
+            pool: Arc::new(Handle::of_guest(pool)?),
             root: *root,
             root_type: PhantomData,
             #[cfg(feature = "observed")]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Store;
 use super::root::{self, Migrations};
-use super::shared::SharedPool;
+use super::shared::Handle;
 use crate::value::persist::Root;
 use crate::value::transaction::{Control, Tx};
 use strandline_core::Domain;
@@ -23,7 +23,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         let root = root(&mut worker)?;
         pool.return_worker(Box::new(worker));
         Ok(Self {
-            pool: Arc::new(SharedPool::new(pool)),
+            pool: Arc::new(Handle::new(pool)),
             root,
             root_type: PhantomData,
             #[cfg(feature = "observed")]

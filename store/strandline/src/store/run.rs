@@ -1,8 +1,12 @@
 //! Runs closures as typed transactions of a worker.
 
+use std::panic::Location;
+use std::time::Instant;
+
 use crate::value::transaction::{Control, Tx, View};
 use strandline_core::engine::{self, Worker};
 use strandline_core::error::{Error, Result};
+use strandline_core::file::WriteObserver;
 use strandline_core::transaction::{Abort, Runner};
 
 #[inline(always)]
@@ -51,6 +55,19 @@ pub(crate) fn update_later<C: Control, T, E: From<Error>>(
     let mut given_up = None;
     let outcome = worker.run_later(|tx| attempt(tx, &mut body, &mut given_up));
     finish(outcome, &mut given_up)
+}
+
+/// Runs `write`, which waits until its transaction is durable, and tells `writes` how long that took.
+#[track_caller]
+pub(crate) fn observed<T, E>(
+    writes: Option<&WriteObserver>,
+    write: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let Some(writes) = writes else { return write() };
+    let since = Instant::now();
+    let written = write()?;
+    writes.note(since.elapsed(), Location::caller());
+    Ok(written)
 }
 
 /// Runs `body` as a read-only transaction of `worker`: the typed form of [`Runner::view`].

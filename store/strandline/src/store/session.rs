@@ -12,7 +12,7 @@ use crate::value::pointer::Ptr;
 use crate::value::transaction::{Control, Tx, View};
 use strandline_core::engine::{Stm, Worker};
 use strandline_core::error::{Error, Result};
-use strandline_core::file::{Pool, Ticket};
+use strandline_core::file::{Pool, Ticket, WriteObserver};
 use strandline_core::memory::{Native, PersistentAddress};
 use strandline_core::transaction::{Runner, Statistics};
 
@@ -33,13 +33,16 @@ use strandline_core::transaction::{Runner, Statistics};
 /// It keeps the pool open: as long as it exists, [`Store::close`] returns [`Error::InUse`].
 pub struct Session<R, C: Control<Memory = Native> = Stm> {
     borrowed: Borrowed<Arc<Pool<C>>, C>,
+    /// Where transactions have to wait for the disk.
+    writes: Option<WriteObserver>,
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
 }
 
 impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     pub(super) fn new(pool: Arc<Pool<C>>, root: PersistentAddress) -> Result<Self> {
-        Ok(Self { borrowed: Borrowed::of(pool)?, root, root_type: PhantomData })
+        let writes = pool.write_observer();
+        Ok(Self { borrowed: Borrowed::of(pool)?, writes, root, root_type: PhantomData })
     }
 
     fn worker(&mut self) -> &mut Worker<C> {
@@ -63,6 +66,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     ///
     /// # Errors
     /// As [`Store::write`].
+    #[track_caller]
     pub fn write<T>(
         &mut self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -74,12 +78,15 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     ///
     /// # Errors
     /// As [`Store::write`].
+    #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         &mut self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let root = self.root;
-        run::update::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
+        let Self { borrowed, writes, root, .. } = self;
+        run::observed(writes.as_ref(), || {
+            run::update::<C, _, _>(borrowed.worker(), |tx| body(tx, Ptr::of(*root)))
+        })
     }
 
     /// As [`Store::later`].

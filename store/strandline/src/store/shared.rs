@@ -1,11 +1,13 @@
 //! A pool that any number of handles share, and that any of them closes for all.
 //!
 //! A transaction takes one of the pool's idle workers, which keeps the pool's memory mapped; closing waits until all workers have come
-//! back. Whatever else is done with the pool, leasing a new worker too, holds a share of it meanwhile, a read lock; closing waits for
+//! back. Everything else that is done with the pool, leasing a new worker too, holds a share of it, a read lock; closing waits for
 //! these as well. Sessions and snapshots, which last longer, hold the pool itself, and closing refuses while there are any.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "control")]
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::time::Duration;
@@ -22,13 +24,13 @@ const NAP: Duration = Duration::from_micros(200);
 /// The number of the last pool that was opened.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// What serves others from an open pool, and makes way where it is to be closed. It has no handle to the pool while it serves nobody.
+/// A server of requests to an open pool. It stops when the pool is to be closed, and has a handle to the pool only while it answers.
 pub(crate) trait Guest: Send + Sync {
-    /// Serves nobody any more when this returns.
+    /// Waits until no request is being answered, and refuses others until it is resumed.
     fn pause(&self);
-    /// Serves again: the pool stays open.
+    /// Answers again: the pool stays open.
     fn resume(&self);
-    /// Leaves nothing behind.
+    /// Refuses requests from now on, and removes its socket.
     fn end(&self);
 }
 
@@ -142,7 +144,7 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         Ok(Taken { idle: &self.idle, worker: Some(worker) })
     }
 
-    /// Who observes transactions that wait for the disk; `None`: none do.
+    /// Returns who observes transactions that wait for the disk; `None` where none wait.
     pub fn writes(&self) -> Option<&WriteObserver> {
         self.writes.as_ref()
     }
@@ -178,10 +180,10 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     /// Has the guest that `make` makes serve others from now on, unless one does already.
     ///
     /// # Errors
-    /// Those of `make`; [`Error::Closed`]; [`Error::Nested`] inside a transaction, for whose end a close may wait meanwhile; [`Error::Forked`].
+    /// Those of `make`; [`Error::Closed`]; those of [`Outside::check_all`], since a close that has begun is waited for.
     #[cfg(feature = "control")]
     pub fn admit(&self, make: impl FnOnce(&Pool<C>) -> Result<Box<dyn Guest>>) -> Result<()> {
-        self.outside.check()?;
+        self.outside.check_all()?;
         let mut guest = self.guest.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = self.open()?;
         if guest.is_none() {
@@ -225,6 +227,58 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
                 Ok(mut pool) => return pool.take(),
                 Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().take(),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(NAP),
+            }
+        }
+    }
+}
+
+/// A handle to a pool. When the last handle of the program is dropped, the guest ends what it does, and the pool is closed; the guest has
+/// handles of its own meanwhile.
+pub(crate) struct Handle<C: Control<Memory = Native>> {
+    shared: Arc<SharedPool<C>>,
+    is_of_guest: bool,
+}
+
+impl<C: Control<Memory = Native>> Handle<C> {
+    pub fn new(pool: Pool<C>) -> Self {
+        Self { shared: Arc::new(SharedPool::new(pool)), is_of_guest: false }
+    }
+
+    /// A handle for a guest, from what [`Handle::for_guest`] has returned; `None`: the pool was closed.
+    #[cfg(feature = "control")]
+    pub fn of_guest(shared: &Weak<SharedPool<C>>) -> Option<Self> {
+        Some(Self { shared: shared.upgrade()?, is_of_guest: true })
+    }
+
+    #[cfg(feature = "control")]
+    pub fn for_guest(&self) -> Weak<SharedPool<C>> {
+        Arc::downgrade(&self.shared)
+    }
+}
+
+impl<C: Control<Memory = Native>> Deref for Handle<C> {
+    type Target = SharedPool<C>;
+
+    fn deref(&self) -> &SharedPool<C> {
+        &self.shared
+    }
+}
+
+impl<C: Control<Memory = Native>> Drop for Handle<C> {
+    fn drop(&mut self) {
+        if self.is_of_guest {
+            return;
+        }
+        // Inside a transaction the guest may wait for its end, and in a forked child the lock may be held for ever.
+        let may_wait = match self.shared.outside.check_all() {
+            Err(Error::Forked) => return,
+            outside => outside.is_ok(),
+        };
+        let guest = self.shared.guest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(guest) = &*guest {
+            guest.end();
+            if may_wait {
+                guest.pause();
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -105,9 +106,14 @@ fn each_request_is_answered() -> Result<(), Box<dyn std::error::Error>> {
 fn the_socket_is_the_owners_and_goes_with_the_database() -> strandline::Result<()> {
     let (_folder, path) = place();
     let socket = socket_path(&path);
-    // A process that was killed has left something.
-    std::fs::write(&socket, "stale").unwrap();
     let db = Database::open(&path)?;
+    // Something else that has the name stays.
+    std::fs::write(&socket, "precious").unwrap();
+    assert!(matches!(db.serve_control(), Err(Error::Io { .. })));
+    assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
+    std::fs::remove_file(&socket).unwrap();
+    // A process that was killed has left its socket.
+    drop(UnixListener::bind(&socket).unwrap());
     db.serve_control()?;
     let about = std::fs::symlink_metadata(&socket).unwrap();
     assert!(about.file_type().is_socket());
@@ -122,13 +128,15 @@ fn the_socket_is_the_owners_and_goes_with_the_database() -> strandline::Result<(
     db.serve_control()?;
     assert!(asked(&path, &Request::List).unwrap().is_empty());
     let nested = db.write(|_| Ok(db.serve_control()))?;
-    assert!(matches!(nested, Err(Error::Nested { .. })), "{nested:?}");
+    assert!(matches!(nested, Err(Error::Nested)), "{nested:?}");
     drop(db);
     assert!(!socket.exists());
 
     let reader = Database::open_read_only(&path, &Options::default())?;
     assert!(matches!(reader.serve_control(), Err(Error::ReadOnly)));
     assert!(matches!(Database::in_memory()?.serve_control(), Err(Error::Unsupported(_))));
+    // No pool can have the name of a socket.
+    assert!(matches!(Database::open(&socket), Err(Error::Parameter(_))));
     Ok(())
 }
 
@@ -142,20 +150,31 @@ fn nonsense_is_refused() -> strandline::Result<()> {
         writeln!(stream, "{nonsense}").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with(r#"{"error":"no request: "#), "{nonsense}: {answer}");
+        let (_, refusal) = answer.split_once('\n').expect("two lines");
+        assert!(refusal.starts_with(r#"{"error":"cannot understand the request: "#), "{nonsense}: {answer}");
     }
     // The request is as a user would write it by hand.
     let mut stream = UnixStream::connect(socket_path(&path)).unwrap();
     writeln!(stream, r#""list""#).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    assert_eq!(answer, "{\"end\":true}\n");
+    assert_eq!(answer, "{\"begin\":true}\n{\"end\":true}\n");
+    let long = Request::Get { table: "a".repeat(2 << 20), key: json!(1) };
+    assert!(asked(&path, &long).unwrap_err().to_string().contains("longer than"));
     Ok(())
 }
 
-/// Somebody who asks for everything, and then reads nothing.
+/// Somebody asks for everything, and then reads nothing.
 #[test]
 fn a_slow_reader_keeps_nobody_from_closing() -> strandline::Result<()> {
+    for closes in [true, false] {
+        close_beside_a_slow_reader(closes)?;
+    }
+    Ok(())
+}
+
+/// Closes the database, or drops its last handle.
+fn close_beside_a_slow_reader(closes: bool) -> strandline::Result<()> {
     let (_folder, path) = place();
     let db = Database::open(&path)?;
     let texts = db.table::<u64, String>("texts")?;
@@ -166,16 +185,25 @@ fn a_slow_reader_keeps_nobody_from_closing() -> strandline::Result<()> {
     writeln!(stream, r#"{{"dump": {{}}}}"#).unwrap();
     let mut lines = BufReader::new(stream);
     let mut first = String::new();
-    lines.read_line(&mut first).unwrap();
+    for _ in 0..2 {
+        lines.read_line(&mut first).unwrap();
+    }
     assert!(first.contains(r#""table":"texts""#), "{first}");
     // The answer is under way: its snapshot exists.
     assert_eq!(db.snapshot_usage()?.snapshots, 1);
     // One that sends no request.
     let silent = UnixStream::connect(socket_path(&path)).unwrap();
-    db.close()?;
-    let mut rest = String::new();
+    if closes {
+        db.close()?;
+    } else {
+        drop(db);
+    }
+    // It is closed cleanly, and nobody has it any more.
+    assert_eq!(Database::open(&path)?.recovery().replayed(), 0);
+    // The server ends the connection; if it kept it, this would fail after a minute.
     silent.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    assert_eq!((&silent).read_to_string(&mut rest).unwrap_or_default(), 0);
+    let mut rest = String::new();
+    (&silent).read_to_string(&mut rest).expect("the connection ends");
     Ok(())
 }
 
@@ -200,24 +228,26 @@ fn answers_are_of_one_moment() -> strandline::Result<()> {
     let (left, right) = (db.table::<u64, u64>("left")?, db.table::<u64, u64>("right")?);
     db.write(|tx| (0..200).try_for_each(|n| left.insert(tx, &n, &n).map(drop)))?;
     db.serve_control()?;
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|threads| {
-        let writer = threads.spawn(|| {
-            for n in 0..200 {
-                // A row moves from one table to the other.
-                db.write(|tx| {
-                    left.remove(tx, &n)?;
-                    right.insert(tx, &n, &n)
+        let (db, left, right) = (&db, &left, &right);
+        threads.spawn(|| {
+            // Rows move from one table to the other and back, as long as somebody looks.
+            for n in (0..200).cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                db.write(|tx| match left.remove(tx, &n)? {
+                    Some(_) => right.insert(tx, &n, &n).map(drop),
+                    None => {
+                        right.remove(tx, &n)?;
+                        left.insert(tx, &n, &n).map(drop)
+                    }
                 })
                 .unwrap();
             }
         });
-        loop {
-            let is_last = writer.is_finished();
-            let lines = asked(&path, &Request::Dump { table: None }).unwrap();
-            assert_eq!(lines.len(), 2 + 200, "rows are lost or there twice");
-            if is_last {
-                break;
-            }
+        let dumps: Vec<_> = (0..30).map(|_| asked(&path, &Request::Dump { table: None })).collect();
+        is_over.store(true, Ordering::Relaxed);
+        for lines in dumps {
+            assert_eq!(lines.unwrap().len(), 2 + 200, "rows are lost or there twice");
         }
     });
     Ok(())

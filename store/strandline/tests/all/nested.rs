@@ -188,6 +188,7 @@ where
     });
     call!(to, "compact", "space", Done, pool.space());
     call!(to, "compact", "compact", Nested, pool.compact());
+    call!(to, "compact", "compact_with", Nested, pool.compact_with(|_, _| {}));
     // Where a transaction is durable when it has committed there is nothing to wait for.
     let waits = if in_flush_or_mapped { Done } else { Nested };
     to.push(("ticket", "wait", waits, outcome(ticket.wait())));

@@ -30,7 +30,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
             if let Some(mut checkpointer) = sync.checkpointer.take() {
                 checkpointer.stop(memory, &sync.log);
             }
-            let report = sync.log.checkpoint(&view);
+            let report = self.observed.checkpoint(&self.path, || sync.log.checkpoint(&view));
             self.stop_flusher(report.is_ok());
             let report = report?;
             let Some(SyncPool { device, log, .. }) = &self.sync else { return Ok(()) };
