@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 /// assert_eq!(options.domain.name(), "process");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Domain {
     /// Lines are written back with the best of clwb, clflushopt and clflush, then fenced: NVDIMM, DAX, ADR.
     Flush,

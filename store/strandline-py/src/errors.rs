@@ -32,5 +32,5 @@ pub fn of_database(error: Error) -> PyErr {
         ErrorKind::Parameter => "UsageError",
         _ => "DatabaseError",
     };
-    raised(class, error.to_string())
+    raised(class, format!("{error:#}"))
 }

@@ -319,6 +319,7 @@ impl<C: Control> Read for Snapshot<C> {
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SnapshotUsage {
     /// Snapshots that exist, those of views and of a large transaction among them.
     pub snapshots: u64,

@@ -26,6 +26,7 @@ use crate::transaction::Runner;
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpaceUsage {
     /// Bytes that the pool's file seems to have.
     pub file_bytes: u64,
@@ -56,6 +57,7 @@ const BLOCK: u64 = 512;
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompactReport {
     /// Bytes of free chunks whose space was given back, if they had any.
     pub punched_bytes: u64,
@@ -136,7 +138,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         // Nothing else holds chunks meanwhile, whatever transactions do.
         let held = heap::held(&self.native_view()?).len() as u64;
         if held > 0 {
-            return Err(Error::Damaged(format!("{held} chunks that the compaction held are not free again")));
+            return Err(Error::damaged(format!("{held} chunks that the compaction held are not free again")));
         }
         report.disk_bytes = self.space()?.disk_bytes;
         Ok(report)

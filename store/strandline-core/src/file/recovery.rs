@@ -28,6 +28,7 @@ use crate::sync::{FileDevice, SyncRecoveryReport};
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Recovery {
     /// What was found and done.
     pub report: RecoveryReport,

@@ -109,7 +109,10 @@ impl Ticket {
         match core.upgrade() {
             Some(core) => core.is_durable(self.transaction),
             None if closed.load(Ordering::Acquire) => Ok(true),
-            None => Err(Error::Poisoned("the pool was dropped before this transaction was durable".into())),
+            None => Err(Error::Poisoned {
+                why: "the pool was dropped before this transaction was durable".into(),
+                kind: std::io::ErrorKind::Other,
+            }),
         }
     }
 

@@ -96,6 +96,7 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeapUsage {
     /// Bytes of all chunks, as far as the heap has grown.
     pub total_bytes: u64,
@@ -151,7 +152,7 @@ fn walk<E>(
     let mut chunk = 0;
     while chunk < reached {
         let word = read(table(layout, chunk))?;
-        let damaged = || Error::Damaged(format!("chunk {chunk} has the impossible table word {word:#x}"));
+        let damaged = || Error::damaged(format!("chunk {chunk} has the impossible table word {word:#x}"));
         let Some(found) = Chunk::decode(word) else { return Ok(Err(damaged())) };
         match found {
             Chunk::Free | Chunk::Held => usage.free_chunks += 1,
@@ -161,7 +162,7 @@ fn walk<E>(
                 }
                 let division = Division::new(layout, class);
                 let Some(blocks) = allocated_blocks(division, start(layout, chunk), &mut read)? else {
-                    return Ok(Err(Error::Damaged(format!("chunk {chunk} has blocks past its end"))));
+                    return Ok(Err(Error::damaged(format!("chunk {chunk} has blocks past its end"))));
                 };
                 classes[class].add_chunk(division, blocks);
                 usage.add_small(division, blocks);
@@ -172,7 +173,7 @@ fn walk<E>(
                 }
                 if !is_whole(layout, chunk, chunks, &mut read)? {
                     let what = format!("the large object at chunk {chunk} is cut short");
-                    return Ok(Err(Error::Damaged(what)));
+                    return Ok(Err(Error::damaged(what)));
                 }
                 usage.objects += 1;
                 usage.allocated_bytes += chunks * chunk_bytes;
@@ -292,6 +293,7 @@ pub fn next_allocated<A: Access>(
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClassUsage {
     /// Bytes in a block.
     pub block_bytes: u64,

@@ -258,7 +258,7 @@ impl Layout {
     /// [`Error::Truncated`]; [`Error::Damaged`]: no pool can have as many.
     pub fn check_length(&self, reached: u64, bytes: u64, path: &Path) -> Result<()> {
         if reached > self.chunk_count {
-            return Err(Error::Damaged(format!(
+            return Err(Error::damaged(format!(
                 "it says that it has {reached} chunks and can have {} at most",
                 self.chunk_count
             )));
@@ -291,7 +291,7 @@ impl Layout {
             let found = self.data.word(self.reachable_words).offset();
             return Err(Error::Truncated { path: PathBuf::new(), expected: at.word(words).offset(), found });
         }
-        Err(Error::Damaged(format!("a log record names the address {:#x}", at.offset())))
+        Err(Error::damaged(format!("a log record names the address {:#x}", at.offset())))
     }
 
     /// Words of the chunks, as far as the pool was known to reach.

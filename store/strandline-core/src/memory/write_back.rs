@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicU64;
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WriteBackInstruction {
     /// `clwb`: keeps the line cached where the processor can.
     Clwb,

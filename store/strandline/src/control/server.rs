@@ -295,5 +295,5 @@ fn answer<C: Control<Memory = Native>>(
         }
     };
     db.answer(&request, put)
-        .map_err(|error| failed.map_or_else(|| error.to_string(), |error| error.to_string()))
+        .map_err(|error| failed.map_or_else(|| format!("{error:#}"), |error| error.to_string()))
 }

@@ -118,7 +118,7 @@ impl DynamicStore {
             self.store.read(|tx, _| Checker::run_described(tx, |checker| reach_root(tx, checker, show)));
         match done {
             // What stands in the way of the walk is damage, too.
-            Err(error @ (Error::Damaged(_) | Error::Dangling { .. })) => Ok(vec![error.to_string()]),
+            Err(error @ (Error::Damaged { .. } | Error::Dangling { .. })) => Ok(vec![error.to_string()]),
             done => done,
         }
     }

@@ -38,7 +38,7 @@ impl<'t> Rows<'t> {
     fn read(&self, key: &[u8], words: &[u64], bytes: u64) -> Result<(Dynamic, Dynamic)> {
         let TableDescription { name, kind, .. } = self.about;
         let damaged =
-            |what| Error::Damaged(format!("the table `{name}` has a {what} that is not valid for its type"));
+            |what| Error::damaged(format!("the table `{name}` has a {what} that is not valid for its type"));
         let key = self.codec.key.read_key(key).map_err(|_| damaged("key"))?;
         let value = self.codec.value.read_value(words, bytes).map_err(|_| damaged("value"))?;
         Ok(split_row(*kind, key, value))
@@ -215,7 +215,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     pub fn count(&self, name: &str) -> Result<u64> {
         self.read(|tx| match self.catalogue(tx)?.rows(tx, name) {
             Ok((_, rows)) => rows.count(tx),
-            Err(Error::NoTable(_)) => Ok(0),
+            Err(Error::NoTable { .. }) => Ok(0),
             Err(error) => Err(error),
         })
     }

@@ -102,7 +102,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         let (at, number) = match found {
             Some(place) => place,
             None => match self.store.write(|tx, root| open(root.get(tx)?, tx)) {
-                Err(Error::ReadOnly) => return Err(Error::NoTable(name.to_owned())),
+                Err(Error::ReadOnly) => return Err(Error::NoTable { name: name.to_owned() }),
                 done => done?,
             },
         };

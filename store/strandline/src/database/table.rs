@@ -47,7 +47,7 @@ impl Handle {
 
     #[cold]
     fn gone(&self) -> Error {
-        Error::NoTable(self.name.to_string())
+        Error::NoTable { name: self.name.to_string() }
     }
 }
 

@@ -111,6 +111,7 @@ pub struct Checker<'v, 'p> {
 
 /// Memory of a pool that is allocated and that nothing leads to: [`Store::lost_memory`](crate::Store::lost_memory).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LostMemory {
     /// Blocks.
     pub blocks: u64,
@@ -178,7 +179,7 @@ impl<'v, 'p> Checker<'v, 'p> {
     ) -> Result<LostMemory> {
         let checker = Self::walk(tx, begin)?;
         if let Some(first) = checker.damage.into_iter().next() {
-            return Err(Error::Damaged(first));
+            return Err(Error::damaged(first));
         }
         if let Some(unknown) = checker.unknown {
             return Err(unreadable(&unknown));
@@ -350,8 +351,8 @@ impl Survey for Checker<'_, '_> {
         })?;
         match failed {
             None => return Ok(result),
-            Some(Error::Damaged(what)) => self.damaged(what),
-            Some(error) => self.damaged(error.to_string()),
+            Some(Error::Damaged { problem, .. }) => self.damaged(problem),
+            Some(error) => self.damaged(format!("{error:#}")),
         }
         Ok(None)
     }

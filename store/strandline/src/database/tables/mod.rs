@@ -231,7 +231,7 @@ impl<'p> Held<'p> {
         if found == Some(expected) {
             return Ok(());
         }
-        Err(Error::Damaged(misplaced(name)))
+        Err(Error::damaged(misplaced(name)))
     }
 }
 
@@ -435,7 +435,7 @@ impl<'p> Tables<'p> {
         if self.named.contains_key(tx, to)? {
             return Err(Error::Parameter(format!("there is a table `{to}` already")));
         }
-        let found = self.named.take(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
+        let found = self.named.take(tx, name)?.ok_or_else(|| Error::NoTable { name: name.to_owned() })?;
         self.named.insert(tx, &to.to_owned(), &found).map(drop)
     }
 
