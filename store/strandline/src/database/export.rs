@@ -110,6 +110,22 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// Shows the rows of the table `name`, in order and as they are now, whatever their types: each key with a value, or `()` with an
     /// item of a queue. `row` runs once for each, beside transactions; an error that it returns ends it. Returns how many rows there are.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// let rows = db.dump("ages", |name, age| {
+    ///     println!("{name:?}: {age:?}");
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(rows, 2);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoTable`]; [`Error::Damaged`]: a key or a value is none of its type, or the table has more rows or fewer than were shown;
     /// [`Error::TableTypes`]: a migration is under way; what `row` returns; as [`Database::snapshot`].
@@ -209,6 +225,18 @@ impl<C: Control<Memory = Native>> Database<C> {
     }
 
     /// Number of rows of the table `name`, whatever its types, by counting them; 0 if there is no such table. Rows are not read.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert_eq!(db.count("ages")?, 2);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::TableTypes`]: a migration is under way; as [`Database::read`].
