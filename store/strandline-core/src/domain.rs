@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 /// What kind of storage a pool is on, and so which failures a committed transaction survives.
 ///
 /// ```
-/// use strandline_core::{Domain, Options};
+/// # use strandline_core as strandline;
+/// use strandline::{Domain, Options};
 ///
 /// // Durable on an ordinary file; the default.
 /// assert_eq!(Options::default().domain, Domain::Sync);
@@ -50,7 +51,8 @@ impl Domain {
     /// is found when a pool is opened.
     ///
     /// ```
-    /// use strandline_core::Domain;
+    /// # use strandline_core as strandline;
+    /// use strandline::Domain;
     ///
     /// assert!(Domain::Sync.is_supported() && Domain::Process.is_supported());
     /// // The crash checker knows in which order stores reach persistent memory on x86-64 alone.

@@ -14,6 +14,14 @@ fn empty() -> Histogram<u64> {
 }
 
 /// Durations that were measured, as a histogram: each is exact to one in a hundred.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let db = pool();
+/// let writes = db.statistics()?.writes;
+/// println!("median {:?}, one in a hundred {:?}, longest {:?}", writes.quantile(0.5), writes.quantile(0.99), writes.max());
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Durations(Histogram<u64>);
 

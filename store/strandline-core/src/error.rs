@@ -25,12 +25,12 @@ macro_rules! errors {
         /// `anyhow`'s, print each cause once. The alternate form `{:#}` prints the failure and its causes in one line.
         ///
         /// ```
-        /// # use strandline_core::example::*;
-        /// # let (path, options) = path_and_options();
-        /// use strandline_core::Error;
+        /// # use strandline_core::{self as strandline, Pool as Database};
+        /// # let (path, options) = strandline_core::example::path_and_options();
+        /// use strandline::Error;
         ///
-        /// match Pool::open(&path, &options) {
-        ///     Ok(pool) => println!("{} replayed", pool.recovery().replayed()),
+        /// match Database::open(&path, &options) {
+        ///     Ok(db) => println!("{} replayed", db.recovery().replayed()),
         ///     Err(Error::WrongDomain { wrote, .. }) => println!("open it under {wrote} first"),
         ///     // `{error}` is the failure alone; the alternate form adds its causes.
         ///     Err(error) => println!("{error:#}"),
@@ -70,7 +70,8 @@ macro_rules! errors {
             /// The kind of this error.
             ///
             /// ```
-            /// use strandline_core::error::{Error, ErrorKind};
+            /// # use strandline_core as strandline;
+            /// use strandline::{Error, ErrorKind};
             ///
             /// assert_eq!(Error::Full { bytes: 8 }.kind(), ErrorKind::Full);
             /// ```
@@ -407,7 +408,8 @@ impl Error {
     /// Damage of which the pool is not known yet: `problem` says what is wrong, and where.
     ///
     /// ```
-    /// use strandline_core::Error;
+    /// # use strandline_core as strandline;
+    /// use strandline::Error;
     ///
     /// let error = Error::damaged("the account 7 has no owner");
     /// assert_eq!(error.to_string(), "the pool is damaged: the account 7 has no owner; restore it from a backup");
@@ -439,7 +441,8 @@ impl Error {
     /// The failure of a system call, or of the program's own reader or writer, while doing `what`: a verb and its object.
     ///
     /// ```
-    /// use strandline_core::Error;
+    /// # use strandline_core as strandline;
+    /// use strandline::Error;
     ///
     /// let error = Error::io("read the list of books", std::io::ErrorKind::NotFound.into());
     /// assert_eq!(error.to_string(), "cannot read the list of books");

@@ -81,6 +81,9 @@ mod trace;
 pub mod transaction;
 
 pub use domain::Domain;
-pub use error::{Abort, Error, Result};
+pub use error::{Abort, Error, ErrorKind, Result};
 pub use file::{Options, Pool};
+pub use layout::Geometry;
+pub use memory::WriteBackInstruction;
+pub use sync::SyncParameters;
 pub use transaction::{Concurrency, Lock, Read, Runner, Transaction};

@@ -38,6 +38,14 @@ use crate::transaction::Concurrency;
 const PIECE: usize = 1 << 20;
 
 /// What a backup holds.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (db, copy) = (pool(), path());
+/// let report = db.backup(&copy)?;
+/// println!("{} bytes were copied", report.heap_bytes);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {

@@ -19,10 +19,10 @@ use crate::transaction::Runner;
 ///
 /// ```
 /// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// let space = pool.space()?;
-/// assert_eq!((space.file_bytes, space.memory_bound), (options.geometry.size, None));
+/// # let db = pool();
+/// let space = db.space()?;
+/// println!("{} bytes of the disk, and {} of its log", space.disk_bytes, space.log_disk_bytes);
+/// assert!(space.disk_bytes <= space.file_bytes);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +56,14 @@ impl SpaceUsage {
 const BLOCK: u64 = 512;
 
 /// What a compaction did.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let db = pool();
+/// let report = db.compact()?;
+/// println!("{} bytes instead of {}", report.disk_bytes, report.disk_bytes_before);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {

@@ -11,16 +11,24 @@ use crate::sync::SyncParameters;
 /// How a pool is created or opened.
 ///
 /// ```
-/// use strandline_core::layout::Geometry;
-/// use strandline_core::{Domain, Options};
+/// # use strandline_core as strandline;
+/// use std::time::Duration;
+/// use strandline::{Geometry, Options, SyncParameters};
 ///
 /// let options = Options {
-///     // It may not take more of the disk than this.
+///     // The file may not become larger than this.
 ///     geometry: Geometry { size: 1 << 30, ..Geometry::default() },
+///     // A file with another name is refused: it belongs to another program.
 ///     layout_name: "orders".into(),
-///     domain: Domain::Sync,
-///     // It takes so much at once, and the rest as the heap grows.
+///     // The file has this size at first, and grows with the data.
 ///     initial_size: Some(100 << 20),
+///     // Copies of pages and old versions for snapshots.
+///     memory: Some(512 << 20),
+///     snapshot_bytes: 64 << 20,
+///     // Checks and backups notice what the disk has changed.
+///     sync: SyncParameters { checksums: true, ..SyncParameters::default() },
+///     // A transaction by `later()` is flushed after this time, if nothing flushes before.
+///     flush_interval: Duration::from_millis(2),
 ///     ..Options::default()
 /// };
 /// # let _ = options;

@@ -86,13 +86,14 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
 ///
 /// ```
 /// # use strandline_core::example::*;
-/// # let pool = pool();
-/// let block = pool.worker()?.run(|tx| tx.alloc(5000))?;
-/// let usage = pool.usage()?;
-/// // More than a quarter of a chunk takes whole chunks, which are 4096 bytes here.
-/// assert_eq!((usage.objects, usage.allocated_bytes), (1, 8192));
-/// pool.worker()?.run(|tx| tx.free(block))?;
-/// assert_eq!(pool.usage()?.free_chunks, usage.free_chunks + 2);
+/// # let db = pool();
+/// # let block = db.worker()?.run(|tx| tx.alloc(5000))?;
+/// let usage = db.usage()?;
+/// println!("{} of {} bytes are allocated", usage.allocated_bytes, usage.total_bytes);
+/// # // More than a quarter of a chunk takes whole chunks, which are 4096 bytes here.
+/// # assert_eq!((usage.objects, usage.allocated_bytes), (1, 8192));
+/// # db.worker()?.run(|tx| tx.free(block))?;
+/// # assert_eq!(db.usage()?.free_chunks, usage.free_chunks + 2);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

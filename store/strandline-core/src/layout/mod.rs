@@ -27,11 +27,13 @@ pub const ROOTS: u64 = 8;
 /// The sizes that determine a pool's layout; fixed when it is created.
 ///
 /// ```
-/// use strandline_core::layout::Geometry;
+/// # use strandline_core as strandline;
+/// use strandline::{Geometry, Options};
 ///
-/// // At most 64 MB, for up to four workers, each of whose transactions may write 2 MB of words.
-/// let geometry = Geometry { size: 64 << 20, logs: 4, log_bytes: 4 << 20, ..Geometry::default() };
-/// assert!(strandline_core::layout::Layout::new(geometry).is_ok());
+/// // At most 64 MB.
+/// let geometry = Geometry { size: 64 << 20, ..Geometry::default() };
+/// let options = Options { geometry, ..Options::default() };
+/// # assert!(strandline_core::layout::Layout::new(options.geometry).is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
