@@ -29,6 +29,8 @@ pub enum Domain {
     Process,
     /// [`Domain::Flush`] plus a latency for each line written back, as the Blurred Persistence paper
     /// emulates slow memory. Durable only where `Flush` is.
+    // Hidden: it is for the laboratory.
+    #[doc(hidden)]
     Emulated {
         /// Nanoseconds added to each write-back.
         write_latency_ns: u64,

@@ -269,11 +269,13 @@ errors! {
         bytes: u64,
     } => "the pool is full: no room for {bytes} bytes; free something, create a larger pool, or open it with more address space if that is limited";
     /// A transaction under one of the laboratory's schemes wrote more than a whole log holds.
+    #[doc(hidden)]
     TransactionTooLarge {
         /// Records that the log holds.
         records: u64,
     } => "the transaction is larger than its log of {records} records; split it or create the pool with larger logs";
-    /// A write to a word that none of the locks declared by its transaction protects.
+    /// A write to a word that none of the locks declared by its transaction protects, in the laboratory's concurrency control with locks.
+    #[doc(hidden)]
     OutsideLockSet(address: u64) => "the transaction writes address {address:#x}, which its lock set does not cover; declare a lock for it, or declare none and let them be found";
     /// Every log is leased.
     NoFreeLog {

@@ -186,7 +186,9 @@ pub use strandline_core::file::{
 pub use strandline_core::heap::HeapUsage;
 pub use strandline_core::layout::Geometry;
 pub use strandline_core::memory::WriteBackInstruction;
-pub use strandline_core::sync::SyncParameters;
+pub use strandline_core::scheme::RecoveryReport;
+pub use strandline_core::sync::{DeviceCounters, SyncParameters, SyncRecoveryReport};
+pub use strandline_core::transaction::Statistics;
 pub use strandline_derive::{Key, Persist};
 pub use value::bytes::{Bytes, Text};
 pub use value::check::{Checker, LostMemory};

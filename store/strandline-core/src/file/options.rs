@@ -45,6 +45,8 @@ pub struct Options {
     pub instruction: Option<WriteBackInstruction>,
     /// Opens a file that is not on persistent memory under `Flush` or `FlushOnFail` all the same: for tests
     /// and benchmarks, where nothing has to survive a power failure.
+    // Hidden: for the laboratory. Nothing is durable with it after a power failure.
+    #[doc(hidden)]
     pub assume_persistent: bool,
     /// Protects the mapped pool against stray writes: a store to it by anything but the library, a wild pointer of the
     /// program's or of a C library's, is a segmentation fault instead of silent damage. Off by default: it costs two
@@ -52,6 +54,8 @@ pub struct Options {
     /// memory protection key ([`Error::NoProtectionKey`]): x86-64 with `ospke` in `/proc/cpuinfo`.
     pub protect: bool,
     /// The STM has 2 to this power stripe locks, 8 bytes each.
+    // Hidden: for tests and benchmarks, which make small pools with few locks.
+    #[doc(hidden)]
     pub lock_bits: u32,
     /// Bytes of memory that old versions of what transactions change may take while there are snapshots, a quarter of `memory` at most. It is
     /// taken as they are needed. With 0 there are no snapshots.

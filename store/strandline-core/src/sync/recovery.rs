@@ -68,14 +68,14 @@ const REPLAYED_WORDS: usize = 1 << 20;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (path, options) = durable_path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// let mut worker = pool.worker()?;
-/// worker.run(|tx| tx.write(tx.root(0), 5))?;
-/// // Not closed.
-/// drop(pool);
-/// drop(worker);
-/// let pool = Pool::open(&path, &options)?;
-/// let report = pool.recovery().sync.unwrap();
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// # drop(pool);
+/// # drop(worker);
+/// # let db = Pool::open(&path, &options)?;
+/// // Before a crash, one transaction has stored one word.
+/// let report = db.recovery().sync.unwrap();
 /// assert_eq!((report.replayed, report.words, report.pages, report.watermark), (1, 1, 1, 1));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
