@@ -132,7 +132,7 @@ fn find(arguments: &Arguments) -> Result<Report, Failure> {
     };
     let report = found.map_err(|why| match why {
         Unchecked::Usage(text) => Failure::Usage(text),
-        Unchecked::Failed(text) => Failure::Other(text),
+        why => Failure::Other(why.to_string()),
     })?;
     if let (Some(file), Some(image)) = (&arguments.keep, &report.image) {
         std::fs::write(file, image).map_err(Failure::io(format!("write {}", file.display())))?;

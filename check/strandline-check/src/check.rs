@@ -113,6 +113,7 @@ impl<'r> Histories<'r> {
 
 /// What a check has found. Printed, it says what was explored, and the verdict or the finding.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Outcome {
     /// What was explored.
     pub counts: Counts,

@@ -3,6 +3,7 @@
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Counts {
     /// Histories: runs of the threads.
     pub histories: u64,

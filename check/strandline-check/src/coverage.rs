@@ -10,6 +10,7 @@ use crate::x86::Trace;
 /// Operations on persistent memory in all runs that were explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Coverage {
     /// Words stored.
     pub stores: u64,

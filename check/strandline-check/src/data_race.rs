@@ -11,6 +11,7 @@ use crate::x86::{RacingAccess, Source};
 /// Two accesses of different threads to a persistent word, at least one of them a store and not both atomic, that nothing orders: no
 /// lock, no atomic operation on a common word. Which of them comes first is left to chance, and so is what survives.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DataRace {
     /// What the word is called.
     pub word: String,

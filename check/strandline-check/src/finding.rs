@@ -135,6 +135,7 @@ impl fmt::Display for Flush {
 /// The source lines of a finding, as far as it has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Places {
     /// The store that is lost or comes at the wrong time, of the program or of recovery; in a database, the transaction.
     pub store: Option<Source>,
@@ -146,6 +147,7 @@ pub struct Places {
 
 /// The least that repairs a finding, as far as flushes and fences do.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Advice {
     /// Behind what this source line does.
     pub behind: Source,
@@ -178,6 +180,7 @@ impl fmt::Display for Advice {
 
 /// A history that goes wrong.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Finding {
     /// What is wrong with it.
     pub kind: FindingKind,
@@ -276,6 +279,7 @@ impl std::error::Error for Finding {}
 
 /// A flush or a fence that made nothing durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct PerformanceFinding {
     /// Where it stands, in which step.
     pub site: Site,

@@ -31,6 +31,7 @@
 //!     .exhaustive()
 //!     .assert_clean();
 //! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod check;
 mod counts;

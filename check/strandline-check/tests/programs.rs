@@ -147,7 +147,7 @@ fn a_finding_names_its_lines() {
         pmem.store(COMMIT, 1);
         pmem.persist(COMMIT, 8);
     }));
-    let Places { store, flush, crash } = finding.places;
+    let Places { store, flush, crash, .. } = finding.places;
     let Some(Flush::MissingAfter(missing)) = flush else { panic!("{finding}") };
     let lines = [store, Some(missing), crash].map(|place| place.unwrap().line());
     assert_eq!(lines, [first, first, first + 3], "{finding}");

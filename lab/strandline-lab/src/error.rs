@@ -10,11 +10,11 @@ pub enum Error {
     #[error(transparent)]
     Library(#[from] strandline_core::Error),
     /// The system refused.
-    #[error("cannot {what}: {source}")]
+    #[error("cannot {what}: {error}")]
     Io {
         /// What was attempted, as a verb and its object.
         what: String,
         /// What the operating system answered.
-        source: std::io::Error,
+        error: std::io::Error,
     },
 }

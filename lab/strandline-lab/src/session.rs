@@ -223,6 +223,6 @@ impl Session {
     /// # Errors
     /// There is nowhere to write.
     pub fn place(&self) -> Result<Place, Error> {
-        Place::in_memory().map_err(|source| Error::Io { what: "create a folder for pools".into(), source })
+        Place::in_memory().map_err(|error| Error::Io { what: "create a folder for pools".into(), error })
     }
 }

@@ -250,7 +250,7 @@ impl Scheme for SoftwareWriteAhead {
             })
         };
         if let Some((wild, _)) = blocks().find(|&(home, _)| !view.layout.is_data(home, LINE_WORDS)) {
-            return Err(Error::Damaged(format!("a log names the block {:#x}", wild.offset())));
+            return Err(Error::damaged(format!("a log names the block {:#x}", wild.offset())));
         }
 
         begins(RecoveryStep::Replay);
@@ -295,7 +295,7 @@ fn scan_committed<M: Memory>(
         let record = memory.load(log);
         let (transaction, count) = (record >> COUNT_BITS, record as u32 & ((1 << COUNT_BITS) - 1));
         if count > capacity(&view.layout) {
-            return Err(Error::Damaged(format!(
+            return Err(Error::damaged(format!(
                 "the log at {:#x} says that it has {count} blocks",
                 log.offset()
             )));

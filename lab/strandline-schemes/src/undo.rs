@@ -355,9 +355,7 @@ fn latest_first(found: Vec<Undo>) -> Result<Vec<Undo>> {
         }
     }
     if order.len() < found.len() {
-        return Err(Error::Damaged(
-            "the locks' timestamps in undo logs order transactions in a circle".into(),
-        ));
+        return Err(Error::damaged("the locks' timestamps in undo logs order transactions in a circle"));
     }
     Ok(order)
 }
@@ -399,7 +397,7 @@ pub fn recover_undo<M: Memory>(
     report.undone = found.len() as u64;
     let pairs = || found.iter().flat_map(|undo| &undo.pairs);
     if let Some((wild, _)) = pairs().find(|(at, _)| !view.layout.is_data(*at, 1)) {
-        return Err(Error::Damaged(format!("an undo log names the address {:#x}", wild.offset())));
+        return Err(Error::damaged(format!("an undo log names the address {:#x}", wild.offset())));
     }
 
     begins(RecoveryStep::Replay);
@@ -445,7 +443,7 @@ fn scan_entries<M: Memory>(
         }
         let entries = header >> 32;
         if header & u64::from(u32::MAX) != MAGIC || !(1..=SharedLayout::UNDO_ENTRIES).contains(&entries) {
-            return Err(Error::Damaged(format!(
+            return Err(Error::damaged(format!(
                 "the undo log at {:#x} begins with {header:#x}",
                 log.offset()
             )));

@@ -253,7 +253,7 @@ impl Scheme for UndoLogged {
         report.undone = undone;
         report.records = old.len() as u64;
         if let Some((wild, _)) = old.iter().find(|&&(at, _)| !view.layout.is_data(at, 1)) {
-            return Err(Error::Damaged(format!("an undo record names the address {:#x}", wild.offset())));
+            return Err(Error::damaged(format!("an undo record names the address {:#x}", wild.offset())));
         }
 
         begins(RecoveryStep::Replay);

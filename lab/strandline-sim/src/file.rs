@@ -30,12 +30,12 @@ pub enum MachineError {
         name: String,
     },
     /// A file cannot be read.
-    #[error("cannot read the machine {}: {source}", path.display())]
+    #[error("cannot read the machine {}: {error}", path.display())]
     Read {
         /// The machine file's path.
         path: PathBuf,
         /// What the operating system answered.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// A file is no TOML.
     #[error("{machine}: {message}")]
@@ -125,7 +125,7 @@ fn resolve(name: &str, beside: Option<&Path>, chain: &mut Vec<String>) -> Result
                 return Err(MachineError::Unknown { name: name.to_owned() });
             }
             let text = std::fs::read_to_string(&path)
-                .map_err(|source| MachineError::Read { path: path.clone(), source })?;
+                .map_err(|error| MachineError::Read { path: path.clone(), error })?;
             (text, path.parent().map(Path::to_path_buf))
         }
     };

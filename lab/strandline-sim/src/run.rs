@@ -689,7 +689,7 @@ pub fn recover(
     let left = image[..prepared.image.len()].to_vec();
     let (pool, reserved) = image.split_at_mut(prepared.image.len());
     let setup = Setup { machine: description, omitted: None };
-    (hardware.recover)(&setup, pool, reserved).map_err(Error::Damaged)?;
+    (hardware.recover)(&setup, pool, reserved).map_err(Error::damaged)?;
     image.truncate(prepared.image.len());
     let by_hardware = left.iter().zip(&image).filter(|(before, after)| before != after).count() as u64;
     let world = plain(image, &prepared.shared);

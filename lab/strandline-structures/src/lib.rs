@@ -5,6 +5,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `typed` | no | models of the typed collections of `strandline`, for property tests |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod array;
 mod b_tree;

@@ -183,7 +183,7 @@ impl<K: Word + Ord> MultiSet<K> {
     pub fn insert(&self, tx: &mut impl Transaction, key: K) -> Result<u64, Abort> {
         let times = self.times(tx, key)?;
         let Some(more) = times.checked_add(1) else {
-            return Err(tx.fail(Error::Damaged("the multiset has a key too often".into())));
+            return Err(tx.fail(Error::damaged("the multiset has a key too often")));
         };
         self.0.insert(tx, key, Times(more))?;
         Ok(more)
@@ -241,7 +241,7 @@ impl<K: Word + Ord> MultiSet<K> {
             Ok(())
         })?;
         if is_absent {
-            return Err(tx.fail(Error::Damaged("the multiset has a key that is there no times".into())));
+            return Err(tx.fail(Error::damaged("the multiset has a key that is there no times")));
         }
         self.count(tx)
     }

@@ -69,7 +69,7 @@ pub trait Dictionary {
     /// Looks `key` up and deletes it if it is present, else inserts it.
     fn toggle<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<(), Abort> {
         let is_done = if self.contains(tx, key)? { self.remove(tx, key)? } else { self.insert(tx, key)? };
-        if is_done { Ok(()) } else { Err(tx.fail(Error::Damaged(format!("key {key} comes and goes")))) }
+        if is_done { Ok(()) } else { Err(tx.fail(Error::damaged(format!("key {key} comes and goes")))) }
     }
 }
 
@@ -253,7 +253,7 @@ impl Use {
     pub fn check(&self, found: u64) -> Result<()> {
         match self.mix {
             Mix::InsertFindDelete { elements } if found != elements.min(self.keys) => {
-                Err(Error::Damaged(format!("{found} elements are there, not {elements}")))
+                Err(Error::damaged(format!("{found} elements are there, not {elements}")))
             }
             _ => Ok(()),
         }

@@ -86,7 +86,7 @@ impl Access for Words {
     #[cold]
     fn fail(&mut self, error: Error) -> Abort {
         // The whole run is thrown away.
-        panic!("{error}")
+        panic!("{error:#}")
     }
     fn layout(&self) -> &Layout {
         &self.layout

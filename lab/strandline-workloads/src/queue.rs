@@ -90,7 +90,7 @@ impl Workload for QueueWorkload {
             if is_whole {
                 return Ok(());
             }
-            Err(tx.fail(Error::Damaged("the queue has an entry of parts of several".into())))
+            Err(tx.fail(Error::damaged("the queue has an entry of parts of several")))
         })
     }
 }

@@ -107,7 +107,7 @@ impl Workload for SdgWorkload {
                 for (to, value) in targets {
                     if graph.get(tx, to, from)? != Some(value) {
                         let how = format!("the edge from {from} to {to} has no equal in the other direction");
-                        return Err(tx.fail(Error::Damaged(how)));
+                        return Err(tx.fail(Error::damaged(how)));
                     }
                 }
             }

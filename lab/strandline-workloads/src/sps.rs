@@ -112,7 +112,7 @@ impl Workload for SpsWorkload {
                 }
             }
             match is_there.iter().position(|is_there| !is_there) {
-                Some(entry) => Err(tx.fail(Error::Damaged(format!("the array has lost its entry {entry}")))),
+                Some(entry) => Err(tx.fail(Error::damaged(format!("the array has lost its entry {entry}")))),
                 None => Ok(()),
             }
         })

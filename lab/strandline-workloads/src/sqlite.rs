@@ -106,7 +106,7 @@ fn lent<R: Runner, T>(
 }
 
 fn failed(error: impl Display) -> Error {
-    Error::Damaged(format!("SQLite says: {error}"))
+    Error::damaged(format!("SQLite says: {error}"))
 }
 
 impl Workload for SqliteWorkload {

@@ -229,7 +229,7 @@ impl<I: Index> Table<I> {
 
     /// An error about this table.
     pub fn damaged(&self, key: u64, how: &str) -> Error {
-        Error::Damaged(format!("{how} in the table {} at key {key:#x}", self.what))
+        Error::damaged(format!("{how} in the table {} at key {key:#x}", self.what))
     }
 
     /// The address of the row with this key, if there is one.

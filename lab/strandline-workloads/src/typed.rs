@@ -123,7 +123,7 @@ impl<C: Collection> Product for Filled<C> {
 
     fn check(&self) -> Result<()> {
         let findings = self.store.check()?;
-        if findings.is_empty() { Ok(()) } else { Err(Error::Damaged(findings.join("; "))) }
+        if findings.is_empty() { Ok(()) } else { Err(Error::damaged(findings.join("; "))) }
     }
 }
 

@@ -415,7 +415,7 @@ where
 
     fn check(&self) -> Result<()> {
         let findings = self.store.check()?;
-        if findings.is_empty() { Ok(()) } else { Err(Error::Damaged(findings.join("; "))) }
+        if findings.is_empty() { Ok(()) } else { Err(Error::damaged(findings.join("; "))) }
     }
 }
 

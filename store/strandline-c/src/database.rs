@@ -140,7 +140,7 @@ pub unsafe extern "C" fn strandline_close(database: *mut StrandlineDatabase) -> 
         }
         // SAFETY: the caller promises an open one.
         let closed = unsafe { &*database }.database.close();
-        if !matches!(closed, Err(Error::InUse(_))) {
+        if !matches!(closed, Err(Error::InUse { .. })) {
             // SAFETY: it was made of a box, and nobody uses it any more.
             drop(unsafe { Box::from_raw(database) });
         }
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn strandline_check(
         };
         let found = database.database.check()?;
         let Some(first) = found.first() else { return Ok(()) };
-        let first = Stop::Error(strandline::Error::Damaged(first.clone()));
+        let first = Stop::Error(strandline::Error::damaged(first.clone()));
         let mut text = found.join("\n").replace('\0', " ");
         text.push('\0');
         // SAFETY: as above.

@@ -133,10 +133,10 @@ impl Memory {
         // SAFETY: any size can be asked for; one byte at least, so that null means that there is no memory.
         let memory = unsafe { libc::calloc(bytes.max(1), 1) };
         if memory.is_null() {
-            return Err(Stop::Error(strandline::Error::Io {
-                what: format!("get {bytes} bytes of memory"),
-                source: std::io::ErrorKind::OutOfMemory.into(),
-            }));
+            return Err(Stop::Error(strandline::Error::io(
+                format!("get {bytes} bytes of memory"),
+                std::io::ErrorKind::OutOfMemory.into(),
+            )));
         }
         Ok(Self { at: memory, bytes })
     }

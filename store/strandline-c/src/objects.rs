@@ -83,7 +83,7 @@ impl StrandlineObjects {
             }
         }
         // Only where nearly all of four billion numbers are taken.
-        Err(Stop::Error(Error::Full(0)))
+        Err(Stop::Error(Error::Full { bytes: 0 }))
     }
 
     fn allocate(&self, tx: &Tx<'_>, size: u64) -> Result<u64, Stop> {
@@ -149,7 +149,7 @@ impl StrandlineObjects {
             match found {
                 Some(true) => {}
                 Some(false) => {
-                    return Err(Error::Damaged(format!("the object at {first:#x} is too short")).into());
+                    return Err(Error::damaged(format!("the object at {first:#x} is too short")).into());
                 }
                 None => into.fill(0),
             }

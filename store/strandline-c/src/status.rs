@@ -115,11 +115,14 @@ pub enum StrandlineStatus {
 
 use StrandlineStatus::*;
 
-/// The code and the text of each kind of error. The match is exhaustive, so that an error that is new is given a code.
+/// The code and the text of each kind of error. A test compares the kinds with `ErrorKind::ALL`.
 macro_rules! codes {
     ($($kind:ident, $status:ident, $text:literal;)*) => {
         fn status_of(kind: ErrorKind) -> StrandlineStatus {
-            match kind { $(ErrorKind::$kind => $status,)* }
+            match kind {
+                $(ErrorKind::$kind => $status,)*
+                _ => STRANDLINE_INTERNAL,
+            }
         }
 
         /// The text of each code; a test compares them with the header.
@@ -258,7 +261,7 @@ fn has_message() -> bool {
 pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
     let (status, message) = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => (STRANDLINE_OK, String::new()),
-        Ok(Err(Stop::Error(error))) => (status_of(error.kind()), error.to_string()),
+        Ok(Err(Stop::Error(error))) => (status_of(error.kind()), format!("{error:#}")),
         Ok(Err(Stop::Status(status, message))) => (status, message),
         Ok(Err(Stop::Code(code, what))) => {
             // If the function has handed on the code of a call, the message of that call is still there.
@@ -298,4 +301,26 @@ pub extern "C" fn strandline_error_text(code: c_int) -> *const c_char {
         None => c"an unknown code",
     };
     text.as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_error_has_a_code() {
+        for kind in ErrorKind::ALL {
+            assert_ne!(status_of(*kind), STRANDLINE_INTERNAL, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_message_has_each_cause_once() {
+        let cause = std::io::Error::other("the tape is torn");
+        let code = answer(|| Err(Error::io("read a film", cause).into()));
+        assert_eq!(code, STRANDLINE_IO as c_int);
+        // SAFETY: the message is this thread's, and no call comes before it is compared.
+        let message = unsafe { CStr::from_ptr(strandline_message()) };
+        assert_eq!(message, c"cannot read a film: the tape is torn");
+    }
 }

@@ -520,12 +520,12 @@ impl Restore {
         if let Some(damage) = report.damage.first() {
             let name = self.backup.display();
             let what = format!("{damage}; it is the backup {name}, and the pool stays as it is");
-            return Err(Error::Damaged(what).into());
+            return Err(Error::damaged(what).into());
         }
         let old_files = if self.replace { OldFiles::Remove } else { OldFiles::Keep };
-        let RestoreReport { kept, copied } = progress::of_reads(size_of(&self.backup))
+        let RestoreReport { kept, copied, .. } = progress::of_reads(size_of(&self.backup))
             .during(|| restore(&self.backup, &self.pool, old_files, schemes))?;
-        let BackupReport { heap_bytes, log_blocks, replayed } = copied;
+        let BackupReport { heap_bytes, log_blocks, replayed, .. } = copied;
         let object = json!({
             "heap_bytes": heap_bytes, "log_blocks": log_blocks, "replayed": replayed, "kept": kept,
         });
@@ -635,11 +635,11 @@ fn repaired(arguments: &Check, schemes: Schemes) -> Result<Option<RepairReport>,
     let repair = if arguments.cut_log { repair_and_cut_log } else { repair };
     match repair(&arguments.path, schemes) {
         Ok(report) => Ok(Some(report)),
-        Err(error @ Error::Irreparable(_)) => {
+        Err(error @ Error::Irreparable { .. }) => {
             if arguments.json {
-                say!("{:#}", json!({"schema": SCHEMA, "irreparable": error.to_string()}));
+                say!("{:#}", json!({"schema": SCHEMA, "irreparable": format!("{error:#}")}));
             } else {
-                say!("{error}");
+                say!("{error:#}");
             }
             Ok(None)
         }

@@ -26,7 +26,7 @@ const ROWS: usize = 10_000;
 /// # Errors
 /// Something is of types that only its program can read; output fails.
 pub fn dump(store: &DynamicStore, out: &mut impl Write, bar: &ProgressBar) -> Result<Vec<String>, Failure> {
-    let Schema { root, types } = store.schema()?;
+    let Schema { root, types, .. } = store.schema()?;
     let mut lines = Output { out, failed: None };
     // The catalogue's own words say nothing.
     let is_database = root == Tables::NAME;

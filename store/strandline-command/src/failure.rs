@@ -16,7 +16,7 @@ pub enum Outcome {
     Unfinished,
 }
 
-/// Why a subcommand could not do its work.
+/// Why a subcommand could not do its work. Its text has the causes of a library's error, too.
 #[derive(Debug)]
 pub enum Failure {
     /// The flags ask for something that cannot be.
@@ -37,7 +37,7 @@ impl Failure {
 
     /// A failure that other flags would cure: a name that does not exist, for example.
     pub fn usage(error: impl fmt::Display) -> Self {
-        Self::Usage(error.to_string())
+        Self::Usage(format!("{error:#}"))
     }
 
     /// A failure to write what the command prints.
@@ -60,8 +60,8 @@ impl Failure {
                 | Error::UnsupportedDomain(_)
                 | Error::NotPersistentMemory { .. }
                 | Error::TransactionTooLarge { .. }
-                | Error::NoFreeLog(_)
-                | Error::NoTable(_),
+                | Error::NoFreeLog { .. }
+                | Error::NoTable { .. },
             ) => 2,
             Self::Library(Error::Io { source, .. })
                 if matches!(
@@ -75,8 +75,8 @@ impl Failure {
                 Error::NotAPool { .. }
                 | Error::DamagedHeader { .. }
                 | Error::Truncated { .. }
-                | Error::Damaged(_)
-                | Error::Irreparable(_)
+                | Error::Damaged { .. }
+                | Error::Irreparable { .. }
                 | Error::Incomplete { .. }
                 | Error::LogFile { .. }
                 | Error::ChecksumFile { .. },
@@ -90,7 +90,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(text) | Self::Other(text) => f.write_str(text),
-            Self::Library(error) => error.fmt(f),
+            Self::Library(error) => write!(f, "{error:#}"),
             Self::Gone => f.write_str("the reader of the output has gone away"),
         }
     }
@@ -99,5 +99,18 @@ impl fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Library(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_each_cause_once() {
+        let error = || Error::io("read a film", std::io::Error::other("the tape is torn"));
+        for failure in [Failure::from(error()), Failure::usage(error())] {
+            assert_eq!(failure.to_string(), "cannot read a film: the tape is torn");
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `command` | no | everything but [`Place`] |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "command")]
 #[macro_use]

@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 /// What kind of storage a pool is on, and so which failures a committed transaction survives.
 ///
 /// ```
-/// use strandline_core::{Domain, Options};
+/// # use strandline_core as strandline;
+/// use strandline::{Domain, Options};
 ///
 /// // Durable on an ordinary file; the default.
 /// assert_eq!(Options::default().domain, Domain::Sync);
@@ -16,6 +17,7 @@ use crate::error::{Error, Result};
 /// assert_eq!(options.domain.name(), "process");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Domain {
     /// Lines are written back with the best of clwb, clflushopt and clflush, then fenced: NVDIMM, DAX, ADR.
     Flush,
@@ -27,6 +29,8 @@ pub enum Domain {
     Process,
     /// [`Domain::Flush`] plus a latency for each line written back, as the Blurred Persistence paper
     /// emulates slow memory. Durable only where `Flush` is.
+    // Hidden: it is for the laboratory.
+    #[doc(hidden)]
     Emulated {
         /// Nanoseconds added to each write-back.
         write_latency_ns: u64,
@@ -49,7 +53,8 @@ impl Domain {
     /// is found when a pool is opened.
     ///
     /// ```
-    /// use strandline_core::Domain;
+    /// # use strandline_core as strandline;
+    /// use strandline::Domain;
     ///
     /// assert!(Domain::Sync.is_supported() && Domain::Process.is_supported());
     /// // The crash checker knows in which order stores reach persistent memory on x86-64 alone.

@@ -14,6 +14,14 @@ fn empty() -> Histogram<u64> {
 }
 
 /// Durations that were measured, as a histogram: each is exact to one in a hundred.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let db = pool();
+/// let writes = db.statistics()?.writes;
+/// println!("median {:?}, one in a hundred {:?}, longest {:?}", writes.quantile(0.5), writes.quantile(0.99), writes.max());
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Durations(Histogram<u64>);
 
@@ -48,7 +56,9 @@ impl Durations {
 
     /// How many did not exceed `bound`, for the buckets of a monitoring system.
     pub fn up_to(&self, bound: Duration) -> u64 {
-        self.0.count_between(0, u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX))
+        let bound = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+        let within = self.0.iter_recorded().take_while(|class| class.value_iterated_to() <= bound);
+        within.map(|class| class.count_at_value()).sum()
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 mod moved;
+#[cfg(test)]
+mod tests;
 
 pub use moved::compare_moved;
 
@@ -19,15 +21,19 @@ macro_rules! errors {
     ) => {
         /// Why an operation failed. A transaction that fails has changed nothing, except with [`Error::Poisoned`]: then its outcome is unknown.
         ///
-        /// ```
-        /// # use strandline_core::example::*;
-        /// # let (path, options) = path_and_options();
-        /// use strandline_core::Error;
+        /// `{}` prints the failure without its cause, which [`source`](std::error::Error::source) returns: reporters that print a chain, such as
+        /// `anyhow`'s, print each cause once. The alternate form `{:#}` prints the failure and its causes in one line.
         ///
-        /// match Pool::open(&path, &options) {
-        ///     Ok(pool) => println!("{} replayed", pool.recovery().replayed()),
+        /// ```
+        /// # use strandline_core::{self as strandline, Pool as Database};
+        /// # let (path, options) = strandline_core::example::path_and_options();
+        /// use strandline::Error;
+        ///
+        /// match Database::open(&path, &options) {
+        ///     Ok(db) => println!("{} replayed", db.recovery().replayed()),
         ///     Err(Error::WrongDomain { wrote, .. }) => println!("open it under {wrote} first"),
-        ///     Err(error) => println!("{error}"),
+        ///     // `{error}` is the failure alone; the alternate form adds its causes.
+        ///     Err(error) => println!("{error:#}"),
         /// }
         /// # Ok::<(), strandline_core::Error>(())
         /// ```
@@ -38,26 +44,36 @@ macro_rules! errors {
         }
 
         impl fmt::Display for Error {
+            // Not every field is in the text.
+            #[allow(unused_variables)]
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $(Self::$name $({ $($field),* })? $(($inner))? => write!(f, $text $(, $shown = $by)*),)*
-                }
+                }?;
+                if f.alternate() { self.fmt_causes(f) } else { Ok(()) }
             }
         }
 
-        /// What kind of [`Error`] it is, without what it says. Unlike that it is exhaustive: who matches it learns of a new one from the compiler.
+        /// The kind of an [`Error`], without its details.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum ErrorKind {
             $(#[doc = concat!("[`Error::", stringify!($name), "`].")] $name,)*
+        }
+
+        impl ErrorKind {
+            /// All kinds of this version: for a test of a table that has an entry for each kind.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
 
         impl Error {
             /// The kind of this error.
             ///
             /// ```
-            /// use strandline_core::error::{Error, ErrorKind};
+            /// # use strandline_core as strandline;
+            /// use strandline::{Error, ErrorKind};
             ///
-            /// assert_eq!(Error::Full(8).kind(), ErrorKind::Full);
+            /// assert_eq!(Error::Full { bytes: 8 }.kind(), ErrorKind::Full);
             /// ```
             pub fn kind(&self) -> ErrorKind {
                 match self {
@@ -70,20 +86,23 @@ macro_rules! errors {
 
 errors! {
     /// A system call failed.
+    #[non_exhaustive]
     Io {
         /// What was attempted, as a verb and its object.
         what: String,
         /// What the operating system answered.
         source: std::io::Error,
-    } => "cannot {what}: {source}";
+    } => "cannot {what}";
     /// A parameter makes no sense.
     Parameter(what: String) => "{what}";
     /// The file does not begin with a pool's magic number.
+    #[non_exhaustive]
     NotAPool {
         /// The file's path.
         path: PathBuf,
     } => "{path} is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool elsewhere", path = path.display();
     /// The pool was written in a later format, or with a feature that this library does not know and that must be known.
+    #[non_exhaustive]
     NewerFormat {
         /// The path of the pool's file.
         path: PathBuf,
@@ -93,6 +112,7 @@ errors! {
         supported: String,
     } => "the pool {path} has {found}, this library knows {supported}; open it with a newer Strandline", path = path.display();
     /// The pool was written in a format that is no longer read.
+    #[non_exhaustive]
     OlderFormat {
         /// The path of the pool's file.
         path: PathBuf,
@@ -102,6 +122,7 @@ errors! {
         supported: u64,
     } => "the pool {path} has format version {found}, this library reads version {supported}; read its data with the Strandline that wrote it, and put them into a new pool", path = path.display();
     /// The header's checksum does not match.
+    #[non_exhaustive]
     DamagedHeader {
         /// The path of the pool's file.
         path: PathBuf,
@@ -109,6 +130,7 @@ errors! {
         problem: String,
     } => "the header of the pool {path} is damaged ({problem}); restore the pool from a backup", path = path.display();
     /// The pool's file has several names, each of which would lead to a log of its own.
+    #[non_exhaustive]
     SeveralLinks {
         /// The path of the pool's file.
         path: PathBuf,
@@ -116,6 +138,7 @@ errors! {
         links: u64,
     } => "the pool {path} has {links} hard links; its log is found by its name, so that it must have one name only: remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`, and a restore one that ends in `.replaced`: run `strandline pool restore` again)", path = path.display();
     /// The file is shorter than its header says.
+    #[non_exhaustive]
     Truncated {
         /// The path of the pool's file.
         path: PathBuf,
@@ -125,9 +148,21 @@ errors! {
         found: u64,
     } => "the pool {path} has {found} bytes and should have {expected}: it was truncated; restore it from a backup", path = path.display();
     /// A log, a table or a structure contradicts itself.
-    Damaged(what: String) => "the pool is damaged: {what}; restore it from a backup";
+    #[non_exhaustive]
+    Damaged {
+        /// The pool's file, where it is known.
+        path: Option<PathBuf>,
+        /// What is wrong, and where.
+        problem: String,
+    } => "{path} is damaged: {problem}; restore it from a backup", path = the_pool(path);
     /// A repair would lose something, or something is lost already.
-    Irreparable(what: String) => "the pool cannot be repaired and is as it was: {what}; restore it from a backup";
+    #[non_exhaustive]
+    Irreparable {
+        /// The pool's file, where it is known.
+        path: Option<PathBuf>,
+        /// What would be lost, or is lost.
+        problem: String,
+    } => "{path} cannot be repaired and is as it was: {problem}; restore it from a backup", path = the_pool(path);
     /// A root word that holds 0 where a structure was expected.
     Missing {
         /// The structure asked for.
@@ -150,6 +185,7 @@ errors! {
         root: u64,
     } => "{what} at the root at {root:#x} was never created completely; create it again, which goes on where it ended";
     /// Another process or handle has the pool open.
+    #[non_exhaustive]
     Locked {
         /// The pool's file, or its log's.
         path: PathBuf,
@@ -159,6 +195,7 @@ errors! {
         by: Option<String>,
     } => "{path} is in use: it is open for {held} in {by}; close it there first", path = path.display(), by = by.as_deref().unwrap_or("another process, or elsewhere in this one");
     /// The pool holds something else.
+    #[non_exhaustive]
     WrongLayout {
         /// The path of the pool's file.
         path: PathBuf,
@@ -168,6 +205,7 @@ errors! {
         found: String,
     } => "the layout of the pool {path} is named {found:?}, not {expected:?}: it belongs to another program", path = path.display();
     /// The pool was not closed, and what its last writes mean depends on the domain.
+    #[non_exhaustive]
     WrongDomain {
         /// The path of the pool's file.
         path: PathBuf,
@@ -182,11 +220,13 @@ errors! {
         path: Option<PathBuf>,
     } => "{path} was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is undefined; restore it from a backup, or create it anew", path = the_pool(path);
     /// `Flush` and `FlushOnFail` need memory that is persistent.
+    #[non_exhaustive]
     NotPersistentMemory {
         /// The pool's file, where it was opened.
         path: Option<PathBuf>,
     } => "{path} is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary file system", path = the_pool(path);
     /// The log file that belongs to a `Sync` pool is absent, another pool's, or an older one of this pool.
+    #[non_exhaustive]
     LogFile {
         /// Where it should be.
         path: String,
@@ -196,6 +236,7 @@ errors! {
         advice: String,
     } => "the log file {path} {problem}; {advice}";
     /// The file of checksums beside a pool is damaged, another's, or would become wrong.
+    #[non_exhaustive]
     ChecksumFile {
         /// Where it is.
         path: PathBuf,
@@ -207,13 +248,15 @@ errors! {
     /// The domain is for persistent memory on x86-64; see [`Domain::is_supported`](crate::Domain::is_supported).
     UnsupportedDomain(name: &'static str) => "the domain {name} is for x86-64 processors, on which alone its order of stores is checked; use the Sync domain, or Process where a power failure may take everything";
     /// [`Options::protect`](crate::Options::protect) needs a memory protection key.
+    #[non_exhaustive]
     NoProtectionKey {
         /// What the operating system answered.
         source: std::io::Error,
-    } => "the pool cannot be protected against stray writes: there is no memory protection key to be had ({source}); the processor or the system has none, or all 15 are taken; open the pool without `protect`";
+    } => "open the pool without `protect`: this system gives it no memory protection key, because it has none or because all 15 are taken";
     /// The combination does not exist.
     Unsupported(what: String) => "{what} is not possible in this domain";
     /// The logs of the pool are of a scheme that this program does not know.
+    #[non_exhaustive]
     OtherScheme {
         /// The pool's file, where it is known.
         path: Option<PathBuf>,
@@ -221,19 +264,31 @@ errors! {
         code: u64,
     } => "{path} was left by another scheme than bppm (number {code} in its state word), which this program does not have; `strandline-lab pool recover FILE` recovers and closes it, and then every program can open it", path = the_pool(path);
     /// No room for an allocation.
-    Full(bytes: u64) => "the pool is full: no room for {bytes} bytes; free something, create a larger pool, or open it with more address space if that is limited";
+    Full {
+        /// Bytes that were asked for.
+        bytes: u64,
+    } => "the pool is full: no room for {bytes} bytes; free something, create a larger pool, or open it with more address space if that is limited";
     /// A transaction under one of the laboratory's schemes wrote more than a whole log holds.
+    #[doc(hidden)]
     TransactionTooLarge {
         /// Records that the log holds.
         records: u64,
     } => "the transaction is larger than its log of {records} records; split it or create the pool with larger logs";
-    /// A write to a word that none of the locks declared by its transaction protects.
+    /// A write to a word that none of the locks declared by its transaction protects, in the laboratory's concurrency control with locks.
+    #[doc(hidden)]
     OutsideLockSet(address: u64) => "the transaction writes address {address:#x}, which its lock set does not cover; declare a lock for it, or declare none and let them be found";
     /// Every log is leased.
-    NoFreeLog(logs: u64) => "all {logs} logs of the pool are in use; drop a worker or create the pool with more logs";
+    NoFreeLog {
+        /// Logs that the pool has.
+        logs: u64,
+    } => "all {logs} logs of the pool are in use; drop a worker or create the pool with more logs";
     /// As many snapshots exist as can be.
-    TooManySnapshots(most: u64) => "there are {most} snapshots, and no more can be; drop one";
+    TooManySnapshots {
+        /// Snapshots that can exist at a time.
+        most: u64,
+    } => "there are {most} snapshots, and no more can be; drop one";
     /// A snapshot was ended, because the old versions that it needed took more memory than they may.
+    #[non_exhaustive]
     SnapshotEnded {
         /// Bytes that old versions may take.
         bytes: u64,
@@ -250,6 +305,7 @@ errors! {
     ///
     /// The search for deadlocks does not know which lock a thread waits for, so threads that nest pools in opposite orders may get the error although both
     /// would have gone on. Threads that nest them in the same order never get it, nor do transactions that have changed nothing yet make others wait.
+    #[non_exhaustive]
     Deadlock {
         /// The pool of the transaction that others wait for.
         held: PathBuf,
@@ -261,7 +317,10 @@ errors! {
     /// The database or store was closed, by this handle of it or another.
     Closed => "the database was closed; open it again to use it";
     /// A database or store was to be closed of which sessions or snapshots exist. It stays open.
-    InUse(users: u64) => "the database cannot be closed: {users} of its snapshots or sessions exist; drop them, and close it again";
+    InUse {
+        /// Snapshots and sessions that exist.
+        users: u64,
+    } => "the database cannot be closed: {users} of its snapshots or sessions exist; drop them, and close it again";
     /// An address that no allocation or root has.
     InvalidAddress(address: u64) => "address {address:#x} is not an aligned word of the pool's heap";
     /// A free of something that is not allocated there.
@@ -283,7 +342,10 @@ errors! {
         differences: String,
     } => "the pool's root is {found}; this program expects {expected}: open it with a migration from that type{differences}";
     /// A table is not there, or was deleted after it had been opened.
-    NoTable(name: String) => "there is no table `{name}`, or it was deleted after it had been opened";
+    NoTable {
+        /// The table's name.
+        name: String,
+    } => "there is no table `{name}`, or it was deleted after it had been opened";
     /// A table holds other types than those it is opened with.
     TableTypes {
         /// The table's name.
@@ -300,7 +362,13 @@ errors! {
     Aborted => "the transaction was aborted by its caller";
     /// A write or flush failed, now or earlier, so nothing can be promised any more: whether transactions that were not
     /// acknowledged survive is unknown until the pool is opened again.
-    Poisoned(why: String) => "the pool failed earlier ({why}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again";
+    #[non_exhaustive]
+    Poisoned {
+        /// What failed, and the system's answer.
+        why: String,
+        /// The kind of the system's answer: [`StorageFull`](std::io::ErrorKind::StorageFull), for example.
+        kind: std::io::ErrorKind,
+    } => "the pool failed earlier ({why}); the outcome of unacknowledged transactions is unknown: close the pool, repair the device and open it again";
 }
 
 impl std::error::Error for Error {
@@ -331,7 +399,10 @@ impl Error {
             Self::Io { what, source } if !what.contains(&shown) => {
                 Self::Io { what: format!("{what} ({shown})"), source }
             }
-            Self::Damaged(what) if !what.contains(&shown) => Self::Damaged(format!("{what} (in {shown})")),
+            Self::Irreparable { path: None, problem } => {
+                Self::Irreparable { path: Some(at.to_owned()), problem }
+            }
+            Self::Damaged { path: None, problem } => Self::Damaged { path: Some(at.to_owned()), problem },
             Self::Truncated { path, expected, found } if path.as_os_str().is_empty() => {
                 Self::Truncated { path: at.to_owned(), expected, found }
             }
@@ -344,7 +415,49 @@ impl Error {
         }
     }
 
-    /// A system call's failure while doing `what`.
+    /// Damage of which the pool is not known yet: `problem` says what is wrong, and where.
+    ///
+    /// ```
+    /// # use strandline_core as strandline;
+    /// use strandline::Error;
+    ///
+    /// let error = Error::damaged("the account 7 has no owner");
+    /// assert_eq!(error.to_string(), "the pool is damaged: the account 7 has no owner; restore it from a backup");
+    /// ```
+    pub fn damaged(problem: impl Into<String>) -> Self {
+        Self::Damaged { path: None, problem: problem.into() }
+    }
+
+    /// The file at `path` is held for `held` ("reading" or "writing") by `by`, in words, where the system tells.
+    pub fn locked(path: impl Into<PathBuf>, held: &'static str, by: Option<String>) -> Self {
+        Self::Locked { path: path.into(), held, by }
+    }
+
+    /// A repair would lose data, as `problem` says.
+    pub(crate) fn irreparable(problem: impl Into<String>) -> Self {
+        Self::Irreparable { path: None, problem: problem.into() }
+    }
+
+    /// Writes what the alternate form adds.
+    fn fmt_causes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut next = std::error::Error::source(self);
+        while let Some(cause) = next {
+            write!(f, ": {cause}")?;
+            next = cause.source();
+        }
+        Ok(())
+    }
+
+    /// The failure of a system call, or of the program's own reader or writer, while doing `what`: a verb and its object.
+    ///
+    /// ```
+    /// # use strandline_core as strandline;
+    /// use strandline::Error;
+    ///
+    /// let error = Error::io("read the list of books", std::io::ErrorKind::NotFound.into());
+    /// assert_eq!(error.to_string(), "cannot read the list of books");
+    /// assert_eq!(format!("{error:#}"), "cannot read the list of books: entity not found");
+    /// ```
     pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
         match source.downcast::<Self>() {
             // A reader of a value has handed it on.
@@ -380,224 +493,4 @@ pub enum Abort {
     User,
     /// An error that a retry would not cure; the worker keeps it and returns it.
     Failed,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::error::Error as _;
-    use std::io::ErrorKind;
-
-    use super::*;
-
-    #[test]
-    fn what_errors_say() {
-        let path = || PathBuf::from("/a/bank.pool");
-        let system = || std::io::Error::from(ErrorKind::NotFound);
-        let said: &[(Error, &str)] = &[
-            (Error::io("open the pool", system()), "cannot open the pool: entity not found"),
-            (Error::Parameter("no \"name\"".into()), "no \"name\""),
-            (
-                Error::NotAPool { path: path() },
-                "/a/bank.pool is not a Strandline pool: it does not begin with the pool magic; check the path, or create a pool \
-                 elsewhere",
-            ),
-            (
-                Error::NewerFormat {
-                    path: path(),
-                    found: "format version 9".into(),
-                    supported: "version 2".into(),
-                },
-                "the pool /a/bank.pool has format version 9, this library knows version 2; open it with a newer Strandline",
-            ),
-            (
-                Error::OlderFormat { path: path(), found: 1, supported: 2 },
-                "the pool /a/bank.pool has format version 1, this library reads version 2; read its data with the Strandline \
-                 that wrote it, and put them into a new pool",
-            ),
-            (
-                Error::DamagedHeader { path: path(), problem: "its checksum does not match".into() },
-                "the header of the pool /a/bank.pool is damaged (its checksum does not match); restore the pool from a backup",
-            ),
-            (
-                Error::SeveralLinks { path: path(), links: 2 },
-                "the pool /a/bank.pool has 2 hard links; its log is found by its name, so that it must have one name only: \
-                 remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`, and a restore one \
-                 that ends in `.replaced`: run `strandline pool restore` again)",
-            ),
-            (
-                Error::Truncated { path: path(), expected: 8192, found: 4096 },
-                "the pool /a/bank.pool has 4096 bytes and should have 8192: it was truncated; restore it from a backup",
-            ),
-            (Error::Damaged("a log".into()), "the pool is damaged: a log; restore it from a backup"),
-            (
-                Error::Irreparable("a log".into()),
-                "the pool cannot be repaired and is as it was: a log; restore it from a backup",
-            ),
-            (
-                Error::Missing { what: "queue", root: 4096 },
-                "no queue hangs from the root at 0x1000; create it first",
-            ),
-            (
-                Error::WrongStructure { what: "a queue", root: 4096 },
-                "what hangs from the root at 0x1000 is not a queue of these types and sizes; use another root, or open it as \
-                 what it is",
-            ),
-            (
-                Error::Incomplete { what: "a queue", root: 4096 },
-                "a queue at the root at 0x1000 was never created completely; create it again, which goes on where it ended",
-            ),
-            (
-                Error::Locked { path: path(), held: "reading", by: Some("process 7 (x)".into()) },
-                "/a/bank.pool is in use: it is open for reading in process 7 (x); close it there first",
-            ),
-            (
-                Error::Locked { path: path(), held: "writing", by: None },
-                "/a/bank.pool is in use: it is open for writing in another process, or elsewhere in this one; close it there \
-                 first",
-            ),
-            (
-                Error::WrongLayout { path: path(), expected: "a".into(), found: "b\n".into() },
-                "the layout of the pool /a/bank.pool is named \"b\\n\", not \"a\": it belongs to another program",
-            ),
-            (
-                Error::WrongDomain { path: path(), wrote: "sync".into(), asked: "process".into() },
-                "the pool /a/bank.pool was not closed cleanly and was written under domain sync; open it once under sync to \
-                 recover it (asked: process)",
-            ),
-            (
-                Error::Unprotected { path: Some(path()) },
-                "the pool /a/bank.pool was used without persistence (scheme np or volatile) and not closed cleanly: what it \
-                 holds is undefined; restore it from a backup, or create it anew",
-            ),
-            (
-                Error::Unprotected { path: None },
-                "the pool was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is \
-                 undefined; restore it from a backup, or create it anew",
-            ),
-            (
-                Error::NotPersistentMemory { path: Some(path()) },
-                "the pool /a/bank.pool is not on persistent memory (MAP_SYNC refused); use the Sync domain on an ordinary \
-                 file system",
-            ),
-            (
-                Error::LogFile {
-                    path: "/a/bank.pool.log".into(),
-                    problem: "is missing".into(),
-                    advice: "put it back".into(),
-                },
-                "the log file /a/bank.pool.log is missing; put it back",
-            ),
-            (
-                Error::ChecksumFile {
-                    path: "/a/bank.pool.sums".into(),
-                    problem: "has a damaged header".into(),
-                },
-                "the checksum file /a/bank.pool.sums has a damaged header; the pool can do without it: delete it, and \
-                 `strandline pool checksum` makes another from what the pool holds",
-            ),
-            (
-                Error::UnsupportedInstruction("clwb"),
-                "this processor has no clwb; choose another write-back instruction or the Sync domain",
-            ),
-            (
-                Error::UnsupportedDomain("flush"),
-                "the domain flush is for x86-64 processors, on which alone its order of stores is checked; use the Sync domain, \
-                 or Process where a power failure may take everything",
-            ),
-            (
-                Error::NoProtectionKey { source: system() },
-                "the pool cannot be protected against stray writes: there is no memory protection key to be had (entity not \
-                 found); the processor or the system has none, or all 15 are taken; open the pool without `protect`",
-            ),
-            (Error::Unsupported("growth".into()), "growth is not possible in this domain"),
-            (
-                Error::OtherScheme { path: Some(path()), code: 7 },
-                "the pool /a/bank.pool was left by another scheme than bppm (number 7 in its state word), which this program \
-                 does not have; `strandline-lab pool recover FILE` recovers and closes it, and then every program can open it",
-            ),
-            (
-                Error::OtherScheme { path: None, code: 7 },
-                "the pool was left by another scheme than bppm (number 7 in its state word), which this program does not \
-                 have; `strandline-lab pool recover FILE` recovers and closes it, and then every program can open it",
-            ),
-            (
-                Error::Full(64),
-                "the pool is full: no room for 64 bytes; free something, create a larger pool, or open it with more address space \
-                 if that is limited",
-            ),
-            (
-                Error::TransactionTooLarge { records: 64 },
-                "the transaction is larger than its log of 64 records; split it or create the pool with larger logs",
-            ),
-            (
-                Error::OutsideLockSet(4096),
-                "the transaction writes address 0x1000, which its lock set does not cover; declare a lock for it, or declare \
-                 none and let them be found",
-            ),
-            (
-                Error::NoFreeLog(4),
-                "all 4 logs of the pool are in use; drop a worker or create the pool with more logs",
-            ),
-            (Error::TooManySnapshots(64), "there are 64 snapshots, and no more can be; drop one"),
-            (
-                Error::SnapshotEnded { bytes: 4096 },
-                "the snapshot was ended: what transactions have changed since it began takes more than 4096 bytes; begin another, or open the pool with larger Options::snapshot_bytes",
-            ),
-            (
-                Error::Nested,
-                "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the \
-                 closure has returned, or hand the closure's transaction on to what is to be a part of it",
-            ),
-            (
-                Error::Deadlock { held: path(), awaited: PathBuf::from("/a/shop.pool") },
-                "deadlock: inside a transaction of /a/bank.pool this thread waits for /a/shop.pool, and threads that use that one wait for \
-                 the transaction; begin transactions of several pools in the same order everywhere, or run the outermost one again",
-            ),
-            (
-                Error::Forked,
-                "the pool was opened by the process that this one was forked from, and only that one can use it; open it \
-                 after the fork, in the process that is to use it",
-            ),
-            (Error::InvalidAddress(4097), "address 0x1001 is not an aligned word of the pool's heap"),
-            (
-                Error::InvalidFree(4096),
-                "nothing is allocated at 0x1000: it was freed twice or never allocated",
-            ),
-            (
-                Error::Dangling { at: 4096, expected: "Book" },
-                "no value of type Book is at 0x1000: it was freed, or another type's is there",
-            ),
-            (
-                Error::RootLayout {
-                    found: "Bank".into(),
-                    expected: "Library".into(),
-                    differences: "\n  Bank.name: u64 became u32".into(),
-                },
-                "the pool's root is Bank; this program expects Library: open it with a migration from that type\n  Bank.name: u64 became u32",
-            ),
-            (
-                Error::NoTable("notes".into()),
-                "there is no table `notes`, or it was deleted after it had been opened",
-            ),
-            (
-                Error::TableTypes { table: "notes".into(), differences: "\n  Note.text: String: new".into() },
-                "the table `notes` holds other types than this program expects:\n  Note.text: String: new\nopen it with the types that \
-                 it has, or under another name; `Database::migrate` makes them others",
-            ),
-            (Error::Interrupted, "the transaction was interrupted; return this error from its closure"),
-            (Error::ReadOnly, "a read-only transaction cannot write"),
-            (Error::Aborted, "the transaction was aborted by its caller"),
-            (
-                Error::Poisoned("flushing the heap: x".into()),
-                "the pool failed earlier (flushing the heap: x); the outcome of unacknowledged transactions is \
-                 unknown: close the pool, repair the device and open it again",
-            ),
-        ];
-        for (error, text) in said {
-            assert_eq!(error.to_string(), *text);
-            let has_source = matches!(error, Error::Io { .. } | Error::NoProtectionKey { .. });
-            let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
-            assert_eq!(source.map(std::io::Error::kind), has_source.then_some(ErrorKind::NotFound), "{text}");
-        }
-    }
 }

@@ -26,10 +26,12 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `worlds` | no | hosted memory, the recorder and coroutines, for checkers, simulators and tests; the pools that examples begin with |
+//! | `tracing` | no | spans and events for the crate of this name |
+//! | `metrics` | no | `PoolStatistics::publish`, for the crate of this name |
 //! | `calibration` | no | nothing: native addresses wrap as C's pointers do, to count the instructions of plain programs |
 //!
-//! An application compiles the dependencies of this crate first. So there are three, `libc`, `crc32c` and `arrayvec` (on macOS also `parking_lot_core`),
-//! and hosted memory is behind a feature.
+//! An application compiles the dependencies of this crate first. So there are five, `arrayvec`, `bytemuck`, `crc32c`, `hdrhistogram` and `libc`
+//! (on macOS also `parking_lot_core`), and hosted memory is behind a feature.
 //!
 //! # The parts
 //!
@@ -47,6 +49,7 @@
 //! | [`engine`] | the concurrency controls, and the workers that run transactions |
 //! | [`mod@file`] | pools as files: create, lock, grow, back up, check, repair |
 //! | [`structures`] | the structures that typed collections stand on |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(all(
     any(target_os = "linux", target_os = "macos"),
@@ -78,6 +81,9 @@ mod trace;
 pub mod transaction;
 
 pub use domain::Domain;
-pub use error::{Abort, Error, Result};
+pub use error::{Abort, Error, ErrorKind, Result};
 pub use file::{Options, Pool};
+pub use layout::Geometry;
+pub use memory::WriteBackInstruction;
+pub use sync::SyncParameters;
 pub use transaction::{Concurrency, Lock, Read, Runner, Transaction};

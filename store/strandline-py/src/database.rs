@@ -339,7 +339,7 @@ impl Database {
                     (db, closed)
                 };
                 match patience::wait_for(py, || {}, close)? {
-                    (db, Err(strandline::Error::InUse(_))) => keep_open(Arc::new(db)),
+                    (db, Err(strandline::Error::InUse { .. })) => keep_open(Arc::new(db)),
                     (_, closed) => closed.map_err(of_database),
                 }
             }

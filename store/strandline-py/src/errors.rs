@@ -52,7 +52,7 @@ fn message(error: &Error) -> String {
             "a snapshot, and a database that was opened with read_only, cannot be written".into()
         }
         Error::Parameter(text) => python_types(text),
-        other => other.to_string(),
+        other => format!("{other:#}"),
     }
 }
 

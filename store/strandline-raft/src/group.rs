@@ -189,7 +189,7 @@ where
         let mut threads = lock(&self.behind);
         threads.retain(|thread| !thread.is_finished());
         let thread = std::thread::Builder::new().name("strandline-raft".into()).spawn(work);
-        threads.push(thread.map_err(|source| Error::Io { what: "start a thread".into(), source })?);
+        threads.push(thread.map_err(|source| Error::io("start a thread", source))?);
         Ok(())
     }
 

@@ -117,7 +117,7 @@ fn prefix<C: RaftTypeConfig>(group: &Group<C>, what: &str) -> String {
 }
 
 fn io_error(what: &str, source: io::Error) -> Error {
-    Error::Io { what: what.into(), source }
+    Error::io(what, source)
 }
 
 /// Runs what takes long on a thread of its own.

@@ -248,7 +248,7 @@ impl Extent {
             Some(bytes) if bytes.len() == 16 => {
                 Ok(Self { size: word(&bytes[..8]), reach: word(&bytes[8..]) })
             }
-            _ => Err(tx.fail(Error::Damaged(format!("file number {file} of the SQLite store has no size")))),
+            _ => Err(tx.fail(Error::damaged(format!("file number {file} of the SQLite store has no size")))),
         }
     }
 

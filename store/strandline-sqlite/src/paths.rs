@@ -122,7 +122,7 @@ impl Paths {
 fn write_too(state: &mut State, path: &Path, how: How) -> Result<()> {
     if !state.locks.values().all(Locks::is_free) {
         let by = Some("a connection of this process, which reads now".into());
-        return Err(Error::Locked { path: path.into(), held: "reading", by });
+        return Err(Error::locked(path, "reading", by));
     }
     // It can be open only once.
     (state.storage, state.pool) = (None, None);

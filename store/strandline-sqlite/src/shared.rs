@@ -122,13 +122,13 @@ pub(crate) static SQLITE: OnceLock<Sqlite> = OnceLock::new();
 /// Tells SQLite's log what has failed; the code that SQLite hears of it, `code` if it has no better one.
 pub(crate) fn told(error: &Error, code: c_int) -> c_int {
     let code = match error {
-        Error::Full(_) => ffi::SQLITE_FULL,
+        Error::Full { .. } => ffi::SQLITE_FULL,
         Error::ReadOnly => ffi::SQLITE_READONLY,
         Error::Locked { .. } => ffi::SQLITE_BUSY,
         Error::NotAPool { .. } => ffi::SQLITE_NOTADB,
         _ => code,
     };
-    if let (Some(sqlite), Ok(text)) = (SQLITE.get(), CString::new(error.to_string())) {
+    if let (Some(sqlite), Ok(text)) = (SQLITE.get(), CString::new(format!("{error:#}"))) {
         // SAFETY: the function is SQLite's; one string for one `%s`.
         unsafe { (sqlite.log)(code, c"strandline: %s".as_ptr(), text.as_ptr()) };
     }

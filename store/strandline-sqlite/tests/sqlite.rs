@@ -213,7 +213,7 @@ fn bad_use_is_an_error() {
         // More than the heap: SQLite says so, and what was there stays.
         let full = database.execute("INSERT INTO t VALUES (randomblob(100000000))", []).unwrap_err();
         assert_eq!(full.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull), "{full}");
-        assert!(matches!(vfs.take_error(), Some(Error::Full(_))));
+        assert!(matches!(vfs.take_error(), Some(Error::Full { .. })));
         assert!(is_sound(&database));
         drop(vfs);
         assert!(database.execute("INSERT INTO t VALUES (1)", []).is_err(), "its pool is gone");

@@ -32,7 +32,8 @@
 //! | `control` | no | `Database::serve_control`: the command `strandline pool` works on a database that the program has open |
 //! | `serde` | no | `Serde`, which stores a type with serde's derives |
 //! | `uuid`, `chrono`, `time`, `jiff`, `bytes` | no | types of the crate of this name as values, and most of them as keys |
-//! | `example` | no | the small pools with which examples in this documentation begin, for its tests |
+//!
+//! `example` and `observed` are for the tests of this documentation and for `strandline-check`.
 //!
 //! # Types
 //!
@@ -138,6 +139,7 @@
 //! stored. What a [`Ptr`], a [`Text`] or a [`Bytes`] leads to is given back by hand; [`Store::lost_memory`] finds what was
 //! forgotten. See [`Ptr`] for what a pointer can do after a free: no harm to the pool, but it may come to mean another value of the
 //! same type.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // The derives name this crate from outside, and its own tests use them.
 extern crate self as strandline;
@@ -197,7 +199,9 @@ pub use strandline_core::file::{
 pub use strandline_core::heap::HeapUsage;
 pub use strandline_core::layout::Geometry;
 pub use strandline_core::memory::WriteBackInstruction;
-pub use strandline_core::sync::SyncParameters;
+pub use strandline_core::scheme::RecoveryReport;
+pub use strandline_core::sync::{DeviceCounters, SyncParameters, SyncRecoveryReport};
+pub use strandline_core::transaction::Statistics;
 pub use strandline_derive::{Key, Persist};
 pub use value::bytes::{Bytes, Text};
 pub use value::check::{Checker, LostMemory};

@@ -79,8 +79,8 @@ fn run_all(arguments: &Arguments) -> Result<Vec<Ran>, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {error}"));
         let allowed = test.ends(Limits::default()).map_err(|error| usage(&error))?;
         let seen = test.run(runs, &session).map_err(|error| match error {
-            Unrunnable::Processor => Failure::Other(error.to_string()),
             Unrunnable::Line => usage(&error),
+            error => Failure::Other(error.to_string()),
         })?;
         Ok(Ran { test, allowed, seen })
     };

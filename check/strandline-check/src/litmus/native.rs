@@ -49,6 +49,7 @@ impl Histogram {
 
 /// Why a test cannot be run on the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unrunnable {
     /// The processor is not an x86-64 one.
     Processor,

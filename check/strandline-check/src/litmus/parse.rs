@@ -7,6 +7,7 @@ use super::{Ask, Final, Location, Operand, Operation, Test, Verdict};
 
 /// A file that is not a litmus test: where, what was expected and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Malformed {
     /// The line, from 1.
     pub line: usize,

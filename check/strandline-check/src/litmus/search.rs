@@ -28,6 +28,7 @@ impl Default for Limits {
 
 /// The test is too large to be explored exhaustively.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TooLarge {
     /// What there is too much of.
     pub what: &'static str,

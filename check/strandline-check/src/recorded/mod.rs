@@ -90,6 +90,7 @@ pub struct Program {
 
 /// What a check of a program has found.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Report {
     /// What was explored, and what was found first.
     pub outcome: Outcome,
@@ -103,6 +104,7 @@ pub struct Report {
 
 /// Why a program cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unchecked {
     /// Something is asked for that cannot be: what, and what to do.
     Usage(String),

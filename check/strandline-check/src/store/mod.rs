@@ -168,12 +168,14 @@ impl Target for OnDatabase {
         let db = |thread| Db { bridge, thread };
         let ends = |what: String, result: Checked| {
             if let Err(error) = result {
-                Stopped::Panic(format!("{what} fails: {error}")).raise();
+                Stopped::Panic(format!("{what} fails: {error:#}")).raise();
             }
         };
         let judged = |crashed: &Crashed| {
             let mut invariants = check.invariants.iter();
-            invariants.try_for_each(|invariant| invariant(&db(0), crashed)).map_err(|error| error.to_string())
+            invariants
+                .try_for_each(|invariant| invariant(&db(0), crashed))
+                .map_err(|error| format!("{error:#}"))
         };
         let mut own = Own {
             image: bridge.image(),
@@ -292,14 +294,14 @@ impl<'a> Check<'a, OnDatabase> {
         );
         let bridge = match Bridge::new(self.bytes, self.threads) {
             Ok(bridge) => bridge,
-            Err(error) => panic!("there is no database to check: {error}"),
+            Err(error) => panic!("there is no database to check: {error:#}"),
         };
         let _in_use = bridge.enter();
         let set_up =
             || self.set_up.as_ref().map_or(Ok(()), |set_up| set_up(&Db { bridge: &bridge, thread: 0 }));
         match caught(set_up) {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => panic!("the set-up of the database that is checked fails: {error}"),
+            Ok(Err(error)) => panic!("the set-up of the database that is checked fails: {error:#}"),
             Err(stopped) => panic!("the set-up of the database that is checked stops: {}", stopped.text()),
         }
         bridge.begins_here();

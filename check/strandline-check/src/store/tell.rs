@@ -214,7 +214,7 @@ fn rows(bridge: &Bridge, number: u64) -> BTreeMap<String, Rows> {
         });
         let shown = rows.iter();
         match (done, kind) {
-            (Err(error), _) => Rows::Unknown(error.to_string()),
+            (Err(error), _) => Rows::Unknown(format!("{error:#}")),
             (Ok(_), TableKind::Table) => {
                 Rows::Table(shown.map(|(key, value)| (show(key), show(value))).collect())
             }
@@ -222,6 +222,7 @@ fn rows(bridge: &Bridge, number: u64) -> BTreeMap<String, Rows> {
                 Rows::Others(shown.map(|(key, value)| format!("{}: {}", show(key), show(value))).collect())
             }
             (Ok(_), TableKind::Queue) => Rows::Others(shown.map(|(_, item)| show(item)).collect()),
+            (Ok(_), kind) => Rows::Unknown(format!("{kind:?}: a kind of table that cannot be shown")),
         }
     };
     tables.iter().map(|table| (table.name.clone(), read(&table.name, table.kind))).collect()
@@ -288,5 +289,6 @@ fn show(value: &Dynamic) -> String {
             fields => format!("{name} {}", show(fields)),
         },
         Dynamic::Handle(name, at) => format!("{name} at {at:#x}"),
+        other => format!("{other:?}"),
     }
 }

@@ -45,6 +45,7 @@ impl Default for Options {
 
 /// What is known of a crash besides what memory holds.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Crashed {
     /// The numbers that the program has [acknowledged](crate::Pmem::acknowledge), in ascending order; in [`check`], with which it has
     /// signalled [`Event::Acknowledged`](strandline_core::memory::Event::Acknowledged), in the order of time.
@@ -53,6 +54,7 @@ pub struct Crashed {
 
 /// What a check without violation has explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// Runs of the program.
     pub histories: u64,
@@ -68,6 +70,7 @@ pub struct Report {
 
 /// A crash state that the judge refuses.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Refused {
     /// What the judge says.
     pub what: String,

@@ -8,6 +8,7 @@ use crate::Setting;
 
 /// A line that [`Check::replay`](crate::Check::replay) cannot read, or that belongs to another check.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BadReplay {
     /// It is no such line.
     Malformed(String),

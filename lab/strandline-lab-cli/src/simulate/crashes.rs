@@ -109,7 +109,7 @@ impl CrashReport {
                 Some(up_to) => numbered(up_to),
                 None => count(|event| matches!(event, Event::Acknowledged(1..))),
             },
-            error: recovered.as_ref().err().map(ToString::to_string),
+            error: recovered.as_ref().err().map(|error| format!("{error:#}")),
             recovered: recovered.ok().map(|found| Recovered {
                 records: found.report.records,
                 committed: found.report.committed,

@@ -48,7 +48,7 @@ impl Subject for Structures {
         let pool = match laboratory(scheme.concurrency).open(pool, &self.setting.options()) {
             Ok(pool) => pool,
             Err(error) => {
-                verdict.unreadable(format_args!("the pool cannot be opened: {error}"));
+                verdict.unreadable(format_args!("the pool cannot be opened: {error:#}"));
                 return verdict;
             }
         };
@@ -57,7 +57,7 @@ impl Subject for Structures {
             verdict.unreadable(error);
         }
         if let Err(error) = pool.close() {
-            verdict.unreadable(format_args!("the pool cannot be closed: {error}"));
+            verdict.unreadable(format_args!("the pool cannot be closed: {error:#}"));
         }
         verdict
     }

@@ -72,7 +72,7 @@ pub struct Ready {
 }
 
 fn usage(error: impl std::fmt::Display) -> Error {
-    Error::Usage(error.to_string())
+    Error::Usage(format!("{error:#}"))
 }
 
 impl Ready {

@@ -105,7 +105,7 @@ fn systems(registry: Registry) -> Result<Vec<System>, Error> {
         .collect();
     for hardware in registry.hardware.iter().filter(|entry| entry.make.is_some()) {
         for name in hardware.software {
-            let software = registry.scheme(name).map_err(|error| Error::Usage(format!("{error}")))?;
+            let software = registry.scheme(name).map_err(|error| Error::Usage(format!("{error:#}")))?;
             all.push(System { name: format!("{} ({name})", hardware.name), software, hardware });
         }
     }
@@ -185,7 +185,7 @@ fn steps(
 }
 
 fn machine(overrides: &[String]) -> Result<Description, Error> {
-    file::load(MACHINE, overrides).map_err(|error| Error::Usage(error.to_string()))
+    file::load(MACHINE, overrides).map_err(|error| Error::Usage(format!("{error:#}")))
 }
 
 fn prepared(session: &Session, workload: WorkloadKind) -> Result<Prepared, Error> {
@@ -216,7 +216,7 @@ fn measure(
         Ok(finished) => finished.outcome,
         Err(error) => {
             let (workload, name) = (workload.name, &system.name);
-            session.progress.println(format!("{workload} under {name}, {figure} {x}: {error}"));
+            session.progress.println(format!("{workload} under {name}, {figure} {x}: {error:#}"));
             return None;
         }
     };

@@ -74,7 +74,7 @@ fn words<R: Runner>(runner: &mut R) -> Result<PersistentAddress> {
         tx.read(root)
     })?;
     if words == 0 {
-        return Err(Error::Damaged("the synthetic workload was not prepared".into()));
+        return Err(Error::damaged("the synthetic workload was not prepared"));
     }
     Ok(PersistentAddress::new(words.next_multiple_of(APART_BYTES)))
 }

@@ -290,7 +290,7 @@ fn simulate(
     let workload = match work {
         Work::Workload(workload) => workload,
         Work::Trace(file) => {
-            let finished = trace::run(&file.path, machine, hardware).map_err(|error| error.to_string())?;
+            let finished = trace::run(&file.path, machine, hardware).map_err(|error| format!("{error:#}"))?;
             let result = serde_json::to_value(&finished.outcome).map_err(text)?;
             return Ok(Row { result, too_short: Vec::new() });
         }
@@ -299,12 +299,12 @@ fn simulate(
     let shared = point.filled().map(|filled| pool(&filled)).unwrap_or_default();
     let filled = shared.get_or_init(|| {
         Prepared::of_scope(kind, sizes, *pool_sizes, run.threads, run.scheme, machine)
-            .map_err(|error| error.to_string())
+            .map_err(|error| format!("{error:#}"))
     });
     let filled = filled.as_ref().map_err(Clone::clone)?;
     let finished = filled
         .run_with(machine, hardware, run, Vec::new(), |machine| machine.stop_when(stop))
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| format!("{error:#}"))?;
     let result = serde_json::to_value(&finished.outcome).map_err(text)?;
     Ok(Row { result, too_short: finished.too_short })
 }

@@ -134,7 +134,9 @@ fn measure(
             Program::Traced(trace) => {
                 let operations = point.operations;
                 let grouping = Grouping { operations, warm_up: WARM_UP, instructions: point.delay };
-                trace.run(&machine, hardware, &grouping).map_err(|error| Error::Usage(error.to_string()))?
+                trace
+                    .run(&machine, hardware, &grouping)
+                    .map_err(|error| Error::Usage(format!("{error:#}")))?
             }
         };
         let per_tx = |count: u64| count as f64 / transactions as f64;
@@ -172,7 +174,7 @@ fn program(session: &Session, structure: &str, operations: u64) -> Result<Progra
     };
     if let Some(trace) = trace {
         let read = Operations::read(structure, trace);
-        return read.map(Program::Traced).map_err(|error| Error::Usage(error.to_string()));
+        return read.map(Program::Traced).map_err(|error| Error::Usage(format!("{error:#}")));
     }
     let workload = ALL.of_name(structure).map_err(|error| Error::Usage(format!("{error}")))?;
     let prepared = Prepared::new(workload, &Sizes::wrap(operations), PoolSizes::default(), 1)?;

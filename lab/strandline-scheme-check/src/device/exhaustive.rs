@@ -133,7 +133,7 @@ impl Exhaustion<'_> {
                 case.omitted,
                 self.journal.clone(),
             )
-            .map_err(|error| format!("no pool: {error}"))?;
+            .map_err(|error| format!("no pool: {error:#}"))?;
             let mut oracle = Oracle::new(pool.layout);
             let failed = self.live(&pool, seed, operation, &mut oracle)?;
             self.failures(&pool, &oracle, self.bounds.failures)?;
@@ -154,7 +154,7 @@ impl Exhaustion<'_> {
     /// The threads run; the power fails during `operation` of the device, or, if there are not so many, at the end.
     fn live(&mut self, pool: &Pool, seed: u64, operation: u64, oracle: &mut Oracle) -> Result<bool, String> {
         let world = pool.open(seed);
-        pool.recover(&world).map_err(|error| format!("recovery fails: {error}"))?;
+        pool.recover(&world).map_err(|error| format!("recovery fails: {error:#}"))?;
         self.counts.lives += 1;
         pool.device.fail_after(operation, Fault::PowerOff);
         let life = &Life {
@@ -223,7 +223,7 @@ impl Exhaustion<'_> {
         let before = self.journal.length();
         let pool = pool.on((*pool.device).clone());
         let world = pool.open(1);
-        let report = pool.recover(&world).map_err(|error| format!("recovery fails: {error}"))?;
+        let report = pool.recover(&world).map_err(|error| format!("recovery fails: {error:#}"))?;
         self.counts.states += 1;
         oracle.clone().judge(&world, report.watermark)?;
         self.journal.shorten(before);
@@ -284,8 +284,8 @@ impl Life<'_> {
 
     /// Keeps an error that is no consequence of the power failure.
     fn fail(&self, what: &str, error: &Error) {
-        if !matches!(error, Error::Poisoned(_)) {
-            *self.problem.borrow_mut() = Some(format!("{what} fails: {error}"));
+        if !matches!(error, Error::Poisoned { .. }) {
+            *self.problem.borrow_mut() = Some(format!("{what} fails: {error:#}"));
         }
     }
 }

@@ -113,7 +113,7 @@ impl History {
             case.omitted,
             journal.clone(),
         )
-        .map_err(|error| format!("no pool: {error}"))?;
+        .map_err(|error| format!("no pool: {error:#}"))?;
         let oracle = Oracle::new(pool.layout);
         let next_value = Rc::new(Cell::new(FIRST_VALUE));
         let mut history =
@@ -133,7 +133,7 @@ impl History {
             }
         };
         self.beside_checkpoints(&world, make)
-            .map_err(|error| format!("the structure is not made: {error}"))?;
+            .map_err(|error| format!("the structure is not made: {error:#}"))?;
         self.oracle.lived(&world, Vec::new());
         Ok(())
     }
@@ -224,7 +224,7 @@ impl History {
                     self.journal.note(|| "recovery fails".into());
                     self.end_process();
                 }
-                Err(error) => return Err(format!("recovery fails: {error}")),
+                Err(error) => return Err(format!("recovery fails: {error:#}")),
             }
         }
     }
@@ -244,9 +244,10 @@ impl History {
         let world = intact.open(1);
         // The caller finds what fails without damage.
         let Ok(report) = intact.recover(&world) else { return Ok(()) };
-        let what = |error| format!("the log cannot be read: {error}");
-        let header = read_log_header(&*rotten.device, Path::new("log")).map_err(|e| what(e.to_string()))?;
-        let blocks = log_blocks(&*rotten.device, &header).map_err(|error| what(error.to_string()))?;
+        let what = |error| format!("the log cannot be read: {error:#}");
+        let header =
+            read_log_header(&*rotten.device, Path::new("log")).map_err(|e| what(format!("{e:#}")))?;
+        let blocks = log_blocks(&*rotten.device, &header).map_err(|error| what(format!("{error:#}")))?;
         let accepted = report.start..report.start + report.blocks;
         // Where the last write of the log began.
         let last = blocks.iter().filter(|head| accepted.contains(&head.number));
@@ -259,11 +260,11 @@ impl History {
         let rotten_world = rotten.open(1);
         let found = match rotten.recover(&rotten_world) {
             Ok(found) => found,
-            Err(Error::Damaged(_)) => {
+            Err(Error::Damaged { .. }) => {
                 self.counts.damage_found += 1;
                 return Ok(());
             }
-            Err(error) => return Err(format!("recovery after rot fails: {error}")),
+            Err(error) => return Err(format!("recovery after rot fails: {error:#}")),
         };
         if self.holds_the_same(&world, &rotten_world) {
             return Ok(());
@@ -315,7 +316,7 @@ impl History {
                 let memory = Hosted::new(world.clone(), 0);
                 let worker = self.pool.worker(&memory);
                 let checked = worker.and_then(|mut worker| workload.check(&mut worker));
-                checked.map(|_| ()).map_err(|error| format!("the structure's check: {error}"))
+                checked.map(|_| ()).map_err(|error| format!("the structure's check: {error:#}"))
             }
             Some(_) => Ok(()),
             None => {
@@ -323,7 +324,7 @@ impl History {
                 let worker = self.pool.worker(&memory);
                 let accounts = self.pool.layout.root(0);
                 let checked = worker.and_then(|mut worker| worker.view(|tx| ACCOUNTS.contents(tx, accounts)));
-                checked.map(drop).map_err(|error| format!("the accounts: {error}"))
+                checked.map(drop).map_err(|error| format!("the accounts: {error:#}"))
             }
         }
     }
@@ -332,7 +333,7 @@ impl History {
     fn read_only(&mut self) -> Result<(), String> {
         let reader = self.pool.open(1);
         let recovered = self.pool.recover_read_only(&reader);
-        let report = recovered.map_err(|error| format!("a reader's recovery fails: {error}"))?;
+        let report = recovered.map_err(|error| format!("a reader's recovery fails: {error:#}"))?;
         self.counts.states += 1;
         self.oracle.judge(&reader, report.watermark).map_err(|what| format!("a reader: {what}"))
     }
@@ -344,7 +345,7 @@ impl History {
     pub fn live(&mut self) -> Result<(), String> {
         let world = self.recover()?;
         self.beside_checkpoints(&world, |memory| self.pool.worker(memory)?.release_held())
-            .map_err(|error| format!("held chunks are not released: {error}"))?;
+            .map_err(|error| format!("held chunks are not released: {error:#}"))?;
         self.counts.lives += 1;
         let faulty = self.rng.u8(..4) != 0;
         // Groups of several blocks, of which power failures early in lives leave later ones without earlier ones.
@@ -430,7 +431,7 @@ impl Life<'_> {
     }
 
     fn fail(&self, what: &str, error: &Error) {
-        *self.problem.borrow_mut() = Some(format!("{what} fails: {error}"));
+        *self.problem.borrow_mut() = Some(format!("{what} fails: {error:#}"));
     }
 
     /// A thread that runs `most` transactions at most.
@@ -450,7 +451,7 @@ impl Life<'_> {
                     };
                     match done {
                         Ok(()) => {}
-                        Err(Error::Poisoned(_)) if self.faulty => break,
+                        Err(Error::Poisoned { .. }) if self.faulty => break,
                         // Heap or ring could not grow, and is as it was.
                         Err(Error::Io { .. } | Error::TransactionTooLarge { .. }) if self.faulty => {}
                         Err(error) => {
@@ -469,7 +470,7 @@ impl Life<'_> {
     fn take_checkpoints(&self, memory: &Hosted, journal: &Journal, rng: &mut Rng, working: usize) {
         match checkpoint(self.pool, memory, journal, rng, || self.finished.get() == working) {
             Ok(taken) => self.checkpoints.set(taken),
-            Err(Error::Poisoned(_)) if self.faulty => {}
+            Err(Error::Poisoned { .. }) if self.faulty => {}
             Err(error) => self.fail("a checkpoint", &error),
         }
     }
@@ -478,7 +479,7 @@ impl Life<'_> {
     fn compact(&self, memory: &Hosted, threads: usize, rng: &mut Rng) {
         match compact(self.pool, memory, rng, || self.finished.get() >= threads) {
             Ok(()) => {}
-            Err(Error::Poisoned(_) | Error::Io { .. }) if self.faulty => {}
+            Err(Error::Poisoned { .. } | Error::Io { .. }) if self.faulty => {}
             Err(error) => self.fail("a compaction", &error),
         }
         self.finish(memory);
@@ -489,7 +490,7 @@ impl Life<'_> {
         while self.finished.get() < threads {
             match self.pool.look_at_snapshot(memory, rng) {
                 Ok(()) => memory.pause(),
-                Err(Error::Poisoned(_)) if self.faulty => break,
+                Err(Error::Poisoned { .. }) if self.faulty => break,
                 Err(error) => {
                     self.fail("a snapshot", &error);
                     break;

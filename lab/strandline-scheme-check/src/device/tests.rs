@@ -107,7 +107,7 @@ fn read_beside_a_writer(concurrency: Concurrency, omitted: Option<Step>, seed: u
                 for slot in 0..2 {
                     let read = worker.view(|tx| EXTENTS.apply(tx, root, &Operation::Get(slot)));
                     if let Err(error) = read {
-                        *wrong.borrow_mut() = Some(error.to_string());
+                        *wrong.borrow_mut() = Some(format!("{error:#}"));
                     }
                 }
             }
@@ -145,7 +145,7 @@ fn borrow_beside_writers(concurrency: Concurrency, omitted: Option<Step>, seed: 
         });
         match lent {
             Ok(is_same) => is_changed.set(is_changed.get() || !is_same),
-            Err(error) => assert!(matches!(error, Error::SnapshotEnded { .. }), "{error}"),
+            Err(error) => assert!(matches!(error, Error::SnapshotEnded { .. }), "{error:#}"),
         }
     };
     // Each has values of its own.
@@ -162,7 +162,7 @@ fn borrow_beside_writers(concurrency: Concurrency, omitted: Option<Step>, seed: 
             });
             for done in [toggled, block.and_then(|block| worker.run(|tx| tx.free(block)))] {
                 // Snapshots may have borrowed all pages that are free.
-                assert!(matches!(done, Ok(()) | Err(Error::Full(_))), "{done:?}");
+                assert!(matches!(done, Ok(()) | Err(Error::Full { .. })), "{done:?}");
             }
         }
         writing.set(writing.get() - 1);
@@ -312,14 +312,14 @@ fn a_failed_flush_poisons_everything_from_then_on() {
         pool.device.fail_after(0, Fault::Error(ENOSPC));
         let error = worker.run(|tx| tx.write(at, 2)).unwrap_err();
         assert!(
-            matches!(&error, Error::Poisoned(why) if why.starts_with("writing the log: No space")),
-            "{error}"
+            matches!(&error, Error::Poisoned { why, .. } if why.starts_with("writing the log: No space")),
+            "{error:#}"
         );
-        assert!(matches!(other.run(|tx| tx.write(at, 3)), Err(Error::Poisoned(_))));
-        assert!(matches!(other.view(|tx| tx.read(at)), Err(Error::Poisoned(_))));
+        assert!(matches!(other.run(|tx| tx.write(at, 3)), Err(Error::Poisoned { .. })));
+        assert!(matches!(other.view(|tx| tx.read(at)), Err(Error::Poisoned { .. })));
         let view = pool.main(&world);
         assert!(pool.log.checkpoint_wanted(&view), "who waits for requests is woken");
-        assert!(matches!(pool.log.checkpoint(&view), Err(Error::Poisoned(_))));
+        assert!(matches!(pool.log.checkpoint(&view), Err(Error::Poisoned { .. })));
         drop((worker, other));
         pool.device.power_cycle();
         let again = opened(&pool);
@@ -406,7 +406,7 @@ fn damaged_slots_and_read_errors_are_errors() {
         let recovered = pool.recover_read_only(&world);
         match slot {
             0 => assert!(recovered.is_ok(), "the other slot serves: {recovered:?}"),
-            _ => assert!(matches!(recovered, Err(Error::Damaged(_))), "{recovered:?}"),
+            _ => assert!(matches!(recovered, Err(Error::Damaged { .. })), "{recovered:?}"),
         }
     }
 }
@@ -433,8 +433,8 @@ fn after_the_ring_became_larger_a_damaged_slot_hides_nothing() {
             let again = pool.open(1);
             match pool.recover_read_only(&again) {
                 Ok(_) => assert_eq!(again.words()[(at.offset() / 8) as usize], transactions),
-                Err(Error::Damaged(_)) => {}
-                Err(error) => panic!("{error}"),
+                Err(Error::Damaged { .. }) => {}
+                Err(error) => panic!("{error:#}"),
             }
         }
     }

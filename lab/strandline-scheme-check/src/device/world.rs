@@ -342,7 +342,7 @@ impl Pool {
         let left_out = if is_unrecovered {
             let world = self.open(1);
             let pages = self.log_as_found().logged_pages(&self.main(&world));
-            pages.map_err(|error| format!("what the log has is not found: {error}"))?
+            pages.map_err(|error| format!("what the log has is not found: {error:#}"))?
         } else {
             HashSet::new()
         };
@@ -350,7 +350,7 @@ impl Pool {
         match verifier.and_then(|mut verifier| verifier.damaged_pages(&left_out)) {
             Ok(damaged) if damaged.is_empty() => Ok(()),
             Ok(damaged) => Err(format!("pages {damaged:?} are not what their checksums say")),
-            Err(error) => Err(format!("the checksums cannot be read: {error}")),
+            Err(error) => Err(format!("the checksums cannot be read: {error:#}")),
         }
     }
 

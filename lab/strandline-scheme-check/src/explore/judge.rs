@@ -95,7 +95,7 @@ impl<'a> SchemeJudge<'a> {
         let view = Hosted::new(world, 0);
         catch_unwind(AssertUnwindSafe(|| contents(self.ground, &view)))
             .map_err(|panic| format!("the structure's check panics: {}", panic_text(&*panic)))?
-            .map_err(|error| format!("the structure's check: {error}"))
+            .map_err(|error| format!("the structure's check: {error:#}"))
     }
 }
 
@@ -156,7 +156,7 @@ impl Judge for SchemeJudge<'_> {
         let view = self.ground.view(Hosted::new(world.clone(), 0));
         match catch_unwind(AssertUnwindSafe(|| recover(&view, self.ground.case.scheme.known, |_| ()))) {
             Err(panic) => Err(format!("recovery panics: {}", panic_text(&*panic))),
-            Ok(Err(error)) => Err(format!("recovery fails: {error}")),
+            Ok(Err(error)) => Err(format!("recovery fails: {error:#}")),
             Ok(Ok(_)) => Ok(()),
         }
     }

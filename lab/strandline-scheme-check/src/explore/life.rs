@@ -224,7 +224,7 @@ impl Ground {
         let hosted: Rc<dyn World> = world.clone();
         let recoverer = Hosted::new(hosted, case.threads);
         recover(&self.view(&recoverer), self.case.scheme.known, |_| ())
-            .map_err(|error| format!("recovery fails: {error}"))?;
+            .map_err(|error| format!("recovery fails: {error:#}"))?;
         let (settled, began) = (world.contents(), world.time());
         let cast = Cast::new(self);
         let bodies = cast.threads(self, script, &mut random);
@@ -286,7 +286,7 @@ impl Cast {
                 let mut random = random.fork();
                 Box::new(move |memory: &Hosted| {
                     if let Err(error) = run_thread(ground, memory, (thread, script), &mut random, done) {
-                        *self.failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
+                        *self.failure.borrow_mut() = Some(format!("thread {thread} fails: {error:#}"));
                     }
                     self.working.set(self.working.get() - 1);
                 }) as coroutines::Thread<'a>

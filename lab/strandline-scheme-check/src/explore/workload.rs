@@ -285,7 +285,7 @@ impl Workload {
         match done {
             Ok(()) => Ok(Some(effects)),
             // Given up, or too large for the small pool: nothing has happened.
-            Err(Error::Aborted | Error::Full(_) | Error::TransactionTooLarge { .. }) => Ok(None),
+            Err(Error::Aborted | Error::Full { .. } | Error::TransactionTooLarge { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

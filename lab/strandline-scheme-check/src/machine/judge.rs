@@ -106,7 +106,7 @@ impl<'a> Judge<'a> {
             session: Session::new(),
             counts: Counts::default(),
         };
-        judge.begin(judge.began.0.clone()).map_err(strandline_core::Error::Damaged)?;
+        judge.begin(judge.began.0.clone()).map_err(strandline_core::Error::damaged)?;
         Ok(judge)
     }
 
@@ -237,7 +237,7 @@ impl<'a> Judge<'a> {
         let view = self.ground.view(&memory);
         match catch_unwind(AssertUnwindSafe(|| recover(&view, self.ground.case.scheme.known, |_| ()))) {
             Err(panic) => Err(format!("recovery panics: {}", panic_text(&*panic))),
-            Ok(Err(error)) => Err(format!("recovery fails: {error}")),
+            Ok(Err(error)) => Err(format!("recovery fails: {error:#}")),
             Ok(Ok(_)) => Ok(world.contents()),
         }
     }
@@ -307,7 +307,7 @@ impl<'a> Judge<'a> {
         let view = Hosted::new(world, 0);
         catch_unwind(AssertUnwindSafe(|| contents(self.ground, &view)))
             .map_err(|panic| format!("the structure's check panics: {}", panic_text(&*panic)))?
-            .map_err(|error| format!("the structure's check: {error}"))
+            .map_err(|error| format!("the structure's check: {error:#}"))
     }
 
     /// Memory without time.

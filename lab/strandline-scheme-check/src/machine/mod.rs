@@ -267,7 +267,7 @@ impl Lab {
         let setup = self.setup(description);
         let hardware = self.case.subject.hardware.build(&setup)?;
         let machine = Machine::new(description, contents, hardware, self.case.step());
-        let machine = machine.map_err(|error| error.to_string())?;
+        let machine = machine.map_err(|error| format!("{error:#}"))?;
         // It goes on until nothing is left, and a section that finds that out has stored already.
         let fills_the_pool = self.case.workload == Workload::Allocator;
         if fills_the_pool && self.case.subject.software.plain.is_some() && !machine.takes_stores_back() {
@@ -308,7 +308,7 @@ impl Lab {
         // As programs do that open a pool; past all timing.
         let world: Rc<dyn World> = machine.clone();
         recover(&self.ground.view(&Hosted::new(world, 0)), self.case.subject.software.known, |_| ())
-            .map_err(|error| format!("recovery fails: {error}"))?;
+            .map_err(|error| format!("recovery fails: {error:#}"))?;
         let cast = Cast::new(&self.ground);
         machine.run(cast.threads(&self.ground, script, &mut Rng::with_seed(seed)));
         let done = cast.done()?;

@@ -154,7 +154,7 @@ fn run(program: &Program<'_>, seed: u64) -> Result<(Vec<u64>, Vec<Recorded>), St
         let failure = &failure;
         Box::new(move |memory: &Hosted| {
             if let Err(error) = (program.thread)(thread, seed, memory) {
-                *failure.borrow_mut() = Some(format!("thread {thread} fails: {error}"));
+                *failure.borrow_mut() = Some(format!("thread {thread} fails: {error:#}"));
             }
         }) as Thread<'_>
     });
@@ -243,7 +243,7 @@ fn judge(program: &Program<'_>, survivors: &Rc<Survivors>, judged: Judged<'_>) -
     let recovered = catch_unwind(AssertUnwindSafe(|| (program.recover)(&Hosted::new(world, 0))));
     match recovered {
         Err(panic) => return Err(format!("recovery panics: {}", panic_text(&*panic))),
-        Ok(Err(error)) => return Err(format!("recovery fails: {error}")),
+        Ok(Err(error)) => return Err(format!("recovery fails: {error:#}")),
         Ok(Ok(())) => {}
     }
     judged.0.judge(judged.1, &**survivors).map(|_| ())

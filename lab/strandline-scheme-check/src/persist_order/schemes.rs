@@ -262,7 +262,7 @@ impl OrderedScheme {
         let recovery = |memory: &Hosted| {
             // The view is lent: what stands behind it is this crash's memory.
             let view = View { memory, layout: ground.layout, shared: ground.shared };
-            recover(&view, self.known, |_| ()).map(|_| ()).map_err(|error| error.to_string())
+            recover(&view, self.known, |_| ()).map(|_| ()).map_err(|error| format!("{error:#}"))
         };
         let program = Program {
             model: self.model,
@@ -272,7 +272,8 @@ impl OrderedScheme {
             threads: THREADS,
             prepare: &recovery,
             thread: &|number, seed, memory| {
-                thread(&ground, kind, (number, seed), memory, &performed).map_err(|error| error.to_string())
+                thread(&ground, kind, (number, seed), memory, &performed)
+                    .map_err(|error| format!("{error:#}"))
             },
             recover: &recovery,
             omitted,

@@ -214,7 +214,7 @@ fn write(worker: &mut impl Runner, thread: u64, random: &mut Rng) {
             6 => fill(tx, value).and(Err(Abort::User)),
             _ => replace(tx, which, bytes, value),
         });
-        assert!(matches!(done, Ok(()) | Err(Error::Aborted | Error::Full(_))), "{done:?}");
+        assert!(matches!(done, Ok(()) | Err(Error::Aborted | Error::Full { .. })), "{done:?}");
     }
 }
 

@@ -65,12 +65,12 @@ pub enum Record {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be read.
-    #[error("cannot read the trace {}: {source}", path.display())]
+    #[error("cannot read the trace {}: {error}", path.display())]
     Read {
         /// The trace's path.
         path: PathBuf,
         /// What the operating system answered.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// A line is no record.
     #[error("{}:{line}: {message}", path.display())]
@@ -185,7 +185,7 @@ pub fn run_with(
     hardware: &Entry,
     with: impl FnOnce(&Machine, &Header),
 ) -> Result<Finished, TraceError> {
-    let read = |source| TraceError::Read { path: path.to_path_buf(), source };
+    let read = |error| TraceError::Read { path: path.to_path_buf(), error };
     let mut magic = Vec::new();
     File::open(path).map_err(read)?.take(8).read_to_end(&mut magic).map_err(read)?;
     if [binary::MAGIC, binary::MAGIC_WITH_PAGES].iter().any(|known| magic == known) {
@@ -326,7 +326,7 @@ fn run_binary(
 ) -> Result<Finished, TraceError> {
     let file = || path.to_path_buf();
     let began = std::time::Instant::now();
-    let bytes = std::fs::read(path).map_err(|source| TraceError::Read { path: file(), source })?;
+    let bytes = std::fs::read(path).map_err(|error| TraceError::Read { path: file(), error })?;
     let (header, steps) = binary::read(&bytes).map_err(|(at, message)| TraceError::MalformedAt {
         path: file(),
         at,
@@ -421,7 +421,7 @@ fn perform(memory: &Hosted, step: binary::Step) {
 
 /// Calls `with` for each record of the file.
 fn each(path: &Path, mut with: impl FnMut(Record) -> Result<(), String>) -> Result<(), TraceError> {
-    let read = |source| TraceError::Read { path: path.to_path_buf(), source };
+    let read = |error| TraceError::Read { path: path.to_path_buf(), error };
     let mut file = BufReader::new(File::open(path).map_err(read)?);
     let (mut text, mut line) = (Vec::new(), 0);
     loop {

@@ -246,7 +246,7 @@ pub trait Structure: Debug + Sync {
             true => Ok(contents),
             false => {
                 let what = format!("the {} counts {counted} and shows {}", self.name(), contents.len());
-                Err(tx.fail(Error::Damaged(what)))
+                Err(tx.fail(Error::damaged(what)))
             }
         }
     }
@@ -259,7 +259,7 @@ fn look_up_or_change(structure: &dyn Structure, choices: &mut dyn Choices) -> Op
 
 /// The end of a transaction that has met what cannot be.
 fn damaged(tx: &mut dyn Transaction, structure: &dyn Structure, what: impl std::fmt::Display) -> Abort {
-    tx.fail(Error::Damaged(format!("the {}: {what}", structure.name())))
+    tx.fail(Error::damaged(format!("the {}: {what}", structure.name())))
 }
 
 /// The end of a transaction with an operation that the structure does not have.

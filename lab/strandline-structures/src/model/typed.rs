@@ -87,7 +87,7 @@ fn unsupported(operation: &Operation) -> Error {
 }
 
 fn mangled(what: impl std::fmt::Debug) -> Error {
-    Error::Damaged(format!("{what:?} stands for no number"))
+    Error::damaged(format!("{what:?} stands for no number"))
 }
 
 /// A key or a value made of a number.
@@ -161,7 +161,7 @@ trait Part<'p> {
 
 fn sound(found: Vec<String>) -> Result<()> {
     match found.into_iter().next() {
-        Some(damage) => Err(Error::Damaged(damage)),
+        Some(damage) => Err(Error::damaged(damage)),
         None => Ok(()),
     }
 }
@@ -211,12 +211,12 @@ macro_rules! map_part {
                 for pair in self.iter(tx) {
                     let (key, value) = pair?;
                     if pairs.insert(number(key)?, number(value)?).is_some() {
-                        return Err(Error::Damaged("a map has a key twice".into()));
+                        return Err(Error::damaged("a map has a key twice"));
                     }
                 }
                 match self.count(tx)? == pairs.len() as u64 {
                     true => Ok(Contents::Map(pairs)),
-                    false => Err(Error::Damaged("a map counts more or fewer keys than it shows".into())),
+                    false => Err(Error::damaged("a map counts more or fewer keys than it shows")),
                 }
             }
         }
@@ -288,7 +288,7 @@ impl<'p> Part<'p> for Queue<'p, String> {
         let items = self.iter(tx)?.map(|item| number(item?)).collect::<Result<VecDeque<u64>>>()?;
         match self.is_empty(tx)? == items.is_empty() {
             true => Ok(Contents::Sequence { items, capacity: u64::MAX }),
-            false => Err(Error::Damaged("a queue is empty and is not".into())),
+            false => Err(Error::damaged("a queue is empty and is not")),
         }
     }
 }
@@ -326,7 +326,7 @@ impl<'p> Part<'p> for Vector<'p, (u64, bool)> {
         let items = self.iter(tx)?.map(|item| number(item?)).collect::<Result<VecDeque<u64>>>()?;
         match self.len(tx)? == items.len() as u64 {
             true => Ok(Contents::Sequence { items, capacity: u64::MAX }),
-            false => Err(Error::Damaged("a vector counts more or fewer items than it shows".into())),
+            false => Err(Error::damaged("a vector counts more or fewer items than it shows")),
         }
     }
 }

@@ -658,12 +658,12 @@ fn survive(structure: &dyn Structure, seed: &mut u64) {
         assert!(
             matches!(
                 error,
-                Error::Damaged(_)
+                Error::Damaged { .. }
                     | Error::InvalidAddress(_)
                     | Error::InvalidFree(_)
                     | Error::WrongStructure { .. }
                     | Error::Incomplete { .. }
-                    | Error::Full(_)
+                    | Error::Full { .. }
                     | Error::TransactionTooLarge { .. }
             ),
             "{error:?}"
@@ -847,8 +847,8 @@ fn wrong_sizes_and_damage_of_a_queue_are_errors() {
             tx.write(header.word(8), 9)
         })
         .unwrap();
-    assert!(matches!(worker.run(|tx| queue.pop(tx)), Err(Error::Damaged(_))));
-    assert!(matches!(worker.view(|tx| queue.check(tx)), Err(Error::Damaged(_))));
+    assert!(matches!(worker.run(|tx| queue.pop(tx)), Err(Error::Damaged { .. })));
+    assert!(matches!(worker.view(|tx| queue.check(tx)), Err(Error::Damaged { .. })));
 }
 
 #[test]

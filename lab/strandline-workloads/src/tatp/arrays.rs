@@ -104,7 +104,7 @@ impl Workload for TatpUpdateLocationArraysWorkload {
             let mut row = [0; subscriber::WORDS];
             runner.view(|tx| tx.read_range(rows.at(id - 1), &mut row))?;
             if !super::is_whole(id, &row) {
-                return Err(Error::Damaged(format!("the row of subscriber {id} contradicts itself")));
+                return Err(Error::damaged(format!("the row of subscriber {id} contradicts itself")));
             }
         }
         Ok(())

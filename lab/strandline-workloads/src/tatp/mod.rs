@@ -353,7 +353,7 @@ impl Workload for TatpUpdateLocationWorkload {
             Ok(())
         })?;
         if rows.len() as u64 != self.subscribers {
-            return Err(Error::Damaged(format!("{} subscribers of {}", rows.len(), self.subscribers)));
+            return Err(Error::damaged(format!("{} subscribers of {}", rows.len(), self.subscribers)));
         }
         for (id, row) in rows {
             if !is_whole(id, &row) {
@@ -362,7 +362,7 @@ impl Workload for TatpUpdateLocationWorkload {
         }
         for (key, expected, id, table) in owners {
             if key != expected || !(1..=self.subscribers).contains(&id) {
-                return Err(Error::Damaged(format!("a row of {table} belongs to nobody: key {key:#x}")));
+                return Err(Error::damaged(format!("a row of {table} belongs to nobody: key {key:#x}")));
             }
         }
         Ok(())

@@ -227,7 +227,7 @@ impl Workload for TpccNewOrderArraysWorkload {
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let tables = self.tables(runner)?;
         let scale = self.scale;
-        let damaged = |what: String| Err(Error::Damaged(format!("TPC-C on arrays: {what}")));
+        let damaged = |what: String| Err(Error::damaged(format!("TPC-C on arrays: {what}")));
         let (mut entered, mut lines, mut all_there) = (0, 0, true);
         for (w, d) in scale.all_districts() {
             let block = tables.blocks[tables.district(w, d) as usize];

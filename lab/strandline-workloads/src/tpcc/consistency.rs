@@ -53,7 +53,7 @@ fn require(holds: bool, condition: &str, w: u64, d: u64) -> Result<()> {
     if holds {
         return Ok(());
     }
-    Err(Error::Damaged(format!("TPC-C: {condition} does not hold in warehouse {w}, district {d}")))
+    Err(Error::damaged(format!("TPC-C: {condition} does not hold in warehouse {w}, district {d}")))
 }
 
 /// The rows of a district, each with its key.

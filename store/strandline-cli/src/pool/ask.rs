@@ -135,7 +135,7 @@ fn refused(error: &io::Error) -> Failure {
     let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
     match refusal.and_then(|refusal| refusal.kind.as_deref()) {
         Some("Parameter" | "Unsupported" | "NoTable") => Failure::Usage(error.to_string()),
-        Some("Damaged") => Error::Damaged(error.to_string()).into(),
+        Some("Damaged") => Error::damaged(error.to_string()).into(),
         _ => Failure::Other(format!("the program that has the database open: {error}")),
     }
 }
@@ -290,14 +290,13 @@ pub(super) fn add_usage(path: &Path, info: &mut PoolInfo) {
     }
     let Ok(answer) = one(path, &Request::Usage) else { return };
     let of_heap = |field: &str| answer["heap"][field].as_u64().unwrap_or_default();
-    info.usage = Some(HeapUsage {
-        total_bytes: of_heap("total_bytes"),
-        free_chunks: of_heap("free_chunks"),
-        partial_chunks: of_heap("partial_chunks"),
-        allocated_bytes: of_heap("allocated_bytes"),
-        free_block_bytes: of_heap("free_block_bytes"),
-        objects: of_heap("objects"),
-    });
+    let usage = info.usage.insert(HeapUsage::default());
+    usage.total_bytes = of_heap("total_bytes");
+    usage.free_chunks = of_heap("free_chunks");
+    usage.partial_chunks = of_heap("partial_chunks");
+    usage.allocated_bytes = of_heap("allocated_bytes");
+    usage.free_block_bytes = of_heap("free_block_bytes");
+    usage.objects = of_heap("objects");
 }
 
 /// Prints the tables with their rows, as the program that has the database open answers.

@@ -19,7 +19,7 @@ use crate::rows;
 pub(super) fn show_types(path: &Path, opening: Opening, schemes: Schemes) -> Result<(), Failure> {
     let options = options_of(path, opening, schemes)?;
     let Some(store) = read_described(path, &options)? else { return Ok(()) };
-    let Ok(Schema { root, types }) = store.schema() else { return Ok(()) };
+    let Ok(Schema { root, types, .. }) = store.schema() else { return Ok(()) };
     if root == Tables::NAME {
         for table in database(path, &options)?.list()? {
             say!("{} {:?}: {} -> {}", table.kind, table.name, table.key, table.value);
@@ -129,6 +129,7 @@ pub(super) fn log_file(log: &LogFile) -> String {
         LogFile::Missing => "missing; a cleanly closed pool gets a new one when it is opened".into(),
         LogFile::Unused => "of a creation that was cut short; replaced when the pool is opened".into(),
         LogFile::Wrong(problem) => problem.clone(),
+        other => format!("{other:?}"),
     }
 }
 

@@ -56,7 +56,7 @@ impl Collections {
         let store = match Store::<Data, C>::open_existing(pool, &self.setting.options()) {
             Ok(store) => store,
             Err(error) => {
-                verdict.unreadable(format_args!("the pool cannot be opened: {error}"));
+                verdict.unreadable(format_args!("the pool cannot be opened: {error:#}"));
                 return verdict;
             }
         };
@@ -65,7 +65,7 @@ impl Collections {
             verdict.unreadable(error);
         }
         if let Err(error) = store.close() {
-            verdict.unreadable(format_args!("the pool cannot be closed: {error}"));
+            verdict.unreadable(format_args!("the pool cannot be closed: {error:#}"));
         }
         verdict
     }

@@ -316,14 +316,16 @@ impl<C: Control> Read for Snapshot<C> {
 ///
 /// ```
 /// # use strandline_core::example::*;
-/// # let (pool, mut worker) = pool_and_worker();
-/// let snapshot = pool.snapshot()?;
-/// worker.run(|tx| tx.write(tx.root(0), 6))?;
-/// let usage = pool.snapshot_usage()?;
+/// # let (db, mut worker) = pool_and_worker();
+/// let snapshot = db.snapshot()?;
+/// # worker.run(|tx| tx.write(tx.root(0), 6))?;
+/// // Another thread changes one number meanwhile.
+/// let usage = db.snapshot_usage()?;
 /// assert_eq!((usage.snapshots, usage.versions, usage.ended), (1, 1, 0));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SnapshotUsage {
     /// Snapshots that exist, those of views and of a large transaction among them.
     pub snapshots: u64,

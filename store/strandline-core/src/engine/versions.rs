@@ -99,7 +99,7 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
             memory.compare_exchange(word, Registered::NONE, Registered::EVERYTHING).is_ok()
         };
         let Some((number, word)) = (1..).zip(versions.registrations()).find(free) else {
-            return Err(Error::TooManySnapshots(VersionLayout::REGISTRATIONS));
+            return Err(Error::TooManySnapshots { most: VersionLayout::REGISTRATIONS });
         };
         raise(memory, versions.registered(), number);
         let early = memory.omitted(Step::SnapshotEverything);

@@ -23,7 +23,7 @@ use crate::transaction::{
 /// # let pool = pool();
 /// // Logs for two workers.
 /// let (mut first, second) = (pool.worker()?, pool.worker()?);
-/// assert!(matches!(pool.worker(), Err(strandline_core::Error::NoFreeLog(2))));
+/// assert!(matches!(pool.worker(), Err(strandline_core::Error::NoFreeLog { logs: 2 })));
 /// first.run(|tx| tx.write(tx.root(0), 5))?;
 /// // A dropped one gives its log back.
 /// let index = second.log_index();
@@ -131,7 +131,7 @@ impl<C: Control> Worker<C> {
         }
         view.memory.unlock(SharedLayout::LEASES);
         adopted?;
-        let index = free.ok_or(Error::NoFreeLog(logs))?;
+        let index = free.ok_or(Error::NoFreeLog { logs })?;
         if let Err(error) = take_space_for_log(&view, index) {
             view.memory.store(view.shared.slot(index).leased(), 0);
             return Err(error);

@@ -22,5 +22,5 @@ pub fn compare_moved(what: impl FnOnce() -> String, there: u64, moved: u64) -> R
     if there == moved {
         return Ok(());
     }
-    Err(Error::Damaged(format!("{}: there are {there}, and {moved} were moved", what())))
+    Err(Error::damaged(format!("{}: there are {there}, and {moved} were moved", what())))
 }

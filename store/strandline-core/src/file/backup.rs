@@ -38,7 +38,16 @@ use crate::transaction::Concurrency;
 const PIECE: usize = 1 << 20;
 
 /// What a backup holds.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (db, copy) = (pool(), path());
+/// let report = db.backup(&copy)?;
+/// println!("{} bytes were copied", report.heap_bytes);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackupReport {
     /// Bytes of the pool without its log that were copied; zeros were not.
     pub heap_bytes: u64,
@@ -210,7 +219,7 @@ fn copy_heap(
 fn verify_pages(source: &Source<'_>, verifier: &mut Verifier<'_>, at: u64, pages: &[u8]) -> Result<()> {
     for (page, contents) in (at / PAGE_BYTES..).zip(pages.chunks_exact(PAGE_BYTES as usize)) {
         if verifier.is_damaged(page, contents).map_err(cannot_read_checksums(source))? {
-            return Err(Error::Damaged(format!(
+            return Err(Error::damaged(format!(
                 "the page at {:#x} is not what was written there, so that no backup is made; `strandline pool check` lists all such pages",
                 page * PAGE_BYTES
             )));

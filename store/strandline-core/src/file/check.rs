@@ -23,6 +23,7 @@ use crate::transaction::{Read, Runner, Transaction};
 
 /// What hangs from a root word.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RootReport {
     /// The root's number, from 0 to 7.
     pub index: u64,
@@ -48,6 +49,7 @@ pub struct RootReport {
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct CheckReport {
     /// Header, state, recovery; `None` where they are damaged.
     pub info: Option<PoolInfo>,
@@ -73,11 +75,11 @@ pub fn check(path: impl AsRef<Path>, schemes: Schemes) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     if let Err(error) = look(path, schemes, &mut report) {
         match error {
-            Error::Damaged(_)
+            Error::Damaged { .. }
             | Error::DamagedHeader { .. }
             | Error::Truncated { .. }
             | Error::LogFile { .. } => {
-                report.damage.push(error.to_string());
+                report.damage.push(format!("{error:#}"));
             }
             error => return Err(error),
         }
@@ -124,7 +126,7 @@ fn check_pages(pool: &Pool, info: &PoolInfo, report: &mut CheckReport) -> Result
     match checksums::find_own(pool.path(), &pool.file, &info.header, true) {
         Ok(None) => {}
         Ok(Some(file)) => report.damage.extend(compare(pool, &checksums::device(&pool.file, &file))?),
-        Err(error @ Error::ChecksumFile { .. }) => report.damage.push(error.to_string()),
+        Err(error @ Error::ChecksumFile { .. }) => report.damage.push(format!("{error:#}")),
         Err(error) => return Err(error),
     }
     Ok(())
@@ -149,8 +151,8 @@ fn report_root(
     }
     let what = match (describe_root(worker, index), structures::describe(first)) {
         (Ok(Some(what)), _) => what,
-        (Err(error @ (Error::Damaged(_) | Error::InvalidAddress(_))), _) => {
-            report.damage.push(format!("root {index}: {error}"));
+        (Err(error @ (Error::Damaged { .. } | Error::InvalidAddress(_))), _) => {
+            report.damage.push(format!("root {index}: {error:#}"));
             "a store's root, damaged".to_owned()
         }
         (_, Some(what)) => what.to_owned(),
@@ -159,7 +161,7 @@ fn report_root(
     if what == KEY_VALUE_STORE
         && let Err(error) = worker.view(|tx| KeyValueStore::open(tx, root)?.check(tx))
     {
-        report.damage.push(format!("root {index}: {error}"));
+        report.damage.push(format!("root {index}: {error:#}"));
     }
     report.roots.push(RootReport { index, address: at.offset(), what, words });
     Ok(())

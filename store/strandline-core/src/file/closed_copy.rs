@@ -161,7 +161,7 @@ fn copy_heap(files: &OpenFiles, original: &Pool, sums: Option<&SharedFile>, to: 
         if left_out.contains(&page) || !verifier.is_damaged(page, contents).map_err(read)? {
             return Ok(());
         }
-        Err(Error::Damaged(format!(
+        Err(Error::damaged(format!(
             "the page at {:#x} is not what was written there, so that no copy is made; `strandline pool check` lists all such pages",
             page * PAGE_BYTES
         ))

@@ -19,13 +19,14 @@ use crate::transaction::Runner;
 ///
 /// ```
 /// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// let space = pool.space()?;
-/// assert_eq!((space.file_bytes, space.memory_bound), (options.geometry.size, None));
+/// # let db = pool();
+/// let space = db.space()?;
+/// println!("{} bytes of the disk, and {} of its log", space.disk_bytes, space.log_disk_bytes);
+/// assert!(space.disk_bytes <= space.file_bytes);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpaceUsage {
     /// Bytes that the pool's file seems to have.
     pub file_bytes: u64,
@@ -55,7 +56,16 @@ impl SpaceUsage {
 const BLOCK: u64 = 512;
 
 /// What a compaction did.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let db = pool();
+/// let report = db.compact()?;
+/// println!("{} bytes instead of {}", report.disk_bytes, report.disk_bytes_before);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompactReport {
     /// Bytes of free chunks whose space was given back, if they had any.
     pub punched_bytes: u64,
@@ -145,7 +155,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         // Nothing else holds chunks meanwhile, whatever transactions do.
         let held = heap::held(&self.native_view()?).len() as u64;
         if held > 0 {
-            return Err(Error::Damaged(format!("{held} chunks that the compaction held are not free again")));
+            return Err(Error::damaged(format!("{held} chunks that the compaction held are not free again")));
         }
         report.disk_bytes = self.space()?.disk_bytes;
         Ok(report)

@@ -33,6 +33,7 @@ use crate::scheme::Schemes;
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PoolInfo {
     /// The header, which is written once, when the pool is created.
     pub header: Header,
@@ -64,6 +65,7 @@ pub struct PoolInfo {
 
 /// The log file beside a pool's.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LogFile {
     /// There is none, and the pool never had one.
     None,

@@ -207,12 +207,12 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Runs `lease` again whenever a worker was given back, as long as all logs are in use.
     fn wait_for_return<T>(&self, lease: impl Fn() -> Result<T>) -> Result<T> {
         match lease() {
-            Err(Error::NoFreeLog(_)) => {}
+            Err(Error::NoFreeLog { .. }) => {}
             other => return other,
         }
         let memory = self.native_view()?.memory;
         latch::wait_for_worker(&memory, SharedLayout::RETURNS, || match lease() {
-            Err(Error::NoFreeLog(_)) => Ok(None),
+            Err(Error::NoFreeLog { .. }) => Ok(None),
             other => other.map(Some),
         })
     }

@@ -361,7 +361,7 @@ pub(super) fn decode_state(word: u64, schemes: Schemes) -> Result<(Domain, Schem
     let state = PoolState::decode(word);
     match Domain::of_code(state.domain) {
         Some(domain) if state.unknown == 0 => Ok((domain, schemes.of_code(state.scheme)?)),
-        _ => Err(Error::Damaged(format!("its state word is {word:#x}"))),
+        _ => Err(Error::damaged(format!("its state word is {word:#x}"))),
     }
 }
 

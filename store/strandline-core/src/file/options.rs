@@ -11,16 +11,24 @@ use crate::sync::SyncParameters;
 /// How a pool is created or opened.
 ///
 /// ```
-/// use strandline_core::layout::Geometry;
-/// use strandline_core::{Domain, Options};
+/// # use strandline_core as strandline;
+/// use std::time::Duration;
+/// use strandline::{Geometry, Options, SyncParameters};
 ///
 /// let options = Options {
-///     // It may not take more of the disk than this.
+///     // The file may not become larger than this.
 ///     geometry: Geometry { size: 1 << 30, ..Geometry::default() },
+///     // A file with another name is refused: it belongs to another program.
 ///     layout_name: "orders".into(),
-///     domain: Domain::Sync,
-///     // It takes so much at once, and the rest as the heap grows.
+///     // The file has this size at first, and grows with the data.
 ///     initial_size: Some(100 << 20),
+///     // Copies of pages and old versions for snapshots.
+///     memory: Some(512 << 20),
+///     snapshot_bytes: 64 << 20,
+///     // Checks and backups notice what the disk has changed.
+///     sync: SyncParameters { checksums: true, ..SyncParameters::default() },
+///     // A transaction by `later()` is flushed after this time, if nothing flushes before.
+///     flush_interval: Duration::from_millis(2),
 ///     ..Options::default()
 /// };
 /// # let _ = options;
@@ -37,6 +45,8 @@ pub struct Options {
     pub instruction: Option<WriteBackInstruction>,
     /// Opens a file that is not on persistent memory under `Flush` or `FlushOnFail` all the same: for tests
     /// and benchmarks, where nothing has to survive a power failure.
+    // Hidden: for the laboratory. Nothing is durable with it after a power failure.
+    #[doc(hidden)]
     pub assume_persistent: bool,
     /// Protects the mapped pool against stray writes: a store to it by anything but the library, a wild pointer of the
     /// program's or of a C library's, is a segmentation fault instead of silent damage. Off by default: it costs two
@@ -44,6 +54,8 @@ pub struct Options {
     /// memory protection key ([`Error::NoProtectionKey`]): x86-64 with `ospke` in `/proc/cpuinfo`.
     pub protect: bool,
     /// The STM has 2 to this power stripe locks, 8 bytes each.
+    // Hidden: for tests and benchmarks, which make small pools with few locks.
+    #[doc(hidden)]
     pub lock_bits: u32,
     /// Bytes of memory that old versions of what transactions change may take while there are snapshots, a quarter of `memory` at most. It is
     /// taken as they are needed. With 0 there are no snapshots.

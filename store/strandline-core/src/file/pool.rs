@@ -354,7 +354,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         let mut worker = loop {
             match Worker::lease_log(self.native_view()?, kind, self.setup, shared_log, &lease) {
                 // An idle worker gives its log up.
-                Err(Error::NoFreeLog(_)) if self.idle.take().is_some() => {}
+                Err(Error::NoFreeLog { .. }) if self.idle.take().is_some() => {}
                 leased => break leased?,
             }
         };
@@ -537,7 +537,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
             .and_then(|mut snapshot| snapshot.read(|tx| tx.usage()));
         match at_snapshot {
             // None can be had, or it ended before all was read.
-            Err(Error::TooManySnapshots(_) | Error::Parameter(_) | Error::SnapshotEnded { .. }) => {
+            Err(Error::TooManySnapshots { .. } | Error::Parameter(_) | Error::SnapshotEnded { .. }) => {
                 let mut worker = self.idle.take().map_or_else(|| self.worker().map(Box::new), Ok)?;
                 let usage = worker.view(|tx| tx.usage());
                 self.return_worker(worker);

@@ -15,19 +15,20 @@ use crate::sync::{FileDevice, SyncRecoveryReport};
 /// ```
 /// # use strandline_core::example::*;
 /// # let (path, options) = path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// let mut worker = pool.worker()?;
-/// worker.run(|tx| tx.write(tx.root(0), 5))?;
-/// // The pool is not closed: it is dropped while a worker exists.
-/// drop(pool);
-/// drop(worker);
-///
-/// let pool = Pool::open(&path, &options)?;
-/// assert_eq!(pool.recovery().replayed(), 1);
-/// println!("{:?} to read the logs, {:?} to replay them", pool.recovery().scan, pool.recovery().replay);
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// # drop(pool);
+/// # drop(worker);
+/// # let db = Pool::open(&path, &options)?;
+/// // A crash has ended the program before this one.
+/// let recovery = db.recovery();
+/// assert_eq!(recovery.replayed(), 1);
+/// println!("{:?} to read the logs, {:?} to replay them", recovery.scan, recovery.replay);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Recovery {
     /// What was found and done.
     pub report: RecoveryReport,

@@ -37,6 +37,7 @@ use crate::sync::{Checksummed, FileDevice, SyncParameters};
 
 /// What a repair did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RepairReport {
     /// What was damaged and is no more; empty if nothing was.
     pub repaired: Vec<String>,
@@ -114,7 +115,11 @@ fn repair_as(path: &Path, schemes: Schemes, cuts_log: bool) -> Result<RepairRepo
     for left in &beside(&copy) {
         let _ = std::fs::remove_file(left);
     }
-    done
+    // The copy that was to be repaired is gone.
+    done.map_err(|error| match error {
+        Error::Irreparable { problem, .. } => Error::Irreparable { path: Some(path.clone()), problem },
+        error => error,
+    })
 }
 
 /// Copies the pool to `copy` and repairs that; what was damaged, and whether the pool was closed cleanly.
@@ -149,13 +154,13 @@ fn mend_copy(
     mended.chunk_table()?;
     let report = check(copy, schemes)?;
     if !report.damage.is_empty() {
-        return Err(Error::Irreparable(report.damage.join("; ")));
+        return Err(Error::irreparable(report.damage.join("; ")));
     }
     if let Some(from) = missing_from {
         let header = read_header(&*open(copy)?, copy)?;
         let pool = open_to_look(copy, &header, schemes)?;
         if !heap::is_free_from(&pool.native_view()?, from) {
-            return Err(Error::Irreparable(format!("what lay behind byte {from} is missing and was in use")));
+            return Err(Error::irreparable(format!("what lay behind byte {from} is missing and was in use")));
         }
     }
     // A file that was cut short before its state was not.
@@ -260,10 +265,10 @@ impl Mended<'_> {
         let size = read_word(&file, Layout::SIZE.offset()).ok();
         match Header::mend(&page, size, log_uuid) {
             Some(good) if good == page => Ok(()),
-            Some(good) => self.write(0, &good, format!("the header: {error}")),
+            Some(good) => self.write(0, &good, format!("the header: {error:#}")),
             None => Err(match error {
                 Error::DamagedHeader { problem, .. } => {
-                    Error::Irreparable(format!("the header is damaged: {problem}"))
+                    Error::irreparable(format!("the header is damaged: {problem}"))
                 }
                 error => error,
             }),
@@ -322,7 +327,7 @@ impl Mended<'_> {
         let device = FileDevice::new(file, log, true);
         let is_clean = state == 0;
         match sync::read_log_header(&device, &name) {
-            _ if is_foreign => Err(Error::Irreparable("its log is another pool's, or an older one".into())),
+            _ if is_foreign => Err(Error::irreparable("its log is another pool's, or an older one")),
             Ok(_) => {
                 let slots = sync::damaged_slots(&device, &uuid)?;
                 if is_clean && !slots.is_empty() {
@@ -341,7 +346,7 @@ impl Mended<'_> {
                     self.what.extend(sync::damaged_slots(&device, &uuid)?);
                     Ok(())
                 } else {
-                    Err(Error::Irreparable(format!("its log {problem}")))
+                    Err(Error::irreparable(format!("its log {problem}")))
                 }
             }
             Err(error) => Err(error),
@@ -427,7 +432,7 @@ fn needs_log(state: u64) -> bool {
 
 fn irreparable(error: Error) -> Error {
     match error {
-        Error::Damaged(what) => Error::Irreparable(what),
+        Error::Damaged { path, problem } => Error::Irreparable { path, problem },
         error => error,
     }
 }

@@ -28,6 +28,7 @@ use crate::scheme::Schemes;
 
 /// What becomes of the files of a pool that a backup replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OldFiles {
     /// They stay beside the new pool, `.replaced` appended to the pool's name.
     Keep,
@@ -37,6 +38,7 @@ pub enum OldFiles {
 
 /// What a restore did.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RestoreReport {
     /// What was copied.
     pub copied: BackupReport,

@@ -21,12 +21,13 @@ use crate::transaction::Tally;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (path, options) = durable_path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// let before = pool.statistics()?;
-/// let mut worker = pool.worker()?;
-/// worker.run(|tx| tx.write(tx.root(0), 5))?;
-/// worker.view(|tx| tx.read(tx.root(0)))?;
-/// let after = pool.statistics()?;
+/// # let db = Pool::create(&path, &options)?;
+/// let before = db.statistics()?;
+/// # let mut worker = db.worker()?;
+/// # worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// # worker.view(|tx| tx.read(tx.root(0)))?;
+/// // Here a transaction writes, and one reads.
+/// let after = db.statistics()?;
 /// assert_eq!((after.commits - before.commits, after.reads - before.reads), (1, 1));
 /// assert_eq!(after.device.log_writes - before.device.log_writes, 1);
 /// assert!(after.log_writes.quantile(0.99) <= after.log_writes.max());
@@ -64,8 +65,8 @@ impl PoolStatistics {
     ///
     /// ```
     /// # use strandline_core::example::*;
-    /// # let pool = pool();
-    /// pool.statistics()?.publish("orders");
+    /// # let db = pool();
+    /// db.statistics()?.publish("orders");
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     pub fn publish(&self, pool: &str) {

@@ -28,9 +28,10 @@ use crate::sync::SharedLog;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (path, options) = durable_path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// let (_, transaction) = pool.worker()?.run_later(|tx| tx.write(tx.root(0), 5))?;
-/// let ticket = pool.ticket(transaction)?;
+/// # let pool = Pool::create(&path, &options)?;
+/// # let (_, transaction) = pool.worker()?.run_later(|tx| tx.write(tx.root(0), 5))?;
+/// # let ticket = pool.ticket(transaction)?;
+/// // `ticket` is what `db.later().write(…)` has returned with the closure's result.
 /// if !ticket.is_durable()? {
 ///     ticket.wait()?;
 /// }
@@ -88,11 +89,33 @@ impl Ticket {
 
     /// The number of the transaction: no two have the same, and later ones have higher ones. 0: it wrote nothing
     /// that is not durable.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (path, options) = durable_path_and_options();
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let (_, transaction) = pool.worker()?.run_later(|tx| tx.write(tx.root(0), 5))?;
+    /// # let ticket = pool.ticket(transaction)?;
+    /// println!("transaction {}", ticket.transaction());
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
     pub fn transaction(&self) -> u64 {
         self.transaction
     }
 
     /// Whether the transaction is durable by now. It waits for nothing, and may be called inside a transaction.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (path, options) = durable_path_and_options();
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let (_, transaction) = pool.worker()?.run_later(|tx| tx.write(tx.root(0), 5))?;
+    /// # let ticket = pool.ticket(transaction)?;
+    /// if ticket.is_durable()? {
+    ///     println!("it is on the disk");
+    /// }
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Poisoned`]: the device failed, and the outcome is unknown until the pool is opened again. [`Error::Forked`].
@@ -109,11 +132,25 @@ impl Ticket {
         match core.upgrade() {
             Some(core) => core.is_durable(self.transaction),
             None if closed.load(Ordering::Acquire) => Ok(true),
-            None => Err(Error::Poisoned("the pool was dropped before this transaction was durable".into())),
+            None => Err(Error::Poisoned {
+                why: "the pool was dropped before this transaction was durable".into(),
+                kind: std::io::ErrorKind::Other,
+            }),
         }
     }
 
     /// Waits until the transaction is durable, for which it flushes the log if nobody else does.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # let (path, options) = durable_path_and_options();
+    /// # let pool = Pool::create(&path, &options)?;
+    /// # let (_, transaction) = pool.worker()?.run_later(|tx| tx.write(tx.root(0), 5))?;
+    /// # let ticket = pool.ticket(transaction)?;
+    /// ticket.wait()?;
+    /// assert!(ticket.is_durable()?);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Ticket::is_durable`]; returns [`Error::Nested`] inside a transaction of the pool, for whose end the flush may have to wait.

@@ -293,7 +293,7 @@ pub(crate) fn take_chunk<A: Access>(
         let chunk = *from;
         let error = match growth::reach(tx, chunk + 1)? {
             Ok(true) => None,
-            Ok(false) => Some(Error::Full(bytes)),
+            Ok(false) => Some(Error::Full { bytes }),
             Err(why) => Some(growth::refused(bytes, why)),
         };
         if let Some(error) = error {

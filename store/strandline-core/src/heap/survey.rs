@@ -86,16 +86,18 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
 ///
 /// ```
 /// # use strandline_core::example::*;
-/// # let pool = pool();
-/// let block = pool.worker()?.run(|tx| tx.alloc(5000))?;
-/// let usage = pool.usage()?;
-/// // More than a quarter of a chunk takes whole chunks, which are 4096 bytes here.
-/// assert_eq!((usage.objects, usage.allocated_bytes), (1, 8192));
-/// pool.worker()?.run(|tx| tx.free(block))?;
-/// assert_eq!(pool.usage()?.free_chunks, usage.free_chunks + 2);
+/// # let db = pool();
+/// # let block = db.worker()?.run(|tx| tx.alloc(5000))?;
+/// let usage = db.usage()?;
+/// println!("{} of {} bytes are allocated", usage.allocated_bytes, usage.total_bytes);
+/// # // More than a quarter of a chunk takes whole chunks, which are 4096 bytes here.
+/// # assert_eq!((usage.objects, usage.allocated_bytes), (1, 8192));
+/// # db.worker()?.run(|tx| tx.free(block))?;
+/// # assert_eq!(db.usage()?.free_chunks, usage.free_chunks + 2);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeapUsage {
     /// Bytes of all chunks, as far as the heap has grown.
     pub total_bytes: u64,
@@ -151,7 +153,7 @@ fn walk<E>(
     let mut chunk = 0;
     while chunk < reached {
         let word = read(table(layout, chunk))?;
-        let damaged = || Error::Damaged(format!("chunk {chunk} has the impossible table word {word:#x}"));
+        let damaged = || Error::damaged(format!("chunk {chunk} has the impossible table word {word:#x}"));
         let Some(found) = Chunk::decode(word) else { return Ok(Err(damaged())) };
         match found {
             Chunk::Free | Chunk::Held => usage.free_chunks += 1,
@@ -161,7 +163,7 @@ fn walk<E>(
                 }
                 let division = Division::new(layout, class);
                 let Some(blocks) = allocated_blocks(division, start(layout, chunk), &mut read)? else {
-                    return Ok(Err(Error::Damaged(format!("chunk {chunk} has blocks past its end"))));
+                    return Ok(Err(Error::damaged(format!("chunk {chunk} has blocks past its end"))));
                 };
                 classes[class].add_chunk(division, blocks);
                 usage.add_small(division, blocks);
@@ -172,7 +174,7 @@ fn walk<E>(
                 }
                 if !is_whole(layout, chunk, chunks, &mut read)? {
                     let what = format!("the large object at chunk {chunk} is cut short");
-                    return Ok(Err(Error::Damaged(what)));
+                    return Ok(Err(Error::damaged(what)));
                 }
                 usage.objects += 1;
                 usage.allocated_bytes += chunks * chunk_bytes;
@@ -292,6 +294,7 @@ pub fn next_allocated<A: Access>(
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClassUsage {
     /// Bytes in a block.
     pub block_bytes: u64,

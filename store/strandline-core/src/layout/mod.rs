@@ -27,11 +27,13 @@ pub const ROOTS: u64 = 8;
 /// The sizes that determine a pool's layout; fixed when it is created.
 ///
 /// ```
-/// use strandline_core::layout::Geometry;
+/// # use strandline_core as strandline;
+/// use strandline::{Geometry, Options};
 ///
-/// // At most 64 MB, for up to four workers, each of whose transactions may write 2 MB of words.
-/// let geometry = Geometry { size: 64 << 20, logs: 4, log_bytes: 4 << 20, ..Geometry::default() };
-/// assert!(strandline_core::layout::Layout::new(geometry).is_ok());
+/// // At most 64 MB.
+/// let geometry = Geometry { size: 64 << 20, ..Geometry::default() };
+/// let options = Options { geometry, ..Options::default() };
+/// # assert!(strandline_core::layout::Layout::new(options.geometry).is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -258,7 +260,7 @@ impl Layout {
     /// [`Error::Truncated`]; [`Error::Damaged`]: no pool can have as many.
     pub fn check_length(&self, reached: u64, bytes: u64, path: &Path) -> Result<()> {
         if reached > self.chunk_count {
-            return Err(Error::Damaged(format!(
+            return Err(Error::damaged(format!(
                 "it says that it has {reached} chunks and can have {} at most",
                 self.chunk_count
             )));
@@ -291,7 +293,7 @@ impl Layout {
             let found = self.data.word(self.reachable_words).offset();
             return Err(Error::Truncated { path: PathBuf::new(), expected: at.word(words).offset(), found });
         }
-        Err(Error::Damaged(format!("a log record names the address {:#x}", at.offset())))
+        Err(Error::damaged(format!("a log record names the address {:#x}", at.offset())))
     }
 
     /// Words of the chunks, as far as the pool was known to reach.

@@ -203,7 +203,7 @@ impl Journal {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn find<M: Memory>(memory: &M, layout: &Layout, granules: u64) -> Result<Self> {
-        let damaged = |what: String| Error::Damaged(format!("the journal of a large transaction {what}"));
+        let damaged = |what: String| Error::damaged(format!("the journal of a large transaction {what}"));
         let mut journal = Self { granules, ..Self::new() };
         let mut capacity = journal.capacity();
         // Extents that refer to one another would have room for any number of granules.
@@ -323,7 +323,7 @@ mod tests {
         }
         recorder.take_stream();
         let found = Journal::find(&memory, &layout, 1 << 40);
-        assert!(matches!(found, Err(Error::Damaged(_))));
+        assert!(matches!(found, Err(Error::Damaged { .. })));
         assert_eq!(recorder.take_stream().len(), 4);
     }
 }

@@ -62,6 +62,7 @@ pub struct Poison {
 #[derive(Debug)]
 struct Cause {
     why: String,
+    kind: io::ErrorKind,
     /// Of the system.
     number: i32,
 }
@@ -94,7 +95,11 @@ impl Poison {
     pub fn set(&self, what: &str, error: &io::Error) {
         let is_gone = error.raw_os_error() == Some(libc::ESTALE);
         let why = if is_gone { FILE_GONE.to_owned() } else { format!("{what}: {error}") };
-        self.cause.get_or_init(|| Cause { why, number: error.raw_os_error().unwrap_or(libc::EIO) });
+        self.cause.get_or_init(|| Cause {
+            why,
+            kind: error.kind(),
+            number: error.raw_os_error().unwrap_or(libc::EIO),
+        });
     }
 
     /// Runs `step`, which writes to or flushes a file of the pool, unless something failed before; poisons if it fails.
@@ -111,7 +116,7 @@ impl Poison {
 
 #[cold]
 fn poisoned(cause: &Cause) -> Error {
-    Error::Poisoned(cause.why.clone())
+    Error::Poisoned { why: cause.why.clone(), kind: cause.kind }
 }
 
 /// The device of an open pool: keeps its [`Poison`].

@@ -2,8 +2,8 @@
 //!
 //! A [`Memory`] is **one hardware thread's view** of two address spaces: the pool, whose words survive a
 //! power failure once they have been written back, and the volatile synchronisation words. Exactly two
-//! implementations exist: [`Native`], mapped memory at full speed, and [`Hosted`], which hands each
-//! operation to a [`World`]: the [`Recorder`](recorder::Recorder), the crash checker, the simulator. An application has the
+//! implementations exist: [`Native`], mapped memory at full speed, and `Hosted`, which hands each
+//! operation to a `World`: the `Recorder`, the crash checker, the simulator. An application has the
 //! former alone; the latter comes with the feature `worlds`.
 
 mod address;

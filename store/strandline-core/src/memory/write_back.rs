@@ -5,21 +5,21 @@ use std::sync::atomic::AtomicU64;
 /// The instruction that writes a cache line back.
 ///
 /// ```
-/// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// use strandline_core::memory::WriteBackInstruction;
+/// # use strandline_core::{self as strandline, Pool as Database};
+/// # let (path, options) = strandline_core::example::path_and_options();
+/// # Database::create(&path, &options)?.close()?;
+/// use strandline::{Options, WriteBackInstruction};
 ///
-/// pool.close()?;
 /// for instruction in WriteBackInstruction::ALL {
 ///     let options = Options { instruction: Some(instruction), ..options.clone() };
-///     // A pool is not opened with an instruction that the processor lacks.
-///     let opened = Pool::open(&path, &options).is_ok();
+///     // A database is not opened with an instruction that the processor lacks.
+///     let opened = Database::open(&path, &options).is_ok();
 ///     assert_eq!(opened, instruction.is_supported(), "{}", instruction.name());
 /// }
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WriteBackInstruction {
     /// `clwb`: keeps the line cached where the processor can.
     Clwb,

@@ -83,7 +83,7 @@ const MAXIMAL_TRANSACTION: u64 = 1 << 62;
 /// [`Error::Damaged`].
 pub fn check_transaction(highest: u64) -> Result<()> {
     if highest > MAXIMAL_TRANSACTION {
-        return Err(Error::Damaged(format!(
+        return Err(Error::damaged(format!(
             "it says that there was a transaction with the number {highest:#x}"
         )));
     }
@@ -103,7 +103,7 @@ pub fn logs<M: Memory>(view: &View<M>) -> Result<Vec<PersistentAddress>> {
             0 => {}
             entry if entry == log.offset() => logs.push(log),
             entry => {
-                return Err(Error::Damaged(format!(
+                return Err(Error::damaged(format!(
                     "log {index} should lie at {:#x}, the directory says {entry:#x}",
                     log.offset()
                 )));

@@ -54,14 +54,14 @@ pub enum RecoveryStep {
 /// ```
 /// # use strandline_core::example::*;
 /// # let (path, options) = path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// let mut worker = pool.worker()?;
-/// (0..3).try_for_each(|value| worker.run(|tx| tx.write(tx.root(value), value)))?;
-/// // Not closed.
-/// drop(pool);
-/// drop(worker);
-/// let pool = Pool::open(&path, &options)?;
-/// let report = pool.recovery().report;
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # (0..3).try_for_each(|value| worker.run(|tx| tx.write(tx.root(value), value)))?;
+/// # drop(pool);
+/// # drop(worker);
+/// # let db = Pool::open(&path, &options)?;
+/// // Before a crash, one thread has stored three words in three transactions.
+/// let report = db.recovery().report;
 /// assert_eq!((report.logs, report.replayed, report.words, report.watermark), (1, 3, 3, 3));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```

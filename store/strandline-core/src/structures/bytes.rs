@@ -222,7 +222,7 @@ pub fn check_room(tx: &mut impl Read, block: PersistentAddress, words: u64) -> R
     if words <= room {
         return Ok(());
     }
-    Err(tx.fail(Error::Damaged(format!(
+    Err(tx.fail(Error::damaged(format!(
         "{words} words are said to be at {:#x}, where there are {room}",
         block.offset()
     ))))

@@ -108,7 +108,7 @@ impl Kind {
     /// Ends the transaction because a structure of this kind contradicts itself at `at`.
     #[cold]
     pub fn damaged(self, tx: &mut impl Read, at: PersistentAddress, how: &str) -> Abort {
-        tx.fail(Error::Damaged(format!("the {} has {how} at {:#x}", self.name(), at.offset())))
+        tx.fail(Error::damaged(format!("the {} has {how} at {:#x}", self.name(), at.offset())))
     }
 }
 

@@ -121,6 +121,6 @@ impl RootDescription {
             return Ok(());
         }
         let what = format!("the root is not as large as is said of it: {}", self.root_type);
-        Err(tx.fail(Error::Damaged(what)))
+        Err(tx.fail(Error::damaged(what)))
     }
 }

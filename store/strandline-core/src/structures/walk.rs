@@ -57,7 +57,7 @@ impl Walk {
     ///     Ok(node)
     /// })?;
     /// let walked = worker.view(|tx| length(tx, node));
-    /// assert!(matches!(walked, Err(Error::Damaged(_))));
+    /// assert!(matches!(walked, Err(Error::Damaged { .. })));
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     ///
@@ -94,7 +94,7 @@ impl Walk {
         if self.words <= tx.heap_words().saturating_mul(SHARE) {
             return Ok(());
         }
-        Err(tx.fail(Error::Damaged(format!(
+        Err(tx.fail(Error::damaged(format!(
             "a walk has met more blocks than the pool has room for: many links refer to {what} at {:#x}, or to what leads there",
             at.offset()
         ))))

@@ -75,7 +75,7 @@ impl Words {
             });
             match outcome {
                 Ok(initialised) if initialised < start => {
-                    return Err(Error::Damaged(format!("the {} became less while created", kind.name())));
+                    return Err(Error::damaged(format!("the {} became less while created", kind.name())));
                 }
                 Ok(initialised) => {
                     // What others initialised is passed over, so that every word keeps its own value.

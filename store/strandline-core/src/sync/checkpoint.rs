@@ -36,6 +36,7 @@ pub(super) const BATCH_PAGES: usize = 512;
 
 /// What a checkpoint did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckpointReport {
     /// S: the first block of the log that is still needed.
     pub start: u64,

@@ -54,10 +54,11 @@ pub struct FileDevice {
 /// ```
 /// # use strandline_core::example::*;
 /// # let (path, options) = durable_path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// let before = pool.device_counters().unwrap();
-/// pool.worker()?.run(|tx| tx.write(tx.root(0), 5))?;
-/// let after = pool.device_counters().unwrap();
+/// # let db = Pool::create(&path, &options)?;
+/// let before = db.statistics()?.device;
+/// # db.worker()?.run(|tx| tx.write(tx.root(0), 5))?;
+/// // Here a small transaction commits.
+/// let after = db.statistics()?.device;
 /// // One durable write of a block of the log, of which the sectors that its records use are written.
 /// assert_eq!(after.log_writes - before.log_writes, 1);
 /// assert!([512, 4096].contains(&(after.log_bytes - before.log_bytes)));

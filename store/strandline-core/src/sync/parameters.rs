@@ -7,16 +7,17 @@ use crate::layout::PAGE_BYTES;
 /// Sizes of a `Sync` pool that are no part of its layout.
 ///
 /// ```
-/// # use strandline_core::example::*;
-/// # let (path, options) = path_and_options();
-/// use strandline_core::sync::SyncParameters;
+/// # use strandline_core::{self as strandline, Domain, Pool};
+/// # let (path, options) = strandline_core::example::path_and_options();
+/// use strandline::{Options, SyncParameters};
 ///
 /// // A log of at most 256 KB, and a checkpoint begins whenever 32 pages are dirty.
 /// let sync = SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, dirty_pages: 32, ..SyncParameters::default() };
-/// let options = Options { domain: Domain::Sync, sync, ..options };
-/// let pool = Pool::create(&path, &options)?;
-/// let log = std::fs::metadata(strandline_core::file::log_path(&path)).unwrap();
-/// assert_eq!(log.len(), (1 + 64) * 4096);
+/// let options = Options { sync, ..Options::default() };
+/// # let (path, options) = (path, Options { domain: Domain::Sync, sync, ..strandline_core::example::path_and_options().1 });
+/// # let pool = Pool::create(&path, &options)?;
+/// # let log = std::fs::metadata(strandline_core::file::log_path(&path)).unwrap();
+/// # assert_eq!(log.len(), (1 + 64) * 4096);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -68,14 +68,14 @@ const REPLAYED_WORDS: usize = 1 << 20;
 /// ```
 /// # use strandline_core::example::*;
 /// # let (path, options) = durable_path_and_options();
-/// let pool = Pool::create(&path, &options)?;
-/// let mut worker = pool.worker()?;
-/// worker.run(|tx| tx.write(tx.root(0), 5))?;
-/// // Not closed.
-/// drop(pool);
-/// drop(worker);
-/// let pool = Pool::open(&path, &options)?;
-/// let report = pool.recovery().sync.unwrap();
+/// # let pool = Pool::create(&path, &options)?;
+/// # let mut worker = pool.worker()?;
+/// # worker.run(|tx| tx.write(tx.root(0), 5))?;
+/// # drop(pool);
+/// # drop(worker);
+/// # let db = Pool::open(&path, &options)?;
+/// // Before a crash, one transaction has stored one word.
+/// let report = db.recovery().sync.unwrap();
 /// assert_eq!((report.replayed, report.words, report.pages, report.watermark), (1, 1, 1, 1));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
@@ -234,7 +234,7 @@ impl Judge<'_> {
             Record::Commit { transaction } => {
                 // The log has TxIDs without gaps: they are taken under the latch.
                 if transaction != self.watermark + 1 {
-                    return Err(Error::Damaged(format!(
+                    return Err(Error::damaged(format!(
                         "transaction {transaction} follows {} in the log",
                         self.watermark
                     )));
@@ -246,7 +246,7 @@ impl Judge<'_> {
                 return Ok(());
             }
             Record::Abort { .. } | Record::CountedCommit { .. } => {
-                return Err(Error::Damaged("the shared log has a record of another kind of log".into()));
+                return Err(Error::damaged("the shared log has a record of another kind of log"));
             }
         }
         report.dropped += 1;
@@ -302,8 +302,8 @@ impl SharedLog {
         memory.store(self.generation(), found.slot.generation);
         memory.store(self.newest_slot(), found.index);
         self.write_slot(view, device, next, found.report.watermark).map_err(|error| match error {
-            Error::Poisoned(what) => {
-                Error::io(format!("end the recovery of the pool ({what})"), self.cause(memory))
+            Error::Poisoned { .. } => {
+                Error::io("write the checkpoint slot with which recovery ends", self.cause(memory))
             }
             other => other,
         })?;
@@ -481,7 +481,7 @@ impl SharedLog {
         report.blocks = number - slot.start;
         if let Some(damage) = self.damage_behind(view, device, &slot, number)? {
             if !self.cuts_damage {
-                return Err(Error::Damaged(damage.to_string()));
+                return Err(Error::damaged(damage.to_string()));
             }
             (report.lost_blocks, report.lost_transactions) = (damage.blocks, damage.transactions);
         }
@@ -497,8 +497,8 @@ impl SharedLog {
         let journal = self.find_journal(view, slot.generation)?;
         if !is_confirmed && self.has_journal_since(&view.memory, slot.generation) {
             // Was the transaction cut short, or did the other slot say that it has committed?
-            return Err(Error::Damaged(
-                "one of its checkpoint slots is not valid, and a large transaction may have been committed by it".into(),
+            return Err(Error::damaged(
+                "one of its checkpoint slots is not valid, and a large transaction may have been committed by it",
             ));
         }
         Ok(Found { slot, index, blocks, committed, journal, report })
@@ -522,7 +522,7 @@ impl SharedLog {
             }
         }
         let (slot, index) =
-            newest.ok_or_else(|| Error::Damaged("neither of its checkpoint slots is valid".into()))?;
+            newest.ok_or_else(|| Error::damaged("neither of its checkpoint slots is valid"))?;
         Ok(NewestSlot { slot, index, is_confirmed: valid == 2 })
     }
 
@@ -583,7 +583,7 @@ impl SharedLog {
     fn check_that_nothing_follows(&self, device: &dyn Device, end: u64) -> Result<()> {
         let highest = highest_block(device, self.ring, self.seed).map_err(cannot("read", DeviceFile::Log))?;
         match highest.filter(|&highest| highest >= end) {
-            Some(highest) => Err(Error::Damaged(format!(
+            Some(highest) => Err(Error::damaged(format!(
                 "one of its checkpoint slots is not valid, and block {highest} of the log does not follow from the other"
             ))),
             None => Ok(()),

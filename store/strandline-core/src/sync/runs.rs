@@ -69,7 +69,7 @@ pub(super) fn unpack(block: &[u8], places: u64, mut take: impl FnMut(Record) -> 
             continue;
         }
         let (Record::Data { address, mask: 0xff, .. }, true) = (record, place + pairs <= places) else {
-            return Err(Error::Damaged("the shared log has a run that cannot be".into()));
+            return Err(Error::damaged("the shared log has a run that cannot be"));
         };
         let mut address = address;
         for value in (place..place + pairs).flat_map(|place| block::place(block, place)) {
@@ -141,7 +141,7 @@ mod tests {
                 &[low, high | pairs << PAIRS_SHIFT],
                 &mut block[8 * block::HEADER_WORDS as usize..],
             );
-            assert!(matches!(unpack(&block, places, |_| Ok(())), Err(Error::Damaged(_))));
+            assert!(matches!(unpack(&block, places, |_| Ok(())), Err(Error::Damaged { .. })));
         }
     }
 

@@ -108,7 +108,7 @@ impl Failure {
     fn poisoned(code: u64, error: &std::io::Error) -> Error {
         let gone = error.raw_os_error() == Some(libc::ESTALE);
         let why = if gone { FILE_GONE.to_owned() } else { error.to_string() };
-        Error::Poisoned(format!("{}: {why}", Self::what(code)))
+        Error::Poisoned { why: format!("{}: {why}", Self::what(code)), kind: error.kind() }
     }
 
     fn what(code: u64) -> &'static str {

@@ -516,9 +516,9 @@ fn a_checkpoint_that_panics_poisons_and_leaves_no_latch() {
     // Neither waits for the latch or the gate.
     for _ in 0..2 {
         match checkpoint() {
-            Err(Error::Poisoned(why)) => assert!(why.contains("the device panics"), "{why}"),
+            Err(Error::Poisoned { why, .. }) => assert!(why.contains("the device panics"), "{why}"),
             other => panic!("{other:?}"),
         }
-        assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 6)), Err(Error::Poisoned(_))));
+        assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 6)), Err(Error::Poisoned { .. })));
     }
 }

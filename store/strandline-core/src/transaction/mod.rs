@@ -438,7 +438,7 @@ pub trait Transaction: Read {
     /// });
     /// assert!(given_up.is_err());
     /// assert_eq!(pool.usage()?.objects, 0);
-    /// assert!(matches!(worker.run(|tx| tx.alloc(1 << 20)), Err(Error::Full(_))));
+    /// assert!(matches!(worker.run(|tx| tx.alloc(1 << 20)), Err(Error::Full { .. })));
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     ///

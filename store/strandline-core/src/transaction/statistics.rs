@@ -9,15 +9,16 @@ use crate::memory::Counters;
 /// ```
 /// # use strandline_core::example::*;
 /// # let pool = pool();
-/// let mut worker = pool.worker()?;
-/// worker.run(|tx| tx.write(tx.root(0), 5))?;
-/// worker.view(|tx| tx.read(tx.root(0)))?;
-/// let given_up: strandline_core::Result<()> = worker.run(|_| Err(strandline_core::Abort::User));
-/// assert!(given_up.is_err());
-/// let done = worker.statistics();
+/// # let mut session = pool.worker()?;
+/// # session.run(|tx| tx.write(tx.root(0), 5))?;
+/// # session.view(|tx| tx.read(tx.root(0)))?;
+/// # let given_up: strandline_core::Result<()> = session.run(|_| Err(strandline_core::Abort::User));
+/// # assert!(given_up.is_err());
+/// // The session has written, has read, and has rolled back.
+/// let done = session.statistics();
 /// assert_eq!((done.commits, done.read_only, done.user_aborts), (1, 1, 1));
-/// // A record and the commit record; where lines are written back, inert records fill theirs up.
-/// assert_eq!(done.log_bytes, 32);
+/// # // A record and the commit record; where lines are written back, inert records fill theirs up.
+/// # assert_eq!(done.log_bytes, 32);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -129,7 +129,7 @@ fn what_somebody_else_has_changed_is_found() {
     let damage = check(&path, Default::default()).unwrap().damage;
     assert!(damage.len() == 1 && damage[0].starts_with("4096 bytes at 0x"), "{damage:?}");
     // No repair says that this is what was written.
-    assert!(matches!(repair(&path, Default::default()), Err(Error::Irreparable(_))));
+    assert!(matches!(repair(&path, Default::default()), Err(Error::Irreparable { .. })));
     let pool = Pool::open(&path, &options()).unwrap();
     let backup = folder.path().join("backup");
     let refused = pool.backup(&backup).unwrap_err().to_string();

@@ -5,8 +5,10 @@ use std::path::Path;
 use super::sources::{all_sources, upward};
 
 /// Folders and files of `src`, each of which uses only those before it.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 14] = [
     "error",
+    "durations",
+    "trace",
     "domain",
     "memory",
     "layout",

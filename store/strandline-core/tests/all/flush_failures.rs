@@ -75,7 +75,7 @@ fn options() -> Options {
 #[track_caller]
 fn is_poisoned<T>(answer: Result<T, Error>, cause: &str) {
     match answer {
-        Err(Error::Poisoned(why)) => assert!(why.contains(cause), "{why}"),
+        Err(Error::Poisoned { why, .. }) => assert!(why.contains(cause), "{why}"),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it goes on"),
     }
@@ -149,7 +149,7 @@ fn a_file_that_cannot_grow_leaves_the_pool_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
     let mut worker = pool.worker().unwrap();
-    assert!(matches!(worker.run(|tx| tx.alloc(1 << 30)), Err(Error::Full(_))));
+    assert!(matches!(worker.run(|tx| tx.alloc(1 << 30)), Err(Error::Full { .. })));
     worker.run(|tx| tx.write(tx.root(0), 8)).unwrap();
     pool.checkpoint().unwrap();
 }

@@ -154,7 +154,7 @@ fn a_file_that_is_shorter_than_its_log_says_is_refused() {
         // No pool can have so many chunks.
         file.set_len(after).unwrap();
         file.write_all_at(&(layout.chunk_count + 1).to_le_bytes(), layout.reached().offset()).unwrap();
-        assert!(matches!(Pool::open(&path, &small_chunks(domain)), Err(Error::Damaged(_))));
+        assert!(matches!(Pool::open(&path, &small_chunks(domain)), Err(Error::Damaged { .. })));
     }
 }
 
@@ -174,7 +174,7 @@ fn a_pool_of_a_given_size_does_not_grow_past_it() {
                 Err(full) => break full,
             }
         };
-        assert!(matches!(full, Error::Full(_)), "{full}");
+        assert!(matches!(full, Error::Full { .. }), "{full}");
         assert!(blocks == 7 && length(&path) <= 8 << 20, "{blocks}");
         drop(worker);
         pool.close().unwrap();
@@ -186,7 +186,7 @@ fn a_pool_of_a_given_size_does_not_grow_past_it() {
         let pool = Pool::open(&path, &with(length_now + (2 << 20))).unwrap();
         let mut worker = pool.worker().unwrap();
         while worker.run(|tx| tx.alloc(1 << 18)).is_ok() {}
-        assert!(matches!(worker.run(|tx| tx.alloc(1 << 18)), Err(Error::Full(_))));
+        assert!(matches!(worker.run(|tx| tx.alloc(1 << 18)), Err(Error::Full { .. })));
         assert!(length(&path) > length_now + (1 << 20) && length(&path) <= length_now + (2 << 20));
         drop(worker);
         pool.close().unwrap();

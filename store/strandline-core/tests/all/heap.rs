@@ -68,7 +68,7 @@ proptest! {
             match done {
                 Ok(()) => model = next,
                 Err(Error::Aborted) => prop_assert!(abort),
-                Err(Error::Full(_)) => {}
+                Err(Error::Full { .. }) => {}
                 Err(other) => panic!("{other}"),
             }
             let mut end = 0;

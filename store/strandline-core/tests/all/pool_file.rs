@@ -101,15 +101,15 @@ fn damaged_truncated_foreign_and_newer_pools_are_told_apart() {
     assert!(matches!(refused(&path, &layout), Error::WrongLayout { .. }));
     let directory = copy("directory");
     patch(&directory, 4 * 4096, &4096u64.to_le_bytes());
-    assert!(matches!(refused(&directory, &options()), Error::Damaged(_)));
+    assert!(matches!(refused(&directory, &options()), Error::Damaged { .. }));
     for domain in [Domain::Process, Domain::Sync] {
         let watermark = copy("watermark");
         patch(&watermark, 3 * 4096 + 64, &(u64::MAX - 1).to_le_bytes());
-        assert!(matches!(refused(&watermark, &Options { domain, ..options() }), Error::Damaged(_)));
+        assert!(matches!(refused(&watermark, &Options { domain, ..options() }), Error::Damaged { .. }));
     }
     let state = copy("state");
     patch(&state, 3 * 4096, &77u64.to_le_bytes());
-    assert!(matches!(refused(&state, &options()), Error::Damaged(_)));
+    assert!(matches!(refused(&state, &options()), Error::Damaged { .. }));
     assert!(matches!(Pool::open(folder.path().join("absent"), &options()), Err(Error::Io { .. })));
     assert!(matches!(Pool::create(&path, &options()), Err(Error::Io { .. })), "never over an existing file");
     Pool::open(&path, &options()).unwrap();
@@ -192,7 +192,7 @@ fn workers_beyond_the_logs_get_an_error_and_logs_are_leased_on() {
     let folder = TempDir::new().unwrap();
     let (_, pool) = new_pool(&folder);
     let workers: Vec<_> = (0..4).map(|_| pool.worker().unwrap()).collect();
-    assert!(matches!(pool.worker(), Err(Error::NoFreeLog(4))));
+    assert!(matches!(pool.worker(), Err(Error::NoFreeLog { logs: 4 })));
     drop(workers);
     for value in 0..2000 {
         // Each lessee goes on where the one before stood; the log fills and restarts under them all.
@@ -221,17 +221,17 @@ fn fill<C: Control<Memory = Native>>(setup: Setup<C>) {
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, Error::Full(1000)));
+    assert!(matches!(error, Error::Full { bytes: 1000 }));
     let full = pool.usage().unwrap();
     assert_eq!((full.objects, full.free_chunks), (blocks.len() as u64, 0));
-    assert!(matches!(worker.run(|tx| tx.alloc(100 << 10)), Err(Error::Full(_))));
+    assert!(matches!(worker.run(|tx| tx.alloc(100 << 10)), Err(Error::Full { .. })));
     assert_eq!(pool.usage().unwrap(), full);
     // A transaction that frees and then fails has freed nothing.
     let failed = worker.run(|tx| {
         tx.free(blocks[0])?;
         tx.alloc(100 << 10)
     });
-    assert!(matches!(failed, Err(Error::Full(_))));
+    assert!(matches!(failed, Err(Error::Full { .. })));
     assert_eq!(pool.usage().unwrap(), full);
     for block in blocks.drain(..) {
         worker.run(|tx| tx.free(block)).unwrap();
@@ -403,7 +403,7 @@ fn checkpoint_while_threads_work<C: Control<Memory = Native>>(setup: Setup<C>) {
     // A worker that outlives its pool gets an error, and loses nothing that was acknowledged.
     let mut worker = pool.worker().unwrap();
     drop(pool);
-    assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 1)), Err(Error::Poisoned(_))));
+    assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 1)), Err(Error::Poisoned { .. })));
     drop(worker);
     Pool::open(&path, &sync_options()).unwrap();
 }
@@ -569,11 +569,11 @@ fn a_file_that_is_deleted_or_cut_short_ends_the_pool() {
             let mut worker = pool.worker().unwrap();
             // Noticed by the flush after sixteen others.
             let error = (0..16).find_map(|value| worker.run(|tx| tx.write(tx.root(0), value)).err());
-            let Some(Error::Poisoned(why)) = error else { panic!("{error:?}") };
+            let Some(Error::Poisoned { why, .. }) = error else { panic!("{error:?}") };
             assert!(why.contains("deleted or cut short"), "{why}");
-            assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 3)), Err(Error::Poisoned(_))));
+            assert!(matches!(worker.run(|tx| tx.write(tx.root(0), 3)), Err(Error::Poisoned { .. })));
             drop(worker);
-            assert!(matches!(pool.close(), Err(Error::Poisoned(_))));
+            assert!(matches!(pool.close(), Err(Error::Poisoned { .. })));
         }
     }
 }
@@ -591,10 +591,10 @@ fn a_mapped_file_that_is_deleted_ends_the_pool_at_the_next_bulk_persistence() {
         std::fs::remove_file(&path).unwrap();
         // A log of 16 KB is full after some hundred transactions.
         let error = (0..1000).find_map(|value| worker.run(|tx| tx.write(tx.root(0), value)).err());
-        assert!(matches!(&error, Some(Error::Poisoned(why)) if why.contains("deleted")), "{error:?}");
-        assert!(matches!(other.run(|tx| tx.write(tx.root(0), 3)), Err(Error::Poisoned(_))));
+        assert!(matches!(&error, Some(Error::Poisoned { why, .. }) if why.contains("deleted")), "{error:?}");
+        assert!(matches!(other.run(|tx| tx.write(tx.root(0), 3)), Err(Error::Poisoned { .. })));
         drop((worker, other));
-        assert!(matches!(pool.close(), Err(Error::Poisoned(_))));
+        assert!(matches!(pool.close(), Err(Error::Poisoned { .. })));
     }
 }
 

@@ -242,7 +242,7 @@ fn there_are_so_many_snapshots_and_none_without_memory() {
     let (path, options) = path_and_options();
     let pool = Pool::create(&path, &options).unwrap();
     let snapshots: Vec<_> = (0..64).map(|_| pool.snapshot().unwrap()).collect();
-    assert!(matches!(pool.snapshot(), Err(Error::TooManySnapshots(64))));
+    assert!(matches!(pool.snapshot(), Err(Error::TooManySnapshots { most: 64 })));
     drop(snapshots);
     pool.snapshot().unwrap();
     pool.close().unwrap();

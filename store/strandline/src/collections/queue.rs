@@ -78,7 +78,7 @@ fn runs_in_a_circle(
 
 #[cold]
 fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
-    tx.fail(Error::Damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
+    tx.fail(Error::damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
 }
 
 /// The tags of a queue whose items have this layout, and of its nodes.
@@ -103,7 +103,7 @@ pub(crate) fn count(tx: &mut impl Read, at: PersistentAddress, node_tag: u64) ->
     }
     if tx.read(at.word(LAST))? != last.offset() {
         let what = format!("the queue at {:#x} ends before its last item", at.offset());
-        return Err(tx.fail(Error::Damaged(what)));
+        return Err(tx.fail(Error::damaged(what)));
     }
     Ok(count)
 }

@@ -233,7 +233,7 @@ impl Ahead {
 
 #[cold]
 fn astray(tx: &mut impl Read) -> Abort {
-    tx.fail(Error::Damaged("an ordered map has a key astray".into()))
+    tx.fail(Error::damaged("an ordered map has a key astray"))
 }
 
 fn slice_of(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
@@ -326,7 +326,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         let at = self.map.address().offset();
         let damaged =
             format!("an ordered map at {at:#x} has an impossible key, or no value of type {}", V::NAME);
-        let error = self.tx.words(|tx| Err::<(), _>(tx.fail(Error::Damaged(damaged))));
+        let error = self.tx.words(|tx| Err::<(), _>(tx.fail(Error::damaged(damaged))));
         let error = error.expect_err("it has failed");
         self.end(error)
     }

@@ -41,11 +41,31 @@ impl<'t, 'p, C: Control> ValueReader<'t, 'p, C> {
     }
 
     /// Bytes of the whole value.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let films = db.table::<String, Vec<u8>>("films")?;
+    /// db.write(|tx| films.set(tx, "tide", b"low water".as_slice()))?;
+    /// let bytes = db.read(|tx| Ok(films.reader(tx, "tide")?.map(|film| film.len())))?;
+    /// assert_eq!(bytes, Some(9));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn len(&self) -> u64 {
         self.value.bytes()
     }
 
     /// Returns whether the value has no bytes.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let films = db.table::<String, Vec<u8>>("films")?;
+    /// db.write(|tx| films.set(tx, "fog", b"".as_slice()))?;
+    /// let is_empty = db.read(|tx| Ok(films.reader(tx, "fog")?.is_some_and(|film| film.is_empty())))?;
+    /// assert!(is_empty);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

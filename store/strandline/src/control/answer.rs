@@ -73,7 +73,7 @@ impl<C: Control<Memory = Native>> Database<C> {
                     |about, key, value| put(row(about.kind, &key, &value)),
                 )?;
                 match table {
-                    Some(name) if !is_there => Err(Error::NoTable(name.clone())),
+                    Some(name) if !is_there => Err(Error::NoTable { name: name.clone() }),
                     _ => Ok(()),
                 }
             }

@@ -42,9 +42,8 @@ pub fn ask(pool: &Path, request: &Request, mut line: impl FnMut(Value) -> io::Re
     stream.set_read_timeout(Some(MOST_TO_BEGIN))?;
     // A program that refuses the request does not read all of it, and says why.
     let _ = writeln!(stream, "{}", serde_json::to_string(request)?);
-    let mut answer = BufReader::new(&stream).lines();
     let mut has_begun = false;
-    while let Some(object) = answer.next() {
+    for object in BufReader::new(&stream).lines() {
         let object = match object {
             Err(error) if !has_begun && error.kind() == ErrorKind::WouldBlock => {
                 return Err(ErrorKind::TimedOut.into());

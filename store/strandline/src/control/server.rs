@@ -342,6 +342,6 @@ fn answer<C: Control<Memory = Native>>(
     };
     db.answer(&request, put).map_err(|error| match failed {
         Some(failed) => Refusal::of(failed.to_string()),
-        None => Refusal { message: error.to_string(), kind: Some(format!("{:?}", error.kind())) },
+        None => Refusal { message: format!("{error:#}"), kind: Some(format!("{:?}", error.kind())) },
     })
 }

@@ -134,7 +134,7 @@ impl DynamicStore {
 /// The damage that stopped a walk.
 fn obstacle(error: Error) -> Result<String> {
     match error {
-        Error::Damaged(_) | Error::Dangling { .. } => Ok(error.to_string()),
+        Error::Damaged { .. } | Error::Dangling { .. } => Ok(error.to_string()),
         error => Err(error),
     }
 }

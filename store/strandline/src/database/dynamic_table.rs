@@ -113,7 +113,7 @@ impl DynamicTable {
     }
 
     fn damaged(&self, what: &str) -> Error {
-        Error::Damaged(format!("the table `{}` has a {what} that is not valid for its type", self.name()))
+        Error::damaged(format!("the table `{}` has a {what} that is not valid for its type", self.name()))
     }
 
     fn value(&self, Raw { words, bytes }: Raw) -> Result<Dynamic> {

@@ -38,7 +38,7 @@ impl<'t> Rows<'t> {
     fn read(&self, key: &[u8], words: &[u64], bytes: u64) -> Result<(Dynamic, Dynamic)> {
         let TableDescription { name, kind, .. } = self.about;
         let damaged =
-            |what| Error::Damaged(format!("the table `{name}` has a {what} that is not valid for its type"));
+            |what| Error::damaged(format!("the table `{name}` has a {what} that is not valid for its type"));
         let key = self.codec.key.read_key(key).map_err(|_| damaged("key"))?;
         let value = self.codec.value.read_value(words, bytes).map_err(|_| damaged("value"))?;
         Ok(split_row(*kind, key, value))
@@ -109,6 +109,22 @@ fn show<'p>(
 impl<C: Control<Memory = Native>> Database<C> {
     /// Shows the rows of the table `name`, in order and as they are now, whatever their types: each key with a value, or `()` with an
     /// item of a queue. `row` runs once for each, beside transactions; an error that it returns ends it. Returns how many rows there are.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// let rows = db.dump("ages", |name, age| {
+    ///     println!("{name:?}: {age:?}");
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(rows, 2);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::NoTable`]; [`Error::Damaged`]: a key or a value is none of its type, or the table has more rows or fewer than were shown;
@@ -232,12 +248,24 @@ impl<C: Control<Memory = Native>> Database<C> {
 
     /// Number of rows of the table `name`, whatever its types, by counting them; 0 if there is no such table. Rows are not read.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert_eq!(db.count("ages")?, 2);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::TableTypes`]: a migration is under way; as [`Database::read`].
     pub fn count(&self, name: &str) -> Result<u64> {
         self.read(|tx| match self.catalogue(tx)?.rows(tx, name) {
             Ok((_, rows)) => rows.count(tx),
-            Err(Error::NoTable(_)) => Ok(0),
+            Err(Error::NoTable { .. }) => Ok(0),
             Err(error) => Err(error),
         })
     }

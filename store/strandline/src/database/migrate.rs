@@ -16,7 +16,7 @@ use strandline_core::error::{Error, Result};
 use strandline_core::memory::Native;
 
 fn damaged(_: Invalid) -> Error {
-    Error::Damaged("a table has a key or a value that is not valid for its type".into())
+    Error::damaged("a table has a key or a value that is not valid for its type")
 }
 
 impl<C: Control<Memory = Native>> Database<C> {

@@ -16,6 +16,7 @@ mod snapshot;
 mod stream;
 pub(crate) mod table;
 pub(crate) mod tables;
+mod upkeep;
 pub(crate) mod value_ref;
 
 use std::path::Path;
@@ -23,16 +24,14 @@ use std::path::Path;
 use crate::Key;
 use crate::described::shown::TableDescription;
 use crate::store::{Later, Store};
-use crate::value::check::LostMemory;
 use crate::value::persist::Invalid;
 use crate::value::transaction::{Control, Tx, View};
 use multimap::MultimapTable;
 use queue::QueueTable;
 pub use snapshot::{DatabaseSnapshot, SnapshotRows};
-use strandline_core::engine::{SnapshotUsage, Stm};
+use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
-use strandline_core::file::{BackupReport, CompactReport, PoolStatistics, Recovery, SpaceUsage, Ticket};
-use strandline_core::heap::HeapUsage;
+use strandline_core::file::Ticket;
 use strandline_core::memory::Native;
 use table::{Handle, Table};
 use tables::{Form, Place, QueueOf, TableOf, Tables, Wanted};
@@ -122,7 +121,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         let (at, number) = match found {
             Some(place) => place,
             None => match self.store.write(|tx, root| open(root.get(tx)?, tx)) {
-                Err(Error::ReadOnly) => return Err(Error::NoTable(name.to_owned())),
+                Err(Error::ReadOnly) => return Err(Error::NoTable { name: name.to_owned() }),
                 done => done?,
             },
         };
@@ -205,6 +204,14 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// The multimap `name`, which is made if it is not there: each key has a sorted set of values. Both are key types, which do not change by themselves:
     /// [`Database::migrate_multimap`] is for that.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// db.write(|tx| tags.insert(tx, "sea", &3))?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::TableTypes`]: it holds other types; else as [`Database::table`].
     #[track_caller]
@@ -219,6 +226,14 @@ impl<C: Control<Memory = Native>> Database<C> {
 
     /// The queue `name`, which is made if it is not there: first in, first out. Items of an earlier version of `T` are converted to the present one,
     /// as a table's values are.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let jobs = db.queue::<String>("jobs")?;
+    /// db.write(|tx| jobs.push(tx, "report"))?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::table`].
@@ -279,6 +294,15 @@ impl<C: Control<Memory = Native>> Database<C> {
 
     /// Deletes a table, multimap or queue with all that is in it; whether it was there. Whoever has it open finds
     /// [`Error::NoTable`] then.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// db.table::<String, u32>("ages")?;
+    /// assert!(db.delete("ages")?);
+    /// assert!(!db.delete("ages")?, "there is no such table");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::write`].
@@ -395,6 +419,16 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// Runs `body`, which can only read: it sees one state of the database, whatever others write meanwhile. After a conflict it runs a
     /// second time; what must run once reads a [`Database::snapshot`].
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| ages.insert(tx, "ann", &41))?;
+    /// let age = db.read(|tx| ages.get(tx, "ann"))?;
+    /// assert_eq!(age, Some(41));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Database::write`].
     #[track_caller]
@@ -403,6 +437,18 @@ impl<C: Control<Memory = Native>> Database<C> {
     }
 
     /// As [`Database::read`], for a closure with another error type: [`Database::write_with_error`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let settings = db.table::<String, String>("settings")?;
+    /// db.write(|tx| settings.insert(tx, "port", "8080"))?;
+    /// let port: u16 = db.read_with_error::<anyhow::Error, _>(|tx| {
+    ///     Ok(settings.get(tx, "port")?.unwrap_or_default().parse()?)
+    /// })?;
+    /// assert_eq!(port, 8080);
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::write`].
@@ -464,106 +510,6 @@ impl<C: Control<Memory = Native>> Database<C> {
         Ok(DatabaseSnapshot { inner: self.store.snapshot()?, number: self.number })
     }
 
-    /// What the snapshots that exist take. It may be called inside a transaction.
-    ///
-    /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`].
-    pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
-        self.store.snapshot_usage()
-    }
-
-    /// Looks everything over for damage: blocks, links, lengths, the order of keys, that keys and values are of the types that the
-    /// database says, and what pointers in them lead to. What is wrong is returned, and nothing if all is well.
-    ///
-    /// # Errors
-    /// As [`Store::check`].
-    pub fn check(&self) -> Result<Vec<String>> {
-        self.store.check()
-    }
-
-    /// What is allocated and belongs to no table, nor hangs from a row of one, as [`Store::lost_memory`]: nothing, unless rows with pointers
-    /// were removed and what they led to was not.
-    ///
-    /// # Errors
-    /// As [`Store::lost_memory`].
-    pub fn lost_memory(&self) -> Result<LostMemory> {
-        self.store.lost_memory()
-    }
-
-    /// What opening it had to do after a crash.
-    pub fn recovery(&self) -> &Recovery {
-        self.store.recovery()
-    }
-
-    /// How full it is: [`Store::usage`].
-    ///
-    /// # Errors
-    /// As [`Store::usage`].
-    pub fn usage(&self) -> Result<HeapUsage> {
-        self.store.usage()
-    }
-
-    /// What it takes of disk and memory. It may be called inside a transaction.
-    ///
-    /// # Errors
-    /// As [`Store::space`].
-    pub fn space(&self) -> Result<SpaceUsage> {
-        self.store.space()
-    }
-
-    /// Returns what it has done since this process opened it: transactions, conflicts, writes, flushes, and how long they took. It may be called
-    /// inside a transaction, and costs some microseconds.
-    ///
-    /// ```
-    /// # use strandline::*;
-    /// # let path = example::path();
-    /// let db = Database::open(&path)?;
-    /// let ages = db.table::<String, u32>("ages")?;
-    /// let before = db.statistics()?;
-    /// for age in 0..10 {
-    ///     db.write(|tx| ages.insert(tx, "ann", &age))?;
-    /// }
-    /// let after = db.statistics()?;
-    /// assert_eq!(after.commits - before.commits, 10);
-    /// // How long `write` took until the disk had it: the median, and what one call in a hundred exceeded.
-    /// println!("{:?}, {:?}", after.writes.quantile(0.5), after.writes.quantile(0.99));
-    /// # Ok::<(), strandline::Error>(())
-    /// ```
-    ///
-    /// With the feature `metrics`, `PoolStatistics::publish` hands them to the recorder of the crate of this name. With the feature `tracing`, subscribers see a
-    /// span each for opening, recovery, checkpoints, compaction and backup, and a warning for each slow write.
-    ///
-    /// # Errors
-    /// As [`Store::statistics`].
-    pub fn statistics(&self) -> Result<PoolStatistics> {
-        self.store.statistics()
-    }
-
-    /// Gives the disk space of what is free back to the file system: [`Store::compact`].
-    ///
-    /// # Errors
-    /// As [`Store::compact`].
-    #[track_caller]
-    pub fn compact(&self) -> Result<CompactReport> {
-        self.store.compact()
-    }
-
-    /// Brings everything home from the log now: [`Store::checkpoint`].
-    ///
-    /// # Errors
-    /// As [`Store::checkpoint`].
-    pub fn checkpoint(&self) -> Result<()> {
-        self.store.checkpoint()
-    }
-
-    /// Copies the database as it is at one time to a new file, while transactions run: [`Store::backup`].
-    ///
-    /// # Errors
-    /// As [`Store::backup`].
-    pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
-        self.store.backup(to)
-    }
-
     /// A number by which this process tells databases apart: all handles to one have the same, and no other database has it.
     ///
     /// ```
@@ -578,6 +524,14 @@ impl<C: Control<Memory = Native>> Database<C> {
     }
 
     /// The file's path, absolute and without symbolic links.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let path = example::path();
+    /// let db = Database::open(&path)?;
+    /// println!("{}", db.path().display());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn path(&self) -> &Path {
         self.store.path()
     }
@@ -625,6 +579,16 @@ impl<C: Control<Memory = Native>> std::fmt::Debug for Database<C> {
 impl<C: Control<Memory = Native>> Later<&Database<C>> {
     /// As [`Database::write`], without waiting until the transaction is durable: the ticket is for that.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// # let path = example::path();
+    /// let db = Database::open(&path)?;
+    /// let log = db.queue::<String>("log")?;
+    /// let (_, ticket) = db.later().write(|tx| log.push(tx, "begun"))?;
+    /// ticket.wait()?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Database::write`].
     #[track_caller]
@@ -633,6 +597,18 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     }
 
     /// As [`write`](Self::write), for a closure with another error type: [`Database::write_with_error`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// # let path = example::path();
+    /// let db = Database::open(&path)?;
+    /// let ports = db.table::<String, u16>("ports")?;
+    /// let (_, ticket) = db.later().write_with_error::<anyhow::Error, _>(|tx| {
+    ///     Ok(ports.insert(tx, "http", &"8080".parse::<u16>()?)?)
+    /// })?;
+    /// ticket.wait()?;
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::write`].

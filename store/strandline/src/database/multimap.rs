@@ -50,6 +50,15 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
 
     /// Gives `key` one more value; whether it had not got it.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// assert!(db.write(|tx| tags.insert(tx, "sea", &3))?);
+    /// assert!(!db.write(|tx| tags.insert(tx, "sea", &3))?, "it is there already");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::insert`].
     pub fn insert<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
@@ -68,6 +77,18 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
 
     /// Takes a value from `key`; whether it had it.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// db.write(|tx| {
+    ///     tags.insert(tx, "sea", &3)?;
+    ///     tags.insert(tx, "sea", &1)
+    /// })?;
+    /// assert!(db.write(|tx| tags.remove(tx, "sea", &3))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::insert`].
     pub fn remove<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
@@ -84,6 +105,18 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     }
 
     /// Takes all values from `key`; how many there were.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// db.write(|tx| {
+    ///     tags.insert(tx, "sea", &3)?;
+    ///     tags.insert(tx, "sea", &1)
+    /// })?;
+    /// assert_eq!(db.write(|tx| tags.remove_all(tx, "sea"))?, 2);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::insert`].
@@ -102,6 +135,18 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
 
     /// Whether `key` has this value.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// db.write(|tx| {
+    ///     tags.insert(tx, "sea", &3)?;
+    ///     tags.insert(tx, "sea", &1)
+    /// })?;
+    /// assert!(db.read(|tx| tags.contains(tx, "sea", &1))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn contains<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
@@ -119,6 +164,19 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
 
     /// The values of `key` in order, from either end.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// db.write(|tx| {
+    ///     tags.insert(tx, "sea", &3)?;
+    ///     tags.insert(tx, "sea", &1)
+    /// })?;
+    /// let sea: Vec<u64> = db.read(|tx| tags.get(tx, "sea")?.collect())?;
+    /// assert_eq!(sea, [1, 3]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn get<'v, 'p, Q: KeyRef + ?Sized, C: Control>(
@@ -134,6 +192,24 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
 
     /// All keys with their values in order, each pair for itself.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// db.write(|tx| {
+    ///     tags.insert(tx, "sea", &3)?;
+    ///     tags.insert(tx, "sea", &1)
+    /// })?;
+    /// db.read(|tx| {
+    ///     for pair in tags.iter(tx)? {
+    ///         let (tag, page) = pair?;
+    ///         println!("{tag}: page {page}");
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn iter<'v, 'p, C: Control>(
@@ -145,6 +221,18 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
 
     /// Number of all values of all keys, by counting them.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// db.write(|tx| {
+    ///     tags.insert(tx, "sea", &3)?;
+    ///     tags.insert(tx, "sea", &1)
+    /// })?;
+    /// assert_eq!(db.read(|tx| tags.count(tx))?, 2);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn count<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
@@ -152,6 +240,19 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     }
 
     /// Removes all keys.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// db.write(|tx| {
+    ///     tags.insert(tx, "sea", &3)?;
+    ///     tags.insert(tx, "sea", &1)
+    /// })?;
+    /// db.write(|tx| tags.clear(tx))?;
+    /// assert!(db.read(|tx| tags.is_empty(tx))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::insert`].
@@ -161,6 +262,14 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
 
     /// Whether there are no keys.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// assert!(db.read(|tx| tags.is_empty(tx))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn is_empty<'p>(&self, tx: &View<'p, impl Control>) -> Result<bool> {
@@ -168,6 +277,18 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     }
 
     /// Looks the multimap over for damage, by its types: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let tags = db.multimap::<String, u64>("tags")?;
+    /// db.write(|tx| {
+    ///     tags.insert(tx, "sea", &3)?;
+    ///     tags.insert(tx, "sea", &1)
+    /// })?;
+    /// assert!(db.read(|tx| tags.check(tx))?.is_empty());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::get`].

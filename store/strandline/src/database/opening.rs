@@ -18,6 +18,15 @@ impl Database {
     /// Opens the database in the file at `path`; creates it if there is no such file. It keeps its log in a second file,
     /// `path.log`; that is why it takes a path and not a `File`.
     ///
+    /// ```
+    /// use strandline::Database;
+    ///
+    /// # let path = strandline::example::path();
+    /// let db = Database::open(&path)?; // "orders.pool", for example
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Database::open_with`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
@@ -143,6 +152,14 @@ impl Database {
     }
 
     /// As [`Database::in_memory`], with options. Their domain does not matter.
+    ///
+    /// ```
+    /// use strandline::{Database, Options};
+    ///
+    /// let options = Options { memory: Some(64 << 20), ..Options::default() };
+    /// let db = Database::in_memory_with(&options)?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::in_memory`].

@@ -34,6 +34,15 @@ impl<T: Value> QueueTable<T> {
 
     /// Puts an item at the end.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let jobs = db.queue::<String>("jobs")?;
+    /// db.write(|tx| jobs.push(tx, "report"))?;
+    /// assert_eq!(db.read(|tx| jobs.front(tx))?.as_deref(), Some("report"));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Queue::push`], and those of a [`Table`].
     pub fn push<'p, W: ValueRef<T> + ?Sized>(&self, tx: &Tx<'p, impl Control>, item: &W) -> Result<()> {
@@ -43,6 +52,16 @@ impl<T: Value> QueueTable<T> {
 
     /// Takes the item at the front, if there is one.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let jobs = db.queue::<String>("jobs")?;
+    /// db.write(|tx| jobs.push(tx, "report"))?;
+    /// assert_eq!(db.write(|tx| jobs.pop(tx))?.as_deref(), Some("report"));
+    /// assert_eq!(db.write(|tx| jobs.pop(tx))?, None);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`QueueTable::push`].
     pub fn pop<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
@@ -50,6 +69,15 @@ impl<T: Value> QueueTable<T> {
     }
 
     /// The item at the front, which stays.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let jobs = db.queue::<String>("jobs")?;
+    /// db.write(|tx| jobs.push(tx, "report"))?;
+    /// assert_eq!(db.read(|tx| jobs.front(tx))?.as_deref(), Some("report"));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -59,6 +87,15 @@ impl<T: Value> QueueTable<T> {
 
     /// Whether there are no items.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let jobs = db.queue::<String>("jobs")?;
+    /// db.write(|tx| jobs.push(tx, "report"))?;
+    /// assert!(!db.read(|tx| jobs.is_empty(tx))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn is_empty<'p>(&self, tx: &View<'p, impl Control>) -> Result<bool> {
@@ -66,6 +103,16 @@ impl<T: Value> QueueTable<T> {
     }
 
     /// The items, from front to end: [`Queue::iter`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let jobs = db.queue::<String>("jobs")?;
+    /// db.write(|tx| jobs.push(tx, "report"))?;
+    /// let waiting: Vec<String> = db.read(|tx| jobs.iter(tx)?.collect())?;
+    /// assert_eq!(waiting, ["report"]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -75,6 +122,16 @@ impl<T: Value> QueueTable<T> {
 
     /// Removes all items.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let jobs = db.queue::<String>("jobs")?;
+    /// db.write(|tx| jobs.push(tx, "report"))?;
+    /// db.write(|tx| jobs.clear(tx))?;
+    /// assert!(db.read(|tx| jobs.is_empty(tx))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`QueueTable::push`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
@@ -82,6 +139,15 @@ impl<T: Value> QueueTable<T> {
     }
 
     /// Looks the queue over for damage, by its type: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let jobs = db.queue::<String>("jobs")?;
+    /// db.write(|tx| jobs.push(tx, "report"))?;
+    /// assert!(db.read(|tx| jobs.check(tx))?.is_empty());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::get`].

@@ -25,6 +25,17 @@ pub struct DatabaseSnapshot<C: Control<Memory = Native> = Stm> {
 impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
     /// A view of this moment, through which tables are read. There can be any number of views at a time, on any threads. After an error,
     /// also one that reports damage, reading may continue.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| ages.insert(tx, "ann", &41))?;
+    /// let snapshot = db.snapshot()?;
+    /// db.write(|tx| ages.insert(tx, "ann", &42))?;
+    /// assert_eq!(ages.get(&snapshot.read(), "ann")?, Some(41));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     pub fn read(&self) -> SnapshotView<'_, C> {
         let (view, _) = self.inner.read();
         view.belongs_to(self.number);
@@ -61,6 +72,13 @@ impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
     }
 
     /// Checks everything for damage, as [`Database::check`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// assert!(db.snapshot()?.check()?.is_empty());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::SnapshotEnded`]. Damage is in what is returned.

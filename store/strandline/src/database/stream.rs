@@ -64,6 +64,16 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Reads the value of `key` piece by piece, if it is there: see [`Table::set_from`].
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let films = db.table::<String, Vec<u8>>("films")?;
+    /// db.write(|tx| films.set(tx, "tide", b"low water".as_slice()))?;
+    /// let bytes = db.read(|tx| Ok(films.reader(tx, "tide")?.map(|film| film.len())))?;
+    /// assert_eq!(bytes, Some(9));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn reader<'t, 'p, Q: KeyRef + ?Sized, C: Control>(

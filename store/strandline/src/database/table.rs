@@ -47,7 +47,7 @@ impl Handle {
 
     #[cold]
     fn gone(&self) -> Error {
-        Error::NoTable(self.name.to_string())
+        Error::NoTable { name: self.name.to_string() }
     }
 }
 
@@ -124,6 +124,18 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// The table as a typed collection, with which other parts of the pool can be used in the same transaction.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     let map: OrderedMap<String, u32> = ages.collection(tx)?;
+    ///     map.insert(tx, &"ann".to_string(), &41)
+    /// })?;
+    /// assert_eq!(db.read(|tx| ages.get(tx, "ann"))?, Some(41));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoTable`]: it was deleted; [`Error::Parameter`]: the transaction is of another database.
     pub fn collection<'p>(&self, tx: &View<'p, impl Control>) -> Result<OrderedMap<'p, K, V>> {
@@ -131,6 +143,19 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// A copy of the value of `key`.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert_eq!(db.read(|tx| ages.get(tx, "ann"))?, Some(41));
+    /// assert_eq!(db.read(|tx| ages.get(tx, "eve"))?, None);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`OrderedMap::get`], and those of a [`Table`].
@@ -168,6 +193,16 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let notes = db.table::<u64, String>("notes")?;
+    /// db.write(|tx| notes.insert(tx, &1, "ebb"))?;
+    /// let length = db.read(|tx| notes.read_with(tx, &1, |text| text.len()))?;
+    /// assert_eq!(length, Some(3));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`]; a use of the transaction in `read` is [`Error::Parameter`].
     pub fn read_with<'p, Q: KeyRef + ?Sized, R>(
@@ -185,6 +220,18 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Whether `key` is there.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert!(db.read(|tx| ages.contains_key(tx, "ann"))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn contains_key<'p, Q: KeyRef + ?Sized>(&self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
@@ -196,6 +243,15 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Gives `key` the value `value`; returns the value before, if there was one. Both can be what keys and values are borrowed
     /// as: `insert(tx, "ann", "text")`.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// assert_eq!(db.write(|tx| ages.insert(tx, "ann", &41))?, None);
+    /// assert_eq!(db.write(|tx| ages.insert(tx, "ann", &42))?, Some(41));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`OrderedMap::insert`], and those of a [`Table`].
@@ -212,6 +268,15 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Gives `key` the value `value`, as [`insert`](Self::insert) does, but does not read the one before: for large values that costs less.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let films = db.table::<String, Vec<u8>>("films")?;
+    /// db.write(|tx| films.set(tx, "tide", b"low water".as_slice()))?;
+    /// assert_eq!(db.read(|tx| films.get(tx, "tide"))?, Some(b"low water".to_vec()));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::insert`].
@@ -253,6 +318,18 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Removes `key`; returns its value, if it was there.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert_eq!(db.write(|tx| ages.remove(tx, "ann"))?, Some(41));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::insert`].
     pub fn remove<'p, Q: KeyRef + ?Sized>(&self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
@@ -289,6 +366,18 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// The least key and its value.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert_eq!(db.read(|tx| ages.first(tx))?, Some(("ann".to_string(), 41)));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn first<'p>(&self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
@@ -296,6 +385,18 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// The greatest key and its value.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert_eq!(db.read(|tx| ages.last(tx))?, Some(("bob".to_string(), 29)));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -305,6 +406,19 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Removes the least key; returns it with its value.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert_eq!(db.write(|tx| ages.pop_first(tx))?, Some(("ann".to_string(), 41)));
+    /// assert_eq!(db.read(|tx| ages.count(tx))?, 1);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::insert`].
     pub fn pop_first<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<Option<(K, V)>> {
@@ -312,6 +426,18 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Removes the greatest key; returns it with its value.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert_eq!(db.write(|tx| ages.pop_last(tx))?, Some(("bob".to_string(), 29)));
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::insert`].
@@ -321,6 +447,14 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Whether there are no keys.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// assert!(db.read(|tx| ages.is_empty(tx))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn is_empty<'p>(&self, tx: &View<'p, impl Control>) -> Result<bool> {
@@ -328,6 +462,18 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Number of keys, by counting them.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert_eq!(db.read(|tx| ages.count(tx))?, 2);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -337,6 +483,24 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// All keys and values in order, from either end.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// db.read(|tx| {
+    ///     for row in ages.iter(tx)? {
+    ///         let (name, age) = row?;
+    ///         println!("{name} is {age}");
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::get`].
     pub fn iter<'v, 'p, C: Control>(&self, tx: &'v View<'p, C>) -> Result<Range<'v, 'p, K, V, C>> {
@@ -344,6 +508,16 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// The keys in `keys` and their values in order, from either end: [`OrderedMap::range`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let squares = db.table::<u64, u64>("squares")?;
+    /// db.write(|tx| (0..4).try_for_each(|n| squares.set(tx, &n, &(n * n))))?;
+    /// let rows: Vec<(u64, u64)> = db.read(|tx| squares.range(tx, 1..3)?.collect())?;
+    /// assert_eq!(rows, [(1, 1), (2, 4)]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -359,6 +533,19 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// The keys that begin with `prefix`, and their values in order, from either end: [`Prefix`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// let with_a: Vec<(String, u32)> = db.read(|tx| ages.prefix(tx, "a")?.collect())?;
+    /// assert_eq!(with_a, [("ann".to_string(), 41)]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -380,6 +567,19 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Removes the keys for which `keep` says no.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// db.write(|tx| ages.retain(tx, |_, age| *age > 40))?;
+    /// assert!(!db.read(|tx| ages.contains_key(tx, "bob"))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::insert`].
     pub fn retain<'p>(&self, tx: &Tx<'p, impl Control>, keep: impl FnMut(&K, &V) -> bool) -> Result<()> {
@@ -387,6 +587,20 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Removes the keys in `keys` for which `remove` says yes, as the iterator returns them: [`OrderedMap::extract_if`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// let old: Vec<(String, u32)> =
+    ///     db.write(|tx| ages.extract_if::<str, _>(tx, .., |_, age| *age > 40)?.collect())?;
+    /// assert_eq!(old, [("ann".to_string(), 41)]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::insert`].
@@ -404,6 +618,16 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Removes the keys in `keys`, as the iterator returns them: [`OrderedMap::drain`].
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let squares = db.table::<u64, u64>("squares")?;
+    /// db.write(|tx| (0..4).try_for_each(|n| squares.set(tx, &n, &(n * n))))?;
+    /// let drained: Vec<(u64, u64)> = db.write(|tx| squares.drain(tx, 2..)?.collect())?;
+    /// assert_eq!(drained, [(2, 4), (3, 9)]);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::insert`].
     pub fn drain<'t, 'p, Q: KeyRef + ?Sized, C: Control>(
@@ -419,6 +643,19 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Removes all keys.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// db.write(|tx| ages.clear(tx))?;
+    /// assert!(db.read(|tx| ages.is_empty(tx))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Table::insert`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
@@ -426,6 +663,18 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Looks the table over for damage, by its types: what is wrong, and nothing if all is well.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert!(db.read(|tx| ages.check(tx))?.is_empty());
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Table::get`].

@@ -41,6 +41,7 @@ pub enum Shown {
 
 /// What a table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TableKind {
     /// A key has one value.
     Table,

@@ -180,7 +180,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// seen it returns only when it is durable.
     ///
     /// A crash before that loses the transaction, whole, and with it all later ones: what can be lost is what was
-    /// committed in the last [`flush_interval`](strandline_core::file::Options::flush_interval) (10 ms by default) and during one flush. Only
+    /// committed in the last [`flush_interval`](crate::Options::flush_interval) (10 ms by default) and during one flush. Only
     /// the `Sync` domain makes a difference; in the others a transaction is durable when it has committed.
     ///
     /// ```
@@ -248,7 +248,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
 
     /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the
     /// order of keys, counts, and that every key and value is one of its type. What is wrong is returned, and nothing if
-    /// all is well. [`pool::check`](strandline_core::file::check) looks at what is below: headers, logs and heap.
+    /// all is well. `strandline pool check` checks what is below: headers, logs and heap.
     ///
     /// It is one transaction that reads everything.
     ///

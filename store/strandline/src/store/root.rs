@@ -172,8 +172,7 @@ fn schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schem
         return Ok(Schema::default());
     }
     let bytes = Bytes::of(found.schema).get(tx)?;
-    Schema::of_bytes(&bytes)
-        .ok_or_else(|| Error::Damaged("the description of the root's types is none".into()))
+    Schema::of_bytes(&bytes).ok_or_else(|| Error::damaged("the description of the root's types is none"))
 }
 
 /// Writes the description of a root of type `T` whose value is at `value`.
@@ -309,7 +308,7 @@ pub(crate) fn check<R: Root, C: Control>(
     if found.root_type.layout == layout_of::<R>() && (!is_described || is.is_same(&expected)) {
         // The layout says it already: another number is damage, which a walk without the type would meet.
         if found.root_type.words != <R::At<'static> as Fixed<'static>>::WORDS as u64 {
-            return Err(Error::Damaged(found.root_type.contradiction()));
+            return Err(Error::damaged(found.root_type.contradiction()));
         }
         return Ok(found.value);
     }

@@ -207,7 +207,7 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         let Ok(pool) = self.open() else { return Ok(()) };
         let users = Arc::strong_count(pool.shared()) - 1;
         if users > 0 {
-            return Err(Error::InUse(users as u64));
+            return Err(Error::InUse { users: users as u64 });
         }
         drop(pool);
         self.closed.store(true, Ordering::Release);

@@ -116,6 +116,7 @@ const PROGRESS: usize = 1024;
 
 /// Memory of a pool that is allocated and that nothing leads to: [`Store::lost_memory`](crate::Store::lost_memory).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LostMemory {
     /// Blocks.
     pub blocks: u64,
@@ -196,7 +197,7 @@ impl<'v, 'p> Checker<'v, 'p> {
     ) -> Result<LostMemory> {
         let mut checker = Self::walk(tx, &|_| (), begin)?;
         if !checker.damage.is_empty() {
-            return Err(Error::Damaged(checker.damage.swap_remove(0)));
+            return Err(Error::damaged(checker.damage.swap_remove(0)));
         }
         checker.lost_memory(tx)
     }
@@ -381,8 +382,8 @@ impl Survey for Checker<'_, '_> {
         })?;
         match failed {
             None => return Ok(result),
-            Some(Error::Damaged(what)) => self.damaged(what),
-            Some(error) => self.damaged(error.to_string()),
+            Some(Error::Damaged { problem, .. }) => self.damaged(problem),
+            Some(error) => self.damaged(format!("{error:#}")),
         }
         Ok(None)
     }

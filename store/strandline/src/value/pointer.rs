@@ -251,7 +251,7 @@ pub(crate) fn dangling(tx: &mut impl Read, at: PersistentAddress, expected: &'st
 
 #[cold]
 pub(crate) fn invalid(tx: &mut impl Read, at: PersistentAddress, expected: &'static str) -> Abort {
-    tx.fail(Error::Damaged(no_value(at, expected)))
+    tx.fail(Error::damaged(no_value(at, expected)))
 }
 
 /// What is said of words that are none of the type `expected`.

@@ -107,6 +107,7 @@ unsafe impl<'p> Derive<'p> for Types {
 /// The types of a root: its own name, and what it is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Derive)]
 #[persist(name = "strandline::Schema")]
+#[non_exhaustive]
 pub struct Schema {
     /// The root's type, as [`Persist::describe`](crate::Persist::describe) writes it.
     pub root: String,

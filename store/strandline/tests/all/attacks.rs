@@ -422,7 +422,7 @@ pub fn operate_and_kill(transactions: &[Transaction], images: u32) {
                 assert_eq!(outcomes, right, "{operations:?}");
             }
             // Nothing has happened.
-            Err(Error::Aborted | Error::Full(_)) => {}
+            Err(Error::Aborted | Error::Full { .. }) => {}
             Err(error) => panic!("{operations:?}: {error}"),
         }
         if take {

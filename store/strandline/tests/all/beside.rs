@@ -375,7 +375,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
             root.update(tx, |shelf| shelf.sum = sum)
         });
         match changed {
-            Ok(()) | Err(Error::Full(_)) => {}
+            Ok(()) | Err(Error::Full { .. }) => {}
             Err(error) => self.say(format!("a change of {} rows: {error}", keys.len())),
         }
     }

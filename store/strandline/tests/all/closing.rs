@@ -112,7 +112,7 @@ fn closing_while_the_pool_itself_is_in_use_is_refused() {
         let store =
             Store::<u64>::create_new(folder.path().join("store"), &options(domain), |_| Ok(5)).unwrap();
         let pool = store.pool();
-        assert!(matches!(store.close(), Err(Error::InUse(1))));
+        assert!(matches!(store.close(), Err(Error::InUse { users: 1 })));
         // It stays open.
         store.write(|tx, root| root.set(tx, &6)).unwrap();
         drop(pool);
@@ -172,12 +172,12 @@ fn snapshots_and_sessions_keep_it_open() {
     let snapshot = store.snapshot().unwrap();
     let (clone, mut session) = (snapshot.clone(), store.session().unwrap());
     let refused = store.close();
-    assert!(matches!(refused, Err(Error::InUse(2))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::InUse { users: 2 })), "{refused:?}");
     // It goes on.
     store.write(|tx, root| root.set(tx, &6)).unwrap();
     session.write(|tx, root| root.update(tx, |number| *number += 1)).unwrap();
     drop((snapshot, session));
-    assert!(matches!(store.close(), Err(Error::InUse(1))));
+    assert!(matches!(store.close(), Err(Error::InUse { users: 1 })));
     let (tx, root) = clone.read();
     assert_eq!(root.get(&tx).unwrap(), 5);
     drop(tx);
@@ -262,7 +262,7 @@ fn rows_own_their_snapshot() {
         all.push((name(number), number));
     }
     let mut rows = db.snapshot().unwrap().rows(&table);
-    assert!(matches!(db.close(), Err(Error::InUse(1))));
+    assert!(matches!(db.close(), Err(Error::InUse { users: 1 })));
     assert_eq!(rows.next().unwrap().unwrap(), all[0]);
     // One of another database is refused once, and ends.
     let other = Database::in_memory().unwrap().table::<String, u64>("numbers").unwrap();
@@ -311,7 +311,7 @@ fn closing_beside_everything_else() {
         loop {
             match db.close() {
                 Ok(()) => break,
-                Err(Error::InUse(_)) => assert!(db.list().is_ok(), "what is refused ends nothing"),
+                Err(Error::InUse { .. }) => assert!(db.list().is_ok(), "what is refused ends nothing"),
                 Err(error) => panic!("{error}"),
             }
         }

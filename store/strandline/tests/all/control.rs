@@ -214,7 +214,7 @@ fn a_refused_close_goes_on_answering() -> strandline::Result<()> {
     let db = Database::open(&path)?;
     db.serve_control()?;
     let snapshot = db.snapshot()?;
-    assert!(matches!(db.close(), Err(Error::InUse(1))));
+    assert!(matches!(db.close(), Err(Error::InUse { users: 1 })));
     assert!(asked(&path, &Request::List).unwrap().is_empty());
     drop(snapshot);
     db.close()

@@ -100,7 +100,7 @@ impl<'b> Meeting<'b> {
 fn is_deadlock<C: Control<Memory = Native>>(result: Result<()>, holds: &Side<C>, waits: &Side<C>) -> bool {
     match result {
         Ok(()) => false,
-        Err(Error::Deadlock { held, awaited }) => {
+        Err(Error::Deadlock { held, awaited, .. }) => {
             assert_eq!((&*held, &*awaited), (holds.db.path(), waits.db.path()));
             true
         }

@@ -168,7 +168,7 @@ fn what_is_lost_and_what_is_damaged_is_told_without_the_program() {
     let pool = open(&path);
     assert_eq!(pool.check().unwrap(), damage);
     assert!(damage[0].starts_with("Text is said to be at"), "{damage:?}");
-    assert!(matches!(pool.lost_memory(), Err(Error::Damaged(_))));
+    assert!(matches!(pool.lost_memory(), Err(Error::Damaged { .. })));
     // What is not damaged is shown.
     let mut rows = 0;
     let told = pool.dump(|shown| {

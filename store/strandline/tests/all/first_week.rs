@@ -251,7 +251,7 @@ fn task_9_change_a_struct_and_a_key() -> strandline::Result<()> {
         |_| {},
     )?;
     assert_eq!(db.read(|tx| by_title.get(tx, "Tides"))?.map(|(number, _)| number), Some(7));
-    assert!(matches!(db.read(|tx| books.get(tx, &7)), Err(Error::NoTable(_))));
+    assert!(matches!(db.read(|tx| books.get(tx, &7)), Err(Error::NoTable { .. })));
     Ok(())
 }
 
@@ -318,7 +318,7 @@ fn task_12_go_on_after_failures() -> strandline::Result<()> {
             Err(error) => break error,
         }
     };
-    assert!(matches!(full, Error::Full(_)), "{full}");
+    assert!(matches!(full, Error::Full { .. }), "{full}");
     assert_eq!(db.read(|tx| rows.count(tx))?, stored);
     // Make room, and go on.
     db.write(|tx| rows.drain(tx, ..stored / 2)?.try_for_each(|row| row.map(drop)))?;

@@ -133,7 +133,7 @@ fn a_full_pool_takes_a_large_transaction_back() {
             let shelf = root.get(tx)?;
             (0..1000).try_for_each(|number| shelf.rows.insert(tx, &number, &vec![1; 20_000]).map(drop))
         });
-        assert!(matches!(full, Err(Error::Full(_))), "{full:?}");
+        assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
         let usage = store.pool().usage().unwrap();
         assert!(usage.allocated_bytes < 1 << 16, "{usage:?}");
         store

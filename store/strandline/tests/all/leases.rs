@@ -348,7 +348,7 @@ fn idle_workers_give_up_their_logs() {
     let workers = [store.pool().worker().unwrap(), store.pool().worker().unwrap()];
     // Fresh ones.
     assert!(workers.iter().all(|worker| worker.statistics() == Statistics::default()));
-    assert!(matches!(store.pool().worker(), Err(Error::NoFreeLog(2))));
+    assert!(matches!(store.pool().worker(), Err(Error::NoFreeLog { logs: 2 })));
     drop(workers);
     store.close().unwrap();
 }

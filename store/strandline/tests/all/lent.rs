@@ -51,7 +51,7 @@ where
         });
     }
     // The database stays open for them.
-    assert!(matches!(db.close(), Err(Error::InUse(_))));
+    assert!(matches!(db.close(), Err(Error::InUse { .. })));
     drop(lent);
     // Their pages are used again.
     let before = db.space().unwrap().file_bytes;

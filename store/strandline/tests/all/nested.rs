@@ -18,8 +18,9 @@ use strandline_core::memory::Native;
 use strandline_core::{Pool, Runner, Transaction};
 
 /// The sources whose public methods are called, each with the names of those that are not, and why.
-const SOURCES: [(&str, &str, &[&str]); 7] = [
+const SOURCES: [(&str, &str, &[&str]); 8] = [
     ("database", include_str!("../../src/database/mod.rs"), &[]),
+    ("upkeep", include_str!("../../src/database/upkeep.rs"), &[]),
     // That one is checked as `pool`.
     ("store", include_str!("../../src/store/mod.rs"), &["pool"]),
     ("export", include_str!("../../src/database/export.rs"), &[]),
@@ -99,18 +100,18 @@ fn call_database<C: Control<Memory = Native>>(
     call!(to, "database", "later", Nested, db.later().write(|_| Ok(())));
     call!(to, "database", "write_with_error", Nested, db.later().write_with_error(|_| Ok::<_, Error>(())));
     call!(to, "database", "snapshot", Nested, db.snapshot());
-    call!(to, "database", "snapshot_usage", Done, db.snapshot_usage());
-    call!(to, "database", "check", Nested, db.check());
+    call!(to, "upkeep", "snapshot_usage", Done, db.snapshot_usage());
+    call!(to, "upkeep", "check", Nested, db.check());
     call!(to, "database snapshot", "read", Done, db.catalogue(&snapshot.read()));
     call!(to, "database snapshot", "check", Done, snapshot.check());
-    call!(to, "database", "lost_memory", Nested, db.lost_memory());
-    call!(to, "database", "recovery", Done, Ok(db.recovery()));
-    call!(to, "database", "usage", Nested, db.usage());
-    call!(to, "database", "space", Done, db.space());
-    call!(to, "database", "statistics", Done, db.statistics());
-    call!(to, "database", "compact", Nested, db.compact());
-    call!(to, "database", "checkpoint", Nested, db.checkpoint());
-    call!(to, "database", "backup", Nested, db.backup(db.path().with_extension("copy")));
+    call!(to, "upkeep", "lost_memory", Nested, db.lost_memory());
+    call!(to, "upkeep", "recovery", Done, Ok(db.recovery()));
+    call!(to, "upkeep", "usage", Nested, db.usage());
+    call!(to, "upkeep", "space", Done, db.space());
+    call!(to, "upkeep", "statistics", Done, db.statistics());
+    call!(to, "upkeep", "compact", Nested, db.compact());
+    call!(to, "upkeep", "checkpoint", Nested, db.checkpoint());
+    call!(to, "upkeep", "backup", Nested, db.backup(db.path().with_extension("copy")));
     call!(to, "database", "path", Done, Ok(db.path()));
     call!(to, "database", "id", Done, Ok(db.id()));
     // A snapshot of it exists, but nothing is to be dropped before the transaction has ended.
@@ -173,9 +174,9 @@ where
     call!(to, "pool", "ticket", Nested, pool.ticket(1));
     call!(to, "pool", "recovery", Done, Ok(pool.recovery()));
     call!(to, "pool", "path", Done, Ok(pool.path()));
+    call!(to, "pool", "is_read_only", Done, Ok(pool.is_read_only()));
     call!(to, "pool", "header", Done, Ok(pool.header()));
     call!(to, "pool", "layout", Done, Ok(pool.layout()));
-    call!(to, "pool", "is_read_only", Done, Ok(pool.is_read_only()));
     call!(to, "pool", "device_counters", Done, Ok(pool.device_counters()));
     call!(to, "pool", "checkpoint", Nested, pool.checkpoint());
     call!(to, "pool", "backup", Nested, pool.backup(store.path().with_extension("copy")));

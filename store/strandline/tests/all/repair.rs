@@ -120,7 +120,7 @@ impl Made {
     fn is_refused(&self) {
         let (before, names) = (self.files(), self.names());
         match repair(self.pool(), Schemes::default()) {
-            Err(Error::Irreparable(_)) => {}
+            Err(Error::Irreparable { .. }) => {}
             other => panic!("{other:?}"),
         }
         assert!(self.files() == before && self.names() == names, "nothing has changed");
@@ -316,7 +316,7 @@ fn a_block_of_the_log_that_rots_is_found() {
         }
         if case < 10 && index + 1 < blocks.len() {
             let opened = Store::<Root>::open_existing(made.pool(), &options(Domain::Sync));
-            assert!(matches!(opened.err(), Some(Error::Damaged(_))), "case {case}");
+            assert!(matches!(opened.err(), Some(Error::Damaged { .. })), "case {case}");
             made.is_refused();
         }
         patch(&made.log(), at as u64, &log[at..at + 4096]);
@@ -365,7 +365,7 @@ fn one_checkpoint_slot_is_enough_only_if_it_is_the_right_one() {
     let made = Made::new(Domain::Sync, false);
     patch(&made.pool(), slot(newer_slot(&made.pool())), b"damage!!");
     let opened = Store::<Root>::open_existing(made.pool(), &options(Domain::Sync));
-    assert!(matches!(opened.err(), Some(Error::Damaged(_))), "opening it would lose all forty values");
+    assert!(matches!(opened.err(), Some(Error::Damaged { .. })), "opening it would lose all forty values");
     made.is_refused();
     // A clean pool needs neither.
     let made = Made::new(Domain::Sync, true);

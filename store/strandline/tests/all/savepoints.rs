@@ -186,6 +186,6 @@ fn a_savepoint_does_not_save_a_transaction_that_has_failed() {
         assert!(matches!(before.roll_back(), Err(Error::Interrupted)));
         Ok(())
     });
-    assert!(matches!(done, Err(Error::Full(_))), "{done:?}");
+    assert!(matches!(done, Err(Error::Full { .. })), "{done:?}");
     assert_eq!(db.read(|tx| table.count(tx)).unwrap(), 0);
 }

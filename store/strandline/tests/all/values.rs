@@ -593,5 +593,5 @@ fn a_large_text_that_is_damaged_is_an_error() {
     let db = Database::open(&path).unwrap();
     let texts = db.table::<u64, String>("texts").unwrap();
     let read = db.read(|tx| texts.get(tx, &1));
-    assert!(matches!(read, Err(Error::Damaged(_))), "{:?}", read.err());
+    assert!(matches!(read, Err(Error::Damaged { .. })), "{:?}", read.err());
 }

@@ -124,7 +124,7 @@ fn most(world: &World) -> u64 {
 
 #[track_caller]
 fn is_damaged(walked: Result<()>) {
-    assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
+    assert!(matches!(walked, Err(Error::Damaged { .. })), "{walked:?}");
 }
 
 type Walk = for<'p> fn(&Tx<'p, C>, All<'p>) -> Result<()>;

@@ -110,7 +110,7 @@ impl<C: Control<Memory = Native>> Thread<'_, C> {
         });
         match done {
             Ok(is_right) => assert!(is_right, "a block is not what it was"),
-            Err(Error::Full(_)) => {
+            Err(Error::Full { .. }) => {
                 self.refused += 1;
                 // Not the next ones in vain, too.
                 for _ in 0..self.random.u32(1..4) {

@@ -117,7 +117,7 @@ fn where_address_space_is_limited_pools_take_less_of_it() {
             drop(vec![1u8; 200 << 20]);
             let error = worker.run(|tx| tx.alloc(1 << 30)).unwrap_err();
             assert!(
-                matches!(error, Error::Full(_)) && error.to_string().contains("address space"),
+                matches!(error, Error::Full { .. }) && error.to_string().contains("address space"),
                 "{error}"
             );
             drop(worker);

@@ -194,7 +194,7 @@ impl Arena {
         found.ok_or_else(|| {
             tx.fail(match self.refused.take() {
                 Some(why) => growth::refused(bytes, why),
-                None => Error::Full(bytes),
+                None => Error::Full { bytes },
             })
         })
     }

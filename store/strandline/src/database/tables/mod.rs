@@ -216,7 +216,7 @@ impl<'p> Held<'p> {
         if found == Some(expected) {
             return Ok(());
         }
-        Err(Error::Damaged(misplaced(name)))
+        Err(Error::damaged(misplaced(name)))
     }
 }
 
@@ -331,6 +331,16 @@ impl<'p> Tables<'p> {
 
     /// The table `name`, which is made if it is not there.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// db.write(|tx| {
+    ///     let ages = db.catalogue(tx)?.table::<String, u32>(tx, "ages")?;
+    ///     ages.insert(tx, &"ann".to_string(), &41)
+    /// })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::TableTypes`]: it is of other types; the pool is full; a conflict.
     pub fn table<K: Key, V: Persist<'p>>(
@@ -342,6 +352,14 @@ impl<'p> Tables<'p> {
     }
 
     /// The table `name`, if it is there.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let found = db.read(|tx| Ok(db.catalogue(tx)?.find_table::<String, u32>(tx, "ages")?.is_some()))?;
+    /// assert!(!found);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Tables::table`].
@@ -355,6 +373,16 @@ impl<'p> Tables<'p> {
 
     /// The multimap `name`, which is made if it is not there: a map of keys with their values.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// db.write(|tx| {
+    ///     let tags = db.catalogue(tx)?.multimap::<String, u64>(tx, "tags")?;
+    ///     tags.insert(tx, &("sea".to_string(), 3), &())
+    /// })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Tables::table`].
     pub fn multimap<K: Key, V: Key>(
@@ -367,6 +395,16 @@ impl<'p> Tables<'p> {
 
     /// The queue `name`, which is made if it is not there.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// db.write(|tx| {
+    ///     let jobs = db.catalogue(tx)?.queue::<String>(tx, "jobs")?;
+    ///     jobs.push(tx, &"report".to_string())
+    /// })?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Tables::table`].
     pub fn queue<T: Persist<'p>>(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<Queue<'p, T>> {
@@ -374,6 +412,14 @@ impl<'p> Tables<'p> {
     }
 
     /// The queue `name`, if it is there.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let found = db.read(|tx| Ok(db.catalogue(tx)?.find_queue::<String>(tx, "jobs")?.is_some()))?;
+    /// assert!(!found);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Tables::table`].
@@ -387,6 +433,15 @@ impl<'p> Tables<'p> {
 
     /// All tables, by name.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// db.table::<String, u32>("ages")?;
+    /// let tables = db.read(|tx| db.catalogue(tx)?.list(tx))?;
+    /// assert_eq!(tables[0].name, "ages");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A conflict; the catalogue is damaged.
     pub fn list(self, tx: &View<'p, impl Control>) -> Result<Vec<TableDescription>> {
@@ -398,6 +453,14 @@ impl<'p> Tables<'p> {
     }
 
     /// Deletes the table `name` with all that is in it; whether it was there. It is not there any more for who has it open.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// db.table::<String, u32>("ages")?;
+    /// assert!(db.write(|tx| db.catalogue(tx)?.delete(tx, "ages"))?);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Tables::table`].
@@ -414,6 +477,15 @@ impl<'p> Tables<'p> {
 
     /// Gives the table `name` another name. Who has it open goes on with it.
     ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// db.table::<String, u32>("ages")?;
+    /// db.write(|tx| db.catalogue(tx)?.rename(tx, "ages", "years"))?;
+    /// assert_eq!(db.list()?[0].name, "years");
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoTable`]: there is none; [`Error::Parameter`]: there is one of the new name; a conflict.
     pub fn rename(self, tx: &Tx<'p, impl Control>, name: &str, to: &str) -> Result<()> {
@@ -423,7 +495,7 @@ impl<'p> Tables<'p> {
         if self.named.contains_key(tx, to)? {
             return Err(Error::Parameter(format!("there is a table `{to}` already")));
         }
-        let found = self.named.take(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
+        let found = self.named.take(tx, name)?.ok_or_else(|| Error::NoTable { name: name.to_owned() })?;
         self.named.insert(tx, &to.to_owned(), &found).map(drop)
     }
 

@@ -152,7 +152,7 @@ impl<'p> Tables<'p> {
         tally: Option<Tally>,
         convert: ConvertRow<'_>,
     ) -> Result<Step> {
-        let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
+        let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable { name: name.to_owned() })?;
         if wanted.check(name, &found).is_ok() {
             return Ok(Step { moved: 0, tally, is_done: true });
         }

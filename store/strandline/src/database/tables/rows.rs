@@ -152,7 +152,7 @@ impl<'p> Tables<'p> {
         tx: &View<'p, impl Control>,
         name: &str,
     ) -> Result<(TableDescription, Rows<'p>)> {
-        let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable(name.to_owned()))?;
+        let found = self.named.get(tx, name)?.ok_or_else(|| Error::NoTable { name: name.to_owned() })?;
         if found.moving.is_some() {
             return Err(moving(name));
         }

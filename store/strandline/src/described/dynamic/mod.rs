@@ -38,6 +38,7 @@ use crate::value::shape::Shape;
 /// # Ok::<(), strandline::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Dynamic {
     /// `()`.
     Unit,

@@ -370,7 +370,7 @@ pub const NO_POOL: &str = "no pool is open";
 
 /// The transactions that a store holds, as a mark lists them.
 fn held(store: &Store<Root>) -> Result<String> {
-    let held = try_contents(store)?.map_err(Error::Damaged)?;
+    let held = try_contents(store)?.map_err(Error::damaged)?;
     let held: Vec<String> = held.iter().map(|(key, count)| format!("{key}={count}")).collect();
     Ok(held.join(" "))
 }
