@@ -49,7 +49,7 @@ def test_every_parameter_of_the_command_is_a_keyword():
     for subcommand, function, left_out in [("simulate", strandline.simulate, of_sweeps), ("check", strandline.check, set())]:
         known = {one["name"] for one in json.loads(_strandline.parameters(subcommand))} - not_here - left_out
         assert known == {_flags.flag(name) for name in function.__kwdefaults__}
-    assert "Seeds the random numbers (default 1)" in strandline.simulate.__doc__
+    assert "The seed of the random numbers (default 1)" in strandline.simulate.__doc__
     known = strandline.points.__kwdefaults__.keys() - {"sweep", "seeds"}
     assert known == strandline.simulate.__kwdefaults__.keys() - {"trace", "record", "crash_at"}
 
