@@ -502,7 +502,7 @@ fn child() {
                 if state.tells_kinds {
                     mark(&format!("kind {:?} {}", error.kind(), number_of(&error).unwrap_or(0)));
                 }
-                mark(&format!("error {line}: {error}"));
+                mark(&format!("error {line}: {error:#}"));
             }
         }
     }
