@@ -286,6 +286,16 @@ int strandline_close(StrandlineDatabase *database);
 int strandline_backup(const StrandlineDatabase *database,
                       const char *path);
 
+// Has the program answer requests about the database from now on: `strandline pool list`, `get`, `range`, `dump`, `backup`, `statistics` and
+// `checkpoint` work while it has the database open. They arrive on a socket beside the file, which only processes of its user can
+// reach. A thread of the library answers them, until the database is closed. Not inside a transaction.
+//
+// Threads: any, at the same time as others use the database.
+//
+// # Safety
+// `database` is open.
+int strandline_serve_control(const StrandlineDatabase *database);
+
 // Checks everything that is stored for damage, in a time that grows with the database. If it finds none, `damage` becomes null.
 // Otherwise `damage` becomes a text for `strandline_free` with a finding on each line, and the call returns `STRANDLINE_DAMAGED`.
 // Not inside a transaction.

@@ -57,7 +57,8 @@ impl Durations {
     /// How many did not exceed `bound`, for the buckets of a monitoring system.
     pub fn up_to(&self, bound: Duration) -> u64 {
         let bound = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
-        let within = self.0.iter_recorded().take_while(|class| class.value_iterated_to() <= bound);
+        let classes = self.0.iter_recorded();
+        let within = classes.take_while(|class| self.0.lowest_equivalent(class.value_iterated_to()) <= bound);
         within.map(|class| class.count_at_value()).sum()
     }
 }
@@ -88,8 +89,9 @@ impl Stopwatch {
     }
 
     pub fn record(&self, took: Duration) {
-        // A histogram grows to whatever is put into it.
-        self.lock().saturating_record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        // The histogram grows to whatever is recorded; a duration of centuries, which it could not hold, is none.
+        let _ = self.lock().record(nanos);
     }
 
     pub fn durations(&self) -> Durations {
