@@ -41,7 +41,7 @@ fn message(error: &Error) -> String {
             "the table `{table}` holds other types than it is opened with:{}\nopen it with the types that it has, or use another name",
             python_types(differences)
         ),
-        Error::SnapshotEnded { bytes } => format!(
+        Error::SnapshotEnded { bytes, .. } => format!(
             "the snapshot was ended: what transactions have changed since it began takes more than {bytes} bytes; begin another, or open \
              the database with more memory"
         ),
