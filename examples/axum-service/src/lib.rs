@@ -30,7 +30,7 @@ pub struct Order {
     pub count: u32,
 }
 
-/// What all requests share. A clone is another handle to the same database.
+/// The state that all requests share. A clone has another handle to the same database.
 #[derive(Clone)]
 pub struct Orders {
     pub db: Database,

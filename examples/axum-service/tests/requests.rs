@@ -34,7 +34,7 @@ async fn orders_are_stored_shown_and_exported() {
     let (_, exported) = request(&router, "GET", "/orders", "").await;
     assert_eq!(exported, format!("[1,{BOLTS}]\n"));
 
-    // What was answered is there when the file is opened again.
+    // The rows that the service has acknowledged are there when the file is opened again.
     drop(router);
     db.close().unwrap();
     let db = strandline::Database::open(&path).unwrap();

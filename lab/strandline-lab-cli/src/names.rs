@@ -90,7 +90,7 @@ fn tortured() -> Names {
     SchemeName::all().filter(can_be).map(|scheme| plain(scheme.name())).collect()
 }
 
-/// What `list` shows.
+/// The names that `list` prints.
 fn everything(registry: Registry) -> Names {
     let references = REFERENCES.iter().map(|of| (of.name.to_owned(), of.description.to_owned())).collect();
     [software(registry), hardware(registry), workloads(registry), machines(), references].concat()

@@ -316,7 +316,7 @@ int strandline_check(const StrandlineDatabase *database,
 // `database` is open.
 int strandline_checkpoint(const StrandlineDatabase *database);
 
-// Opens the map `name`, in UTF-8, and creates it if there is none. Not inside a transaction. In a database that is open for reading
+// Opens the map `name`, in UTF-8, and creates it if it does not exist. Not inside a transaction. In a database that is open for reading
 // only, it returns `STRANDLINE_NO_TABLE` where there is none.
 //
 // Threads: any, at the same time as others use the database. All threads may share the map that it opens.
@@ -335,7 +335,7 @@ int strandline_map_open(const StrandlineDatabase *database,
 // `map` was opened, is closed once, and no thread is in a call with it; or it is null.
 void strandline_map_close(StrandlineMap *map);
 
-// Deletes the map or the objects `name` with all that is stored there; returns `STRANDLINE_NOT_FOUND` if there are none. Calls with
+// Deletes the map or the objects `name` with all that is stored there; returns `STRANDLINE_NOT_FOUND` if neither exists. Calls with
 // handles that are still open return `STRANDLINE_NO_TABLE` from then on. Not inside a transaction.
 //
 // Threads: any, at the same time as others use the database.
@@ -419,7 +419,7 @@ int strandline_iterator_next(StrandlineIterator *iterator,
 // `iterator` has begun and is ended once; or it is null.
 void strandline_iterator_end(StrandlineIterator *iterator);
 
-// Opens the objects `name`, in UTF-8, and creates the name if there is none. It cannot be the name of a map. Not inside a
+// Opens the objects `name`, in UTF-8, and creates the name if it does not exist. It cannot be the name of a map. Not inside a
 // transaction.
 //
 // Threads: any, at the same time as others use the database. All threads may share the objects that it opens.
@@ -498,7 +498,7 @@ int strandline_release(StrandlineTransaction *transaction,
                        const StrandlineObjects *objects,
                        uint64_t offset);
 
-// Returns in `size` the bytes of the object that `offset` refers to. Returns `STRANDLINE_INVALID_ADDRESS` if there is none.
+// Returns in `size` the bytes of the object that `offset` refers to. Returns `STRANDLINE_INVALID_ADDRESS` if no object begins there.
 //
 // Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 //

@@ -19,7 +19,7 @@ pub struct StrandlineMap {
     pub(crate) table: Table<Vec<u8>, Vec<u8>>,
 }
 
-/// Opens the map `name`, in UTF-8, and creates it if there is none. Not inside a transaction. In a database that is open for reading
+/// Opens the map `name`, in UTF-8, and creates it if it does not exist. Not inside a transaction. In a database that is open for reading
 /// only, it returns `STRANDLINE_NO_TABLE` where there is none.
 ///
 /// Threads: any, at the same time as others use the database. All threads may share the map that it opens.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn strandline_map_close(map: *mut StrandlineMap) {
     }
 }
 
-/// Deletes the map or the objects `name` with all that is stored there; returns `STRANDLINE_NOT_FOUND` if there are none. Calls with
+/// Deletes the map or the objects `name` with all that is stored there; returns `STRANDLINE_NOT_FOUND` if neither exists. Calls with
 /// handles that are still open return `STRANDLINE_NO_TABLE` from then on. Not inside a transaction.
 ///
 /// Threads: any, at the same time as others use the database.

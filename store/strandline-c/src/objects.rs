@@ -194,7 +194,7 @@ impl StrandlineObjects {
     }
 }
 
-/// Opens the objects `name`, in UTF-8, and creates the name if there is none. It cannot be the name of a map. Not inside a
+/// Opens the objects `name`, in UTF-8, and creates the name if it does not exist. It cannot be the name of a map. Not inside a
 /// transaction.
 ///
 /// Threads: any, at the same time as others use the database. All threads may share the objects that it opens.
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn strandline_release(
     })
 }
 
-/// Returns in `size` the bytes of the object that `offset` refers to. Returns `STRANDLINE_INVALID_ADDRESS` if there is none.
+/// Returns in `size` the bytes of the object that `offset` refers to. Returns `STRANDLINE_INVALID_ADDRESS` if no object begins there.
 ///
 /// Threads: the one that runs the body, or that uses the snapshot. Others may use the objects at the same time.
 ///

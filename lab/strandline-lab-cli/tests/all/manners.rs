@@ -153,7 +153,7 @@ fn a_sweep_goes_on_where_it_was() {
     }
 }
 
-/// What is outside a range is refused with the range, whatever the subcommand, and so are sizes that do not go together.
+/// Each subcommand refuses a number outside its range and says the range; it also refuses sizes that do not go together.
 #[test]
 fn numbers_and_sizes_have_ranges() {
     for (before, flag, wrong, range) in [

@@ -23,7 +23,6 @@ use crate::layout::{Layout, SharedLayout, View};
 use crate::memory::deadlock::{Awaited, Wait};
 use crate::memory::{Device, Mapping, MappingKind, Memory, Native, Outside, SharedFile};
 use crate::scheme::{self, BPPM, SchemeKind, SchemeMemory, SchemeObject};
-use crate::sync::DeviceCounters;
 use crate::sync::{FileDevice, SharedLog};
 use crate::trace::span;
 use crate::transaction::{Concurrency, Runner};
@@ -247,12 +246,8 @@ impl<C: Control<Memory = Native>> Pool<C> {
         self.read_only
     }
 
-    pub(super) fn observed(&self) -> &Observed {
+    pub(super) fn observed(&self) -> &Arc<Observed> {
         &self.observed
-    }
-
-    pub(super) fn shared_observed(&self) -> Arc<Observed> {
-        self.observed.clone()
     }
 
     /// The files of a pool in the `Sync` domain.
@@ -461,11 +456,6 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Where everything lies in the pool.
     pub fn layout(&self) -> &Layout {
         &self.layout
-    }
-
-    /// What the device of a `Sync` pool has been asked to do since it was opened; `None` in other domains.
-    pub fn device_counters(&self) -> Option<DeviceCounters> {
-        self.files().map(FileDevice::counters)
     }
 
     /// Waits until every committed transaction is durable and in the heap file, and frees the log. Transactions go on

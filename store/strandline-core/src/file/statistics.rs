@@ -196,7 +196,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     pub fn write_observer(&self) -> Option<WriteObserver> {
         let waits = !self.is_read_only() && self.files().is_some();
         waits.then(|| WriteObserver {
-            observed: self.shared_observed(),
+            observed: self.observed().clone(),
             slow: self.slow_transaction(),
             pool: self.path().to_owned(),
         })

@@ -199,10 +199,10 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     pub fn close(&self) -> Result<()> {
         // Also where another thread closes it, whose end is waited for here.
         self.outside.check_all()?;
-        // From here on no session or snapshot can begin.
-        // Held, so that none comes meanwhile.
+        // Held, so that no guest is admitted meanwhile.
         let guest = self.guest.lock().unwrap_or_else(PoisonError::into_inner);
         let paused = guest.as_ref().map(|guest| Paused::new(&**guest));
+        // From here on no session or snapshot can begin.
         let _closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         let Ok(pool) = self.open() else { return Ok(()) };
         let users = Arc::strong_count(pool.shared()) - 1;

@@ -39,9 +39,9 @@ fn create(options: &Options) -> (tempfile::TempDir, Store<Root<'static>>) {
 
 /// What the device did while `body` ran.
 fn counted(store: &Store<Root<'static>>, body: impl FnOnce()) -> DeviceCounters {
-    let before = store.pool().device_counters().unwrap();
+    let before = store.statistics().unwrap().device;
     body();
-    let after = store.pool().device_counters().unwrap();
+    let after = store.statistics().unwrap().device;
     DeviceCounters {
         log_writes: after.log_writes - before.log_writes,
         log_bytes: after.log_bytes - before.log_bytes,

@@ -143,7 +143,7 @@ where
     Rows<'static>: for<'p> Root<At<'p> = Rows<'p>>,
 {
     let (mut to, pool) = (Vec::new(), store.pool());
-    let in_flush_or_mapped = pool.device_counters().is_none();
+    let in_flush_or_mapped = pool.recovery().sync.is_none();
     call!(to, "store", "write", Nested, store.write(|_, _| Ok(())));
     call!(to, "store", "write_with_error", Nested, store.write_with_error(|_, _| Ok::<_, Error>(())));
     call!(to, "store", "later", Nested, store.later().write(|_, _| Ok(())));
@@ -177,7 +177,6 @@ where
     call!(to, "pool", "is_read_only", Done, Ok(pool.is_read_only()));
     call!(to, "pool", "header", Done, Ok(pool.header()));
     call!(to, "pool", "layout", Done, Ok(pool.layout()));
-    call!(to, "pool", "device_counters", Done, Ok(pool.device_counters()));
     call!(to, "pool", "checkpoint", Nested, pool.checkpoint());
     call!(to, "pool", "backup", Nested, pool.backup(store.path().with_extension("copy")));
     call!(to, "pool", "usage", Nested, pool.usage());

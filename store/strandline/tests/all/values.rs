@@ -173,9 +173,9 @@ fn writes_once<C: Control<Memory = Native>>() {
     let store = create::<C>(&path, &options);
     // New ones, and those that take the place of others.
     for round in 0..3 {
-        let before = store.pool().device_counters().unwrap();
+        let before = store.statistics().unwrap().device;
         (0..VALUES).for_each(|key| drop(insert(&store, key, &value(round * VALUES + key, BYTES))));
-        let after = store.pool().device_counters().unwrap();
+        let after = store.statistics().unwrap().device;
         let logged = after.log_bytes - before.log_bytes;
         assert!(logged < VALUES * 20_000, "round {round}: {logged} bytes of log");
     }
