@@ -86,7 +86,7 @@ const CHECKS: [&[&str]; 5] = [
 /// Three machines find what one does, row by row.
 #[test]
 fn shards_are_merged_into_the_check() {
-    for (number, flags) in CHECKS.iter().enumerate() {
+    let merged = |(number, flags): (usize, &[&str])| {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let check = |more: &[&str]| strandline(folder, &[&["check", "--json"], *flags, more].concat());
@@ -114,7 +114,12 @@ fn shards_are_merged_into_the_check() {
         );
         assert_eq!(units("all"), units("1") + units("2") + units("3"), "{number}");
         assert!(units("1") > 0 && units("2") > 0, "{number}");
-    }
+    };
+    std::thread::scope(|scope| {
+        for check in CHECKS.into_iter().enumerate() {
+            scope.spawn(move || merged(check));
+        }
+    });
 }
 
 /// A violation is a finding of the shard that comes to it and of the whole, and what comes after it in its row does not count.

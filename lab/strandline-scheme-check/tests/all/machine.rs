@@ -28,11 +28,6 @@ fn case(name: &str, omitted: Option<Omitted>) -> Case {
 /// every crash of these with small logs.
 const LARGE_LOGS: [&str; 2] = ["wrap-evaluated", "wrap-buffer-of-one"];
 
-/// How many histories of each workload are sampled.
-fn histories(subject: Subject) -> u64 {
-    if LARGE_LOGS.contains(&subject.hardware.name) { 1 } else { 2 }
-}
-
 /// What the crash checker finds in these schemes.
 fn losses(schemes: impl Iterator<Item = Subject>, alone: u32) -> Vec<String> {
     let mut losses = Vec::new();
@@ -45,8 +40,7 @@ fn losses(schemes: impl Iterator<Item = Subject>, alone: u32) -> Vec<String> {
                 continue;
             }
             let case = Case { subject, workload, threads, omitted: None };
-            let found = match sample(case, bounds(histories(subject), transactions), &Session::new(), |_| ())
-            {
+            let found = match sample(case, bounds(1, transactions), &Session::new(), |_| ()) {
                 Ok(found) => found,
                 // A hardware scheme may refuse what it cannot be on.
                 Err(strandline_core::Error::Unsupported(_)) => continue,
@@ -206,7 +200,7 @@ fn plain_programs_survive_beside_all_hardware_of_their_papers() {
     for subject in plain {
         for (workload, threads) in [(Workload::RbTree, 1), (Workload::KvStore, 3), (Workload::BPlusTree, 2)] {
             let case = Case { subject, workload, threads, omitted: None };
-            match sample(case, bounds(1, 40), &Session::new(), |_| ()) {
+            match sample(case, bounds(1, 20), &Session::new(), |_| ()) {
                 Ok(found) => {
                     judged.insert(subject.name());
                     losses.extend(

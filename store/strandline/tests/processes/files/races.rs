@@ -42,7 +42,7 @@ fn races_to_create() {
     // Where flushes take no time, and where they take most of it.
     let folders = [quick_folder(), tempfile::tempdir().unwrap()];
     let mut processes: Vec<Process> = (0..3).map(|_| Process::start(folders[0].path())).collect();
-    for round in 0..cases(60) {
+    for round in 0..cases(30) {
         let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
         let count = random.usize(2..=3);
         let place = random.choice(&folders).unwrap().path().join(format!("{round}"));
@@ -170,10 +170,10 @@ fn hold(folder: &Path, scripts: &[String; 2], holds: [Hold; 2]) -> (Option<[Vec<
     (is_held.then_some([said_first, said_second]), [calls_first, calls_second])
 }
 
-/// In each domain the other process is held once it has the pool, or never: at every second call, unless `STRANDLINE_CASES` is set.
+/// In each domain the other process is held once it has the pool, or never: at every fourth call, unless `STRANDLINE_CASES` is set.
 #[test]
 fn creation_beside_one_that_is_held_at_each_system_call() {
-    let step = if std::env::var_os("STRANDLINE_CASES").is_some() { 1 } else { 2 };
+    let step = if std::env::var_os("STRANDLINE_CASES").is_some() { 1 } else { 4 };
     let at_each_call = |domain: Domain, other: Hold, first: usize| {
         let mut failures = Failures::new("creation beside one that is held");
         for call in (first..).step_by(step) {
@@ -191,11 +191,15 @@ fn creation_beside_one_that_is_held_at_each_system_call() {
         failures.end();
     };
     std::thread::scope(|scope| {
-        for domain in [Domain::Sync, Domain::Process] {
-            // Between them they have all calls.
-            for (first, other) in [Hold::Never, Hold::Opened].into_iter().enumerate() {
-                scope.spawn(move || at_each_call(domain, other, 1 + first % step));
-            }
+        // Between them they have all calls.
+        let all = [
+            (Domain::Sync, Hold::Never),
+            (Domain::Process, Hold::Opened),
+            (Domain::Sync, Hold::Opened),
+            (Domain::Process, Hold::Never),
+        ];
+        for (first, (domain, other)) in all.into_iter().enumerate() {
+            scope.spawn(move || at_each_call(domain, other, 1 + first % step));
         }
     });
 }
@@ -205,7 +209,7 @@ fn creation_beside_one_that_is_held_at_each_system_call() {
 fn creation_beside_another_both_held() {
     let (mut random, mut failures) = (random("both held"), Failures::new("both held"));
     let mut lengths = [[200; 2]; 2];
-    for _ in 0..cases(60) {
+    for _ in 0..cases(30) {
         let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
         let length = &mut lengths[usize::from(domain == Domain::Sync)];
         let folder = quick_folder();
@@ -232,7 +236,7 @@ fn creation_beside_another_both_held() {
 fn opening_beside_a_repair_both_held() {
     use std::os::unix::fs::FileExt;
     let (mut random, mut failures) = (random("repair held"), Failures::new("repair held"));
-    for _ in 0..cases(60) {
+    for _ in 0..cases(30) {
         let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
         let folder = quick_folder();
         let path = pool_in(folder.path());
@@ -303,7 +307,7 @@ fn races_of_backups_to_one_target() {
         assert!(!said.iter().any(|mark| mark.starts_with("error")), "{said:?}");
     }
     let before = names(folder.path());
-    for _ in 0..cases(40) {
+    for _ in 0..cases(20) {
         let copy = folder.path().join("copy");
         processes.iter_mut().for_each(|process| process.tell(&format!("backup {}", copy.display())));
         let said: Vec<_> = processes.iter_mut().map(|process| process.next_mark().unwrap()).collect();
