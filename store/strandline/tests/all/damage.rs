@@ -309,7 +309,7 @@ fn hash_maps() {
     let (store, _folder) = store();
     let map = at!(store, hashed);
     let iterate: Walk = |tx, all| drain(all.hashed.iter(tx));
-    let count: Walk = |tx, all| all.hashed.count(tx).map(drop);
+    let count: Walk = |tx, all| all.hashed.len(tx).map(drop);
     let destroy: Walk = |tx, all| all.hashed.destroy(tx);
     let (cell, other) = chains(&store, map);
     let node = follow(&store, cell);
@@ -359,7 +359,7 @@ fn pages_of_ordered_maps() {
     let map = at!(store, ordered);
     let forward: Walk = |tx, all| drain(all.ordered.iter(tx));
     let back: Walk = |tx, all| drain(all.ordered.iter(tx).rev());
-    let count: Walk = |tx, all| all.ordered.count(tx).map(drop);
+    let count: Walk = |tx, all| all.ordered.len(tx).map(drop);
     let get: Walk = |tx, all| all.ordered.get(tx, &name(0)).map(drop);
     let destroy: Walk = |tx, all| all.ordered.destroy(tx);
     let root = follow(&store, map.word(1));
@@ -500,7 +500,7 @@ fn chains_of_words() {
         })
         .unwrap();
     for damaged in [
-        worker.view(|tx| table.count(tx)).map(drop),
+        worker.view(|tx| table.len(tx)).map(drop),
         worker.view(|tx| table.check(tx)).map(drop),
         worker.view(|tx| table.get(tx, 1000)).map(drop),
         worker.view(|tx| table.for_each(tx, |_, _| Ok(()))),
@@ -532,7 +532,7 @@ fn tables_of_a_key_value_store_that_share_tables() {
             tx.write(bucket, tables)
         })
         .unwrap();
-    let counted = worker.view(|tx| store.count(tx));
+    let counted = worker.view(|tx| store.len(tx));
     assert!(matches!(counted, Err(Error::Damaged { .. })), "{counted:?}");
     let listed = worker.view(|tx| store.for_each(tx, |_, _| Ok(())));
     assert!(matches!(listed, Err(Error::Damaged { .. })), "{listed:?}");

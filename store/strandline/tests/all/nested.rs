@@ -252,7 +252,7 @@ fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) ->
         .unwrap();
     drop(snapshot);
     compare(&all, &context);
-    assert_eq!(db.read(|tx| texts.count(tx)).unwrap(), rows);
+    assert_eq!(db.read(|tx| texts.len(tx)).unwrap(), rows);
     db.close().unwrap();
 
     let store = Store::<Rows, C>::create_new(folder.path().join("store"), &options(domain), |tx| {
@@ -271,7 +271,7 @@ fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) ->
     drop((session, snapshot));
     compare(&of_store, &context);
     ticket.wait().unwrap();
-    assert_eq!(store.read(|tx, root| root.get(tx)?.rows.count(tx)).unwrap(), rows);
+    assert_eq!(store.read(|tx, root| root.get(tx)?.rows.len(tx)).unwrap(), rows);
     assert!(!folder.path().join("store.copy").exists() && !folder.path().join("database.copy").exists());
     store.close().unwrap();
     all.extend(of_store);

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use super::cell::Cell;
-use super::length::{COUNTER_WORDS, Counters};
 use super::outside::{Extents, Outside};
 use super::page::Page;
 use super::{KIND, PAGE, PageTree};
@@ -123,29 +122,6 @@ fn survey_value<S: Survey>(survey: &mut S, value: Outside, bytes: u64) -> error:
     Ok(true)
 }
 
-/// Notes the block of the counters, and compares their sum with the number of keys that were seen, if all were.
-fn survey_counters<S: Survey>(
-    survey: &mut S,
-    counters: Counters,
-    keys: Option<u64>,
-    at: PersistentAddress,
-) -> error::Result<()> {
-    let Some(block) = counters.block() else { return Ok(()) };
-    if !survey.block(block, COUNTER_WORDS, "a tree's counters")? {
-        return Ok(());
-    }
-    if let Some(Some(sum)) = survey.read(|tx| counters.sum(tx))?
-        && let Some(keys) = keys
-        && keys != sum
-    {
-        survey.damaged(format!(
-            "the tree of pages at {:#x} has {keys} keys, and its counters say {sum}",
-            at.offset()
-        ));
-    }
-    Ok(())
-}
-
 impl PageTree {
     fn all(&self, tx: &mut impl Read) -> Result<Waiting, Abort> {
         let at = PersistentAddress::new(tx.read(self.top)?);
@@ -221,7 +197,7 @@ impl PageTree {
             }
         }
         match survey.read(|tx| self.counters(tx))? {
-            Some(counters) => survey_counters(survey, counters, is_whole.then_some(keys), self.top),
+            Some(counters) => counters.survey(survey, is_whole.then_some(keys), (KIND.name(), self.top)),
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! A B+ tree from byte strings to byte strings whose pairs lie in its leaves.
 //!
 //! ```text
-//! header   word 0 the root page · word 1 bytes of the largest page | the address of the counters, else 0, << 16 (`length.rs`)
+//! header   word 0 the root page · word 1 bytes of the largest page | the address of the counters, else 0, << 16
 //! page     word 0 magic << 24 | words in the page << 8 | level (0: leaf)
 //!          word 1 slot words · first word of the cells << 16 | words of garbage among them << 32 | how many cells << 48
 //!          then the slot words; the cells lie at the page's end, and the room is between them
@@ -49,13 +49,13 @@ mod stream;
 use arrayvec::ArrayVec;
 
 pub use cell::{Cell, Inside};
-use length::COUNTERS_SHIFT;
 pub use load::Load;
 use page::{Found, Page};
 pub use scan::Leaf;
 use slots::Place;
 pub use stream::{StoredValue, ValueWriter};
 
+use super::counters::Counters;
 use super::header::Kind;
 use super::walk::Walk;
 use crate::memory::PersistentAddress;
@@ -202,7 +202,7 @@ impl PageTree {
         at: PersistentAddress,
         words: [u64; Self::HEADER_WORDS],
     ) -> Result<Self, Abort> {
-        let page_bytes = words[1] & ((1 << COUNTERS_SHIFT) - 1);
+        let (page_bytes, _) = Counters::split(words[1]);
         if !Self::is_possible(page_bytes) {
             return Err(KIND.damaged(tx, at, "pages of an impossible size"));
         }
@@ -308,9 +308,7 @@ impl PageTree {
             }
             tx.free(page.at)?;
         }
-        if let Some(counters) = self.counters(tx)?.block() {
-            tx.free(counters)?;
-        }
+        self.counters(tx)?.free(tx)?;
         // Searches that are under way notice.
         tx.write(self.top, 0)
     }
