@@ -311,6 +311,8 @@ fn hash_maps() {
     let iterate: Walk = |tx, all| drain(all.hashed.iter(tx));
     let count: Walk = |tx, all| all.hashed.len(tx).map(drop);
     let destroy: Walk = |tx, all| all.hashed.destroy(tx);
+    // It is counted by a walk, as one of an earlier version.
+    poke(&store, map.word(4), peek(&store, map.word(2)));
     let (cell, other) = chains(&store, map);
     let node = follow(&store, cell);
     let next = follow(&store, node);
@@ -362,6 +364,8 @@ fn pages_of_ordered_maps() {
     let count: Walk = |tx, all| all.ordered.len(tx).map(drop);
     let get: Walk = |tx, all| all.ordered.get(tx, &name(0)).map(drop);
     let destroy: Walk = |tx, all| all.ordered.destroy(tx);
+    // It is counted by a walk, as one of an earlier version.
+    poke(&store, map.word(2), 4096);
     let root = follow(&store, map.word(1));
     assert_eq!(peek(&store, root) & 0xff, 1, "leaves below it");
     let children: Vec<_> = cells(&store, root).into_iter().map(|cell| child(&store, cell)).collect();
@@ -500,7 +504,7 @@ fn chains_of_words() {
         })
         .unwrap();
     for damaged in [
-        worker.view(|tx| table.len(tx)).map(drop),
+        worker.view(|tx| table.count(tx)).map(drop),
         worker.view(|tx| table.check(tx)).map(drop),
         worker.view(|tx| table.get(tx, 1000)).map(drop),
         worker.view(|tx| table.for_each(tx, |_, _| Ok(()))),
@@ -532,7 +536,7 @@ fn tables_of_a_key_value_store_that_share_tables() {
             tx.write(bucket, tables)
         })
         .unwrap();
-    let counted = worker.view(|tx| store.len(tx));
+    let counted = worker.view(|tx| store.count(tx));
     assert!(matches!(counted, Err(Error::Damaged { .. })), "{counted:?}");
     let listed = worker.view(|tx| store.for_each(tx, |_, _| Ok(())));
     assert!(matches!(listed, Err(Error::Damaged { .. })), "{listed:?}");
