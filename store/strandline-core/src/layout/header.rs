@@ -190,7 +190,7 @@ fn check_format(page: &[u8], file_bytes: u64, path: &Path) -> Result<()> {
     }
     // Whatever the format, a damaged version is damage.
     if version < OLDEST_VERSION {
-        return Err(Error::OlderFormat { path: path(), found: version, supported: FORMAT_VERSION });
+        return Err(Error::OlderFormat { path: path(), found: version, supported: OLDEST_VERSION });
     }
     let required_features = word(page, 12);
     if required_features & !REQUIRED_FEATURES != 0 {
