@@ -117,6 +117,7 @@ fn call_database<C: Control<Memory = Native>>(
     // A snapshot of it exists, but nothing is to be dropped before the transaction has ended.
     call!(to, "database", "close", Nested, db.close());
     call!(to, "export", "count", Nested, db.count("numbers"));
+    call!(to, "export", "len", Nested, db.len("numbers"));
     call!(to, "export", "dump", Nested, db.dump("numbers", |_, _| Ok(())));
     call!(to, "export", "load", Nested, db.load(about, nothing()));
     call!(to, "migrate", "migrate", Nested, db.migrate("numbers", |k: u64, v: u64| Ok(Some((v, k))), |_| {}));
