@@ -205,7 +205,7 @@ fn two_tables_that_belong_together_are_written_together() {
         })
         .invariant(|db, _| {
             let (orders, stock) = (db.table::<u64, Order>("orders")?, db.table::<u64, u64>("stock")?);
-            let (sold, left) = db.read(|tx| Ok((orders.count(tx)?, stock.get(tx, &7)?.unwrap_or(0))))?;
+            let (sold, left) = db.read(|tx| Ok((orders.len(tx)?, stock.get(tx, &7)?.unwrap_or(0))))?;
             let items =
                 db.read(|tx| orders.iter(tx)?.map(|row| Ok(row?.1.item)).collect::<Result<Vec<_>>>())?;
             assert!(items.iter().all(|&item| item == 7));

@@ -382,6 +382,17 @@ int strandline_remove(StrandlineTransaction *transaction,
                       const void *key,
                       size_t key_length);
 
+// Gives the number of keys, which does not take longer for more of them. A transaction that writes conflicts by it with those that store new keys or remove some
+// at the same time.
+//
+// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
+//
+// # Safety
+// `transaction` is the one that the running body was given, or of a snapshot that has not ended; `map` is open; `length` refers to room for a number.
+int strandline_map_length(StrandlineTransaction *transaction,
+                          const StrandlineMap *map,
+                          uint64_t *length);
+
 // Begins to iterate over the keys from `from` on that are less than `to`, in order; with `backwards` other than 0 from the greatest
 // of them down. Null with a length of 0 is no bound.
 //

@@ -320,6 +320,13 @@ public:
         return detail::found(strandline_remove(tx.get(), raw_.get(), key.data(), key.size()));
     }
 
+    // The number of keys, which does not take longer for more of them.
+    std::uint64_t size(const View &view) const {
+        std::uint64_t length;
+        detail::check(strandline_map_length(view.get(), raw_.get(), &length));
+        return length;
+    }
+
     // The rows whose keys are `from` or greater, and less than `to`; without a bound where one is left out.
     Range range(const View &view, std::optional<Bytes> from = {}, std::optional<Bytes> to = {}) const {
         return iterate(view, from, to, false);

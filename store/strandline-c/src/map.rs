@@ -162,6 +162,29 @@ pub unsafe extern "C" fn strandline_remove(
     })
 }
 
+/// Gives the number of keys, which does not take longer for more of them. A transaction that writes conflicts by it with those that store new keys or remove some
+/// at the same time.
+///
+/// Threads: the one that runs the body, or that uses the snapshot. Others may use the map at the same time.
+///
+/// # Safety
+/// `transaction` is the one that the running body was given, or of a snapshot that has not ended; `map` is open; `length` refers to room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_map_length(
+    transaction: *mut StrandlineTransaction,
+    map: *const StrandlineMap,
+    length: *mut u64,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        unsafe {
+            put(length, 0)?;
+            let (tx, map) = (running(transaction)?.view, reference(map, "a map")?);
+            put(length, map.table.len(tx)?)
+        }
+    })
+}
+
 /// An iterator over the keys of a map, within its transaction.
 pub struct StrandlineIterator {
     range: Range<'static, 'static, Vec<u8>, Vec<u8>>,

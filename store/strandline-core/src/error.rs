@@ -118,9 +118,9 @@ errors! {
         path: PathBuf,
         /// The pool's format version.
         found: u64,
-        /// The version that this library reads.
+        /// The oldest version that this library reads.
         supported: u64,
-    } => "the pool {path} has format version {found}, this library reads version {supported}; read its data with the Strandline that wrote it, and put them into a new pool", path = path.display();
+    } => "the pool {path} has format version {found}, this library reads version {supported} and later; read its data with the Strandline that wrote it, and put them into a new pool", path = path.display();
     /// The header's checksum does not match.
     #[non_exhaustive]
     DamagedHeader {

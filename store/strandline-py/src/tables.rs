@@ -94,7 +94,7 @@ impl Operation {
                 Answer::Value(Some(Dynamic::Bytes(read)))
             }
             Self::Contains(key) => Answer::Truth(table.contains_key(tx, key)?),
-            Self::Count => Answer::Count(table.count(tx)?),
+            Self::Count => Answer::Count(table.len(tx)?),
             Self::Rows { from, to, backwards, limit } => {
                 let mut range = table.range(tx, from.as_ref(), to.as_ref())?;
                 let mut next = || if *backwards { range.next_back() } else { range.next() };

@@ -100,7 +100,7 @@ async fn a_purge_gives_space_back_and_waits_for_nothing() {
     drop((log, machine));
     let db = Database::open(&path).unwrap();
     let stored = db.table::<u64, Serde<Entry<Types>>>("raft 1 log").unwrap();
-    assert_eq!(db.read(|tx| stored.count(tx)).unwrap(), 1, "purged entries are still stored");
+    assert_eq!(db.read(|tx| stored.len(tx)).unwrap(), 1, "purged entries are still stored");
 }
 
 #[tokio::test]

@@ -134,7 +134,7 @@ fn main() -> Result<()> {
             workers.into_iter().try_for_each(|worker| worker.join().expect("a worker panicked"))
         })?,
         _ => {
-            let open = jobs.db.read(|tx| jobs.jobs.count(tx))?;
+            let open = jobs.db.read(|tx| jobs.jobs.len(tx))?;
             let given_up: Vec<_> = jobs.db.read(|tx| jobs.given_up.iter(tx)?.collect())?;
             println!("{open} jobs are open, given up: {given_up:?}");
         }

@@ -112,7 +112,7 @@ impl Shop {
             println!("{name}: {} delivered, {sold} sold, {} left", article.delivered, article.left);
             assert_eq!(article.delivered, sold + article.left, "stock and invoices disagree");
         }
-        println!("{} invoices", self.invoices.count(&tx)?);
+        println!("{} invoices", self.invoices.len(&tx)?);
         Ok(())
     }
 }

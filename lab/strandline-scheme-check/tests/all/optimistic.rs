@@ -74,6 +74,12 @@ fn place(tx: &mut impl Read, token: u64) -> Result<Result<u64, String>, Abort> {
     }
 }
 
+/// How many tokens the tree says that it has.
+fn length(tx: &mut impl Read) -> Result<Result<u64, String>, Abort> {
+    let keys = tree(tx)?.len(tx)?;
+    Ok(if keys == TOKENS { Ok(keys) } else { Err(format!("the tree of {TOKENS} tokens has {keys}")) })
+}
+
 /// A pool with a tree that has all tokens.
 fn image() -> Vec<u64> {
     let (layout, shared) = layouts();
@@ -137,13 +143,16 @@ where
             let mut worker = lease(View { memory, layout, shared }, control);
             for _ in 0..random.u64(1..=6) {
                 let token = random.u64(..TOKENS);
-                if random.bool() {
-                    note(worker.view(|tx| place(tx, token)));
-                    continue;
-                }
                 let view = View { memory, layout, shared };
-                let mut snapshot = Snapshot::begin(view, Over::new(control), None).unwrap();
-                note(snapshot.read(|tx| place(tx, token)));
+                match random.u32(..4) {
+                    0 | 1 => note(worker.view(|tx| place(tx, token))),
+                    2 => note(worker.view(length)),
+                    _ => {
+                        let mut snapshot = Snapshot::begin(view, Over::new(control), None).unwrap();
+                        note(snapshot.read(|tx| place(tx, token)));
+                        note(snapshot.read(length));
+                    }
+                }
             }
         }));
     }

@@ -214,7 +214,7 @@ macro_rules! map_part {
                         return Err(Error::damaged("a map has a key twice"));
                     }
                 }
-                match self.count(tx)? == pairs.len() as u64 {
+                match self.len(tx)? == pairs.len() as u64 {
                     true => Ok(Contents::Map(pairs)),
                     false => Err(Error::damaged("a map counts more or fewer keys than it shows")),
                 }
@@ -286,9 +286,9 @@ impl<'p> Part<'p> for Queue<'p, String> {
     fn contents(self, tx: &Tx<'p, impl Control>) -> Result<Contents> {
         sound(self.check(tx)?)?;
         let items = self.iter(tx)?.map(|item| number(item?)).collect::<Result<VecDeque<u64>>>()?;
-        match self.is_empty(tx)? == items.is_empty() {
+        match (self.is_empty(tx)?, self.len(tx)?) == (items.is_empty(), items.len() as u64) {
             true => Ok(Contents::Sequence { items, capacity: u64::MAX }),
-            false => Err(Error::damaged("a queue is empty and is not")),
+            false => Err(Error::damaged("a queue counts more or fewer items than it shows")),
         }
     }
 }

@@ -117,7 +117,7 @@ static int give_up(StrandlineTransaction *tx, void *argument) {
 }
 
 static int errors(StrandlineTransaction *tx, void *argument) {
-    uint64_t root, number = 7;
+    uint64_t root, number = 7, before, keys;
     void *value;
     size_t length;
     (void)argument;
@@ -125,7 +125,13 @@ static int errors(StrandlineTransaction *tx, void *argument) {
     EXPECT(value == NULL && length == 0, 1);
     EXPECT(strandline_remove(tx, rows, "x", 1), STRANDLINE_NOT_FOUND);
     EXPECT(strlen(strandline_message()) > 0, 1);
+    EXPECT(strandline_map_length(tx, rows, &before), 0);
     EXPECT(strandline_put(tx, rows, "x", 1, NULL, 0), 0);
+    EXPECT(strandline_map_length(tx, rows, &keys), 0);
+    EXPECT(keys, before + 1);
+    EXPECT(strandline_map_length(tx, NULL, &keys), STRANDLINE_PARAMETER);
+    EXPECT(keys, 0);
+    EXPECT(strandline_map_length(tx, rows, &keys), 0);
     EXPECT(strlen(strandline_message()), 0); /* Success takes the message away. */
     EXPECT(strandline_get(tx, rows, "x", 1, &value, &length), 0);
     EXPECT(value != NULL && length == 0, 1);

@@ -496,6 +496,9 @@ impl<C: Control> Read for Tx<C> {
 }
 
 impl<C: Control> Transaction for Tx<C> {
+    fn worker_number(&self) -> u64 {
+        self.engine.slot_index
+    }
     #[inline(always)]
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.engine.write(at, value)

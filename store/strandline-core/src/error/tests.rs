@@ -30,7 +30,7 @@ fn examples() -> Vec<(Error, &'static str)> {
         ),
         (
             Error::OlderFormat { path: path(), found: 1, supported: 2 },
-            "the pool /a/bank.pool has format version 1, this library reads version 2; read its data with the Strandline \
+            "the pool /a/bank.pool has format version 1, this library reads version 2 and later; read its data with the Strandline \
              that wrote it, and put them into a new pool",
         ),
         (

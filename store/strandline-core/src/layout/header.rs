@@ -22,7 +22,9 @@ use crate::error::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"STRANDLN";
 /// The format version that this library writes.
-pub const FORMAT_VERSION: u64 = 5;
+pub const FORMAT_VERSION: u64 = 6;
+/// The oldest format that can be opened. In pools of version 5 nothing counts rows and keys before it is opened or changed.
+const OLDEST_VERSION: u64 = 5;
 /// The required features that this library knows: none yet.
 pub const REQUIRED_FEATURES: u64 = 0;
 /// The longest layout name, in bytes.
@@ -111,19 +113,22 @@ impl Header {
         known[..8].copy_from_slice(&MAGIC);
         known[112..CHECKED].fill(0);
         known[CHECKED + 4..].fill(0);
-        let sources = (0..8).map(|choice| {
-            let mut page = known.clone();
-            if choice & 1 != 0 {
-                page[8..16].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-            }
-            if let Some(size) = size.filter(|_| choice & 4 != 0) {
-                page[64..72].copy_from_slice(&size.to_le_bytes());
-            }
-            if let Some(uuid) = log_uuid.filter(|_| choice & 2 != 0) {
-                page[16..32].copy_from_slice(&uuid);
-            }
-            page
-        });
+        let versions = std::iter::once(None).chain((OLDEST_VERSION..=FORMAT_VERSION).map(Some));
+        let sources = versions.flat_map(|version| (0..4).map(move |choice| (version, choice))).map(
+            |(version, choice)| {
+                let mut page = known.clone();
+                if let Some(version) = version {
+                    page[8..16].copy_from_slice(&version.to_le_bytes());
+                }
+                if let Some(size) = size.filter(|_| choice & 2 != 0) {
+                    page[64..72].copy_from_slice(&size.to_le_bytes());
+                }
+                if let Some(uuid) = log_uuid.filter(|_| choice & 1 != 0) {
+                    page[16..32].copy_from_slice(&uuid);
+                }
+                page
+            },
+        );
         // A file that was cut short as well is for others to judge.
         let fits = |page: &Vec<u8>| Self::decode(page, u64::MAX, Path::new("")).is_ok();
         sources.into_iter().find(fits)
@@ -184,8 +189,8 @@ fn check_format(page: &[u8], file_bytes: u64, path: &Path) -> Result<()> {
         return Err(damaged(&path(), "its checksum does not match"));
     }
     // Whatever the format, a damaged version is damage.
-    if version < FORMAT_VERSION {
-        return Err(Error::OlderFormat { path: path(), found: version, supported: FORMAT_VERSION });
+    if version < OLDEST_VERSION {
+        return Err(Error::OlderFormat { path: path(), found: version, supported: OLDEST_VERSION });
     }
     let required_features = word(page, 12);
     if required_features & !REQUIRED_FEATURES != 0 {
@@ -216,20 +221,23 @@ mod tests {
     #[test]
     fn what_is_known_otherwise_is_mended() {
         let header = Header::new("bank", Geometry::default()).unwrap();
-        let page = header.encode();
+        let older = Header { version: OLDEST_VERSION, ..header.clone() };
         let (size, uuid) = (Some(header.geometry.size), Some(*header.uuid.as_bytes()));
-        for at in 0..page.len() {
-            let mut damaged = page.clone();
-            damaged[at] ^= 0x81;
-            let is_known = match at / 8 {
-                // The name, the logs and the chunks stand nowhere else; nor does the checksum.
-                4..=7 | 9..=13 => false,
-                511 => at % 8 >= 4,
-                _ => true,
-            };
-            let mended = Header::mend(&damaged, size, uuid);
-            assert_eq!(mended.is_some_and(|mended| mended == page), is_known, "byte {at}");
+        for page in [older.encode(), header.encode()] {
+            for at in 0..page.len() {
+                let mut damaged = page.clone();
+                damaged[at] ^= 0x81;
+                let is_known = match at / 8 {
+                    // The name, the logs and the chunks stand nowhere else; nor does the checksum.
+                    4..=7 | 9..=13 => false,
+                    511 => at % 8 >= 4,
+                    _ => true,
+                };
+                let mended = Header::mend(&damaged, size, uuid);
+                assert_eq!(mended.is_some_and(|mended| mended == page), is_known, "byte {at}");
+            }
         }
+        let page = header.encode();
         let mut damaged = page.clone();
         damaged[20] ^= 1;
         assert!(Header::mend(&damaged, size, None).is_none(), "no log tells the UUID");
@@ -258,10 +266,12 @@ mod tests {
         assert_eq!(decode(&optional).unwrap(), optional);
         let required = Header { required_features: 1 << 63, ..header.clone() };
         assert!(matches!(decode(&required), Err(Error::NewerFormat { .. })));
-        let older = Header { version: FORMAT_VERSION - 1, ..header };
+        let oldest = Header { version: OLDEST_VERSION, ..header.clone() };
+        assert_eq!(decode(&oldest).unwrap(), oldest);
+        let older = Header { version: OLDEST_VERSION - 1, ..header };
         let error = decode(&older).unwrap_err();
         assert!(matches!(error, Error::OlderFormat { .. }));
-        let said = format!("the pool bank has format version {}", FORMAT_VERSION - 1);
+        let said = format!("the pool bank has format version {}", OLDEST_VERSION - 1);
         assert!(error.to_string().starts_with(&said), "{error}");
     }
 }

@@ -236,6 +236,18 @@ impl KeyValueStore {
         self.buckets.length
     }
 
+    /// How many buckets have become further tables.
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn tables(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let mut tables = 0;
+        for index in 0..self.buckets.length {
+            tables += u64::from(tx.read(self.buckets.word(index))? & TABLE != 0);
+        }
+        Ok(tables)
+    }
+
     /// The word of `key`'s bucket: what an operation on the key uses hangs from it.
     pub fn bucket_of(&self, key: &[u8]) -> PersistentAddress {
         self.buckets.word(bucket(hash(key), self.buckets.length))

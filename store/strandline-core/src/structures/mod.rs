@@ -24,12 +24,14 @@ pub mod value;
 pub mod words;
 
 mod b_plus_tree;
+mod counters;
 mod key_value_store;
 mod page_tree;
 mod survey;
 mod walk;
 
 pub use b_plus_tree::{BPlusTree, NodeShape};
+pub use counters::Counters;
 pub use header::{CircleGuard, describe};
 pub use key_value_store::{KeyValueStore, Position};
 pub use page_tree::{Cell, Inside, Leaf, Load, Located, PageTree, StoredValue, ValueWriter};

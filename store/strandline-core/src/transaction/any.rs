@@ -211,6 +211,9 @@ impl<T: Read + ?Sized> Read for &mut T {
 }
 
 impl<T: Transaction + ?Sized> Transaction for &mut T {
+    fn worker_number(&self) -> u64 {
+        T::worker_number(self)
+    }
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         T::write(self, at, value)
     }

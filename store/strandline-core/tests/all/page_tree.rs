@@ -92,6 +92,7 @@ fn it_is_a_sorted_map() {
                     .view(|tx| {
                         assert_eq!(tree.check(tx)?, model.len() as u64, "round {round}, step {step}");
                         assert_eq!(tree.count(tx)?, model.len() as u64);
+                        assert_eq!(tree.len(tx)?, model.len() as u64, "round {round}, step {step}");
                         assert_eq!(tree.is_empty(tx)?, model.is_empty());
                         let all = pairs(tx, tree, (Bound::Unbounded, Bound::Unbounded), true)?;
                         assert!(all.iter().map(|(key, value)| (key, value)).eq(&model));
@@ -180,6 +181,7 @@ fn loads_make_the_tree_that_insertions_make() {
             }
         }
         assert_eq!(worker.view(|tx| tree.check(tx)).unwrap(), model.len() as u64, "round {round}");
+        assert_eq!(worker.view(|tx| tree.len(tx)).unwrap(), model.len() as u64, "round {round}");
         worker.run(|tx| tree.destroy(tx)).unwrap();
         assert_eq!(pool.usage().unwrap().objects, 1, "round {round}");
     }
@@ -216,4 +218,64 @@ fn pages_are_full() {
     let (in_order, at_random) = (space(false), space(true));
     assert!(in_order < 1.17, "{in_order} in order");
     assert!(at_random < 1.45, "{at_random} at random");
+}
+
+/// Inserts keys from `from` on, or removes them.
+fn change(
+    worker: &mut Worker<strandline_core::engine::Stm>,
+    tree: PageTree,
+    keys: std::ops::Range<u64>,
+    is_removal: bool,
+) {
+    for number in keys {
+        let key = number.to_be_bytes();
+        let changed = worker.run(|tx| {
+            let place = tree.locate(tx, &key)?;
+            if is_removal { tree.remove(tx, place) } else { tree.insert(tx, place, &key, &[7; 40], 320) }
+        });
+        changed.unwrap();
+    }
+}
+
+#[test]
+fn a_tree_of_an_earlier_version_is_counted_by_a_walk_until_it_gets_counters() {
+    let (pool, mut worker, tree) = tree(512);
+    change(&mut worker, tree, 0..100, false);
+    let header = PersistentAddress::new(
+        worker.view(|tx| Ok(tx.next_allocated(PersistentAddress::NULL)?.unwrap().0)).unwrap().offset(),
+    );
+    let counters = worker.view(|tx| Ok(tx.read(header.word(1))? >> 16)).unwrap();
+    let counted = |worker: &mut Worker<_>| {
+        worker.view(|tx| Ok((tree.is_counted(tx)?, tree.check(tx)?, tree.len(tx)?))).unwrap()
+    };
+    assert_eq!(counted(&mut worker), (true, 100, 100));
+    worker
+        .run(|tx| {
+            tx.free(PersistentAddress::new(counters))?;
+            tx.write(header.word(1), 512)
+        })
+        .unwrap();
+    assert_eq!(counted(&mut worker), (false, 100, 100));
+    change(&mut worker, tree, 100..150, false);
+    change(&mut worker, tree, 0..20, true);
+    assert_eq!(counted(&mut worker), (false, 130, 130));
+    worker.run(|tx| tree.start_counting(tx)).unwrap();
+    worker.run(|tx| tree.start_counting(tx)).unwrap();
+    assert_eq!(counted(&mut worker), (true, 130, 130));
+    change(&mut worker, tree, 0..10, false);
+    change(&mut worker, tree, 20..100, true);
+    assert_eq!(counted(&mut worker), (true, 60, 60));
+    // What differs is damage.
+    worker
+        .run(|tx| {
+            let block = PersistentAddress::new(tx.read(header.word(1))? >> 16);
+            let count = tx.read(block.word(8))?;
+            tx.write(block.word(8), count.wrapping_sub(1))
+        })
+        .unwrap();
+    assert_eq!(worker.view(|tx| tree.len(tx)).unwrap(), 59);
+    let checked = worker.view(|tx| tree.check(tx));
+    assert!(matches!(checked, Err(strandline_core::Error::Damaged { .. })), "{checked:?}");
+    worker.run(|tx| tree.destroy(tx)).unwrap();
+    assert_eq!(pool.usage().unwrap().objects, 1);
 }

@@ -22,7 +22,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     ///     map.insert(tx, &key, &true)?;
     /// }
     /// assert_eq!((map.pop_first(tx)?, map.pop_last(tx)?), (Some((5, true)), Some((15, true))));
-    /// assert_eq!(map.count(tx)?, 1);
+    /// assert_eq!(map.len(tx)?, 1);
     /// # Ok(())
     /// # });
     /// ```
@@ -85,7 +85,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// }
     /// let odd: Vec<(u64, u64)> = map.extract_if(tx, ..5, |key, _| key % 2 == 1).collect::<Result<_, _>>()?;
     /// assert_eq!(odd, [(1, 1), (3, 9)]);
-    /// assert_eq!(map.count(tx)?, 8);
+    /// assert_eq!(map.len(tx)?, 8);
     /// # Ok(())
     /// # });
     /// ```
@@ -111,7 +111,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     ///     map.insert(tx, &key, &())?;
     /// }
     /// assert_eq!(map.drain(tx, 3..=5).count(), 3);
-    /// assert_eq!(map.count(tx)?, 7);
+    /// assert_eq!(map.len(tx)?, 7);
     /// # Ok(())
     /// # });
     /// ```

@@ -1,8 +1,10 @@
 //! A hash map: a [`KeyValueStore`](strandline_core::structures::KeyValueStore) whose keys and values have types.
 //!
 //! ```text
-//! header   word 0 tag · words 1 to 4 the header of the key-value store
+//! header   word 0 tag · words 1 to 4 the header of the key-value store, of which the last one has the address of the counters, else 0, << 16
 //! ```
+//!
+//! A map of few buckets gets counters when one of these becomes a further table: until then its keys are few, and are counted by a walk.
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
@@ -17,10 +19,12 @@ use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
-use strandline_core::structures::{KeyValueStore, Position, Survey, with_buffer};
+use strandline_core::structures::{Counters, KeyValueStore, Position, Survey, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 pub(crate) const HEADER_WORDS: usize = 1 + KeyValueStore::HEADER_WORDS;
+/// The word of the header that counters are in, too.
+const COUNTERS: usize = 4;
 const BUCKETS: u64 = 8;
 /// More buckets than this would be much to write in one transaction.
 const MAX_BUCKETS: u64 = 1 << 14;
@@ -67,10 +71,12 @@ pub(crate) const fn tag(key: u64, value: u64) -> u64 {
     layout::tag(layout::field(layout::field(layout::begin("HashMap", 1), "", key), "", value))
 }
 
-/// The key-value store of the map at `at`, which has the tag `tag`.
-fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<KeyValueStore, Abort> {
-    let header = read_tagged::<HEADER_WORDS>(tx, at, tag, "HashMap")?;
-    KeyValueStore::of_header(tx, at, &header[1..])
+/// The key-value store of the map at `at`, which has the tag `tag`, and its counters.
+fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<(KeyValueStore, Counters), Abort> {
+    let mut header = read_tagged::<HEADER_WORDS>(tx, at, tag, "HashMap")?;
+    let (buckets, counters) = Counters::split(header[COUNTERS]);
+    header[COUNTERS] = buckets;
+    Ok((KeyValueStore::of_header(tx, at, &header[1..])?, counters))
 }
 
 /// Looks the map at `at` over, which has the tag `tag`, and hands its pairs on.
@@ -80,10 +86,15 @@ pub(crate) fn survey<'v, 'p>(
     tag: u64,
     pair: Pair<'_, 'v, 'p>,
 ) -> Result<()> {
-    match checker.read(|tx| store(tx, at, tag))? {
-        Some(store) => store.survey(checker, pair),
-        None => Ok(()),
-    }
+    let Some((store, counters)) = checker.read(|tx| store(tx, at, tag))? else { return Ok(()) };
+    let (mut keys, before) = (0, checker.noted());
+    store.survey(checker, |checker, at, key, words, bytes| {
+        keys += 1;
+        pair(checker, at, key, words, bytes)
+    })?;
+    // Where something is damaged, it is not known how many keys there are.
+    let keys = (checker.noted() == before).then_some(keys);
+    counters.survey(checker, keys, ("hash map", at))
 }
 
 impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
@@ -116,18 +127,42 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
             tx.write(at, Self::TAG)?;
-            KeyValueStore::create_at(tx, at.word(1), buckets)?;
-            Ok(Self::at(at))
+            let store = KeyValueStore::create_at(tx, at.word(1), buckets)?;
+            let map = Self::at(at);
+            if buckets > BUCKETS {
+                map.start_counting(tx, &store)?;
+            }
+            Ok(map)
         })
     }
 
     fn store(self, tx: &mut impl Read) -> Result<KeyValueStore, Abort> {
+        Ok(store(tx, self.raw.at, Self::TAG)?.0)
+    }
+
+    fn store_to_write(self, tx: &mut impl Transaction) -> Result<(KeyValueStore, Counters), Abort> {
+        check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
         store(tx, self.raw.at, Self::TAG)
     }
 
-    fn store_to_write(self, tx: &mut impl Transaction) -> Result<KeyValueStore, Abort> {
-        check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
-        self.store(tx)
+    /// Gives a map counters, and counts its keys by a walk.
+    fn start_counting(self, tx: &mut impl Transaction, store: &KeyValueStore) -> Result<(), Abort> {
+        let keys = store.count(tx)?;
+        let counters = Counters::start(tx, keys)?;
+        tx.write(self.raw.at.word(COUNTERS as u64), counters.joined(store.buckets()))
+    }
+
+    /// Counts a key that was inserted.
+    fn count_inserted(
+        self,
+        tx: &mut impl Transaction,
+        (store, counters): (KeyValueStore, Counters),
+    ) -> Result<(), Abort> {
+        // A map of an earlier version that has more tables is not walked over here, which could take long.
+        if !counters.exist() && store.buckets() == BUCKETS && store.tables(tx)? == 1 {
+            return self.start_counting(tx, &store);
+        }
+        counters.add(tx, 1)
     }
 
     fn decode(
@@ -214,13 +249,16 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     fn put(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         tx.words(|tx| {
             KeyBytes::with(key, |key| {
-                let store = self.store_to_write(tx)?;
+                let (store, counters) = self.store_to_write(tx)?;
                 let bytes = value.bytes();
                 let old = with_buffer(bytes.div_ceil(8), |words| {
                     value.encode(words);
                     let old = |words: &[u64], bytes| V::decode(words, bytes, Stored::new()).ok();
                     store.insert_words(tx, key, words, bytes, old)
                 })?;
+                if old.is_none() {
+                    self.count_inserted(tx, (store, counters))?;
+                }
                 Self::decode(tx, self.raw.at, old)
             })
         })
@@ -261,10 +299,13 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
-            let store = self.store_to_write(tx)?;
+            let (store, counters) = self.store_to_write(tx)?;
             let old = store.remove_words(tx, key.as_slice(), |words, bytes| {
                 V::decode(words, bytes, Stored::new()).ok()
             })?;
+            if old.is_some() {
+                counters.add(tx, -1)?;
+            }
             Self::decode(tx, self.raw.at, old)
         })
     }
@@ -289,23 +330,28 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         Entry::new(tx, self, key)
     }
 
-    /// Number of keys, by counting them. No map stores it: a count that every writer changes would make them all
-    /// conflict.
+    /// Number of keys, at the same cost for a map of any size. A transaction that asks and also writes conflicts with those that insert or remove keys at the
+    /// same time. Such ones do not conflict with one another by being counted: each worker has a line of its own.
+    ///
+    /// A map that an earlier version of the library has made is counted by a walk over all keys.
     ///
     /// ```
     /// # use strandline::*;
     /// # example::transaction(|tx| {
     /// let map = HashMap::new(tx)?;
     /// map.insert(tx, &1u64, &10u64)?;
-    /// assert_eq!(map.count(tx)?, 1);
+    /// assert_eq!(map.len(tx)?, 1);
     /// # Ok(())
     /// # });
     /// ```
     ///
     /// # Errors
     /// As [`HashMap::get`].
-    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
-        tx.words(|tx| self.store(tx)?.count(tx))
+    pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
+        tx.words(|tx| {
+            let (store, counters) = store(tx, self.raw.at, Self::TAG)?;
+            counters.sum(tx)?.map_or_else(|| store.count(tx), Ok)
+        })
     }
 
     /// Whether there are no keys.
@@ -374,7 +420,9 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         // Their collections are destroyed when the map is no more: in a circle the next one finds it gone.
         let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };
         tx.words(|tx| {
-            self.store_to_write(tx)?.destroy(tx)?;
+            let (store, counters) = self.store_to_write(tx)?;
+            store.destroy(tx)?;
+            counters.free(tx)?;
             tx.write(self.raw.at, 0)?;
             tx.free(self.raw.at)
         })?;

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! header   word 0 tag · word 1 a table's number, else 0
-//!          word 8, on a line of its own: the last node, 0 if there is none
-//!          word 16, on a line of its own: the first node, 0 if there is none
+//!          word 8, on a line of its own: the last node, 0 if there is none · word 9 items pushed
+//!          word 16, on a line of its own: the first node, 0 if there is none · word 17 items popped
 //! node     word 0 tag · word 1 the next node, 0 at the end · word 2 bytes in the item · then the item
 //! ```
 //!
-//! Who pushes touches the last node, who pops the first: they conflict only where these are the same.
+//! Who pushes touches the last node, who pops the first: they conflict only where these are the same. So each of them counts in the line that it writes, and the
+//! items are the difference. Both counts begin anew with each item that is pushed to an empty queue. Bit 0 of the addresses of the first and the last node says
+//! that there are counts: queues of pools of format version 5 have none until they are empty, or opened as a table, and are counted by a walk.
 
 use crate::value::check::{Checker, Element, Look};
 use crate::value::persist::{Persist, Stored, replaced};
@@ -25,6 +27,8 @@ use strandline_core::transaction::{Abort, Read, Transaction};
 
 const LAST: u64 = 8;
 const FIRST: u64 = 16;
+/// Set in the addresses of the first and the last node if counts follow them.
+const COUNTED: u64 = 1;
 pub(crate) const HEADER_WORDS: usize = 3 * LINE_BYTES as usize / 8;
 const NODE_WORDS: usize = 3;
 const NEXT: u64 = 1;
@@ -55,6 +59,44 @@ handle! {
 }
 
 persist_handle!('p, Queue<T: Persist<'p>>, "Queue", owned: true);
+
+/// A word of the header that leads to the first or to the last node, and the count behind it.
+#[derive(Clone, Copy)]
+struct End {
+    node: PersistentAddress,
+    /// `None`: the queue has no counts, or the queue is empty.
+    count: Option<u64>,
+}
+
+impl End {
+    fn load(tx: &mut impl Read, at: PersistentAddress) -> Result<Self, Abort> {
+        let [link, count] = tx.read_array(at)?;
+        let count = (link & COUNTED != 0).then_some(count);
+        Ok(Self { node: PersistentAddress::new(link & !COUNTED), count })
+    }
+
+    fn store(self, tx: &mut impl Transaction, at: PersistentAddress) -> Result<(), Abort> {
+        match self.count {
+            Some(count) => tx.write_array(at, &[self.node.offset() | COUNTED, count]),
+            None => tx.write(at, self.node.offset()),
+        }
+    }
+
+    /// The end once it has moved to `node`, by an item that was pushed or popped.
+    fn moved_to(self, node: PersistentAddress) -> Self {
+        Self { node, count: self.count.map(|count| count.wrapping_add(1)) }
+    }
+}
+
+/// The number of items of the queue at `at`, if it is known without a walk.
+fn counted(tx: &mut impl Read, at: PersistentAddress) -> Result<Option<u64>, Abort> {
+    let first = End::load(tx, at.word(FIRST))?;
+    if first.node.is_null() {
+        return Ok(Some(0));
+    }
+    let Some(popped) = first.count else { return Ok(None) };
+    Ok(End::load(tx, at.word(LAST))?.count.map(|pushed| pushed.wrapping_sub(popped)))
+}
 
 /// Whether the links from `node` on come back to one of the nodes that they have led to.
 #[cold]
@@ -87,10 +129,10 @@ pub(crate) const fn tags(item: u64) -> (u64, u64) {
     (tag, layout::tag(layout::field(layout::begin("Queue node", 1), "", item)))
 }
 
-/// Counts the items of the queue at `at`, whose nodes have the tag `node_tag`.
+/// Counts the items of the queue at `at`, whose nodes have the tag `node_tag`, by a walk.
 pub(crate) fn count(tx: &mut impl Read, at: PersistentAddress, node_tag: u64) -> Result<u64, Abort> {
     let (mut count, mut guard) = (0, CircleGuard::default());
-    let mut node = PersistentAddress::new(tx.read(at.word(FIRST))?);
+    let mut node = End::load(tx, at.word(FIRST))?.node;
     let mut last = PersistentAddress::NULL;
     while !node.is_null() {
         if guard.closes(node) {
@@ -101,7 +143,7 @@ pub(crate) fn count(tx: &mut impl Read, at: PersistentAddress, node_tag: u64) ->
         last = node;
         node = PersistentAddress::new(next);
     }
-    if tx.read(at.word(LAST))? != last.offset() {
+    if End::load(tx, at.word(LAST))?.node != last {
         let what = format!("the queue at {:#x} ends before its last item", at.offset());
         return Err(tx.fail(Error::damaged(what)));
     }
@@ -115,11 +157,12 @@ pub(crate) fn survey<'v, 'p>(
     node_tag: u64,
     item: Element<'_, 'v, 'p>,
 ) -> Result<()> {
-    let Some((first, last)) = checker.read(|tx| Ok((tx.read(at.word(FIRST))?, tx.read(at.word(LAST))?)))?
-    else {
-        return Ok(());
-    };
-    let (mut node, mut before) = (PersistentAddress::new(first), PersistentAddress::NULL);
+    let ends = checker.read(|tx| {
+        let ends = (End::load(tx, at.word(FIRST))?, End::load(tx, at.word(LAST))?);
+        Ok((ends, counted(tx, at)?))
+    })?;
+    let Some(((first, last), counted)) = ends else { return Ok(()) };
+    let (mut node, mut before, mut items) = (first.node, PersistentAddress::NULL, 0);
     while !node.is_null() {
         // The block is checked once it is known how long it must be.
         let found = checker.read(|tx| read_tagged::<NODE_WORDS>(tx, node, node_tag, "Queue item"))?;
@@ -132,10 +175,17 @@ pub(crate) fn survey<'v, 'p>(
             item(checker, node, &words, bytes)?;
         }
         before = node;
+        items += 1;
         node = PersistentAddress::new(next);
     }
-    if before.offset() != last {
+    if before != last.node || first.count.is_some() != last.count.is_some() {
         checker.damaged(format!("the queue at {:#x} ends at another item than it says", at.offset()));
+    } else if counted.is_some_and(|counted| counted != items) {
+        let counted = counted.unwrap_or_default();
+        checker.damaged(format!(
+            "the queue at {:#x} has {items} items, and its counts say {counted}",
+            at.offset()
+        ));
     }
     Ok(())
 }
@@ -216,14 +266,14 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
                 encode(words);
                 tx.write_range(node.word(ITEM), words)
             })?;
-            let last = PersistentAddress::new(tx.read(at.word(LAST))?);
-            if last.is_null() {
-                tx.write(at.word(FIRST), node.offset())?;
-            } else {
-                check_tagged(tx, last, NODE_WORDS as u64, Self::NODE_TAG, "Queue item")?;
-                tx.write(last.word(NEXT), node.offset())?;
+            let last = End::load(tx, at.word(LAST))?;
+            if last.node.is_null() {
+                End { node, count: Some(0) }.store(tx, at.word(FIRST))?;
+                return End { node, count: Some(1) }.store(tx, at.word(LAST));
             }
-            tx.write(at.word(LAST), node.offset())
+            check_tagged(tx, last.node, NODE_WORDS as u64, Self::NODE_TAG, "Queue item")?;
+            tx.write(last.node.word(NEXT), node.offset())?;
+            last.moved_to(node).store(tx, at.word(LAST))
         })
     }
 
@@ -260,15 +310,18 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         let popped = tx.words(|tx| {
             let at = self.check_to_write(tx)?;
-            let first = PersistentAddress::new(tx.read(at.word(FIRST))?);
+            let end = End::load(tx, at.word(FIRST))?;
+            let first = end.node;
             if first.is_null() {
                 return Ok(None);
             }
             check_tagged(tx, first, NODE_WORDS as u64, Self::NODE_TAG, "Queue item")?;
             let (item, next) = Self::load(tx, &mut Walk::default(), first)?;
-            tx.write(at.word(FIRST), next.offset())?;
             if next.is_null() {
+                tx.write(at.word(FIRST), 0)?;
                 tx.write(at.word(LAST), 0)?;
+            } else {
+                end.moved_to(next).store(tx, at.word(FIRST))?;
             }
             tx.write(first, 0)?;
             tx.free(first)?;
@@ -329,32 +382,68 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let next = tx.words(|words| {
             let at = self.tagged(words)?;
-            words.read(at.word(FIRST))
+            Ok(End::load(words, at.word(FIRST))?.node)
         })?;
-        let next = PersistentAddress::new(next);
         let popped = tx.popped.get();
         let (guard, walk) = (CircleGuard::default(), Walk::default());
         Ok(Iter { tx, queue: self, first: next, next, popped, returned: 0, guard, walk })
     }
 
-    /// Number of items, by counting them; the items are not read.
+    /// Number of items, at the same cost for a queue of any length. A transaction that asks and also writes conflicts with those that push or pop at the same time.
+    ///
+    /// A queue that an earlier version of the library has made is counted by a walk until it has been empty once, or was opened as a table of a database.
     ///
     /// ```
     /// # use strandline::*;
     /// # example::transaction(|tx| {
     /// let queue = Queue::new(tx)?;
     /// queue.push(tx, &5u64)?;
-    /// assert_eq!(queue.count(tx)?, 1);
+    /// assert_eq!(queue.len(tx)?, 1);
     /// # Ok(())
     /// # });
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::front`]; [`Error::Damaged`] if the links do not end at the last item.
-    pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
+    /// As [`Queue::front`].
+    pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
+        tx.words(|tx| {
+            let at = self.tagged(tx)?;
+            match counted(tx, at)? {
+                Some(items) => Ok(items),
+                None => count(tx, at, Self::NODE_TAG),
+            }
+        })
+    }
+
+    /// Counts the items by a walk.
+    pub(crate) fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
             count(tx, at, Self::NODE_TAG)
+        })
+    }
+
+    /// Returns whether [`len`](Self::len) needs no walk.
+    pub(crate) fn is_counted(self, tx: &View<'p, impl Control>) -> Result<bool> {
+        tx.words(|tx| {
+            let at = self.tagged(tx)?;
+            Ok(counted(tx, at)?.is_some())
+        })
+    }
+
+    /// Gives a queue without counts such ones.
+    pub(crate) fn start_counting(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        tx.words(|tx| {
+            let at = self.check_to_write(tx)?;
+            if counted(tx, at)?.is_some() {
+                return Ok(());
+            }
+            let items = count(tx, at, Self::NODE_TAG)?;
+            for (place, count) in [(FIRST, 0), (LAST, items)] {
+                let node = End::load(tx, at.word(place))?.node;
+                End { node, count: Some(count) }.store(tx, at.word(place))?;
+            }
+            Ok(())
         })
     }
 
@@ -482,7 +571,7 @@ impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
         let may_be_gone = self.tx.popped.get() - self.popped > self.returned;
         let loaded = self.tx.words(|tx| {
             let at = queue.tagged(tx)?;
-            if may_be_gone && ![first, here].contains(&PersistentAddress::new(tx.read(at.word(FIRST))?)) {
+            if may_be_gone && ![first, here].contains(&End::load(tx, at.word(FIRST))?.node) {
                 return Err(tx.fail(Error::Dangling { at: here.offset(), expected: "Queue item" }));
             }
             // A node may also have been freed and used again for another item, behind this one.

@@ -161,12 +161,12 @@ impl DynamicTable {
         Ok(map.reader_encoded(tx, &self.key(key)?)?.is_some())
     }
 
-    /// Number of keys, by counting them.
+    /// Number of keys: [`Table::len`](crate::Table::len).
     ///
     /// # Errors
     /// As [`DynamicTable::get`].
-    pub fn count<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
-        self.map(tx)?.count(tx)
+    pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
+        self.map(tx)?.len(tx)
     }
 
     /// The rows between two keys in order, from either end.

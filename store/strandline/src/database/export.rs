@@ -6,7 +6,7 @@ use std::ops::Bound;
 use super::Database;
 #[cfg(feature = "control")]
 use super::tables::rows::KeyRange;
-use super::tables::rows::RowIter;
+use super::tables::rows::{RowIter, Rows as StoredRows};
 use super::tables::{EncodedRow, Tables};
 use crate::described::dynamic::{Codec, Dynamic};
 use crate::described::rows::{RowCodec, split_row};
@@ -145,7 +145,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.at_one_moment(|tables, tx| {
             for about in tables.list(tx)? {
                 let rows = match tables.rows(tx, &about.name) {
-                    Ok((_, rows)) => Some(rows.count(tx)?),
+                    Ok((_, rows)) => Some(rows.len(tx)?),
                     Err(Error::TableTypes { .. }) => None,
                     Err(error) => return Err(error),
                 };
@@ -169,7 +169,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.at_one_moment(|tables, tx| {
             for about in tables.list(tx)?.into_iter().filter(|about| is_wanted(&about.name)) {
                 let (_, rows) = tables.rows(tx, &about.name)?;
-                table(&about, rows.count(tx)?)?;
+                table(&about, rows.len(tx)?)?;
                 show(tables, tx, &about.name, &mut |key, value| row(&about, key, value))?;
             }
             Ok(())
@@ -246,7 +246,28 @@ impl<C: Control<Memory = Native>> Database<C> {
         }
     }
 
-    /// Number of rows of the table `name`, whatever its types, by counting them; 0 if there is no such table. Rows are not read.
+    /// Number of rows of the table `name`, whatever its types; 0 if there is no such table. Its cost is the same for a table of any size.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// db.write(|tx| {
+    ///     ages.insert(tx, "ann", &41)?;
+    ///     ages.insert(tx, "bob", &29)
+    /// })?;
+    /// assert_eq!(db.len("ages")?, 2);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TableTypes`]: a migration is under way; as [`Database::read`].
+    pub fn len(&self, name: &str) -> Result<u64> {
+        self.rows_of(name, |tx, rows| rows.len(tx))
+    }
+
+    /// Counts the rows of the table `name`, whatever its types, by a walk over the table; 0 if there is no such table. Rows are not read. [`len`](Self::len) is for all
+    /// but checks that these two agree, or that a table has the rows that were stored there.
     ///
     /// ```
     /// # use strandline::*;
@@ -263,8 +284,17 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// # Errors
     /// [`Error::TableTypes`]: a migration is under way; as [`Database::read`].
     pub fn count(&self, name: &str) -> Result<u64> {
+        self.rows_of(name, |tx, rows| rows.count(tx))
+    }
+
+    /// What `count` says of the rows of the table `name`.
+    fn rows_of(
+        &self,
+        name: &str,
+        count: impl for<'p> Fn(&View<'p, C>, StoredRows<'p>) -> Result<u64>,
+    ) -> Result<u64> {
         self.read(|tx| match self.catalogue(tx)?.rows(tx, name) {
-            Ok((_, rows)) => rows.count(tx),
+            Ok((_, rows)) => count(tx, rows),
             Err(Error::NoTable { .. }) => Ok(0),
             Err(error) => Err(error),
         })

@@ -118,11 +118,15 @@ impl<C: Control<Memory = Native>> Database<C> {
         found: Option<Place>,
         open: impl for<'p> Fn(Tables<'p>, &Tx<'p, C>) -> Result<Place>,
     ) -> Result<Handle> {
+        // What is wrong with the table is for those to report who use it.
+        let is_counted =
+            || self.store.read(|tx, root| root.get(tx)?.rows(tx, name)?.1.is_counted(tx)).unwrap_or(true);
         let (at, number) = match found {
-            Some(place) => place,
-            None => match self.store.write(|tx, root| open(root.get(tx)?, tx)) {
-                Err(Error::ReadOnly) => return Err(Error::NoTable { name: name.to_owned() }),
-                done => done?,
+            Some(place) if is_counted() => place,
+            found => match (self.store.write(|tx, root| open(root.get(tx)?, tx)), found) {
+                (Err(Error::ReadOnly), Some(place)) => place,
+                (Err(Error::ReadOnly), None) => return Err(Error::NoTable { name: name.to_owned() }),
+                (done, _) => done?,
             },
         };
         Ok(Handle::new(self.number, at, number, name))
@@ -478,7 +482,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     ///     db.write(|tx| squares.insert(tx, &(n + 4), &0))?; // writers go on
     ///     println!("{n}: {square}");
     /// }
-    /// assert_eq!(squares.count(&tx)?, 4);
+    /// assert_eq!(squares.len(&tx)?, 4);
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///

@@ -219,7 +219,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(self.map(tx)?.iter(tx).map(|pair| pair.map(|(pair, ())| pair)))
     }
 
-    /// Number of all values of all keys, by counting them.
+    /// Number of all values of all keys, at the same cost for a multimap of any size: [`OrderedMap::len`].
     ///
     /// ```
     /// # use strandline::*;
@@ -229,14 +229,14 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     ///     tags.insert(tx, "sea", &3)?;
     ///     tags.insert(tx, "sea", &1)
     /// })?;
-    /// assert_eq!(db.read(|tx| tags.count(tx))?, 2);
+    /// assert_eq!(db.read(|tx| tags.len(tx))?, 2);
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`Table::get`].
-    pub fn count<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
-        self.map(tx)?.count(tx)
+    pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
+        self.map(tx)?.len(tx)
     }
 
     /// Removes all keys.

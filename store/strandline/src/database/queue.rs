@@ -102,6 +102,23 @@ impl<T: Value> QueueTable<T> {
         self.queue(tx)?.is_empty(tx)
     }
 
+    /// Number of items, at the same cost for a queue of any length: [`Queue::len`].
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let db = Database::in_memory()?;
+    /// let jobs = db.queue::<String>("jobs")?;
+    /// db.write(|tx| jobs.push(tx, "report"))?;
+    /// assert_eq!(db.read(|tx| jobs.len(tx))?, 1);
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
+        self.queue(tx)?.len(tx)
+    }
+
     /// The items, from front to end: [`Queue::iter`].
     ///
     /// ```

@@ -415,7 +415,7 @@ impl<K: Key, V: Value> Table<K, V> {
     ///     ages.insert(tx, "bob", &29)
     /// })?;
     /// assert_eq!(db.write(|tx| ages.pop_first(tx))?, Some(("ann".to_string(), 41)));
-    /// assert_eq!(db.read(|tx| ages.count(tx))?, 1);
+    /// assert_eq!(db.read(|tx| ages.len(tx))?, 1);
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
@@ -461,7 +461,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.is_empty(tx)
     }
 
-    /// Number of keys, by counting them.
+    /// Number of keys, at the same cost for a table of any size: [`OrderedMap::len`].
     ///
     /// ```
     /// # use strandline::*;
@@ -471,14 +471,14 @@ impl<K: Key, V: Value> Table<K, V> {
     ///     ages.insert(tx, "ann", &41)?;
     ///     ages.insert(tx, "bob", &29)
     /// })?;
-    /// assert_eq!(db.read(|tx| ages.count(tx))?, 2);
+    /// assert_eq!(db.read(|tx| ages.len(tx))?, 2);
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`Table::get`].
-    pub fn count<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
-        self.map(tx)?.count(tx)
+    pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
+        self.map(tx)?.len(tx)
     }
 
     /// All keys and values in order, from either end.

@@ -20,7 +20,7 @@ use strandline_core::error::{Error, Result};
 ///     }
 ///     Ok(())
 /// })?;
-/// assert_eq!(db.read(|tx| orders.count(tx))?, 2);
+/// assert_eq!(db.read(|tx| orders.len(tx))?, 2);
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///

@@ -267,6 +267,11 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok(())
     }
 
+    /// How much damage was noted so far.
+    pub(crate) fn noted(&self) -> u64 {
+        self.damage.len() as u64 + self.unlisted
+    }
+
     /// Notes that a pointer or handle leads to a value of type `name`, with `tag` in the first of its `words` words;
     /// `look` looks it over, once.
     pub(crate) fn pointer(

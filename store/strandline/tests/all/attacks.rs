@@ -39,7 +39,7 @@ fn drain<T>(items: Result<impl Iterator<Item = Result<T>>>) -> Result<()> {
 fn use_everything(store: &Store<All>) {
     let _ = store.check();
     let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.hashed.iter(tx))));
-    let _ = store.read(|tx, root| root.get(tx)?.hashed.count(tx));
+    let _ = store.read(|tx, root| root.get(tx)?.hashed.len(tx));
     let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.ordered.iter(tx))));
     let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.ordered.iter(tx).rev())));
     let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.numbers.iter(tx))));

@@ -101,7 +101,7 @@ fn closing_ends_every_handle() {
         let again = Database::open_with(&path, &options(domain)).unwrap();
         assert_eq!(again.recovery().replayed(), 0, "it was closed");
         let table = again.table::<u64, u64>("numbers").unwrap();
-        assert_eq!(again.read(|tx| table.count(tx)).unwrap(), 2);
+        assert_eq!(again.read(|tx| table.len(tx)).unwrap(), 2);
     }
 }
 
@@ -161,7 +161,7 @@ fn closing_waits_for_transactions_under_way() {
     });
     let db = Database::open_with(&path, &options(Domain::Process)).unwrap();
     let table = db.table::<u64, u64>("numbers").unwrap();
-    assert_eq!(db.read(|tx| table.count(tx)).unwrap(), 2);
+    assert_eq!(db.read(|tx| table.len(tx)).unwrap(), 2);
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn a_single_writer_is_shared_too() {
             threads.spawn(move || db.write(|tx| table.insert(tx, &thread, &thread)).unwrap());
         }
     });
-    assert_eq!(other.read(|tx| table.count(tx)).unwrap(), 4);
+    assert_eq!(other.read(|tx| table.len(tx)).unwrap(), 4);
     store.close().unwrap();
-    assert!(is_closed(db.read(|tx| table.count(tx))));
+    assert!(is_closed(db.read(|tx| table.len(tx))));
 }

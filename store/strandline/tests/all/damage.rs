@@ -309,8 +309,10 @@ fn hash_maps() {
     let (store, _folder) = store();
     let map = at!(store, hashed);
     let iterate: Walk = |tx, all| drain(all.hashed.iter(tx));
-    let count: Walk = |tx, all| all.hashed.count(tx).map(drop);
+    let count: Walk = |tx, all| all.hashed.len(tx).map(drop);
     let destroy: Walk = |tx, all| all.hashed.destroy(tx);
+    // It is counted by a walk, as one of an earlier version.
+    poke(&store, map.word(4), peek(&store, map.word(2)));
     let (cell, other) = chains(&store, map);
     let node = follow(&store, cell);
     let next = follow(&store, node);
@@ -359,9 +361,11 @@ fn pages_of_ordered_maps() {
     let map = at!(store, ordered);
     let forward: Walk = |tx, all| drain(all.ordered.iter(tx));
     let back: Walk = |tx, all| drain(all.ordered.iter(tx).rev());
-    let count: Walk = |tx, all| all.ordered.count(tx).map(drop);
+    let count: Walk = |tx, all| all.ordered.len(tx).map(drop);
     let get: Walk = |tx, all| all.ordered.get(tx, &name(0)).map(drop);
     let destroy: Walk = |tx, all| all.ordered.destroy(tx);
+    // It is counted by a walk, as one of an earlier version.
+    poke(&store, map.word(2), 4096);
     let root = follow(&store, map.word(1));
     assert_eq!(peek(&store, root) & 0xff, 1, "leaves below it");
     let children: Vec<_> = cells(&store, root).into_iter().map(|cell| child(&store, cell)).collect();

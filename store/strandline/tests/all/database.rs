@@ -277,8 +277,8 @@ fn a_function_takes_values_of_an_earlier_version_as_those_of_its_own() {
     let refused = db.migrate_multimap("tags", |key: u64, tag: u64| Ok(Some((tag, key.to_string()))), |_| {});
     assert!(matches!(refused, Err(Error::TableTypes { .. })));
     let people = db.table::<u64, String>("people").unwrap();
-    assert_eq!(db.read(|tx| people.count(tx)).unwrap(), 1);
-    assert_eq!(db.read(|tx| tags.count(tx)).unwrap(), 1);
+    assert_eq!(db.read(|tx| people.len(tx)).unwrap(), 1);
+    assert_eq!(db.read(|tx| tags.len(tx)).unwrap(), 1);
     assert_eq!(db.check().unwrap(), [""; 0]);
 }
 
@@ -437,7 +437,7 @@ fn a_migration_that_was_interrupted_goes_on_where_it_was() {
     .unwrap();
     let same = db.migrate("two", |_: u64, value: u64| Ok(Some((7u8, value))), |_| {});
     assert!(matches!(same, Err(Error::Parameter(what)) if what.contains("same key")));
-    assert_eq!(db.read(|tx| two.count(tx)).unwrap(), 2, "nothing has happened");
+    assert_eq!(db.read(|tx| two.len(tx)).unwrap(), 2, "nothing has happened");
 }
 
 #[test]
@@ -823,7 +823,7 @@ fn who_reads_a_value_in_its_place_cannot_use_the_transaction_meanwhile() {
         Ok(inside.0)
     });
     assert_eq!(length.unwrap(), 3);
-    assert_eq!(db.read(|tx| names.count(tx)).unwrap(), 2);
+    assert_eq!(db.read(|tx| names.len(tx)).unwrap(), 2);
 
     /// Takes bytes, and uses a transaction while it is given them.
     struct Uses<F>(F);
@@ -845,6 +845,6 @@ fn who_reads_a_value_in_its_place_cannot_use_the_transaction_meanwhile() {
     assert_eq!(written.unwrap(), 20_000);
     // Rows of a range are copies.
     let both =
-        db.read(|tx| names.iter(tx)?.next_with(|_, name| Ok((name.len(), names.count(tx)?))).unwrap()?);
+        db.read(|tx| names.iter(tx)?.next_with(|_, name| Ok((name.len(), names.len(tx)?))).unwrap()?);
     assert_eq!(both.unwrap(), (3, 2));
 }

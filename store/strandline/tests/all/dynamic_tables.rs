@@ -91,13 +91,13 @@ fn both_faces_read_the_same_rows() {
         keys(Included(&all[1]), Excluded(&all[4]), true),
         [all[3].clone(), all[2].clone(), all[1].clone()]
     );
-    assert_eq!(db.read(|tx| dynamic.count(tx)).unwrap(), 6);
+    assert_eq!(db.read(|tx| dynamic.len(tx)).unwrap(), 6);
     let replaced = db.write(|tx| dynamic.insert(tx, &all[0], &stored)).unwrap();
     assert_eq!(replaced, Some(stored.clone()));
     assert_eq!(db.write(|tx| dynamic.remove(tx, &all[0])).unwrap(), Some(stored));
     assert!(db.check().unwrap().is_empty());
     db.write(|tx| dynamic.clear(tx)).unwrap();
-    assert_eq!(db.read(|tx| typed.count(tx)).unwrap(), 0);
+    assert_eq!(db.read(|tx| typed.len(tx)).unwrap(), 0);
 }
 
 #[test]

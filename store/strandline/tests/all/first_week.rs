@@ -164,7 +164,7 @@ fn task_6_take_a_job_and_store_its_result() -> strandline::Result<()> {
     assert!(matches!(work(false), Err(Error::Aborted)));
     assert_eq!(db.read(|tx| jobs.front(tx))?.map(|(number, _)| number), Some(2));
     while work(true)? {}
-    assert_eq!(db.read(|tx| results.count(tx))?, 3);
+    assert_eq!(db.read(|tx| results.len(tx))?, 3);
     Ok(())
 }
 
@@ -319,7 +319,7 @@ fn task_12_go_on_after_failures() -> strandline::Result<()> {
         }
     };
     assert!(matches!(full, Error::Full { .. }), "{full}");
-    assert_eq!(db.read(|tx| rows.count(tx))?, stored);
+    assert_eq!(db.read(|tx| rows.len(tx))?, stored);
     // Make room, and go on.
     db.write(|tx| rows.drain(tx, ..stored / 2)?.try_for_each(|row| row.map(drop)))?;
     db.write(|tx| rows.insert(tx, &stored, &"y".repeat(50_000)))?;
@@ -334,6 +334,6 @@ fn task_12_go_on_after_failures() -> strandline::Result<()> {
         ticket.wait()?;
     }
     db.close()?;
-    assert!(matches!(db.read(|tx| rows.count(tx)), Err(Error::Closed)));
+    assert!(matches!(db.read(|tx| rows.len(tx)), Err(Error::Closed)));
     Ok(())
 }

@@ -386,7 +386,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
             self.same(first.as_ref().map(|(key, value)| (key, value)), self.model.first_key_value());
             self.same(last.as_ref().map(|(key, value)| (key, value)), self.model.last_key_value());
             let count = self.model.len() as u64;
-            assert_eq!((self.table.count(tx)?, self.table.is_empty(tx)?), (count, count == 0));
+            assert_eq!((self.table.len(tx)?, self.table.is_empty(tx)?), (count, count == 0));
             Ok(())
         })?;
         assert_eq!(self.db.count(self.table.name())?, self.model.len() as u64);
@@ -485,7 +485,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
     fn left(&self, tx: &View<'_, C>, model: &Model<K, V>) -> Result<()> {
         let mut rows = self.table.iter(tx)?;
         self.walk(model.iter().collect(), || true, |_| rows.next())?;
-        assert_eq!(self.table.count(tx)?, model.len() as u64);
+        assert_eq!(self.table.len(tx)?, model.len() as u64);
         Ok(())
     }
 
@@ -590,7 +590,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
             let mut rows = rows.into_iter();
             self.walk(self.all(), || true, |_| rows.next().map(Ok))?;
             let count = self.model.len() as u64;
-            assert_eq!((hashed.count(tx)?, queue.count(tx)?, vector.len(tx)?), (count, count, count));
+            assert_eq!((hashed.len(tx)?, queue.len(tx)?, vector.len(tx)?), (count, count, count));
             let mut items = queue.iter(tx)?;
             let mut keys = self.model.keys();
             let row = |item: Option<Result<V>>, key: Option<&K>| {
@@ -630,7 +630,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
                 assert_eq!(values, backwards);
             }
             assert_eq!(pairs.iter(tx)?.count(), self.model.len());
-            assert_eq!(pairs.count(tx)?, self.model.len() as u64);
+            assert_eq!(pairs.len(tx)?, self.model.len() as u64);
             Ok(())
         })?;
         self.other.delete("pairs").map(drop)
@@ -658,7 +658,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
                     .transpose()
             };
             self.walk(self.all(), || self.flip(), next)?;
-            assert_eq!(table.count(&tx)?, self.model.len() as u64);
+            assert_eq!(table.len(&tx)?, self.model.len() as u64);
         }
         self.other.delete("walked").map(drop)
     }

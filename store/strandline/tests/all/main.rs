@@ -16,6 +16,7 @@ mod first_week;
 mod iteration;
 mod large;
 mod leases;
+mod lengths;
 mod lent;
 mod nested;
 mod pages;

@@ -117,6 +117,7 @@ fn call_database<C: Control<Memory = Native>>(
     // A snapshot of it exists, but nothing is to be dropped before the transaction has ended.
     call!(to, "database", "close", Nested, db.close());
     call!(to, "export", "count", Nested, db.count("numbers"));
+    call!(to, "export", "len", Nested, db.len("numbers"));
     call!(to, "export", "dump", Nested, db.dump("numbers", |_, _| Ok(())));
     call!(to, "export", "load", Nested, db.load(about, nothing()));
     call!(to, "migrate", "migrate", Nested, db.migrate("numbers", |k: u64, v: u64| Ok(Some((v, k))), |_| {}));
@@ -252,7 +253,7 @@ fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) ->
         .unwrap();
     drop(snapshot);
     compare(&all, &context);
-    assert_eq!(db.read(|tx| texts.count(tx)).unwrap(), rows);
+    assert_eq!(db.read(|tx| texts.len(tx)).unwrap(), rows);
     db.close().unwrap();
 
     let store = Store::<Rows, C>::create_new(folder.path().join("store"), &options(domain), |tx| {
@@ -271,7 +272,7 @@ fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) ->
     drop((session, snapshot));
     compare(&of_store, &context);
     ticket.wait().unwrap();
-    assert_eq!(store.read(|tx, root| root.get(tx)?.rows.count(tx)).unwrap(), rows);
+    assert_eq!(store.read(|tx, root| root.get(tx)?.rows.len(tx)).unwrap(), rows);
     assert!(!folder.path().join("store.copy").exists() && !folder.path().join("database.copy").exists());
     store.close().unwrap();
     all.extend(of_store);

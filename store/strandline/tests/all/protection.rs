@@ -55,7 +55,7 @@ fn every_thread_can_run_transactions() {
         let old = std::thread::spawn(move || {
             let store = from_main.recv().unwrap();
             // Its first access is a read.
-            assert_eq!(store.read(|tx, root| root.get(tx)?.map.count(tx)).unwrap(), 0);
+            assert_eq!(store.read(|tx, root| root.get(tx)?.map.len(tx)).unwrap(), 0);
             write(&store, 0);
             store.usage().unwrap();
         });
@@ -77,7 +77,7 @@ fn every_thread_can_run_transactions() {
         let store = Store::<Root>::open_existing(&path, &options(domain)).unwrap();
         let held = store.read(|tx, root| {
             let map = root.get(tx)?.map;
-            Ok((map.count(tx)?, map.get(tx, &7)?, map.get(tx, &149)?))
+            Ok((map.len(tx)?, map.get(tx, &7)?, map.get(tx, &149)?))
         });
         assert_eq!(held.unwrap(), (100, Some("later".into()), Some("text 149".into())), "{domain:?}");
         store.close().unwrap();

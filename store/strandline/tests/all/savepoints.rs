@@ -187,5 +187,5 @@ fn a_savepoint_does_not_save_a_transaction_that_has_failed() {
         Ok(())
     });
     assert!(matches!(done, Err(Error::Full { .. })), "{done:?}");
-    assert_eq!(db.read(|tx| table.count(tx)).unwrap(), 0);
+    assert_eq!(db.read(|tx| table.len(tx)).unwrap(), 0);
 }

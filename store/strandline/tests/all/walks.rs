@@ -132,12 +132,12 @@ type Walk = for<'p> fn(&Tx<'p, C>, All<'p>) -> Result<()>;
 /// A walk of each kind over each collection of [`All`].
 const WALKS: &[Walk] = &[
     |tx, all| drain(all.hashed.iter(tx)),
-    |tx, all| all.hashed.count(tx).map(drop),
+    |tx, all| all.hashed.len(tx).map(drop),
     |tx, all| all.hashed.is_empty(tx).map(drop),
     |tx, all| all.hashed.destroy(tx),
     |tx, all| drain(all.ordered.iter(tx)),
     |tx, all| drain(all.ordered.iter(tx).rev()),
-    |tx, all| all.ordered.count(tx).map(drop),
+    |tx, all| all.ordered.len(tx).map(drop),
     |tx, all| drain(all.ordered.prefix(tx, "a long common prefix 02")),
     |tx, all| drain(all.ordered.drain(tx, name(3)..)),
     |tx, all| all.ordered.retain(tx, |_, value| value.len() % 2 == 0),
@@ -244,7 +244,7 @@ fn walks_over_few_pairs_below_many_layers_end_well() {
         let most = SHARE / 2 * words;
         world.walk::<Deep<'static>>(most, |tx, root| drain(root.map.iter(tx))).unwrap();
         world.walk::<Deep<'static>>(most, |tx, root| drain(root.map.iter(tx).rev())).unwrap();
-        world.walk::<Deep<'static>>(most, |tx, root| root.map.count(tx).map(drop)).unwrap();
+        world.walk::<Deep<'static>>(most, |tx, root| root.map.len(tx).map(drop)).unwrap();
         world
             .walk::<Deep<'static>>(most, |tx, root| {
                 let mut range = root.map.iter(tx);
@@ -286,7 +286,7 @@ fn tables_of_hash_maps_that_share_tables() {
         .unwrap();
     let most = most(&world);
     is_damaged(world.walk::<Hashed<'static>>(most, |tx, root| drain(root.map.iter(tx))));
-    is_damaged(world.walk::<Hashed<'static>>(most, |tx, root| root.map.count(tx).map(drop)));
+    is_damaged(world.walk::<Hashed<'static>>(most, |tx, root| root.map.len(tx).map(drop)));
     is_damaged(world.walk::<Hashed<'static>>(most, |tx, root| root.map.is_empty(tx).map(drop)));
     // What was freed already.
     assert!(world.walk::<Hashed<'static>>(most, |tx, root| root.map.destroy(tx)).is_err());
@@ -363,9 +363,9 @@ fn values_that_overlap() {
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.ordered.iter(tx))));
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.ordered.iter(tx).rev())));
     // It reads no values.
-    world.walk::<Overlapping<'static>>(most, |tx, root| root.ordered.count(tx).map(drop)).unwrap();
+    world.walk::<Overlapping<'static>>(most, |tx, root| root.ordered.len(tx).map(drop)).unwrap();
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.hashed.iter(tx))));
-    is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| root.hashed.count(tx).map(drop)));
+    is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| root.hashed.len(tx).map(drop)));
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.queue.iter(tx)?)));
     for number in 0..3 {
         world

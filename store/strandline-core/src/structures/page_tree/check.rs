@@ -144,7 +144,12 @@ impl PageTree {
             }
             waiting.extend(seen.below);
         }
-        Ok(count)
+        match self.counters(tx)?.sum(tx)? {
+            Some(sum) if sum != count => {
+                Err(KIND.damaged(tx, self.top, "counters with another sum than it has keys"))
+            }
+            _ => Ok(count),
+        }
     }
 
     /// Looks the tree over: its pages and other blocks, and its invariants. `visit` gets each cell of a leaf with its key, in order.
@@ -157,13 +162,18 @@ impl PageTree {
         mut visit: impl FnMut(&mut S, Cell, &[u8]) -> error::Result<()>,
     ) -> error::Result<()> {
         let root = survey.read(|tx| self.all(tx))?;
+        // Where a page is damaged, it is not known how many keys there are.
+        let (mut keys, mut is_whole) = (0, root.is_some());
         let mut waiting = VecDeque::from_iter(root);
         while let Some(next) = waiting.pop_front() {
-            let Some(page) = survey.read(|tx| Page::load(tx, next.at, next.level))? else { continue };
-            if !survey.block(next.at, page.words, PAGE)? {
+            let Some(seen) = self.survey_page(survey, &next)? else {
+                is_whole = false;
                 continue;
+            };
+            let page = seen.page;
+            if page.level == 0 {
+                keys += page.cells;
             }
-            let Some(seen) = survey.read(|tx| look(tx, &next, self.most_words))? else { continue };
             for (cell, key) in &seen.cells {
                 let key_block = survey.read(|tx| cell.key_outside(tx))?.flatten();
                 if let Some(block) = key_block
@@ -186,6 +196,20 @@ impl PageTree {
                 waiting.push_front(below);
             }
         }
-        Ok(())
+        match survey.read(|tx| self.counters(tx))? {
+            Some(counters) => counters.survey(survey, is_whole.then_some(keys), (KIND.name(), self.top)),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes a page, and looks at it; `None` if it is damaged.
+    fn survey_page<S: Survey>(&self, survey: &mut S, waiting: &Waiting) -> error::Result<Option<Seen>> {
+        let Some(page) = survey.read(|tx| Page::load(tx, waiting.at, waiting.level))? else {
+            return Ok(None);
+        };
+        if !survey.block(waiting.at, page.words, PAGE)? {
+            return Ok(None);
+        }
+        survey.read(|tx| look(tx, waiting, self.most_words))
     }
 }

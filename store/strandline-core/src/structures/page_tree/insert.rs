@@ -133,9 +133,11 @@ impl PageTree {
         value: &[u64],
         bytes: u64,
     ) -> Result<(), Abort> {
+        let counters = self.counters(tx)?;
         let cell = new_cell(tx, self.most_words, key, value, bytes)?;
         let Located { mut path, leaf, place, .. } = located;
-        self.add(tx, &mut path, leaf, place, (key, &cell))
+        self.add(tx, &mut path, leaf, place, (key, &cell))?;
+        counters.add(tx, 1)
     }
 
     /// Gives the key at a place, which is there, another value: in place where few words of one as long differ.
@@ -311,7 +313,8 @@ impl PageTree {
         }
         let first = child_cell(tx, self.most_words, &[], first)?;
         let root = self.create_root(tx, level, &[first, cell.clone()])?;
-        tx.write(self.top, root.offset())
+        tx.write(self.top, root.offset())?;
+        if level == 1 { self.start_counting(tx) } else { Ok(()) }
     }
 
     /// Whether a path leads to the last page of its level.

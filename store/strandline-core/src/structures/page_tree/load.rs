@@ -155,7 +155,10 @@ impl Load {
     /// Writes the leaf that was being filled.
     fn write(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
         self.check_unchanged(tx)?;
-        if let Some((old, _)) = self.replaced.take() {
+        let counters = self.tree.counters(tx)?;
+        let mut added = self.cells.len() as i64;
+        if let Some((old, count)) = self.replaced.take() {
+            added -= count as i64;
             // The only page of a small tree is a small one.
             let root = self.tree.create_root(tx, 0, &self.cells)?;
             tx.free(old)?;
@@ -164,6 +167,7 @@ impl Load {
             let leaf = Page::create(tx, self.tree.most_words, 0, &self.cells)?;
             self.tree.add_leaf(tx, &self.key, leaf)?;
         }
+        counters.add(tx, added)?;
         (self.greatest, self.used) = (self.last.clone(), 0);
         self.cells.clear();
         Ok(())

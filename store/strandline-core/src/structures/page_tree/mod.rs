@@ -1,7 +1,7 @@
 //! A B+ tree from byte strings to byte strings whose pairs lie in its leaves.
 //!
 //! ```text
-//! header   word 0 the root page · word 1 bytes of the largest page
+//! header   word 0 the root page · word 1 bytes of the largest page | the address of the counters, else 0, << 16
 //! page     word 0 magic << 24 | words in the page << 8 | level (0: leaf)
 //!          word 1 slot words · first word of the cells << 16 | words of garbage among them << 32 | how many cells << 48
 //!          then the slot words; the cells lie at the page's end, and the room is between them
@@ -37,6 +37,7 @@
 mod cell;
 mod check;
 mod insert;
+mod length;
 mod load;
 mod outside;
 mod page;
@@ -54,6 +55,7 @@ pub use scan::Leaf;
 use slots::Place;
 pub use stream::{StoredValue, ValueWriter};
 
+use super::counters::Counters;
 use super::header::Kind;
 use super::walk::Walk;
 use crate::memory::PersistentAddress;
@@ -200,10 +202,11 @@ impl PageTree {
         at: PersistentAddress,
         words: [u64; Self::HEADER_WORDS],
     ) -> Result<Self, Abort> {
-        if !Self::is_possible(words[1]) {
+        let (page_bytes, _) = Counters::split(words[1]);
+        if !Self::is_possible(page_bytes) {
             return Err(KIND.damaged(tx, at, "pages of an impossible size"));
         }
-        Ok(Self { top: at, most_words: words[1] / 8 })
+        Ok(Self { top: at, most_words: page_bytes / 8 })
     }
 
     fn root(&self, tx: &mut impl Read) -> Result<Page, Abort> {
@@ -255,8 +258,8 @@ impl PageTree {
         Ok(self.root(tx)?.cells == 0)
     }
 
-    /// Number of keys: the sum of what the heads of the leaves say. A scan looks at the slots, so that the two disagree where one of
-    /// them is wrong.
+    /// Counts the keys by a walk: the sum of what the heads of the leaves say. A scan looks at the slots and [`len`](Self::len) at the counters, so that these
+    /// disagree where one of them is wrong.
     ///
     /// # Errors
     /// A conflict, damage.
@@ -286,7 +289,7 @@ impl PageTree {
         Ok(count)
     }
 
-    /// Frees all of its pages, and the blocks of what lies outside of them. The header is the caller's.
+    /// Frees all of its pages, its counters, and the blocks of what lies outside of the pages. The header is the caller's.
     ///
     /// # Errors
     /// A conflict, a full log, damage.
@@ -305,6 +308,7 @@ impl PageTree {
             }
             tx.free(page.at)?;
         }
+        self.counters(tx)?.free(tx)?;
         // Searches that are under way notice.
         tx.write(self.top, 0)
     }

@@ -14,6 +14,7 @@ impl PageTree {
     /// A conflict, a full log, damage.
     pub fn remove(&self, tx: &mut impl Transaction, located: Located) -> Result<(), Abort> {
         let Located { mut path, leaf: mut page, place, cell: Some(cell) } = located else { return Ok(()) };
+        self.counters(tx)?.add(tx, -1)?;
         cell.free_outside(tx)?;
         let mut slots = page.slots(tx)?;
         page.remove(tx, &mut slots, place)?;

@@ -284,6 +284,7 @@ impl PageTree {
         cell: &CellWords,
     ) -> Result<(), Abort> {
         let Located { mut path, leaf: mut page, mut place, cell: old } = located;
+        let (counters, is_new) = (self.counters(tx)?, old.is_none());
         if let Some(old) = old {
             let mut slots = page.slots(tx)?;
             let index = slots.index(place);
@@ -291,6 +292,7 @@ impl PageTree {
             page.remove(tx, &mut slots, place)?;
             place = slots.place(index);
         }
-        self.add(tx, &mut path, page, place, (key, cell))
+        self.add(tx, &mut path, page, place, (key, cell))?;
+        if is_new { counters.add(tx, 1) } else { Ok(()) }
     }
 }

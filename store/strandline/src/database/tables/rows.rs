@@ -73,7 +73,31 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// Counts the rows, without the walk of [`iter`](Self::iter): [`compare_moved`].
+    /// The number of rows.
+    pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
+        match self {
+            Self::Map(map) => map.len(tx),
+            Self::Queue(queue, _) => queue.len(tx),
+        }
+    }
+
+    /// Returns whether [`len`](Self::len) needs no walk, as it does in tables of pools of format version 5.
+    pub fn is_counted(self, tx: &View<'p, impl Control>) -> Result<bool> {
+        match self {
+            Self::Map(map) => map.is_counted(tx),
+            Self::Queue(queue, _) => queue.is_counted(tx),
+        }
+    }
+
+    /// Lets a table that is not counted be counted from now on.
+    pub fn start_counting(self, tx: &Tx<'p, impl Control>) -> Result<()> {
+        match self {
+            Self::Map(map) => map.start_counting(tx),
+            Self::Queue(queue, _) => queue.start_counting(tx),
+        }
+    }
+
+    /// Counts the rows by a walk that is neither that of [`iter`](Self::iter) nor what [`len`](Self::len) looks at: [`compare_moved`].
     ///
     /// [`compare_moved`]: strandline_core::error::compare_moved
     pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
@@ -169,7 +193,9 @@ impl<'p> Tables<'p> {
         let TableDescription { name, kind, key, value, types, layouts } = about.clone();
         let wanted = Wanted { kind, key, value, layouts, types };
         if self.find(tx, &name, &wanted)?.is_some() {
-            return Ok(self.rows(tx, &name)?.1);
+            let rows = self.rows(tx, &name)?.1;
+            rows.start_counting(tx)?;
+            return Ok(rows);
         }
         let structure = wanted.make(tx)?;
         self.add(tx, &name, wanted.hold(structure))?;

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use strandline::{Control, HashMap, OrderedMap, Persist, Ptr, SingleWriter, Store, Tx, Vector, View};
+use strandline::{Control, HashMap, OrderedMap, Persist, Ptr, Queue, SingleWriter, Store, Tx, Vector, View};
 use strandline_core::file::{OldFiles, restore};
 use strandline_core::layout::Geometry;
 use strandline_core::memory::Native;
@@ -23,6 +23,8 @@ use strandline_core::{Domain, Error, Options, Result};
 const CHILD: &str = "STRANDLINE_FILES_CHILD";
 /// Blobs that a pool holds at a time.
 const BLOBS: u64 = 40;
+/// Transactions whose numbers a pool holds.
+const LAST: u64 = 10;
 /// Rows in bulk.
 const BULK: u64 = 12;
 
@@ -32,6 +34,8 @@ pub struct Root<'p> {
     count: u64,
     keys: HashMap<'p, u64, u64>,
     blobs: HashMap<'p, u64, Vec<u8>>,
+    /// The numbers of the last transactions.
+    last: Queue<'p, u64>,
     /// Collections in a collection, which go when they are replaced.
     groups: OrderedMap<'p, u64, Vector<'p, u64>>,
     /// Rows of a version, all of which one transaction writes that no log holds.
@@ -51,6 +55,7 @@ pub fn make<'p>(tx: &Tx<'p>) -> Result<Root<'p>> {
         count: 0,
         keys: HashMap::new(tx)?,
         blobs: HashMap::new(tx)?,
+        last: Queue::new(tx)?,
         groups: OrderedMap::new(tx)?,
         bulk: OrderedMap::new(tx)?,
         version: 0,
@@ -135,6 +140,10 @@ fn change<'p, C: Control>(tx: &Tx<'p, C>, root: Ptr<'p, Root<'p>>, key: u64) -> 
     let done = root.keys.get(tx, &key)?.unwrap_or(0) + 1;
     root.keys.insert(tx, &key, &done)?;
     root.blobs.insert(tx, &(number % BLOBS), &blob(number, key))?;
+    root.last.push(tx, &number)?;
+    if number > LAST {
+        root.last.pop(tx)?;
+    }
     if number % 5 == 0 {
         root.groups.remove(tx, &(number % 7))?;
     } else {
@@ -316,6 +325,16 @@ fn read<'p>(tx: &View<'p>, root: Ptr<'p, Root<'p>>) -> Result<(Counts, Option<St
     let rows = root.pile.iter(tx).count() as u64;
     if rows != root.piled {
         wrong = Some(format!("the pile has {rows} rows, not {}", root.piled));
+    }
+    let counted = (root.pile.len(tx)?, root.bulk.len(tx)?, root.groups.len(tx)?);
+    let walked = (rows, root.bulk.iter(tx).count() as u64, root.groups.iter(tx).count() as u64);
+    if counted != walked {
+        wrong = Some(format!("{counted:?} rows are counted where there are {walked:?}"));
+    }
+    let counted = (root.blobs.len(tx)?, root.keys.len(tx)?, root.last.len(tx)?);
+    let walked = (blobs, keys.len() as u64, root.last.iter(tx)?.count() as u64);
+    if counted != walked || walked.2 != root.count.min(LAST) {
+        wrong = Some(format!("{counted:?} blobs, keys and last ones are counted where there are {walked:?}"));
     }
     Ok((keys, wrong))
 }

@@ -1,0 +1,131 @@
+//! How many keys a structure has, counted so that transactions which insert and remove keys do not conflict by it.
+//!
+//! ```text
+//! block    16 lines, each with a count in its first word. The sum of these, modulo 2^64, is the number of keys
+//! ```
+//!
+//! A worker adds what it inserts to one of the lines, and takes what it removes from it. As long as there are no more workers than lines each has one of its
+//! own. The structure's header has the address of the block above the lower 16 bits of a word that needs no more than these for something else.
+
+use super::survey::Survey;
+use crate::error::{self, Error};
+use crate::memory::{LINE_BYTES, PersistentAddress};
+use crate::transaction::{Abort, Read, Transaction};
+
+/// The lines of a block: as many as an ordinary pool has logs, and so workers.
+const LINES: u64 = 16;
+/// Words of a line.
+const LINE_WORDS: u64 = LINE_BYTES / 8;
+/// Words of a block.
+const WORDS: u64 = LINES * LINE_WORDS;
+/// Where the block's address begins in the word of the header.
+const SHIFT: u32 = 16;
+
+/// The counters of a structure, if it has any.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # let (mut worker, _) = worker_and_root();
+/// use strandline_core::structures::Counters;
+///
+/// let keys = worker.run(|tx| {
+///     let counters = Counters::start(tx, 40)?;
+///     counters.add(tx, 3)?;
+///     counters.add(tx, -1)?;
+///     counters.sum(tx)
+/// })?;
+/// assert_eq!(keys, Some(42));
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Counters(Option<PersistentAddress>);
+
+impl Counters {
+    /// Creates counters whose sum is `keys`.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log.
+    pub fn start(tx: &mut impl Transaction, keys: u64) -> Result<Self, Abort> {
+        let block = tx.alloc(8 * WORDS)?;
+        for line in 0..LINES {
+            tx.write(block.word(line * LINE_WORDS), if line == 0 { keys } else { 0 })?;
+        }
+        Ok(Self(Some(block)))
+    }
+
+    /// What a word of a header has in its lower 16 bits, and the counters whose address is above these.
+    pub fn split(word: u64) -> (u64, Self) {
+        let block = word >> SHIFT;
+        (word & ((1 << SHIFT) - 1), Self((block != 0).then_some(PersistentAddress::new(block))))
+    }
+
+    /// The word of a header that [`split`](Self::split) splits into `low`, which has up to 16 bits, and these counters.
+    pub fn joined(self, low: u64) -> u64 {
+        low | self.0.map_or(0, |block| block.offset() << SHIFT)
+    }
+
+    /// Returns whether there are any.
+    pub fn exist(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Counts keys that were inserted or, where `change` is negative, removed, if there are counters.
+    ///
+    /// # Errors
+    /// A conflict, a full log, damage.
+    pub fn add(self, tx: &mut impl Transaction, change: i64) -> Result<(), Abort> {
+        let Some(block) = self.0 else { return Ok(()) };
+        if !tx.has_room(block, 8 * WORDS)? {
+            return Err(
+                tx.fail(Error::damaged(format!("there are no counters of keys at {:#x}", block.offset())))
+            );
+        }
+        let line = block.word(tx.worker_number() % LINES * LINE_WORDS);
+        let count = tx.read(line)?;
+        tx.write(line, count.wrapping_add_signed(change))
+    }
+
+    /// The number of keys; `None` if there are no counters.
+    ///
+    /// # Errors
+    /// A conflict.
+    pub fn sum(self, tx: &mut impl Read) -> Result<Option<u64>, Abort> {
+        let Some(block) = self.0 else { return Ok(None) };
+        let mut sum = 0_u64;
+        for line in 0..LINES {
+            sum = sum.wrapping_add(tx.read(block.word(line * LINE_WORDS))?);
+        }
+        Ok(Some(sum))
+    }
+
+    /// Frees them.
+    ///
+    /// # Errors
+    /// A conflict, a full log, damage.
+    pub fn free(self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        self.0.map_or(Ok(()), |block| tx.free(block))
+    }
+
+    /// Notes the block of the counters of `what` at `at`, and compares their sum with the keys that were seen there: `None` if not all could be.
+    pub fn survey<S: Survey>(
+        self,
+        survey: &mut S,
+        keys: Option<u64>,
+        (what, at): (&str, PersistentAddress),
+    ) -> error::Result<()> {
+        let Some(block) = self.0 else { return Ok(()) };
+        if !survey.block(block, WORDS, "counters of keys")? {
+            return Ok(());
+        }
+        if let Some(Some(sum)) = survey.read(|tx| self.sum(tx))?
+            && let Some(keys) = keys
+            && keys != sum
+        {
+            survey.damaged(format!(
+                "the {what} at {:#x} has {keys} keys, and its counters say {sum}",
+                at.offset()
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! The number of keys, which is known without a walk.
+//!
+//! The head of a page has the number of its cells, so a tree of one page needs no more. A tree whose root becomes an inner page gets [`Counters`].
+//!
+//! Trees of pools of format version 5 have inner pages and no counters until [`PageTree::start_counting`] gives them some.
+
+use super::PageTree;
+use crate::structures::counters::Counters;
+use crate::transaction::{Abort, Read, Transaction};
+
+impl PageTree {
+    /// The counters as they are now: the tree may have got them since the handle was made.
+    pub(super) fn counters(&self, tx: &mut impl Read) -> Result<Counters, Abort> {
+        Ok(Counters::split(tx.read(self.top.word(1))?).1)
+    }
+
+    /// Number of keys, at the same cost for a tree of any size, unless [`is_counted`](Self::is_counted) is false. A transaction that asks conflicts with those that
+    /// insert or remove keys at the same time, unless it only reads.
+    ///
+    /// ```
+    /// # use strandline_core::example::*;
+    /// # use strandline_core::structures::PageTree;
+    /// # let (mut worker, root) = worker_and_root();
+    /// let keys = worker.run(|tx| {
+    ///     let header = tx.alloc(16)?;
+    ///     let tree = PageTree::create_at(tx, header, 4096)?;
+    ///     for number in 0..1000_u64 {
+    ///         let key = number.to_be_bytes();
+    ///         let place = tree.locate(tx, &key)?;
+    ///         tree.insert(tx, place, &key, &[number], 8)?;
+    ///     }
+    ///     tree.len(tx)
+    /// })?;
+    /// assert_eq!(keys, 1000);
+    /// # Ok::<(), strandline_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A conflict, damage.
+    pub fn len(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        // Of a tree of one page this is no walk either.
+        self.counters(tx)?.sum(tx)?.map_or_else(|| self.count(tx), Ok)
+    }
+
+    /// Returns whether [`len`](Self::len) needs no walk.
+    ///
+    /// # Errors
+    /// A conflict, damage.
+    pub fn is_counted(&self, tx: &mut impl Read) -> Result<bool, Abort> {
+        Ok(self.counters(tx)?.exist() || self.root(tx)?.level == 0)
+    }
+
+    /// Lets a tree that is not counted be counted from now on.
+    ///
+    /// # Errors
+    /// The pool is full; a conflict, a full log, damage.
+    pub fn start_counting(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        if self.is_counted(tx)? {
+            return Ok(());
+        }
+        let keys = self.count(tx)?;
+        let counters = Counters::start(tx, keys)?;
+        tx.write(self.top.word(1), counters.joined(8 * self.most_words))
+    }
+}
