@@ -172,7 +172,8 @@ typedef struct {
   uint32_t map_ahead;
   // Not 0: a file that is not on persistent memory is opened under `STRANDLINE_FLUSH` all the same, for tests.
   uint32_t assume_persistent;
-  // The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB.
+  // The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB. Up to 16 threads can be in transactions at a time, and
+  // in one of less than 64 MB one for each 4 MB.
   uint64_t size;
   // Bytes that the file of a new database has on the disk at once; 0: what it needs.
   uint64_t initial_size;
