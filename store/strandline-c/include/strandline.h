@@ -172,7 +172,8 @@ typedef struct {
   uint32_t map_ahead;
   // Not 0: a file that is not on persistent memory is opened under `STRANDLINE_FLUSH` all the same, for tests.
   uint32_t assume_persistent;
-  // The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB.
+  // The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB. Up to 16 threads can be in transactions at a time, and
+  // in one of less than 64 MB one for each 4 MB.
   uint64_t size;
   // Bytes that the file of a new database has on the disk at once; 0: what it needs.
   uint64_t initial_size;
@@ -191,8 +192,11 @@ typedef struct {
   uint32_t read_only;
   // For later versions: zero.
   uint32_t reserved_flag;
+  // The name of the program's format, in UTF-8, of at most 32 bytes. Opening a database that was created with another name returns
+  // `STRANDLINE_WRONG_LAYOUT`. NULL: the empty name.
+  const char *layout_name;
   // For later versions: zeros.
-  uint64_t reserved[4];
+  uint64_t reserved[3];
 } StrandlineOptions;
 
 // Writes the next `length` bytes of a value to `into`. Returns 0 for that; anything else ends `strandline_put_from`, which returns
@@ -213,6 +217,26 @@ typedef int (*StrandlineSink)(void *argument, const void *piece, size_t length);
 // `STRANDLINE_INTERRUPTED`, the body returns that at once. It must not leave by `longjmp` or a C++ exception.
 typedef int (*StrandlineBody)(StrandlineTransaction *transaction, void *argument);
 
+// How full a database is, and how it was opened.
+typedef struct {
+  // Bytes that the database has grown to; it grows further where the disk and its greatest size allow.
+  uint64_t total_bytes;
+  // Bytes of these that are in use.
+  uint64_t allocated_bytes;
+  // Bytes of disk that the file takes.
+  uint64_t disk_bytes;
+  // Bytes of disk that the log beside it takes.
+  uint64_t log_disk_bytes;
+  // Bytes of memory for copies of the file's pages (`STRANDLINE_SYNC`).
+  uint64_t memory_bytes;
+  // Snapshots that exist.
+  uint64_t snapshots;
+  // Transactions that opening the database replayed from its log: 0 unless the program before had crashed.
+  uint64_t replayed;
+  // For later versions.
+  uint64_t reserved[8];
+} StrandlineUsage;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -231,7 +255,8 @@ void strandline_free(void *memory);
 // Threads: any. All threads may share the database that it opens.
 //
 // # Safety
-// `path` is a string; `options` is null or refers to options; `database` refers to room for a pointer.
+// `path` is a string; `options` is null or refers to options, whose `layout_name` is null or a string; `database` refers to room for a
+// pointer.
 int strandline_open(const char *path,
                     const StrandlineOptions *options,
                     StrandlineDatabase **database);
@@ -285,6 +310,19 @@ int strandline_close(StrandlineDatabase *database);
 // `database` is open; `path` is a string.
 int strandline_backup(const StrandlineDatabase *database,
                       const char *path);
+
+// Puts a copy of the database at `backup` in the place of the database at `path`, or creates it. Neither may be open. The backup is checked
+// first. If the process is killed, the old database or the new one is at `path`; after an error from opening it, restore again. With
+// `keep_old` other than 0, the old database stays at `path.replaced`; if there is such a file already, the call returns
+// `STRANDLINE_PARAMETER` and changes nothing.
+//
+// Threads: any.
+//
+// # Safety
+// `backup` and `path` are strings.
+int strandline_restore(const char *backup,
+                       const char *path,
+                       int keep_old);
 
 // Has the program answer requests about the database from now on: `strandline pool list`, `get`, `range`, `dump`, `backup`, `statistics` and
 // `checkpoint` work while it has the database open. They arrive on a socket beside the file, which only processes of its user can
@@ -702,6 +740,24 @@ StrandlineTransaction *strandline_snapshot_read(const StrandlineSnapshot *snapsh
 // # Safety
 // `snapshot` has begun and is ended once; or it is null.
 int strandline_snapshot_end(StrandlineSnapshot *snapshot);
+
+// Reports how full the database is. Not inside a transaction.
+//
+// Threads: any, at the same time as others use the database.
+//
+// # Safety
+// `database` is open; `usage` refers to room for a `StrandlineUsage`.
+int strandline_usage(const StrandlineDatabase *database, StrandlineUsage *usage);
+
+// Returns in `names` the names of the maps, of the objects and of the tables of other languages, in order: an array for `strandline_free`, with
+// NULL after the last name. Freeing the array frees the names. Not inside a transaction.
+//
+// Threads: any, at the same time as others use the database.
+//
+// # Safety
+// `database` is open; `names` refers to room for a pointer.
+int strandline_list(const StrandlineDatabase *database,
+                    char ***names);
 
 #ifdef __cplusplus
 }  // extern "C"

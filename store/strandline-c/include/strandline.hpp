@@ -11,7 +11,7 @@
 // others have stopped using them. A Transaction or View, and its Ranges and Readers, belong to the thread on which the body runs. A Snapshot, and
 // its Ranges and Readers, may be used by one thread at a time.
 //
-// Lifetimes. All handles are move-only; after a move, a call throws STRANDLINE_PARAMETER. The file of a database is closed when its Database and
+// Lifetimes. All handles are move-only; after a move, a call throws STRANDLINE_PARAMETER, and one of a Database STRANDLINE_CLOSED, as after close. The file of a database is closed when its Database and
 // all its Snapshots have been destroyed. A Range or Reader that is used after its transaction or snapshot throws STRANDLINE_PARAMETER. None of the
 // destructors of a database and its snapshots may run in a body or in a function that get_to calls.
 
@@ -29,6 +29,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "strandline.h"
 
@@ -49,6 +50,12 @@ private:
 struct Options : StrandlineOptions {
     Options() : StrandlineOptions{} {}
 };
+
+// How full a database is: the fields of StrandlineUsage.
+using Usage = StrandlineUsage;
+
+// Whether Database::restore keeps the files that it replaces.
+enum class OldFiles { keep, remove };
 
 // A view of bytes that are a key or a value: of a string, a text that ends with a zero, or any container of char, unsigned char or std::byte that is
 // contiguous, such as std::vector, std::array and std::span.
@@ -178,9 +185,14 @@ private:
     explicit Transaction(StrandlineTransaction *raw) noexcept : View(raw) {}
 };
 
-// A key and its value, which are valid until the Range moves on.
+// A key and its value, which are valid until the Range moves on or is destroyed.
 struct Row {
     std::string_view key, value;
+};
+
+// A copy of a key and of its value.
+struct Pair {
+    std::string key, value;
 };
 
 // The rows between two keys, in one pass: `for (auto [key, value] : map.range(view))`.
@@ -216,8 +228,8 @@ public:
     iterator begin() { return iterator(advance() ? this : nullptr); }
     iterator end() { return iterator(); }
 
-    // Reads the next row; none at the end.
-    std::optional<Row> next() { return advance() ? std::optional(row_) : std::nullopt; }
+    // Reads the next row; none at the end. A temporary Range has no next(), since the row would refer to what is destroyed with it: see Map::first.
+    std::optional<Row> next() & { return advance() ? std::optional(row_) : std::nullopt; }
 
 private:
     friend class Map;
@@ -337,9 +349,24 @@ public:
         return iterate(view, from, to, true);
     }
 
+    // A copy of the first row of range(view, from, to), if there is one.
+    std::optional<Pair> first(const View &view, std::optional<Bytes> from = {}, std::optional<Bytes> to = {}) const {
+        return copy(range(view, from, to));
+    }
+
+    // A copy of the last row of range(view, from, to), if there is one.
+    std::optional<Pair> last(const View &view, std::optional<Bytes> from = {}, std::optional<Bytes> to = {}) const {
+        return copy(reverse_range(view, from, to));
+    }
+
 private:
     friend class Database;
     explicit Map(StrandlineMap *raw) noexcept : raw_(raw) {}
+
+    static std::optional<Pair> copy(Range rows) {
+        std::optional<Row> row = rows.next();
+        return row ? std::optional(Pair{std::string(row->key), std::string(row->value)}) : std::nullopt;
+    }
 
     Range iterate(const View &view, std::optional<Bytes> from, std::optional<Bytes> to, bool backwards) const {
         // NULL would be no bound: an empty one has an address.
@@ -497,7 +524,7 @@ public:
     }
 
     // Makes everything durable and closes the database, which a destructor does as well, without reporting errors. Throws STRANDLINE_IN_USE while there are
-    // snapshots; the database then stays open. No other thread may use it meanwhile; after it every call throws.
+    // snapshots; the database then stays open. No other thread may use it meanwhile; after it every other call throws STRANDLINE_CLOSED.
     void close() {
         int code = strandline_close(get());
         if (code != STRANDLINE_IN_USE && code != STRANDLINE_PARAMETER && open_)
@@ -509,7 +536,7 @@ public:
     template <class Body>
     auto write(Body &&body) const {
         return run<Transaction>(body, [&](StrandlineBody call, void *argument) {
-            return strandline_write(get(), call, argument);
+            return strandline_write(opened(), call, argument);
         });
     }
 
@@ -517,7 +544,7 @@ public:
     template <class Body>
     auto read(Body &&body) const {
         return run<View>(body, [&](StrandlineBody call, void *argument) {
-            return strandline_read(get(), call, argument);
+            return strandline_read(opened(), call, argument);
         });
     }
 
@@ -527,7 +554,7 @@ public:
     auto write_later(Body &&body) const {
         StrandlineTicket *ticket = nullptr;
         auto write = [&](StrandlineBody call, void *argument) {
-            return strandline_write_later(get(), call, argument, &ticket);
+            return strandline_write_later(opened(), call, argument, &ticket);
         };
         if constexpr (std::is_void_v<decltype(body(std::declval<Transaction &>()))>) {
             run<Transaction>(body, write);
@@ -541,39 +568,64 @@ public:
     // The database as it is now, for reads that take long. Writers do not wait for it.
     Snapshot snapshot() const {
         StrandlineSnapshot *raw;
-        detail::check(strandline_snapshot_begin(get(), &raw));
+        detail::check(strandline_snapshot_begin(opened(), &raw));
         return Snapshot(open_, raw);
     }
 
     // Opens the map `name`, and creates it if there is none.
     Map map(const std::string &name) const {
         StrandlineMap *raw;
-        detail::check(strandline_map_open(get(), detail::text(name), &raw));
+        detail::check(strandline_map_open(opened(), detail::text(name), &raw));
         return Map(raw);
     }
 
     // Opens the objects `name`, and creates the name if there is none.
     Objects objects(const std::string &name) const {
         StrandlineObjects *raw;
-        detail::check(strandline_objects_open(get(), detail::text(name), &raw));
+        detail::check(strandline_objects_open(opened(), detail::text(name), &raw));
         return Objects(raw);
     }
 
     // Deletes the map or objects `name`; returns whether they were there.
     bool remove(const std::string &name) const {
-        return detail::found(strandline_delete(get(), detail::text(name)));
+        return detail::found(strandline_delete(opened(), detail::text(name)));
     }
 
     // Copies the database, as it is at one moment, to a new file.
-    void backup(const std::string &path) const { detail::check(strandline_backup(get(), detail::text(path))); }
+    void backup(const std::string &path) const { detail::check(strandline_backup(opened(), detail::text(path))); }
+
+    // Puts a copy of the database at `backup` in the place of the database at `path`, or creates it; neither may be open. OldFiles::keep leaves the
+    // old database at `path` with ".replaced" behind it. See strandline_restore.
+    static void restore(const std::string &backup, const std::string &path, OldFiles old_files) {
+        bool keep = old_files == OldFiles::keep;
+        detail::check(strandline_restore(detail::text(backup), detail::text(path), keep));
+    }
+
+    // Reports how full the database is.
+    Usage usage() const {
+        Usage usage;
+        detail::check(strandline_usage(opened(), &usage));
+        return usage;
+    }
+
+    // The names of the maps, of the objects and of the tables of other languages, in order.
+    std::vector<std::string> names() const {
+        char **names = nullptr;
+        detail::check(strandline_list(opened(), &names));
+        detail::Handle<char *, strandline_free> array(names);
+        std::vector<std::string> all;
+        for (; *names != nullptr; names++)
+            all.emplace_back(*names);
+        return all;
+    }
 
     // Has the program answer requests of `strandline pool` about the database until it is closed.
-    void serve_control() const { detail::check(strandline_serve_control(get())); }
+    void serve_control() const { detail::check(strandline_serve_control(opened())); }
 
     // Checks everything that is stored; returns the findings, one on each line, and an empty string if there are none.
     std::string check() const {
         char *damage = nullptr;
-        int code = strandline_check(get(), &damage);
+        int code = strandline_check(opened(), &damage);
         detail::Handle<char, strandline_free> findings(damage);
         if (findings)
             return findings.get();
@@ -582,12 +634,18 @@ public:
     }
 
     // Writes all changes from the log to the main file now.
-    void checkpoint() const { detail::check(strandline_checkpoint(get())); }
+    void checkpoint() const { detail::check(strandline_checkpoint(opened())); }
 
     // For functions of strandline.h; null after close and after a move.
     StrandlineDatabase *get() const noexcept { return open_ ? open_->raw : nullptr; }
 
 private:
+    StrandlineDatabase *opened() const {
+        if (get() == nullptr)
+            throw Error(STRANDLINE_CLOSED, strandline_error_text(STRANDLINE_CLOSED));
+        return get();
+    }
+
     template <class Opener>
     Database(Opener opener, const std::string &path, const StrandlineOptions &options)
         : open_(std::make_shared<detail::Open>()) {

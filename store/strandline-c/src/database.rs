@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
-use strandline::{Database, Error};
+use strandline::{Database, Error, OldFiles};
 
 use crate::options::StrandlineOptions;
 use crate::status::{Stop, answer, in_body, parameter};
@@ -62,7 +62,8 @@ unsafe fn open(
 /// Threads: any. All threads may share the database that it opens.
 ///
 /// # Safety
-/// `path` is a string; `options` is null or refers to options; `database` refers to room for a pointer.
+/// `path` is a string; `options` is null or refers to options, whose `layout_name` is null or a string; `database` refers to room for a
+/// pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_open(
     path: *const c_char,
@@ -164,6 +165,30 @@ pub unsafe extern "C" fn strandline_backup(
         // SAFETY: as the caller promises.
         let (database, path) = unsafe { (reference(database, "a database")?, text(path, "a path")?) };
         database.database.backup(path)?;
+        Ok(())
+    })
+}
+
+/// Puts a copy of the database at `backup` in the place of the database at `path`, or creates it. Neither may be open. The backup is checked
+/// first. If the process is killed, the old database or the new one is at `path`; after an error from opening it, restore again. With
+/// `keep_old` other than 0, the old database stays at `path.replaced`; if there is such a file already, the call returns
+/// `STRANDLINE_PARAMETER` and changes nothing.
+///
+/// Threads: any.
+///
+/// # Safety
+/// `backup` and `path` are strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strandline_restore(
+    backup: *const c_char,
+    path: *const c_char,
+    keep_old: c_int,
+) -> c_int {
+    answer(|| {
+        // SAFETY: as the caller promises.
+        let (backup, path) = unsafe { (text(backup, "a backup")?, text(path, "a path")?) };
+        let old_files = if keep_old != 0 { OldFiles::Keep } else { OldFiles::Remove };
+        Database::restore(backup, path, old_files)?;
         Ok(())
     })
 }

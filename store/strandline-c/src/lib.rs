@@ -11,6 +11,7 @@ mod options;
 mod status;
 mod stream;
 mod transaction;
+mod usage;
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -21,6 +22,7 @@ pub use options::*;
 pub use status::{StrandlineStatus, strandline_error_text, strandline_message};
 pub use stream::*;
 pub use transaction::*;
+pub use usage::*;
 
 use status::{Stop, parameter};
 

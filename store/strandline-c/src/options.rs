@@ -1,10 +1,13 @@
 //! How a database is opened.
 
+use std::ffi::c_char;
+use std::ptr;
 use std::time::Duration;
 
-use strandline::{Domain, Options};
+use strandline::{Domain, Geometry, Options};
 
 use crate::status::{Stop, parameter};
+use crate::text;
 
 /// A domain: committed transactions survive a power failure, on any file system.
 pub const STRANDLINE_SYNC: u32 = 0;
@@ -17,7 +20,7 @@ pub const STRANDLINE_PROCESS: u32 = 3;
 
 /// How a database is opened. All zeros: the defaults.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct StrandlineOptions {
     /// What committed transactions survive: `STRANDLINE_SYNC`, ….
     pub domain: u32,
@@ -27,7 +30,8 @@ pub struct StrandlineOptions {
     pub map_ahead: u32,
     /// Not 0: a file that is not on persistent memory is opened under `STRANDLINE_FLUSH` all the same, for tests.
     pub assume_persistent: u32,
-    /// The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB.
+    /// The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB. Up to 16 threads can be in transactions at a time, and
+    /// in one of less than 64 MB one for each 4 MB.
     pub size: u64,
     /// Bytes that the file of a new database has on the disk at once; 0: what it needs.
     pub initial_size: u64,
@@ -46,13 +50,42 @@ pub struct StrandlineOptions {
     pub read_only: u32,
     /// For later versions: zero.
     pub reserved_flag: u32,
+    /// The name of the program's format, in UTF-8, of at most 32 bytes. Opening a database that was created with another name returns
+    /// `STRANDLINE_WRONG_LAYOUT`. NULL: the empty name.
+    pub layout_name: *const c_char,
     /// For later versions: zeros.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
+}
+
+impl Default for StrandlineOptions {
+    fn default() -> Self {
+        Self {
+            domain: STRANDLINE_SYNC,
+            protect: 0,
+            map_ahead: 0,
+            assume_persistent: 0,
+            size: 0,
+            initial_size: 0,
+            address_space: 0,
+            log_bytes: 0,
+            memory_bytes: 0,
+            snapshot_bytes: 0,
+            flush_interval_us: 0,
+            read_only: 0,
+            reserved_flag: 0,
+            layout_name: ptr::null(),
+            reserved: [0; 3],
+        }
+    }
 }
 
 impl StrandlineOptions {
-    pub(crate) fn options(&self) -> Result<Options, Stop> {
-        if (self.reserved_flag, self.reserved) != (0, [0; 4]) {
+    /// Returns the options of the library.
+    ///
+    /// # Safety
+    /// `layout_name` is null, or a string.
+    pub(crate) unsafe fn options(&self) -> Result<Options, Stop> {
+        if (self.reserved_flag, self.reserved) != (0, [0; 3]) {
             return Err(parameter(
                 "the reserved options have to be 0: set all of StrandlineOptions to zeros first",
             ));
@@ -70,12 +103,16 @@ impl StrandlineOptions {
             assume_persistent: self.assume_persistent != 0,
             ..Options::default()
         };
+        if !self.layout_name.is_null() {
+            // SAFETY: the caller promises a string.
+            options.layout_name = unsafe { text(self.layout_name, "a layout name") }?.into();
+        }
         let given = |value: u64| (value != 0).then_some(value);
         options.initial_size = given(self.initial_size);
         options.address_space = given(self.address_space);
         options.memory = given(self.memory_bytes);
         if let Some(size) = given(self.size) {
-            options.geometry.size = size;
+            options.geometry = Geometry::of_size(size);
         }
         if let Some(bytes) = given(self.log_bytes) {
             options.sync.ring_blocks = bytes / 4096;

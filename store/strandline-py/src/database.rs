@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use strandline::control::Request;
-use strandline::{Domain, DynamicTable, Options, Store, Tables, Types};
+use strandline::{Domain, DynamicTable, ErrorKind, Geometry, OldFiles, Options, Store, Tables, Types};
 
-use crate::errors::{of_database, python_type, raised};
+use crate::errors::{database_error, of_database, python_type, raised};
 use crate::kinds::Kind;
 use crate::patience;
 use crate::rows::Rows;
@@ -33,10 +33,20 @@ pub(crate) type Db = strandline::Database<Control>;
 /// As what a database is opened.
 type Catalogue = Store<Tables<'static>, Control>;
 
+/// What a program says of how a database is opened.
+#[derive(Default)]
+struct Opening<'o> {
+    domain: Option<&'o str>,
+    size: Option<u64>,
+    address_space: Option<u64>,
+    memory: Option<u64>,
+    layout_name: &'o str,
+}
+
 /// # Errors
 /// There is no such domain.
-fn options(domain: Option<&str>, address_space: Option<u64>, memory: Option<u64>) -> PyResult<Options> {
-    let domain = match domain {
+fn options(opening: &Opening<'_>) -> PyResult<Options> {
+    let domain = match opening.domain {
         None | Some("sync") => Domain::Sync,
         Some("flush") => Domain::Flush,
         Some("flush-on-fail") => Domain::FlushOnFail,
@@ -46,7 +56,17 @@ fn options(domain: Option<&str>, address_space: Option<u64>, memory: Option<u64>
             return Err(usage(&text));
         }
     };
-    Ok(Options { domain, address_space, memory, ..Options::default() })
+    let mut options = Options {
+        domain,
+        address_space: opening.address_space,
+        memory: opening.memory,
+        layout_name: opening.layout_name.into(),
+        ..Options::default()
+    };
+    if let Some(size) = opening.size {
+        options.geometry = Geometry::of_size(size);
+    }
+    Ok(options)
 }
 
 pub(crate) fn usage(text: &str) -> PyErr {
@@ -75,7 +95,7 @@ impl Inner {
 
     pub(crate) fn db(&self) -> PyResult<Arc<Db>> {
         let db = self.db.lock().unwrap_or_else(PoisonError::into_inner);
-        db.clone().ok_or_else(|| raised("DatabaseError", "the database is closed".into()))
+        db.clone().ok_or_else(|| database_error(ErrorKind::Closed, "the database is closed".into()))
     }
 
     pub(crate) fn demand_no_writing(&self) -> PyResult<()> {
@@ -153,9 +173,12 @@ impl Database {
     /// `domain`: what it is stored on: `"sync"` (any file system; the default), `"flush"`, `"flush-on-fail"` (persistent memory) or `"process"` (survives kills, not
     /// power failures). `read_only`: beside any number of other readers, and no writer. `address_space`: bytes of address space to reserve, a
     /// multiple of 4096, where the system limits it; the file then grows no further. `memory`: bytes of memory for copies of the file's pages and
-    /// old versions, at least 4 MB; by default half of what the machine or the container has, and at most 4 GB.
+    /// old versions, at least 4 MB; by default half of what the machine or the container has, and at most 4 GB. `size`: the most bytes that a new
+    /// database may come to have, a multiple of 4096; by default 1 TB. `layout_name`: the name of the program's format, of at most 32 bytes; a
+    /// database that was created with another name is refused, with the kind `"wrong-layout"`.
     #[staticmethod]
-    #[pyo3(signature = (path, *, domain = None, read_only = false, address_space = None, memory = None))]
+    #[pyo3(signature = (path, *, domain = None, read_only = false, address_space = None, memory = None, size = None, layout_name = ""))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn open(
         py: Python<'_>,
         path: PathBuf,
@@ -163,8 +186,10 @@ impl Database {
         read_only: bool,
         address_space: Option<u64>,
         memory: Option<u64>,
+        size: Option<u64>,
+        layout_name: &str,
     ) -> PyResult<Self> {
-        let options = options(domain, address_space, memory)?;
+        let options = options(&Opening { domain, size, address_space, memory, layout_name })?;
         let opened = py.detach(|| match read_only {
             true => Catalogue::open_read_only(&path, &options),
             false => Catalogue::open(&path, &options, |tx| Tables::new(tx)),
@@ -174,32 +199,46 @@ impl Database {
 
     /// As `open`, but the database has to exist: a mistake in the path is an error, and creates nothing.
     #[staticmethod]
-    #[pyo3(signature = (path, *, domain = None, address_space = None, memory = None))]
+    #[pyo3(signature = (path, *, domain = None, address_space = None, memory = None, layout_name = ""))]
     fn open_existing(
         py: Python<'_>,
         path: PathBuf,
         domain: Option<&str>,
         address_space: Option<u64>,
         memory: Option<u64>,
+        layout_name: &str,
     ) -> PyResult<Self> {
-        let options = options(domain, address_space, memory)?;
+        let options = options(&Opening { domain, address_space, memory, layout_name, ..Opening::default() })?;
         let opened = py.detach(|| Catalogue::open_filled(&path, &options, |tx| Tables::new(tx)));
         opened.map(Self::over).map_err(of_database)
     }
 
     /// Creates a database in a new file at `path`. Fails and changes nothing if the file exists.
     #[staticmethod]
-    #[pyo3(signature = (path, *, domain = None, address_space = None, memory = None))]
+    #[pyo3(signature = (path, *, domain = None, address_space = None, memory = None, size = None, layout_name = ""))]
     fn create_new(
         py: Python<'_>,
         path: PathBuf,
         domain: Option<&str>,
         address_space: Option<u64>,
         memory: Option<u64>,
+        size: Option<u64>,
+        layout_name: &str,
     ) -> PyResult<Self> {
-        let options = options(domain, address_space, memory)?;
+        let options = options(&Opening { domain, size, address_space, memory, layout_name })?;
         let created = py.detach(|| Catalogue::create_new(&path, &options, |tx| Tables::new(tx)));
         created.map(Self::over).map_err(of_database)
+    }
+
+    /// Puts a copy of the database at `backup` in the place of the database at `path`, or creates it; neither may be open. The backup is checked
+    /// first. With `keep` the old database stays at `path` with `.replaced` behind it; if there is such a file already, nothing changes and the call raises a `UsageError`.
+    /// Returns the paths of the files that stay.
+    #[staticmethod]
+    #[pyo3(signature = (backup, path, *, keep = true))]
+    fn restore(py: Python<'_>, backup: PathBuf, path: PathBuf, keep: bool) -> PyResult<Vec<PathBuf>> {
+        let old_files = if keep { OldFiles::Keep } else { OldFiles::Remove };
+        let restored = py.detach(|| strandline::Database::restore(backup, path, old_files));
+        restored.map(|report| report.kept).map_err(of_database)
     }
 
     /// An empty database in memory, for tests: nothing of it remains.
@@ -286,15 +325,15 @@ impl Database {
 
     /// What the database has done since this program opened it: transactions, conflicts, writes, flushes, and how long they took in seconds.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text = self.0.work(py, |db| {
-            let mut text = String::new();
-            db.answer(&Request::Statistics, |line| {
-                text = line.to_string();
-                Ok(())
-            })?;
-            Ok(text)
-        })?;
-        py.import("json")?.call_method1("loads", (text,))
+        self.answer(py, Request::Statistics)
+    }
+
+    /// How full the database is: `heap`, what it takes of the disk: `space`, and its `snapshots`. `replayed` counts the transactions that opening it
+    /// replayed from the log: 0 unless the program before had crashed.
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let usage = self.answer(py, Request::Usage)?;
+        usage.set_item("replayed", self.0.db()?.recovery().replayed())?;
+        Ok(usage)
     }
 
     /// Answers requests of the command from now on, until the database is closed: `strandline pool list`, `get`, `range`, `dump`, `backup`, `statistics` and
@@ -374,6 +413,19 @@ impl Database {
 }
 
 impl Database {
+    /// Answers a request whose answer is one object.
+    fn answer<'py>(&self, py: Python<'py>, request: Request) -> PyResult<Bound<'py, PyAny>> {
+        let text = self.0.work(py, move |db| {
+            let mut text = String::new();
+            db.answer(&request, |line| {
+                text = line.to_string();
+                Ok(())
+            })?;
+            Ok(text)
+        })?;
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
     fn over(store: Catalogue) -> Self {
         let db = Db::from(store);
         Self(Arc::new(Inner {

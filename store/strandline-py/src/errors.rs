@@ -28,11 +28,31 @@ pub fn failed(failure: Failure) -> PyErr {
 
 /// What the database could not do, as a program in Python is told.
 pub fn of_database(error: Error) -> PyErr {
-    let class = match error.kind() {
-        ErrorKind::Parameter => "UsageError",
-        _ => "DatabaseError",
-    };
-    raised(class, message(&error))
+    match error.kind() {
+        ErrorKind::Parameter => raised("UsageError", message(&error)),
+        kind => database_error(kind, message(&error)),
+    }
+}
+
+/// A `DatabaseError` that has the kind `kind`.
+pub fn database_error(kind: ErrorKind, message: String) -> PyErr {
+    let error = raised("DatabaseError", message);
+    Python::attach(|py| match error.value(py).setattr("kind", kind_name(kind)) {
+        Ok(()) => error,
+        Err(other) => other,
+    })
+}
+
+/// The name of a kind in Python: `"wrong-layout"` for `WrongLayout`.
+fn kind_name(kind: ErrorKind) -> String {
+    let mut name = String::new();
+    for letter in format!("{kind:?}").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
 }
 
 fn message(error: &Error) -> String {

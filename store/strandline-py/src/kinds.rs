@@ -47,6 +47,8 @@ struct Field {
     kind: Kind,
     /// Its value where an earlier version of the class has none.
     default: Option<Dynamic>,
+    /// Its name in earlier versions of the class.
+    was: Option<String>,
 }
 
 pub struct Enumeration {
@@ -76,12 +78,13 @@ impl Kind {
             "list" => Self::List(inside(0)?),
             "tuple" => Self::Tuple(rest.iter().map(|part| Self::of(&part)).collect::<PyResult<_>>()?),
             "dataclass" => {
-                type Described<'py> = (String, Bound<'py, PyAny>, Option<(Bound<'py, PyAny>,)>);
+                type Described<'py> =
+                    (String, Bound<'py, PyAny>, Option<(Bound<'py, PyAny>,)>, Option<String>);
                 let (class, name, version, fields): (_, _, _, Vec<Described<'_>>) = rest.extract()?;
-                let field = |(name, kind, default): Described<'_>| {
+                let field = |(name, kind, default, was): Described<'_>| {
                     let kind = Self::of(&kind)?;
                     let default = default.map(|(default,)| kind.dynamic(&default)).transpose()?;
-                    Ok(Field { name, kind, default })
+                    Ok(Field { name, kind, default, was })
                 };
                 let fields = fields.into_iter().map(field).collect::<PyResult<_>>()?;
                 Self::Dataclass(Arc::new(Dataclass { class, name, version, fields }))
@@ -129,6 +132,10 @@ impl Kind {
                 // A class that is used twice; `_kinds.kind` refuses two of one name.
                 if types.get(name).is_none() {
                     types.add_structure(name, *version, &fields).map_err(of_database)?;
+                    for field in &class.fields {
+                        let Some(was) = &field.was else { continue };
+                        types.rename_field(name, &field.name, was).map_err(of_database)?;
+                    }
                 }
                 name.clone()
             }

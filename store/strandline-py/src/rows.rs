@@ -12,8 +12,9 @@ use crate::database::usage;
 use crate::table::Table;
 use crate::tables::{Answer, Operation};
 
-/// Rows that are fetched at a time.
-const BATCH: usize = 256;
+/// Rows that are fetched first, for a program that wants one, and at a time later on.
+const FIRST_BATCH: usize = 16;
+const MOST_BATCH: usize = 256;
 
 /// The part of a row that an iterator yields.
 #[derive(Clone, Copy)]
@@ -31,6 +32,8 @@ struct Range {
     to: End<Dynamic>,
     backwards: bool,
     fetched: VecDeque<(Dynamic, Dynamic)>,
+    /// Rows to fetch next.
+    batch: usize,
 }
 
 /// An iterator over a table. It reads one state, whatever others write meanwhile, and fetches some rows at a time.
@@ -48,7 +51,7 @@ impl Rows {
         (from, to): (End<Dynamic>, End<Dynamic>),
         backwards: bool,
     ) -> Self {
-        let range = Range { table: Some(table), from, to, backwards, fetched: VecDeque::new() };
+        let range = Range { table: Some(table), from, to, backwards, fetched: VecDeque::new(), batch: FIRST_BATCH };
         Self { what, range: Mutex::new(range) }
     }
 
@@ -99,7 +102,8 @@ impl Rows {
         let Some(table) = &range.table else { return Ok(None) };
         if range.fetched.is_empty() {
             let (from, to, backwards) = (range.from.clone(), range.to.clone(), range.backwards);
-            let rows = table.call(py, Operation::Rows { from, to, backwards, limit: BATCH })?;
+            let rows = table.call(py, Operation::Rows { from, to, backwards, limit: range.batch })?;
+            range.batch = MOST_BATCH;
             if let Answer::Rows(rows) = rows {
                 range.fetched = rows.into();
             }

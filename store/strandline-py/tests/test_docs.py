@@ -33,8 +33,9 @@ def test_the_guide_to_the_database_runs(tmp_path, monkeypatch, capsys):
             continue
         exec("async def block():\n" + textwrap.indent(block, "    ") + "    return total, count", names)
         assert asyncio.run(names["block"]()) == (None, 1)
-    assert len(others) == 6
-    assert list(names["frame"].columns) == ["key_0", "key_1", "item", "price", "number", "paid"]
+    assert len(others) == 8
+    assert list(names["frame"].columns) == ["key_0", "key_1", "item", "price", "count", "paid"]
+    assert dict(names["results"].items()) == {1: "peel: done"} and list(names["jobs"]) == [2]
     assert names["arrow"].num_rows == 1 and names["stock"]["pears"] == 7 and names["stock"]["plums"] == 5
     assert pathlib.Path("copy.mp4").read_bytes() == pathlib.Path("tide.mp4").read_bytes()
     assert sum(len(one) for one in names["samples"]) == (2 << 20) // 4 and names["orders"][2]["item"] == "pears"

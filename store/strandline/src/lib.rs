@@ -31,7 +31,7 @@
 //! | `json` | no | values, keys and descriptions of tables as JSON: `Dynamic::to_json` |
 //! | `control` | no | `Database::serve_control`: the command `strandline pool` works on a database that the program has open |
 //! | `serde` | no | `Serde`, which stores a type with serde's derives |
-//! | `uuid`, `chrono`, `time`, `jiff`, `bytes` | no | types of the crate of this name as values, and most of them as keys |
+//! | `uuid`, `chrono`, `chrono-clock`, `time`, `jiff`, `bytes` | no | types of the crate of this name as values, and most of them as keys |
 //!
 //! `example` and `observed` are for the tests of this documentation and for `strandline-check`.
 //!
@@ -45,17 +45,22 @@
 //! | sets and maps | `BTreeSet`, `HashSet`, `BTreeMap`, `HashMap` | |
 //! | what holds a value | `Option`, `Box`, `Rc`, `Arc`, `Reverse`, `Wrapping`, `Saturating` | the same; `Reverse` in the reverse order |
 //! | other values | `NonZero`, `Ordering`, `PhantomData`, `Result`, `Range`, `RangeInclusive` | `NonZero`, `Ordering`, `PhantomData` |
-//! | times and addresses | `Duration`, `SystemTime`, `IpAddr`, `Ipv4Addr`, `Ipv6Addr` | the same |
+//! | times and addresses | `Duration`, `SystemTime`, `IpAddr`, `Ipv4Addr`, `Ipv6Addr`, `SocketAddr`, `SocketAddrV4`, `SocketAddrV6` | the same |
 //! | yours | `#[derive(Persist)]` | `#[derive(Key)]` |
 //! | `uuid`, `bytes` | `Uuid`; `Bytes` | `Uuid` |
 //! | `chrono` | `NaiveDate`, `NaiveTime`, `NaiveDateTime`, `DateTime<Utc>`, `DateTime<FixedOffset>`, `TimeDelta` | the same, without the offset |
+//! | `chrono-clock` | `DateTime<Local>` | the same |
 //! | `time` | `Date`, `Time`, `PrimitiveDateTime`, `UtcDateTime`, `OffsetDateTime`, `Duration` | the same, without the offset |
-//! | `jiff` | `civil::Date`, `civil::Time`, `civil::DateTime`, `Timestamp`, `SignedDuration` | the same |
+//! | `jiff` | `civil::Date`, `civil::Time`, `civil::DateTime`, `Timestamp`, `SignedDuration`, `ZonedDateTime` | the same, without `ZonedDateTime` |
 //!
 //! Keys are ordered as `#[derive(Ord)]` would order them, whatever `Ord` a type implements: numbers by value, strings by their bytes, tuples and
 //! structures field by field, `None` first, enumerations by the order of their variants, whatever numbers these have. An encoded key has at most
 //! 4,096 bytes in a table and 65,536 in a [`HashMap`]. Elements of arrays and vectors that are numbers, or small tuples or structures of them, are
 //! stored side by side, rounded up to eight bytes in all: `[u8; 16]` takes sixteen bytes.
+//!
+//! A `DateTime<Local>` is stored as its moment, and comes back in the time zone of the machine that reads it. A `ZonedDateTime` is stored as its moment, its offset and the
+//! name of its zone. If the zone has no name, or the program that reads it does not know the name, it comes back with the offset alone. It is no key, since
+//! equal ones may have different zones: take its `Timestamp`.
 //!
 //! Types that mean the same are stored as the same: a table of one can be opened as a table of the other. Identifiers, addresses, dates and times are shown in
 //! their common notation by [`Database::dump`].

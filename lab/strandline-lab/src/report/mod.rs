@@ -219,7 +219,11 @@ pub(crate) fn plot(panel: &Panel) -> Markup {
                 }
                 @if !panel.marks.is_empty() { li { i.mark {} "the paper's number" } }
             }
-            (PreEscaped(plot::svg(panel)))
+            @if plot::is_all_zero(panel) {
+                p.zero { "Every value is 0." }
+            } @else {
+                (PreEscaped(plot::svg(panel)))
+            }
         }
     }
 }

@@ -50,6 +50,21 @@ pub fn has_values(panel: &Panel) -> bool {
     panel.curves.iter().any(|curve| values(curve).next().is_some())
 }
 
+/// Whether all that there is to draw is zero.
+pub fn is_all_zero(panel: &Panel) -> bool {
+    let is_zero = |spread: Spread| [spread.low, spread.median, spread.high].iter().all(|&value| value == 0.0);
+    panel.marks.iter().all(|mark| mark.value == 0.0)
+        && panel.curves.iter().flat_map(values).all(|(_, spread)| is_zero(spread))
+}
+
+/// The form in which a panel is drawn. Names have no distances, so that no line joins their values: they are bars.
+fn form(panel: &Panel) -> Form {
+    match panel.form {
+        Form::Lines if panel.x.iter().all(|x| parsed(x).is_some()) => Form::Lines,
+        _ => Form::Bars,
+    }
+}
+
 /// The panel as an `svg` element.
 pub fn svg(panel: &Panel) -> String {
     let layout = Layout::of(panel);
@@ -116,7 +131,7 @@ impl Layout {
         let pixels: Vec<f64> = places.iter().map(pixel).collect();
         let rows = if is_numeric { thinned(&panel.x, &pixels) } else { staggered(&panel.x, &pixels) };
         let further = rows.iter().flatten().max().map_or(0, |&row| row);
-        if further >= MOST_ROWS && panel.form == Form::Bars {
+        if further >= MOST_ROWS && form(panel) == Form::Bars {
             return Self::turned(panel, y, ticks);
         }
         let further = further as f64 * ROW;
@@ -156,7 +171,7 @@ fn vertical(panel: &Panel) -> Scale {
     });
     let drawn: Vec<f64> = spreads().flat_map(|spread| [spread.low, spread.high]).chain(marks).collect();
     // Each bar is to be seen, and of a line its highest point.
-    let heights: Vec<f64> = match panel.form {
+    let heights: Vec<f64> = match form(panel) {
         Form::Bars => spreads().map(|spread| spread.median).collect(),
         Form::Lines => {
             let highest = |curve: &Curve| values(curve).map(|(_, spread)| spread.median).fold(0.0, f64::max);
@@ -170,7 +185,7 @@ fn vertical(panel: &Panel) -> Scale {
 /// evenly spaced.
 fn horizontal(panel: &Panel) -> (Vec<f64>, std::ops::Range<f64>, bool) {
     let numbers: Option<Vec<f64>> = panel.x.iter().map(|x| parsed(x)).collect();
-    match numbers.filter(|numbers| panel.form == Form::Lines && numbers.len() > 1) {
+    match numbers.filter(|numbers| form(panel) == Form::Lines && numbers.len() > 1) {
         Some(numbers) => {
             let scale = Scale::of_parameter(&numbers);
             let range = scale.range();
@@ -197,7 +212,7 @@ fn draw(panel: &Panel, layout: &Layout, into: &mut String) -> Drawn<()> {
     let plot = Plot { panel, layout, root };
     plot.axes()?;
     for (number, curve) in panel.curves.iter().enumerate() {
-        match panel.form {
+        match form(panel) {
             Form::Bars => plot.bars(number, curve)?,
             Form::Lines => plot.line(curve)?,
         }
@@ -254,7 +269,7 @@ impl Plot<'_, '_> {
             let pixel = self.pixel(place, base);
             let row = layout.rows[at].unwrap_or(0);
             let down = 4 + (row as f64 * ROW) as i32;
-            if !layout.is_turned && (panel.form == Form::Lines || row > 0) {
+            if !layout.is_turned && (form(panel) == Form::Lines || row > 0) {
                 root.draw(&PathElement::new([(pixel.0, bottom), (pixel.0, bottom + down - 1)], GRID))?;
             }
             if layout.rows[at].is_some() {
@@ -341,7 +356,7 @@ impl Plot<'_, '_> {
         let Self { panel, layout, root, .. } = self;
         let Some(group) = panel.x.iter().position(|x| *x == mark.x) else { return Ok(()) };
         let number = panel.curves.iter().position(|curve| Some(&curve.name) == mark.curve.as_ref());
-        let shift = match (panel.form, number) {
+        let shift = match (form(panel), number) {
             (Form::Bars, Some(number)) => {
                 let (begin, width) = self.bar(number);
                 begin + width / 2.0
@@ -449,8 +464,19 @@ mod tests {
         assert!((share - 1.0 / 3.0).abs() < 0.01, "{places:?}");
         let places = circles(&["1", "10", "100"]);
         assert!((places[1] - places[0] - (places[2] - places[1])).abs() <= 1.0, "{places:?}");
-        let places = circles(&["none", "range", "all"]);
-        assert!((places[1] - places[0] - (places[2] - places[1])).abs() <= 1.0, "{places:?}");
+    }
+
+    /// A line between the values of two names would say that there is something between them.
+    #[test]
+    fn values_of_names_are_not_joined() {
+        for x in [&["none", "range", "all"][..], &["100 t=4 s=1", "100 t=4 s=4"], &["1", "2", "opt"]] {
+            let values: Vec<f64> = (1..=x.len()).map(|value| value as f64).collect();
+            let svg = svg(&panel(Form::Lines, x, &[&values]));
+            assert!(!svg.contains("<circle") && svg.matches("<rect").count() == x.len(), "{svg}");
+            let places = attributes(&svg, "x");
+            assert!(places.len() >= x.len());
+        }
+        assert!(svg(&panel(Form::Lines, &["64K", "1 MB"], &[&[1.0, 2.0]])).contains("<circle"));
     }
 
     /// Wide labels at the ends of the axis stay within the picture.
@@ -474,6 +500,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn panels_of_zeros_are_known() {
+        assert!(is_all_zero(&panel(Form::Bars, &["a", "b"], &[&[0.0, 0.0], &[0.0, 0.0]])));
+        assert!(!is_all_zero(&panel(Form::Lines, &["1", "2"], &[&[0.0, 0.0], &[0.0, 1e-9]])));
+        let mut marked = panel(Form::Bars, &["a"], &[&[0.0]]);
+        marked.marks.push(Mark { curve: None, x: "a".into(), value: 1.5, range: None });
+        assert!(!is_all_zero(&marked));
+        marked.curves[0].values[0] = Some(Spread { low: 0.0, median: 0.0, high: 2.0 });
+        marked.marks.clear();
+        assert!(!is_all_zero(&marked));
+        // The page shows no empty frame.
+        let page = crate::report::plot(&panel(Form::Bars, &["a"], &[&[0.0]])).into_string();
+        assert!(page.contains("Every value is 0.") && !page.contains("<svg"), "{page}");
     }
 
     #[test]

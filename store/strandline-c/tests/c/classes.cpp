@@ -1,15 +1,16 @@
-// All of strandline.hpp: `classes FILE` uses each class and function, and looks at what it does.
+// All of strandline.hpp and strandline_pack.hpp: `classes FILE` uses each class and function, and looks at what it does.
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "strandline.hpp"
+#include "strandline_pack.hpp"
 #if __cplusplus >= 202002L
 #include <span>
 #endif
@@ -24,6 +25,12 @@ constexpr bool is_move_only = std::is_nothrow_move_constructible_v<T> && std::is
                               !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
 static_assert(is_move_only<Map> && is_move_only<Objects> && is_move_only<Range>);
 static_assert(is_move_only<Reader> && is_move_only<Snapshot> && is_move_only<Ticket> && is_move_only<Database>);
+// A row of a temporary Range would refer to what is gone.
+template <class T, class = void>
+constexpr bool has_next = false;
+template <class T>
+constexpr bool has_next<T, std::void_t<decltype(std::declval<T>().next())>> = true;
+static_assert(has_next<Range &> && !has_next<Range>);
 static_assert(!std::is_move_constructible_v<View> && !std::is_move_constructible_v<Transaction>);
 
 #define EXPECT(what)                                              \
@@ -57,12 +64,12 @@ void opening(const std::string &path) {
     FAILS(STRANDLINE_LOCKED, Database::open(path));
     Database moved = std::move(db);
     EXPECT(db.get() == nullptr && moved.get() != nullptr);
-    FAILS(STRANDLINE_PARAMETER, db.map("none"));
+    FAILS(STRANDLINE_CLOSED, db.map("none"));
     db.close();
     Map map = moved.map("map");
     moved.close();
     moved.close();
-    FAILS(STRANDLINE_PARAMETER, moved.write([](Transaction &) {}));
+    FAILS(STRANDLINE_CLOSED, moved.write([](Transaction &) {}));
     db = Database::open_read_only(path);
     FAILS(STRANDLINE_PARAMETER, db.read([&](View &view) { return map.get(view, "a"); })); // Of an earlier opening.
     map = db.map("map");
@@ -100,6 +107,9 @@ void keys_and_values(const Database &db) {
             seen += std::to_string(key.size()) + std::string(value) + ";";
         for (const Row &row : map.reverse_range(view, "literal", "string"))
             back += row.key;
+        EXPECT(map.first(view)->key == "" && map.last(view)->value == "vi\0ew"s);
+        EXPECT(map.first(view, "l", "s")->key == "literal" && map.last(view, "l", "s")->key == "literal");
+        EXPECT(!map.first(view, "", "") && !map.last(view, "", ""));
         Range none = map.range(view, "", "");
         EXPECT(!none.next() && none.begin() == none.end());
         Range some = map.range(view, "s");
@@ -274,6 +284,50 @@ void objects(const Database &db) {
     FAILS(STRANDLINE_INVALID_ADDRESS, db.read([&](View &view) { return nodes.load<Node>(view, node); }));
 }
 
+template <class... Parts>
+bool is_refused(std::string_view bytes) {
+    return code_of([&] { (void)unpack<Parts...>(bytes); }) == STRANDLINE_PARAMETER;
+}
+
+void packing() {
+    using Texts = std::vector<std::string>;
+    using Holes = std::vector<std::optional<int>>;
+    const std::string_view view = "view";
+    std::string bytes = pack("a\0b"s, view, -1, true, -0.5f, std::optional<int>(), std::optional(7), Texts{"x", ""},
+                             Holes{{}, 5, {}}, std::pair(1, "q"), std::tuple(1.5, std::optional<int>()));
+    auto [text, literal, minus, is, half, none, seven, texts, holes, pair, tuple] =
+        unpack<std::string, std::string, std::int8_t, bool, double, std::optional<int>, std::optional<long>, Texts, Holes,
+               std::pair<int, std::string>, std::tuple<float, std::optional<int>>>(bytes);
+    EXPECT(text == "a\0b"s && literal == "view" && minus == -1 && is && half == -0.5 && !none && seven == 7);
+    EXPECT(texts == (Texts{"x", ""}) && holes == (Holes{{}, 5, {}}) && pair == std::pair(1, "q"s));
+    EXPECT(std::get<0>(tuple) == 1.5f && !std::get<1>(tuple));
+    // Examples of FoundationDB's specification.
+    EXPECT(pack(-5551212) == "\x11\xab\x4b\x93" && pack("foo\0bar"s) == "\x02" "foo\0\xff" "bar\0"s);
+    EXPECT(pack(-42.0f, 0).size() == 10 && pack(std::tuple("foo", std::optional<int>(), "")) == "\x05\2foo\0\0\xff\2\0\0"s);
+    // In order, and as they were.
+    const std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
+    const std::vector<std::int64_t> numbers{least, -65537, -65536, -257, -256, -255, -2,   -1,   0,
+                                            1,     2,      255,    256,  65535, 65536, most};
+    for (std::size_t i = 0; i < numbers.size(); i++) {
+        EXPECT(unpack<std::int64_t>(pack(numbers[i])) == numbers[i]);
+        EXPECT(i == 0 || pack(numbers[i - 1], 9) < pack(numbers[i]));
+    }
+    EXPECT(pack(most) < pack(std::numeric_limits<std::uint64_t>::max()) && pack(7) == pack(7u) && pack(7) == pack('\7'));
+    const std::vector<double> reals{-std::numeric_limits<double>::infinity(), -1, -0.0, 0.0, 1e-300, 2};
+    for (std::size_t i = 1; i < reals.size(); i++)
+        EXPECT(pack(reals[i - 1]) < pack(reals[i]) && unpack<double>(pack(reals[i])) == reals[i]);
+    EXPECT(pack("a", 3) < pack("ab") && pack("a", 3) < pack_end("a") && pack_end("a") < pack("ab"));
+    EXPECT(pack(std::optional<int>()) < pack(std::optional(least)) && pack(Texts{"b"}) < pack(Texts{"b", ""}));
+    // Bytes of other parts.
+    EXPECT(unpack<std::int8_t>(pack(-128)) == -128 && is_refused<std::int8_t>(pack(-129)) && is_refused<std::int8_t>(pack(128)));
+    EXPECT(is_refused<unsigned>(pack(-1)) && is_refused<std::uint8_t>(pack(256)) && is_refused<int>("") && is_refused<int>(pack(1, 2)));
+    EXPECT(is_refused<std::string>(pack(1)) && is_refused<double>(pack(1)) && is_refused<bool>(pack(1)) && is_refused<Texts>("\x05"));
+    EXPECT((is_refused<std::tuple<int>>(pack(std::pair(1, 2)))) && (is_refused<int, int>(pack(1))) && is_refused<int>("\x1d"));
+    for (std::size_t length = 0; length < bytes.size(); length++)
+        EXPECT((is_refused<std::string, std::string, int, bool, double, std::optional<int>, std::optional<int>, Texts, Holes,
+                           std::pair<int, std::string>, std::tuple<double, std::optional<int>>>(bytes.substr(0, length))));
+}
+
 // A snapshot keeps its database open.
 void lifetimes(const std::string &path) {
     std::optional<Snapshot> snapshot;
@@ -298,8 +352,18 @@ void lifetimes(const std::string &path) {
     db.checkpoint();
     db.backup(path + ".copy");
     Database copy = Database::open_read_only(path + ".copy");
+    EXPECT(copy.names().back() == "nodes" && copy.usage().snapshots == 0);
     Map map = copy.map("lifetimes");
     EXPECT(copy.read([&](View &view) { return map.get(view, "a"); }) == "2");
+}
+
+void restoring(const std::string &path) {
+    FAILS(STRANDLINE_IO, Database::restore(path + ".none", path, OldFiles::keep));
+    Database::restore(path + ".copy", path, OldFiles::remove);
+    Database::restore(path + ".copy", path, OldFiles::keep);
+    FAILS(STRANDLINE_PARAMETER, Database::restore(path + ".copy", path, OldFiles::keep));
+    FAILS(STRANDLINE_PARAMETER, Database::restore("a\0b"s, path, OldFiles::keep));
+    EXPECT(Database::open_existing(path + ".replaced").check().empty());
 }
 
 } // namespace
@@ -316,7 +380,9 @@ int main(int argc, char **argv) {
         large_values(db);
         objects(db);
     }
+    packing();
     lifetimes(argv[1]);
+    restoring(argv[1]);
     std::puts("all is well");
     return 0;
 }

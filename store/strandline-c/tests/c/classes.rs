@@ -31,6 +31,16 @@ fn the_classes_do_what_the_header_says() {
     }
 }
 
+#[test]
+fn the_tasks_of_a_first_week_are_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile_with_strandline("tests/c/first_week.cpp", Language::Cpp, folder.path())
+    else {
+        return;
+    };
+    assert_eq!(run(&program, &[folder.path().to_str().unwrap()]), "all is well\n");
+}
+
 /// A daemon that runs, and its output.
 struct Daemon {
     child: Child,

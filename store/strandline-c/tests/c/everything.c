@@ -412,8 +412,49 @@ static void options(const char *path) {
     EXPECT(strandline_open(path, &options, &other), 0);
     EXPECT(strandline_map_open(other, "none", &rows), STRANDLINE_NO_TABLE);
     EXPECT(strandline_close(other), 0);
+    options.read_only = 0;
+    options.layout_name = "another program";
+    EXPECT(strandline_open(path, &options, &other), STRANDLINE_WRONG_LAYOUT);
+    options.layout_name = "a name that has more than thirty-two bytes";
+    EXPECT(strandline_open(path, &options, &other), STRANDLINE_WRONG_LAYOUT);
+    options.layout_name = NULL;
     options.reserved_flag = 1;
     EXPECT(strandline_open(path, &options, &other), STRANDLINE_PARAMETER);
+}
+
+/* What an operator asks for: how full a database is, its tables, and a backup in its place. */
+static void upkeep(const char *path, const char *backup) {
+    StrandlineDatabase *other;
+    StrandlineMap *map;
+    StrandlineUsage usage;
+    char **names, replaced[4200];
+    EXPECT(strandline_restore(backup, path, 0), 0);
+    EXPECT(strandline_open(path, NULL, &other), 0);
+    EXPECT(strandline_restore(backup, path, 0), STRANDLINE_LOCKED);
+    EXPECT(strandline_restore(path, backup, 0), STRANDLINE_LOCKED);
+    EXPECT(strandline_usage(other, &usage), 0);
+    EXPECT(usage.allocated_bytes > 0 && usage.allocated_bytes <= usage.total_bytes, 1);
+    EXPECT(usage.disk_bytes > 0 && usage.log_disk_bytes > 0, 1);
+    EXPECT(usage.snapshots == 0 && usage.replayed == 0, 1);
+    EXPECT(strandline_usage(other, NULL), STRANDLINE_PARAMETER);
+    EXPECT(strandline_map_open(other, "zebra", &map), 0);
+    strandline_map_close(map);
+    EXPECT(strandline_list(other, &names), 0);
+    EXPECT(names[0] != NULL && names[1] != NULL, 1);
+    int last = 0;
+    while (names[last + 1] != NULL)
+        last++;
+    EXPECT(strcmp(names[last], "zebra"), 0);
+    strandline_free(names);
+    EXPECT(strandline_list(other, NULL), STRANDLINE_PARAMETER);
+    EXPECT(strandline_close(other), 0);
+    EXPECT(strandline_restore(backup, path, 1), 0);
+    EXPECT(strandline_restore(backup, path, 1), STRANDLINE_PARAMETER); /* The old one would be replaced. */
+    snprintf(replaced, sizeof replaced, "%s.replaced", path);
+    EXPECT(strandline_open_existing(replaced, NULL, &other), 0);
+    EXPECT(strandline_close(other), 0);
+    EXPECT(strandline_restore(replaced, replaced, 0), STRANDLINE_PARAMETER);
+    EXPECT(strandline_restore("/no/such/file", path, 0), STRANDLINE_IO);
 }
 
 static int closed(const char *path) {
@@ -507,6 +548,9 @@ static void once(const char *path) {
     EXPECT(found, 50);
     EXPECT(strandline_write(db, step, &n), STRANDLINE_READ_ONLY);
     close_all();
+    char restored[4096];
+    snprintf(restored, sizeof restored, "%s.restored", path);
+    upkeep(restored, copy);
     snprintf(copy, sizeof copy, "%s.options", path);
     options(copy);
     puts("all is well");

@@ -91,7 +91,9 @@ fn an_installation_is_complete_and_can_be_removed() {
     let version = env!("CARGO_PKG_VERSION");
     let interface = version.rsplit_once('.').unwrap().0;
     let mut expected: BTreeSet<String> =
-        ["include/strandline.h", "include/strandline.hpp"].map(Into::into).into();
+        ["include/strandline.h", "include/strandline.hpp", "include/strandline_pack.hpp"]
+            .map(Into::into)
+            .into();
     for file in [
         "libstrandline.a",
         "libstrandline.so",

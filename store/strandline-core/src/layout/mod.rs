@@ -55,6 +55,22 @@ impl Default for Geometry {
     }
 }
 
+impl Geometry {
+    /// The default geometry for a pool of at most `size` bytes. The logs take a quarter of it at most: a pool of less than 64 MB has fewer than 16 of them, and
+    /// so fewer workers at a time.
+    ///
+    /// ```
+    /// use strandline_core::layout::Geometry;
+    ///
+    /// assert_eq!(Geometry::of_size(16 << 20), Geometry { size: 16 << 20, logs: 4, ..Geometry::default() });
+    /// assert_eq!(Geometry::of_size(1 << 30).logs, 16);
+    /// ```
+    pub fn of_size(size: u64) -> Self {
+        let default = Self::default();
+        Self { size, logs: (size / 4 / default.log_bytes).clamp(1, default.logs), ..default }
+    }
+}
+
 /// Byte offsets of a pool's parts, derived from its [`Geometry`].
 ///
 /// ```

@@ -14,7 +14,12 @@ class DamagedError(Error):
 
 
 class DatabaseError(Error):
-    """A database could not be opened, read or written."""
+    """A database could not be opened, read or written.
+
+    ``kind`` says why: ``"full"``, ``"locked"``, ``"io"``, ``"wrong-layout"``, ``"damaged"``, ``"closed"``, and so on.
+    """
+
+    kind = "other"
 
 
 class PointError(Error):

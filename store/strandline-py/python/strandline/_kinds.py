@@ -99,7 +99,7 @@ class _Reader:
                 default = (field.default,)
             elif field.default_factory is not dataclasses.MISSING:
                 default = (field.default_factory(),)
-            fields.append((field.name, kind, default))
+            fields.append((field.name, kind, default, field.metadata.get("was")))
         self._open.pop()
         return ("dataclass", (of, of.__name__, _version(of), fields))
 

@@ -2,7 +2,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::marker::PhantomData;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::num::{NonZero, Saturating, Wrapping};
 use std::ops::{Range, RangeInclusive};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -172,6 +172,43 @@ both_named!(
     |stored| match stored {
         (false, bits) => u32::try_from(bits).ok().map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits))),
         (true, bits) => Some(IpAddr::V6(Ipv6Addr::from_bits(bits))),
+    }
+);
+
+/// Address, port, flow information and scope.
+type Socket6 = (u128, u16, u32, u32);
+
+fn of_socket6(value: &SocketAddrV6) -> Socket6 {
+    (value.ip().to_bits(), value.port(), value.flowinfo(), value.scope_id())
+}
+
+fn to_socket6((bits, port, flow, scope): Socket6) -> SocketAddrV6 {
+    SocketAddrV6::new(Ipv6Addr::from_bits(bits), port, flow, scope)
+}
+
+both_named!(
+    SocketAddrV4,
+    "socket address v4",
+    (u32, u16),
+    |value| (value.ip().to_bits(), value.port()),
+    |stored| Some(SocketAddrV4::new(Ipv4Addr::from_bits(stored.0), stored.1))
+);
+both_named!(SocketAddrV6, "socket address v6", Socket6, |value| of_socket6(value), |stored| Some(
+    to_socket6(stored)
+));
+both_named!(
+    SocketAddr,
+    "socket address",
+    (bool, Socket6),
+    |value| match value {
+        SocketAddr::V4(address) => (false, (address.ip().to_bits().into(), address.port(), 0, 0)),
+        SocketAddr::V6(address) => (true, of_socket6(address)),
+    },
+    |stored| match stored {
+        (false, (bits, port, 0, 0)) =>
+            u32::try_from(bits).ok().map(|bits| SocketAddr::new(Ipv4Addr::from_bits(bits).into(), port)),
+        (false, _) => None,
+        (true, socket) => Some(to_socket6(socket).into()),
     }
 );
 

@@ -6,7 +6,7 @@
 
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
 use super::adapted::Instant;
-use super::adapted::{both_named, persist_named};
+use super::adapted::{both_named, named, persist_as, persist_named};
 use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Fixed, Invalid, Persist, Stored};
 use super::schema::Types;
@@ -100,6 +100,12 @@ mod of_chrono {
         }
     );
     both_named!(Moment<Utc>, "timestamp", Instant, |value| instant(value), |stored| to_instant(stored));
+    // Without the offset, which follows from the zone of the machine that reads it.
+    #[cfg(feature = "chrono-clock")]
+    both_named!(Moment<chrono::Local>, "timestamp", Instant, |value| instant(value), |stored| to_instant(
+        stored
+    )
+    .map(Into::into));
     persist_named!(
         Moment<FixedOffset>,
         "offset datetime",
@@ -198,7 +204,8 @@ mod of_time {
 #[cfg(feature = "jiff")]
 mod of_jiff {
     use jiff::civil::{self, Date};
-    use jiff::{SignedDuration, Timestamp};
+    use jiff::tz::{Offset, TimeZone};
+    use jiff::{SignedDuration, Timestamp, ZonedDateTime};
 
     use super::*;
 
@@ -244,8 +251,35 @@ mod of_jiff {
             to_date(days).zip(to_time((second, nanos))).map(|(date, time)| date.to_datetime(time))
         }
     );
-    both_named!(Timestamp, "timestamp", Instant, |value| instant(*value), |stored| unix_nanos(stored)
-        .and_then(|nanos| Timestamp::from_nanosecond(nanos).ok()));
+    fn to_timestamp(stored: Instant) -> Option<Timestamp> {
+        unix_nanos(stored).and_then(|nanos| Timestamp::from_nanosecond(nanos).ok())
+    }
+
+    both_named!(Timestamp, "timestamp", Instant, |value| instant(*value), |stored| to_timestamp(stored));
+
+    /// A moment, the offset in seconds, and the name of the zone in the IANA database, if it has one. Of a zone without a name, or whose name the reading
+    /// program does not know, the offset is kept.
+    type InZone = (i64, u32, i32, Option<String>);
+
+    fn to_zoned((seconds, nanos, offset, zone): InZone) -> Option<ZonedDateTime> {
+        let moment = to_timestamp((seconds, nanos))?;
+        let zone = match zone.and_then(|name| TimeZone::get(&name).ok()) {
+            Some(zone) => zone,
+            None => TimeZone::fixed(Offset::from_seconds(offset).ok()?),
+        };
+        Some(moment.to_zoned_datetime(zone))
+    }
+
+    persist_as!(
+        [] ZonedDateTime, "zoned datetime", InZone,
+        |value| {
+            let (seconds, nanos) = instant(value.timestamp());
+            (seconds, nanos, value.offset().seconds(), value.time_zone().iana_name().map(str::to_owned))
+        },
+        |stored| to_zoned(stored),
+        layout: named("zoned datetime", <InZone as Persist<'p>>::LAYOUT),
+        describe: |_types| "zoned datetime".into()
+    );
     both_named!(
         SignedDuration,
         "signed duration",

@@ -160,6 +160,10 @@ impl Types {
         self.all().iter().find(|known| known.name == name)
     }
 
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut TypeDescription> {
+        self.described.all.iter_mut().find(|known| known.name == name)
+    }
+
     /// Adds a type whose name no other has.
     pub(crate) fn add(&mut self, description: TypeDescription) {
         self.described.all.push(description);

@@ -57,17 +57,25 @@ static SCALARS: [(&str, Shape); 19] = [
 /// The shape of a type without parameters that is stored as another one.
 fn stored_as(name: &str) -> Option<Shape> {
     let unsigned = Shape::Unsigned;
+    let socket6 = || Shape::Tuple([128, 16, 32, 32].map(unsigned).to_vec());
     let (name, shape) = match name {
         "uuid" => ("uuid", Shape::Array(Box::new(unsigned(8)), 16)),
         "ipv4" => ("ipv4", unsigned(32)),
         "ipv6" => ("ipv6", unsigned(128)),
         "ip" => ("ip", Shape::Tuple(vec![Shape::Bool, unsigned(128)])),
+        "socket address v4" => ("socket address v4", Shape::Tuple(vec![unsigned(32), unsigned(16)])),
+        "socket address v6" => ("socket address v6", socket6()),
+        "socket address" => ("socket address", Shape::Tuple(vec![Shape::Bool, socket6()])),
         "timestamp" => ("timestamp", Shape::Tuple(vec![Shape::Signed(64), unsigned(32)])),
         "date" => ("date", Shape::Signed(32)),
         "time" => ("time", Shape::Tuple(vec![unsigned(32), unsigned(32)])),
         "datetime" => ("datetime", Shape::Tuple(vec![Shape::Signed(32), unsigned(32), unsigned(32)])),
         "offset datetime" => {
             ("offset datetime", Shape::Tuple(vec![Shape::Signed(64), unsigned(32), Shape::Signed(32)]))
+        }
+        "zoned datetime" => {
+            let zone = Shape::Option(Box::new(Shape::String));
+            ("zoned datetime", Shape::Tuple(vec![Shape::Signed(64), unsigned(32), Shape::Signed(32), zone]))
         }
         "signed duration" => ("signed duration", Shape::Tuple(vec![Shape::Signed(64), Shape::Signed(32)])),
         "ordering" => ("ordering", Shape::Signed(8)),

@@ -179,3 +179,24 @@ fn earlier_versions_are_converted() {
     assert_eq!(found, Some(record(&[("name", text("Ann")), ("town", town)])));
     assert!(matches!(db.read(|tx| before.get(tx, &Dynamic::Signed(1))), Err(Error::NoTable { .. })));
 }
+
+/// A renamed field keeps its values, and may become wider.
+#[test]
+fn renamed_fields_keep_their_values() {
+    let db = Database::in_memory().unwrap();
+    let mut types = Types::default();
+    types.add_structure("Book", 1, &[("name", "String", None), ("pages", "u16", None)]).unwrap();
+    let before = db.dynamic_table("books", "i64", "Book", &types).unwrap();
+    let tides = record(&[("name", text("Tides")), ("pages", Dynamic::Unsigned(320))]);
+    db.write(|tx| before.set(tx, &Dynamic::Signed(7), &tides)).unwrap();
+    let mut types = Types::default();
+    types.add_structure("Book", 2, &[("title", "String", None), ("pages", "u32", None)]).unwrap();
+    assert!(matches!(db.dynamic_table("books", "i64", "Book", &types), Err(Error::TableTypes { .. })));
+    for (structure, field) in [("Book", "name"), ("Film", "title")] {
+        assert!(matches!(types.rename_field(structure, field, "name"), Err(Error::Parameter(_))));
+    }
+    types.rename_field("Book", "title", "name").unwrap();
+    let books = db.dynamic_table("books", "i64", "Book", &types).unwrap();
+    let found = db.read(|tx| books.get(tx, &Dynamic::Signed(7))).unwrap();
+    assert_eq!(found, Some(record(&[("title", text("Tides")), ("pages", Dynamic::Unsigned(320))])));
+}

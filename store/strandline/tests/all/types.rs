@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::marker::PhantomData;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::num::{NonZero, Wrapping};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -316,6 +316,17 @@ fn keys_of_the_standard_library_are_ordered() {
     assert_eq!(shown, text("::1"));
     is_ordered(vec![Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]);
     is_ordered(vec![Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED]);
+    let sockets = ["[fe80::1%3]:80", "[fe80::1]:81", "9.0.0.1:443", "9.0.0.1:80", "10.0.0.1:1"];
+    let shown = is_ordered::<SocketAddr>(sockets.map(|address| address.parse().unwrap()).to_vec());
+    assert_eq!(shown, text("[fe80::1%3]:80"));
+    let v4: Vec<SocketAddrV4> = sockets[2..].iter().map(|address| address.parse().unwrap()).collect();
+    assert_eq!(is_ordered(v4), text("9.0.0.1:443"));
+    let v6 = [(1, 0, 3), (1, 7, 0), (2, 0, 0)];
+    let v6 = v6.map(|(port, flow, scope)| SocketAddrV6::new(Ipv6Addr::LOCALHOST, port, flow, scope));
+    assert_eq!(is_ordered(v6.to_vec()), text("[::1%3]:1"));
+    // Flow information has no notation.
+    assert!(matches!(comes_back(&v6[1]), Dynamic::List(_)));
+    comes_back(&SocketAddr::from(v6[1]));
     let (epoch, part) = (SystemTime::UNIX_EPOCH, Duration::new(1, 500_000_000));
     let shown = is_ordered(vec![epoch - part, epoch, epoch + part, epoch - Duration::from_secs(1)]);
     assert_eq!(shown, text("1969-12-31T23:59:58.5Z"));
@@ -363,6 +374,8 @@ fn types_of_uuid_bytes_and_chrono_come_back() {
     let utc =
         [leap.and_utc(), chrono::DateTime::<chrono::Utc>::MIN_UTC, chrono::DateTime::<chrono::Utc>::MAX_UTC];
     assert_eq!(is_ordered(utc.to_vec()), text("2024-02-29T23:59:60.5Z"));
+    let local = utc.map(|moment| moment.with_timezone(&chrono::Local));
+    assert_eq!(is_ordered(local[..1].to_vec()), text("2024-02-29T23:59:60.5Z"));
     let zone = chrono::FixedOffset::west_opt(5_400).unwrap();
     assert_eq!(
         comes_back(&zone.from_utc_datetime(&day.and_hms_opt(12, 0, 1).unwrap())),
@@ -399,6 +412,34 @@ fn types_of_time_come_back() {
     ]);
 }
 
+/// The first moment of 1970, in a zone, comes back in that zone and is shown so.
+fn is_in_zone(zone: jiff::tz::TimeZone, shown: &str) {
+    let zoned = jiff::Timestamp::UNIX_EPOCH.to_zoned_datetime(zone);
+    assert_eq!(comes_back(&zoned), text(shown));
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<u8, jiff::ZonedDateTime>("zoned").unwrap();
+    db.write(|tx| table.insert(tx, &1, &zoned)).unwrap();
+    // Two are equal if their moments are.
+    let found = db.read(|tx| table.get(tx, &1)).unwrap().unwrap();
+    assert_eq!(found.time_zone(), zoned.time_zone());
+}
+
+/// Where the name of a zone means nothing, the offset is kept.
+#[test]
+fn a_zone_that_is_not_known_leaves_its_offset() {
+    let db = Database::in_memory().unwrap();
+    let table = db.table::<u8, jiff::ZonedDateTime>("zoned").unwrap();
+    db.write(|tx| table.insert(tx, &1, &jiff::ZonedDateTime::default())).unwrap();
+    let shown = "1970-01-01T02:00:00+02:00[Atlantis/Capital]";
+    let about = db.list().unwrap().remove(0);
+    let copy = Database::in_memory().unwrap();
+    copy.load(&about, [Ok((Dynamic::Unsigned(1), text(shown)))]).unwrap();
+    let table = copy.table::<u8, jiff::ZonedDateTime>("zoned").unwrap();
+    let found = copy.read(|tx| table.get(tx, &1)).unwrap().unwrap();
+    assert_eq!(found.timestamp(), jiff::Timestamp::UNIX_EPOCH);
+    assert_eq!(found.time_zone(), &jiff::tz::TimeZone::fixed(jiff::tz::offset(2)));
+}
+
 #[test]
 fn types_of_jiff_come_back() {
     let date = jiff::civil::date(2024, 2, 29);
@@ -410,6 +451,8 @@ fn types_of_jiff_come_back() {
         is_ordered(vec![stamp, jiff::Timestamp::MIN, jiff::Timestamp::MAX]),
         text("1969-12-31T23:59:58.5Z")
     );
+    is_in_zone(jiff::tz::TimeZone::UTC, "1970-01-01T00:00:00+00:00[UTC]");
+    is_in_zone(jiff::tz::TimeZone::fixed(jiff::tz::offset(-3)), "1969-12-31T21:00:00-03:00");
     is_ordered(vec![
         jiff::SignedDuration::MIN,
         jiff::SignedDuration::MAX,

@@ -1,7 +1,7 @@
 //! Values with a common notation, which are shown as text: identifiers, addresses, dates and times.
 
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use super::Dynamic;
 use crate::value::adapted::is_instant;
@@ -31,6 +31,23 @@ pub(super) fn shown(name: &str, stored: Dynamic) -> Result<Dynamic, Invalid> {
             .find(|(_, number)| integer(&stored) == Some(*number))
             .map(|(name, _)| name.to_owned()),
         ("ipv4" | "ipv6" | "ip", _) => address(name, &stored).map(|address| address.to_string()),
+        ("socket address v4" | "socket address v6" | "socket address", _) => {
+            // Flow information has no notation.
+            let Some(address) = socket(name, &stored) else { return Err(Invalid) };
+            if matches!(address, SocketAddr::V6(address) if address.flowinfo() != 0) {
+                return Ok(stored);
+            }
+            Some(address.to_string())
+        }
+        ("zoned datetime", Dynamic::List(parts)) => {
+            let [parts @ .., Dynamic::Optional(zone)] = parts.as_slice() else { return Err(Invalid) };
+            let at = shown("offset datetime", Dynamic::List(parts.to_vec()))?;
+            match (at, zone.as_deref()) {
+                (Dynamic::Text(text), None) => Some(text),
+                (Dynamic::Text(text), Some(Dynamic::Text(zone))) => Some(format!("{text}[{zone}]")),
+                _ => return Ok(stored),
+            }
+        }
         ("date" | "time" | "datetime" | "timestamp" | "offset datetime", _) => {
             let numbers = numbers(&stored).ok_or(Invalid)?;
             if is_odd_leap(name, &numbers) {
@@ -107,6 +124,45 @@ fn address(name: &str, stored: &Dynamic) -> Option<IpAddr> {
     })
 }
 
+fn socket(name: &str, stored: &Dynamic) -> Option<SocketAddr> {
+    let Dynamic::List(parts) = stored else { return None };
+    let ip = |name, bits| address(name, bits);
+    let port = |port| u16::try_from(integer(port)?).ok();
+    Some(match (name, parts.as_slice()) {
+        ("socket address v4", [bits, number]) => SocketAddr::new(ip("ipv4", bits)?, port(number)?),
+        ("socket address v6", [bits, number, flow, scope]) => {
+            let IpAddr::V6(ip) = ip("ipv6", bits)? else { return None };
+            let word = |number| u32::try_from(integer(number)?).ok();
+            SocketAddrV6::new(ip, port(number)?, word(flow)?, word(scope)?).into()
+        }
+        ("socket address", [Dynamic::Bool(true), socket6]) => socket("socket address v6", socket6)?,
+        ("socket address", [Dynamic::Bool(false), Dynamic::List(parts)]) => match parts.as_slice() {
+            [bits, number, Dynamic::Unsigned(0), Dynamic::Unsigned(0)] => {
+                SocketAddr::new(ip("ipv4", bits)?, port(number)?)
+            }
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// What is stored for a socket address, under the name that it has.
+fn of_socket(name: &str, address: SocketAddr) -> Dynamic {
+    let list = |numbers: &[u128]| Dynamic::List(numbers.iter().copied().map(Dynamic::Unsigned).collect());
+    let (is_v6, socket6) = match address {
+        SocketAddr::V4(address) => (false, [address.ip().to_bits().into(), address.port().into(), 0, 0]),
+        SocketAddr::V6(address) => {
+            let (flow, scope) = (address.flowinfo().into(), address.scope_id().into());
+            (true, [address.ip().to_bits(), address.port().into(), flow, scope])
+        }
+    };
+    match name {
+        "socket address v4" => list(&socket6[..2]),
+        "socket address v6" => list(&socket6),
+        _ => Dynamic::List(vec![Dynamic::Bool(is_v6), list(&socket6)]),
+    }
+}
+
 /// What is stored for a value of the type `name` with this notation.
 fn of_text(name: &str, text: &str) -> Option<Dynamic> {
     let unsigned = |number: u32| Dynamic::Unsigned(number.into());
@@ -127,6 +183,19 @@ fn of_text(name: &str, text: &str) -> Option<Dynamic> {
                 IpAddr::V6(address) => (true, address.to_bits()),
             };
             Some(Dynamic::List(vec![Dynamic::Bool(is_v6), Dynamic::Unsigned(bits)]))
+        }
+        "socket address v4" => Some(of_socket(name, text.parse::<SocketAddrV4>().ok()?.into())),
+        "socket address v6" => Some(of_socket(name, text.parse::<SocketAddrV6>().ok()?.into())),
+        "socket address" => Some(of_socket(name, text.parse().ok()?)),
+        "zoned datetime" => {
+            let (moment, zone) = match text.strip_suffix(']') {
+                Some(text) => text.split_once('[').map(|(moment, zone)| (moment, Some(zone)))?,
+                None => (text, None),
+            };
+            let Dynamic::List(mut parts) = of_moment("offset datetime", moment)? else { return None };
+            let zone = zone.map(|zone| Box::new(Dynamic::Text(zone.to_owned())));
+            parts.push(Dynamic::Optional(zone));
+            Some(Dynamic::List(parts))
         }
         "NonZero" | "Range" | "RangeInclusive" | "Map" => Some(Dynamic::Text(text.to_owned())),
         _ => of_moment(name, text),
@@ -329,7 +398,7 @@ mod tests {
 
         #[test]
         fn no_text_is_harmful(text in "[-+0-9TZ: .]{0,30}", any in ".{0,20}") {
-            for name in ["date", "time", "datetime", "timestamp", "offset datetime", "uuid", "ip", "NonZero"] {
+            for name in ["date", "time", "datetime", "timestamp", "offset datetime", "zoned datetime", "uuid", "ip", "socket address", "NonZero"] {
                 for text in [&text, &any] {
                     let _ = stored(name, &Dynamic::Text(text.clone()));
                 }

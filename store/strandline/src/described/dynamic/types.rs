@@ -76,6 +76,26 @@ impl Types {
         Ok(())
     }
 
+    /// States that the field `field` of `structure` was named `was` in earlier versions, as `#[persist(was = "…")]` does: opening a table keeps its values.
+    ///
+    /// ```
+    /// # use strandline::*;
+    /// let mut types = Types::default();
+    /// types.add_structure("Book", 2, &[("title", "String", None)])?;
+    /// types.rename_field("Book", "title", "name")?;
+    /// # Ok::<(), strandline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns [`Error::Parameter`] if there is no such structure or field.
+    pub fn rename_field(&mut self, structure: &str, field: &str, was: &str) -> Result<()> {
+        let found = self.get_mut(structure).filter(|found| !found.is_enum);
+        let found = found.and_then(|found| found.variants[0].fields.iter_mut().find(|one| one.name == field));
+        let absent = || Error::Parameter(format!("there is no structure {structure} with a field {field}"));
+        found.ok_or_else(absent)?.was = Some(was.to_owned());
+        Ok(())
+    }
+
     /// Adds an enumeration whose variants have no fields, as [`add_structure`](Self::add_structure) adds a structure.
     ///
     /// # Errors
