@@ -100,6 +100,25 @@ fn every_link_leads_somewhere() {
     assert!(checked > 200, "{checked} links were found");
 }
 
+/// A folder of tests says what it protects against.
+#[test]
+fn every_folder_of_tests_is_listed() {
+    let page = std::fs::read_to_string(root().join("docs/testing.md")).unwrap();
+    let mut listed = 0;
+    for part in ["store", "check", "lab", "examples"] {
+        for entry in std::fs::read_dir(root().join(part)).unwrap() {
+            let tests = entry.unwrap().path().join("tests");
+            let name = tests.strip_prefix(root()).unwrap().display().to_string();
+            assert!(
+                !tests.is_dir() || page.contains(&format!("`{name}`")),
+                "docs/testing.md does not list {name}"
+            );
+            listed += usize::from(tests.is_dir());
+        }
+    }
+    assert!(listed > 15, "{listed} folders of tests");
+}
+
 #[test]
 fn anchors_and_links_are_found() {
     let page = "# Which `x`?\n## [Tide](tide.md) tables\n## A, b\n```\n# no [link](code.md)\n```\n## A, b\nsee [`x`](#which-x) and `[no](link.md)`";

@@ -10,6 +10,7 @@ mod fork;
 mod full;
 #[cfg(target_os = "linux")]
 mod full_disks;
+mod golden;
 mod limits;
 mod migration;
 #[cfg(target_os = "linux")]

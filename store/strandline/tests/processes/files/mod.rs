@@ -17,7 +17,7 @@ mod kills;
 mod links;
 mod power;
 mod races;
-mod trace;
+pub mod trace;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
@@ -124,8 +124,12 @@ pub fn concerns_others(number: i64) -> bool {
 impl Traced {
     /// Starts a process in `folder` that runs `script`. It is stopped, and goes on with [`Traced::next`].
     pub fn start(folder: &Path, script: &str) -> Self {
-        let mut command = child::command(folder);
-        command.stderr(Stdio::null());
+        Self::start_command(child::command(folder), script)
+    }
+
+    /// Starts this command, to which `script` is given line by line.
+    pub fn start_command(mut command: Command, script: &str) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec only a system call is made.
         unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
         let mut child = command.spawn().expect("a process that ptrace may stop (a container must allow it)");
