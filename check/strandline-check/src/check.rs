@@ -132,7 +132,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether nothing within the bounds was left out: neither for want of time, nor because a crash had too many states.
+    /// Returns whether nothing within the bounds was left out: neither for want of time, nor because a crash had too many states.
     pub fn is_complete(&self) -> bool {
         self.counts.is_complete()
     }

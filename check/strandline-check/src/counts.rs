@@ -37,7 +37,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Whether nothing within the bounds was left out.
+    /// Returns whether nothing within the bounds was left out.
     pub fn is_complete(&self) -> bool {
         self.left_out() == 0
     }

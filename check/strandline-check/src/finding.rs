@@ -292,7 +292,7 @@ pub struct PerformanceFinding {
 }
 
 impl PerformanceFinding {
-    /// Whether it was for nothing each time: the program may do without it, as far as was explored.
+    /// Returns whether it was for nothing each time: the program may do without it, as far as was explored.
     pub fn is_always(&self) -> bool {
         self.wasted == self.performed
     }
@@ -382,7 +382,7 @@ fn diagnose<J: Judge>(case: &Case<'_, J>, trials: &Trials<'_>) -> Diagnosis {
     }
 }
 
-/// Whether the invariant says of a finding of this kind that an allocation is wrong.
+/// Returns whether the invariant says of a finding of this kind that an allocation is wrong.
 fn is_of_allocation(kind: FindingKind, what: &str) -> bool {
     use FindingKind as Kind;
     let may_be = matches!(
@@ -595,7 +595,7 @@ fn made_durable(trace: &Trace, store: &Store, before: u32) -> MadeDurable {
     done
 }
 
-/// Whether `store` is a part of one of which another part has survived, or has been lost alone.
+/// Returns whether `store` is a part of one of which another part has survived, or has been lost alone.
 fn is_torn(trace: &Trace, store: &Store, lost: &[Decision], time: u32) -> bool {
     if !store.is_part {
         return false;

@@ -28,7 +28,7 @@ fn found(check: &Check<'_>) -> Finding {
     finding
 }
 
-/// Whether advice is given for `line` of this file, what it says, and whether it repairs.
+/// Returns whether advice is given for `line` of this file, what it says, and whether it repairs.
 fn advised(finding: &Finding, line: u32) -> (bool, bool) {
     let advice = finding.advice.as_ref().expect("no advice");
     assert_eq!((advice.behind.file(), advice.behind.line()), (file!(), line), "{finding}");

@@ -34,7 +34,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether the shards are of a check.
+    /// Returns whether the shards are of a check.
     fn is_check(&self) -> bool {
         self.shards.iter().any(|shard| shard.join(check::PLAN).exists())
     }
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     Ok(complete((points.len() - swept.known, points.len()), "runs", arguments))
 }
 
-/// Whether all of the work is there. Says how much is missing, and how to get it.
+/// Returns whether all of the work is there. Says how much is missing, and how to get it.
 fn complete((missing, all): (usize, usize), what: &str, arguments: &Arguments) -> Outcome {
     if missing == 0 {
         return Outcome::Success;

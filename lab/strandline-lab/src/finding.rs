@@ -219,7 +219,7 @@ impl Finding {
         format!("{}{noisy}", self.verdict.name())
     }
 
-    /// Whether the claim is contradicted by what no other program has disturbed.
+    /// Returns whether the claim is contradicted by what no other program has disturbed.
     pub fn is_contradicted(&self) -> bool {
         self.verdict == Verdict::Contradicts && !self.noisy
     }

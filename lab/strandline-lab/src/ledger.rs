@@ -20,7 +20,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether it has the piece of work with this index. Pieces are dealt in rounds, since neighbours take about as long. Each round
+    /// Returns whether it has the piece of work with this index. Pieces are dealt in rounds, since neighbours take about as long. Each round
     /// begins with another shard, since lists of work have periods.
     pub fn has(&self, index: usize) -> bool {
         (index + index / self.of) % self.of == self.number - 1

@@ -43,7 +43,7 @@ impl Watch {
     }
 }
 
-/// Whether so many processors of other programs make a machine a loaded one.
+/// Returns whether so many processors of other programs make a machine a loaded one.
 pub fn is_loaded(others: f64) -> bool {
     others > OTHERS
 }
@@ -81,7 +81,7 @@ pub fn redrawn(
     (0..DRAWS).map(|_| judge(&all.redrawn(&mut random))).collect()
 }
 
-/// Whether the spread of the repetitions decides a verdict: too few of the draws come to the same one.
+/// Returns whether the spread of the repetitions decides a verdict: too few of the draws come to the same one.
 pub fn decides(verdict: Verdict, draws: &[Verdict]) -> bool {
     let agreeing = draws.iter().filter(|&&drawn| drawn == verdict).count();
     (agreeing as f64) < AGREEING * draws.len() as f64

@@ -90,7 +90,7 @@ impl Session {
         file::load(machine, &all).map_err(|error| Error::Usage(error.to_string()))
     }
 
-    /// Whether a claim is judged at this site by a figure.
+    /// Returns whether a claim is judged at this site by a figure.
     fn is_judged(&self, site: Site, figure: &str) -> bool {
         self.judged.contains(&(figure, site))
     }

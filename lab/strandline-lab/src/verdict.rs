@@ -175,7 +175,7 @@ pub const MARGIN: f64 = 0.02;
 /// With so many seeds an order must hold where its numbers are simulated.
 pub const SEEDS: u64 = 3;
 
-/// Whether `one` is above `other`, neither of them negative, by [`MARGIN`] or more.
+/// Returns whether `one` is above `other`, neither of them negative, by [`MARGIN`] or more.
 ///
 /// ```
 /// use strandline_lab::above;

@@ -114,8 +114,8 @@ fn numbers(value: &Value) -> Vec<String> {
     }
 }
 
-/// Whether the numbers of a series differ from machine to machine. These are speeds with an instruction of the processor, the native rates of deferred
-/// commit's Fig. 6, and the results of D9's search for violations, which stops after some time.
+/// Returns whether the numbers of a series differ from machine to machine. These are speeds with an instruction of the processor, the native rates of
+/// deferred commit's Fig. 6, and the results of D9's search for violations, which stops after some time.
 fn is_native(paper: &Paper, series: &Value) -> bool {
     let [figure, setting, quantity] =
         ["figure", "setting", "quantity"].map(|field| series[field].as_str().unwrap());

@@ -138,7 +138,7 @@ fn stamp_word((lock, timestamp): LockStamp) -> u64 {
     timestamp << 32 | u64::from(lock) << 1 | 1
 }
 
-/// Whether this word logs a lock's timestamp, where an address would be otherwise.
+/// Returns whether this word logs a lock's timestamp, where an address would be otherwise.
 fn is_lock(word: u64) -> bool {
     word & 1 == 1
 }

@@ -280,7 +280,7 @@ impl Machine {
         self.state.borrow_mut().stop = Some(stop);
     }
 
-    /// Whether they are to end.
+    /// Returns whether they are to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.state.borrow().stop.is_some_and(|stop| stop.load(Relaxed))
     }
@@ -336,7 +336,7 @@ impl Machine {
         }
     }
 
-    /// Whether time passes from now on. Without it, only what no cache holds may be stored to.
+    /// Returns whether time passes from now on. Without it, only what no cache holds may be stored to.
     pub fn set_timed(&self, timed: bool) {
         self.state.borrow_mut().functional = !timed;
     }
@@ -393,7 +393,7 @@ impl Machine {
         self.state.borrow().cores.len()
     }
 
-    /// Whether the hardware scheme still has work to do for what a thread has committed.
+    /// Returns whether the hardware scheme still has work to do for what a thread has committed.
     pub fn is_busy(&self, thread: usize) -> bool {
         self.state.borrow().scheme.as_ref().is_some_and(|scheme| scheme.is_busy(CoreId::new(thread)))
     }
@@ -554,12 +554,12 @@ impl State {
         }
     }
 
-    /// Whether no time passes: before and after a run, and for threads that unwind since another one cannot go on.
+    /// Returns whether no time passes: before and after a run, and for threads that unwind since another one cannot go on.
     fn is_functional(&self) -> bool {
         self.functional || std::thread::panicking()
     }
 
-    /// Whether `core` is furthest behind, after all store queues and engines have caught up with it.
+    /// Returns whether `core` is furthest behind, after all store queues and engines have caught up with it.
     fn may_run(&mut self, core: CoreId) -> bool {
         let clock = self.cores[core].clock;
         // What the scheme has planned since the horizon was found.

@@ -399,7 +399,7 @@ impl Prepared {
         Ok(machine)
     }
 
-    /// Whether transactions leave the home copies of what they have logged in the caches.
+    /// Returns whether transactions leave the home copies of what they have logged in the caches.
     fn leaves_home_cached(&self, description: &Description, run: &Run) -> bool {
         description.program.home_copies == HomeCopies::Cached && is_software_wal(run)
     }
@@ -709,7 +709,7 @@ fn plain(image: Vec<u64>, shared: &SharedLayout) -> Rc<Recorder> {
     Rc::new(world)
 }
 
-/// Whether it is S-WAL, the write-ahead log in software that hardware schemes are compared with.
+/// Returns whether it is S-WAL, the write-ahead log in software that hardware schemes are compared with.
 fn is_software_wal(run: &Run) -> bool {
     run.scheme.kind.is_some_and(|kind| *kind == S_WAL)
 }

@@ -78,7 +78,7 @@ impl<T: Word> Array<T> {
         self.elements.length
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -196,7 +196,7 @@ impl<V: Value> Chains<V> {
         }
     }
 
-    /// Whether `key` is in the chain of `cell`.
+    /// Returns whether `key` is in the chain of `cell`.
     pub fn contains(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<bool, Abort> {
         let first = Self::glance::<{ VALUE as usize }>(tx, cell, key)?;
         Ok(if first.goes_on { self.find(tx, first.at.near(8 * NEXT), key)?.1.is_some() } else { first.is_it })

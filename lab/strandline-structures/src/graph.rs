@@ -120,7 +120,7 @@ impl<V: Value> Graph<V> {
         self.chains.get(tx, cell, to)
     }
 
-    /// Whether there is an edge from one vertex to another.
+    /// Returns whether there is an edge from one vertex to another.
     ///
     /// # Errors
     /// As [`Graph::get`].

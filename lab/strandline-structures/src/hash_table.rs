@@ -142,7 +142,7 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
         self.chains.get(tx, self.cell(key), key)
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
     /// As [`HashTable::get`].

@@ -44,7 +44,7 @@ pub trait Levels<K: Copy + Ord, V> {
     fn key(&self, tx: &mut impl Read, node: Self::Node, index: u64) -> Result<K, Abort>;
     /// The value at `index` of a node that has pairs.
     fn value_of(&self, tx: &mut impl Read, node: Self::Node, index: u64) -> Result<V, Abort>;
-    /// Whether nodes of this level have pairs, or keys alone: then what equals a key is right of it.
+    /// Returns whether nodes of this level have pairs, or keys alone: then what equals a key is right of it.
     fn has_pairs(&self, level: u64) -> bool;
     /// How many keys of a node `is_before` wants, the first ones.
     fn keys_before(

@@ -221,7 +221,7 @@ impl<V: Value> Queue<V> {
         Ok(tail - head)
     }
 
-    /// Whether there are no entries.
+    /// Returns whether there are no entries.
     ///
     /// # Errors
     /// As [`Queue::pop`].

@@ -229,7 +229,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
     /// As [`RedBlackTree::get`].

@@ -51,7 +51,7 @@ impl<K: Word + Ord> Set<K> {
         RedBlackTree::open(tx, root).map(Self)
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
     /// A conflict; the set is damaged.

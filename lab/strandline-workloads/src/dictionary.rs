@@ -42,7 +42,7 @@ pub struct Use {
     pub read_percent: u64,
 }
 
-/// Whether the next transaction is one of those that only read, `percent` of 100.
+/// Returns whether the next transaction is one of those that only read, `percent` of 100.
 pub fn only_reads(random: &mut Rng, percent: u64) -> bool {
     // Where all do the same nothing is drawn.
     percent >= 100 || percent > 0 && random.u64(..100) < percent
@@ -50,7 +50,7 @@ pub fn only_reads(random: &mut Rng, percent: u64) -> bool {
 
 /// A structure that holds keys, with values or without.
 pub trait Dictionary {
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     fn contains<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort>;
 
     /// Puts `key` in; whether it was not there before.
@@ -86,7 +86,7 @@ pub struct Operator<D> {
     locks: Vec<Lock>,
 }
 
-/// Whether a declared lock can guard a block of so many bytes: blocks of the heap that are smaller than a line share lines with
+/// Returns whether a declared lock can guard a block of so many bytes: blocks of the heap that are smaller than a line share lines with
 /// others, and hardware undoes lines.
 pub fn has_own_lines(bytes: u64) -> bool {
     bytes >= LINE_BYTES

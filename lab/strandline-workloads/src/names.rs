@@ -217,17 +217,17 @@ impl SchemeName {
         Entry { name: self.name(), source: kind.source, description }
     }
 
-    /// Whether the `sync` domain carries it.
+    /// Returns whether the `sync` domain carries it.
     pub fn in_sync(self) -> bool {
         self.kind.is_some_and(|kind| kind.in_sync)
     }
 
-    /// Whether it runs on real memory; the others exist for the recorder, the crash checker and the simulator.
+    /// Returns whether it runs on real memory; the others exist for the recorder, the crash checker and the simulator.
     pub fn is_native(self) -> bool {
         self.kind.is_none_or(|kind| kind.is_native)
     }
 
-    /// Whether what it acknowledges survives.
+    /// Returns whether what it acknowledges survives.
     pub fn is_durable(self) -> bool {
         self.kind.is_some_and(SchemeDescriptor::is_durable)
     }
@@ -279,7 +279,7 @@ impl System {
         }
     }
 
-    /// Whether the `sync` domain carries it.
+    /// Returns whether the `sync` domain carries it.
     pub fn in_sync(self) -> bool {
         match self {
             Self::Scheme(scheme) => scheme.in_sync(),
@@ -287,7 +287,7 @@ impl System {
         }
     }
 
-    /// Whether it runs on real memory.
+    /// Returns whether it runs on real memory.
     pub fn is_native(self) -> bool {
         match self {
             Self::Scheme(scheme) => scheme.is_native(),

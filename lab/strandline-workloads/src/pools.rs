@@ -89,7 +89,7 @@ impl Prepared {
         self.reopen(self.setting.domain, self.setting.instruction)
     }
 
-    /// Whether the pool was opened since this was last asked: then its pages are not mapped yet, and whoever runs
+    /// Returns whether the pool was opened since this was last asked: then its pages are not mapped yet, and whoever runs
     /// first pays for that.
     pub fn take_fresh(&mut self) -> bool {
         std::mem::take(&mut self.fresh)

@@ -54,7 +54,7 @@ impl Selection {
         &*self.workload
     }
 
-    /// Whether its operations exist on typed collections, too, with these sizes.
+    /// Returns whether its operations exist on typed collections, too, with these sizes.
     pub fn has_types(&self) -> bool {
         let Sizes { value_bytes, mix, .. } = self.sizes;
         self.kind.by_types.is_some() && value_bytes == 8 && mix == Mix::Toggle

@@ -102,7 +102,7 @@ impl Column {
         text
     }
 
-    /// Whether the text in this column of `row` has these eight letters in it.
+    /// Returns whether the text in this column of `row` has these eight letters in it.
     pub fn holds(self, row: &[u64], letters: [u8; 8]) -> bool {
         let wanted = u64::from_le_bytes(letters);
         let mut last = 0;

@@ -90,7 +90,7 @@ impl NewPool {
         })
     }
 
-    /// Whether the memory was taken to be persistent when it was opened, and is not.
+    /// Returns whether the memory was taken to be persistent when it was opened, and is not.
     pub fn assumed_persistent(&self) -> bool {
         self.assumed_persistent.get()
     }

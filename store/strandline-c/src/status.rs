@@ -221,7 +221,7 @@ thread_local! {
     static PANICKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread runs the body of a transaction.
+/// Returns whether this thread runs the body of a transaction.
 pub(crate) fn in_body() -> bool {
     BODIES.get() > 0
 }

@@ -294,7 +294,7 @@ impl<B: BufRead> Lines<B> {
     }
 }
 
-/// Whether it is one of those that catalogues are made of, which nobody needs to know.
+/// Returns whether it is one of those that catalogues are made of, which nobody needs to know.
 pub fn is_of_the_library(of: &TypeDescription) -> bool {
     of.name.starts_with("strandline::")
 }

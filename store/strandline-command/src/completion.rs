@@ -99,7 +99,7 @@ fn candidate((name, description): (String, String)) -> CompletionCandidate {
     CompletionCandidate::new(name).help(help.map(Into::into))
 }
 
-/// Whether the file at `path` begins as a pool does.
+/// Returns whether the file at `path` begins as a pool does.
 fn is_pool(path: &Path) -> bool {
     let mut begin = [0; POOL.len()];
     path.is_file()

@@ -54,7 +54,7 @@ fn end(signal: i32) {
     let _ = emulate_default_handler(signal);
 }
 
-/// Whether the program was asked to end.
+/// Returns whether the program was asked to end.
 pub fn is_asked() -> bool {
     ASKED.load(SeqCst)
 }

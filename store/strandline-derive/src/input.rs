@@ -133,7 +133,7 @@ impl Parameter {
         }
     }
 
-    /// Whether bounds of its own make it a type that can be stored. The compiler cannot choose between those for one pool and those for any.
+    /// Returns whether bounds of its own make it a type that can be stored. The compiler cannot choose between those for one pool and those for any.
     fn is_bound(&self, where_clause: &[Vec<TokenTree>]) -> bool {
         let is_ours = |token: &TokenTree| is_word(token, "Persist") || is_word(token, "Value");
         let is_own = |condition: &[TokenTree]| {
@@ -297,7 +297,7 @@ impl Input {
     }
 }
 
-/// Whether a group that follows the name and the parameters holds fields or variants, and is no part of the where clause.
+/// Returns whether a group that follows the name and the parameters holds fields or variants, and is no part of the where clause.
 fn is_body(group: &Group, where_clause: &[TokenTree]) -> bool {
     group.delimiter() == Delimiter::Brace
         || group.delimiter() == Delimiter::Parenthesis && where_clause.is_empty()

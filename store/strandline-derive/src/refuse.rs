@@ -102,7 +102,7 @@ fn refuse_path(path: &[TokenTree], own: &str, refuse: impl Fn(&str) -> Result<()
     }
 }
 
-/// Whether an argument is a type, and neither a value nor what an associated type is to be.
+/// Returns whether an argument is a type, and neither a value nor what an associated type is to be.
 fn is_type(argument: &[TokenTree]) -> bool {
     let is_value = match argument.first() {
         Some(TokenTree::Literal(_)) => true,

@@ -75,12 +75,12 @@ impl Locks {
         *level = wanted.min(*level);
     }
 
-    /// Whether no connection has it.
+    /// Returns whether no connection has it.
     pub(crate) fn is_free(&self) -> bool {
         self.readers == 0
     }
 
-    /// Whether some connection means to write.
+    /// Returns whether some connection means to write.
     pub(crate) fn is_reserved(&self) -> bool {
         self.writer > Level::None
     }

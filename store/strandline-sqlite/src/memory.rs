@@ -55,7 +55,7 @@ impl Journals {
         self.all().remove(name).is_some()
     }
 
-    /// Whether the database `name` has a journal that is to be rolled back: SQLite has neither deleted nor emptied it, nor overwritten its
+    /// Returns whether the database `name` has a journal that is to be rolled back: SQLite has neither deleted nor emptied it, nor overwritten its
     /// header, as it does to commit.
     pub fn is_hot(&self, name: &[u8]) -> bool {
         const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];

@@ -31,7 +31,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether there is a database at `name`. Journals of an ordinary database that was there once are none of it.
+/// Returns whether there is a database at `name`. Journals of an ordinary database that was there once are none of it.
 pub(crate) fn is_there(name: &[u8]) -> bool {
     !name.ends_with(b"-journal") && !name.ends_with(b"-wal") && path(name).exists()
 }

@@ -33,7 +33,7 @@ pub(crate) enum Home {
 }
 
 impl Home {
-    /// Whether journals are kept in memory.
+    /// Returns whether journals are kept in memory.
     pub(crate) fn is_buffered(&self) -> bool {
         match self {
             Self::Pool(shared) => shared.commit == Commit::Buffered,

@@ -147,7 +147,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Whether a crash state, the values of all locations, is one that the question is about.
+    /// Returns whether a crash state, the values of all locations, is one that the question is about.
     pub fn holds(&self, state: &[u64]) -> bool {
         self.values.iter().all(|&(location, value)| state[location] == value)
     }
@@ -167,7 +167,7 @@ pub struct Final {
 }
 
 impl Final {
-    /// Whether the question is about this end.
+    /// Returns whether the question is about this end.
     pub fn holds(&self, end: &End) -> bool {
         self.registers.iter().all(|&(thread, register, value)| end.registers[thread][register] == value)
             && self.values.iter().all(|&(location, value)| end.values[location] == value)
@@ -209,12 +209,12 @@ impl Operation {
         }
     }
 
-    /// Whether it is a non-temporal store.
+    /// Returns whether it is a non-temporal store.
     pub(super) fn is_non_temporal(&self) -> bool {
         matches!(self, Self::Store { non_temporal: true, .. })
     }
 
-    /// Whether it may append a store.
+    /// Returns whether it may append a store.
     pub(super) fn stores(&self) -> bool {
         matches!(self, Self::Store { .. } | Self::CompareExchange { .. } | Self::FetchAdd { .. })
     }

@@ -34,7 +34,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether the source gives another answer.
+    /// Returns whether the source gives another answer.
     pub fn contradicts(&self) -> bool {
         self.published.is_some_and(|published| published != self.verdict)
     }

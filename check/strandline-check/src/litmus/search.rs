@@ -80,12 +80,12 @@ impl CrashStates {
         self.of(setting).iter().map(|state| &**state).collect()
     }
 
-    /// Whether some crash leaves a state that the question is about.
+    /// Returns whether some crash leaves a state that the question is about.
     pub fn allows(&self, setting: Setting, ask: &Ask) -> bool {
         self.of(setting).iter().any(|state| ask.holds(state))
     }
 
-    /// Whether some run without a crash ends as the question says.
+    /// Returns whether some run without a crash ends as the question says.
     pub fn ends_with(&self, question: &Final) -> bool {
         self.ends.iter().any(|end| question.holds(end))
     }
@@ -230,7 +230,7 @@ impl Search<'_> {
         futures.filter(move |&(other, _)| other != thread).map(|(_, future)| future)
     }
 
-    /// Whether no crash state is lost if the thread's next operation comes before all that other threads have still to
+    /// Returns whether no crash state is lost if the thread's next operation comes before all that other threads have still to
     /// do: see "Exhaustive, and how it stays small" in `mod.rs`.
     fn may_go_first(&self, state: &State, thread: usize) -> bool {
         let next = self.test.threads[thread].get(state.threads[thread].next);
@@ -312,7 +312,7 @@ impl Search<'_> {
         self.collect(Setting::Word, locations, &each)
     }
 
-    /// Whether so many crash states are too many.
+    /// Returns whether so many crash states are too many.
     fn limit(&self, states: usize) -> Result<(), TooLarge> {
         let limit = self.limits.crash_states;
         if states > limit { Err(TooLarge { what: "crash states", limit }) } else { Ok(()) }

@@ -237,12 +237,12 @@ impl State {
         Some(next)
     }
 
-    /// Whether a store, the thread's next operation, is late: it is non-temporal, or a later non-temporal one may overtake it.
+    /// Returns whether a store, the thread's next operation, is late: it is non-temporal, or a later non-temporal one may overtake it.
     fn is_late(&self, test: &Test, thread: usize) -> bool {
         test.threads[thread][self.threads[thread].next..].iter().any(Operation::is_non_temporal)
     }
 
-    /// Whether the thread's next operation has to wait for a late store. A compare-and-swap waits only to succeed.
+    /// Returns whether the thread's next operation has to wait for a late store. A compare-and-swap waits only to succeed.
     pub fn waits(&self, test: &Test, thread: usize) -> bool {
         let late = &self.threads[thread].late;
         let Some(operation) = test.threads[thread].get(self.threads[thread].next) else { return false };

@@ -254,7 +254,7 @@ impl<'p> Processes<'p> {
         verdict
     }
 
-    /// Whether a process would have ended in this way with the time limit of the exploration, too.
+    /// Returns whether a process would have ended in this way with the time limit of the exploration, too.
     fn is_final(&self, end: &End) -> bool {
         !matches!(end, End::TimedOut(_)) || self.limit.get() == self.place.limit
     }

@@ -58,7 +58,7 @@ impl Module {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Whether the reader of a report may have written this code.
+    /// Returns whether the reader of a report may have written this code.
     fn is_own(&self) -> bool {
         !OTHERS.iter().any(|other| self.name().starts_with(other))
     }

@@ -21,13 +21,13 @@ const VALUE: usize = 8;
 /// Bytes of a store, at most.
 const STORE: u64 = 4096;
 
-/// Whether a recording is such a log, by how it begins.
+/// Returns whether a recording is such a log, by how it begins.
 pub(super) fn is_log(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty() && !is_of_valgrind(line)).unwrap_or("");
     first.starts_with("START") || first.contains("|STORE;") || first.contains("REGISTER_FILE;")
 }
 
-/// Whether valgrind itself has written a line.
+/// Returns whether valgrind itself has written a line.
 fn is_of_valgrind(line: &str) -> bool {
     line.starts_with("==") || line.starts_with("--") || line.starts_with("**")
 }

@@ -49,7 +49,7 @@ pub(super) enum What {
 }
 
 impl Recording {
-    /// Whether an operation is one of these.
+    /// Returns whether an operation is one of these.
     pub fn has(&self, is: impl Fn(&What) -> bool) -> bool {
         self.operations.iter().any(|operation| is(&operation.what))
     }

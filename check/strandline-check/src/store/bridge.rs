@@ -341,7 +341,7 @@ impl Bridge {
         }
     }
 
-    /// Whether `transaction` has changed what the database held, which was `from`.
+    /// Returns whether `transaction` has changed what the database held, which was `from`.
     fn has_changed(&self, transaction: &Observed, from: u64) -> bool {
         let mut heap = self.heap.borrow_mut();
         match &transaction.stored {

@@ -214,7 +214,7 @@ fn subset(lines: &[u32], number: u64) -> Option<(Vec<u32>, bool)> {
 }
 
 impl<J: Judge> Explorer<J> {
-    /// Whether time is up, the exploration was stopped, or all states are judged that it may judge.
+    /// Returns whether time is up, the exploration was stopped, or all states are judged that it may judge.
     pub(crate) fn is_over(&self, depth: Depth) -> bool {
         self.counts.states >= self.most || self.session.is_stopped() || Instant::now() > depth.until
     }

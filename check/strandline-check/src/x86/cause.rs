@@ -263,7 +263,7 @@ impl<'a, J: Judge> Case<'a, J> {
         self.memory.given(Vec::new());
     }
 
-    /// Whether recovery repairs `image`, if `expected` is right.
+    /// Returns whether recovery repairs `image`, if `expected` is right.
     fn accepts(&self, image: &[u64], expected: &J::Expected) -> bool {
         self.trials.set(self.trials.get() + 1);
         self.begin(image);
@@ -305,7 +305,7 @@ impl<'a, J: Judge> Case<'a, J> {
         found
     }
 
-    /// Whether recovery applies a relative change that had been applied before: it repairs the pool if that change is taken back.
+    /// Returns whether recovery applies a relative change that had been applied before: it repairs the pool if that change is taken back.
     pub fn redone(&self) -> Option<Redone> {
         self.trials.set(0);
         let repeated = self.repeated();
@@ -427,7 +427,7 @@ impl<'a, J: Judge> Case<'a, J> {
         }
     }
 
-    /// Whether the `steps` after `begin` have an order in which each of them leaves what recovery repairs; `None`, if that is not known.
+    /// Returns whether the `steps` after `begin` have an order in which each of them leaves what recovery repairs; `None`, if that is not known.
     fn has_right_order(&self, begin: Option<usize>, steps: &[Act]) -> Option<bool> {
         if steps.len() > MOST_STEPS {
             return None;

@@ -92,7 +92,7 @@ struct Schedule {
 impl<J: Judge, L: FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<Broken>>>
     Exhaustion<'_, J, L>
 {
-    /// Whether `thread` has not yet gone on in `state` with `left` preemptions or more.
+    /// Returns whether `thread` has not yet gone on in `state` with `left` preemptions or more.
     fn is_new(&mut self, state: u64, thread: usize, left: u32) -> bool {
         if !self.bounds.reduced {
             return true;

@@ -387,7 +387,7 @@ impl<J: Judge> Explorer<J> {
         })
     }
 
-    /// Whether this crash has not been explored yet with `left` further ones or more.
+    /// Returns whether this crash has not been explored yet with `left` further ones or more.
     fn is_new(&mut self, fingerprint: u64, expected: &J::Expected, left: usize) -> bool {
         let before = self.seen.entry(mix(fingerprint, J::fingerprint(expected))).or_insert(0);
         let new = *before < left + 1;

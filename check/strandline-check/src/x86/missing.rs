@@ -5,10 +5,10 @@ use super::trace::Trace;
 
 /// A judge of crashes of changed histories, for one violation.
 pub(crate) trait Trial {
-    /// Whether the state in which just the values of `lost` did not survive violates.
+    /// Returns whether the state in which just the values of `lost` did not survive violates.
     fn violates(&mut self, trace: &Trace, time: u32, lost: &[Decision]) -> bool;
 
-    /// Whether any state violates, of some thousands.
+    /// Returns whether any state violates, of some thousands.
     fn any_violates(&mut self, trace: &Trace, time: u32) -> bool;
 }
 

@@ -21,7 +21,7 @@ pub struct RunningTransaction {
 }
 
 impl RunningTransaction {
-    /// Whether loads are its reads, and none of its stores has been made.
+    /// Returns whether loads are its reads, and none of its stores has been made.
     pub fn only_reads(&self) -> bool {
         self.update.is_none()
     }

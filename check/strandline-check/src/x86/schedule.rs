@@ -99,7 +99,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether `thread` gives way after an operation at which it might; `state` tells time and state.
+    /// Returns whether `thread` gives way after an operation at which it might; `state` tells time and state.
     pub fn candidate(
         &mut self,
         thread: usize,
@@ -151,8 +151,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether a non-temporal store, which the running thread is about to make, is late; `state` tells time and a number for the state and the
-    /// store. A late store counts as a preemption.
+    /// Returns whether a non-temporal store, which the running thread is about to make, is late; `state` tells time and a number for the state and
+    /// the store. A late store counts as a preemption.
     pub fn is_late(&mut self, state: impl FnOnce() -> (u32, u64)) -> bool {
         if self.running.len() < 2 {
             return false;

@@ -93,7 +93,7 @@ pub(crate) fn set_part(is_part: bool) {
     IS_PART.set(is_part);
 }
 
-/// Whether the present store is a part of one.
+/// Returns whether the present store is a part of one.
 pub(crate) fn is_part() -> bool {
     IS_PART.get()
 }

@@ -525,7 +525,7 @@ impl X86World {
         }
     }
 
-    /// Whether the threads have run for too long while the world is being torn down.
+    /// Returns whether the threads have run for too long while the world is being torn down.
     ///
     /// # Panics
     /// They have, and it is not.
@@ -632,7 +632,7 @@ impl X86World {
         old
     }
 
-    /// Whether another thread may run behind `operation`.
+    /// Returns whether another thread may run behind `operation`.
     fn switch_point(&self, operation: Operation) -> SwitchPoint {
         let own = self.is_own.get();
         let is_candidate = match operation {
@@ -655,7 +655,7 @@ impl X86World {
         if is_candidate { SwitchPoint::Candidate { is_critical } } else { SwitchPoint::No }
     }
 
-    /// Whether the thread gives way at a candidate.
+    /// Returns whether the thread gives way at a candidate.
     fn gives_way(&self, thread: usize, is_critical: bool) -> bool {
         let near = {
             let view = &mut self.views.borrow_mut()[thread];

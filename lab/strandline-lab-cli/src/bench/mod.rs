@@ -166,7 +166,7 @@ fn carries(domain: DomainName, system: &System) -> bool {
 }
 
 impl Arguments {
-    /// Whether nothing was asked for in particular.
+    /// Returns whether nothing was asked for in particular.
     fn is_tour(&self) -> bool {
         self.scheme.is_empty() && self.workload.is_empty() && self.threads.is_empty() && self.domain.is_none()
     }

@@ -122,7 +122,7 @@ pub fn number(row: &Value, name: &str) -> f64 {
     row[name].as_f64().unwrap_or(0.0)
 }
 
-/// Whether something was found.
+/// Returns whether something was found.
 pub fn is_violated(row: &Value) -> bool {
     !row["violation"].is_null()
 }

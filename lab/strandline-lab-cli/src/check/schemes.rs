@@ -167,7 +167,7 @@ impl Arguments {
         self.samples.unwrap_or(100)
     }
 
-    /// Whether one history is looked at, as the command does that a violation prints.
+    /// Returns whether one history is looked at, as the command does that a violation prints.
     pub(super) fn is_replay(&self) -> bool {
         self.samples == Some(1)
     }

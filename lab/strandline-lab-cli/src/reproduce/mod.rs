@@ -333,7 +333,7 @@ fn readings(evaluation: &Evaluation) -> Option<Table> {
 }
 
 impl Arguments {
-    /// Whether all papers are asked for, each with a report of its own.
+    /// Returns whether all papers are asked for, each with a report of its own.
     fn is_all(&self) -> bool {
         self.papers == [ALL] || self.papers.is_empty() && self.claims.is_empty()
     }

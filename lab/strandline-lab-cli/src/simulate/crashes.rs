@@ -21,7 +21,7 @@ pub enum CrashAt {
 }
 
 impl CrashAt {
-    /// Whether the cycle depends on how long the run is.
+    /// Returns whether the cycle depends on how long the run is.
     pub fn is_share(&self) -> bool {
         matches!(self, Self::Share(_))
     }

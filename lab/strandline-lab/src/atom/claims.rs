@@ -93,7 +93,7 @@ fn shares(all: &Measurements, bytes: u64) -> Vec<(String, Option<f64>)> {
     WORKLOADS.iter().map(|&workload| (workload.to_owned(), source_logged(all, workload, bytes))).collect()
 }
 
-/// Whether `what` holds for all pairs of a share and another.
+/// Returns whether `what` holds for all pairs of a share and another.
 fn all_known(shares: &[Option<f64>]) -> Option<Vec<f64>> {
     shares.iter().copied().collect()
 }

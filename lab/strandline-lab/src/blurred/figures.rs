@@ -40,7 +40,7 @@ const HELPERS_CORES: usize = 1;
 /// Variants of ours, which stand beside the paper's systems.
 const OURS: [&str; 2] = ["vcbp-streamed", "bppm-counted"];
 
-/// Whether nothing was measured before. What is repeated is what claims are judged by.
+/// Returns whether nothing was measured before. What is repeated is what claims are judged by.
 fn is_first(session: &Session) -> bool {
     session.round == 0
 }

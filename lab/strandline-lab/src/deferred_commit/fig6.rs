@@ -57,7 +57,7 @@ pub fn steps(session: &Session) -> u64 {
     WORKLOADS.into_iter().chain(INDEXED).map(of_workload).sum()
 }
 
-/// Whether claims are judged by a workload, or it stands beside.
+/// Returns whether claims are judged by a workload, or it stands beside.
 fn is_judged(workload: &str) -> bool {
     WORKLOADS.iter().any(|(name, _)| *name == workload)
 }

@@ -168,7 +168,7 @@ pub fn compared(all: &Measurements, setting: &str, system: &str) -> Vec<(f64, f6
     xs.iter().filter_map(pair).collect()
 }
 
-/// Whether all paths of a row are the formula's.
+/// Returns whether all paths of a row are the formula's.
 pub fn is_the_formulas(all: &Measurements, setting: &str, system: &str) -> bool {
     let compared = compared(all, setting, system);
     !compared.is_empty() && compared.iter().all(|(measured, formula)| measured == formula)

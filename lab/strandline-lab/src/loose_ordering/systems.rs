@@ -131,7 +131,7 @@ impl PaperWorkload {
         strandline_workloads::ALL.of_name(self.key).ok()
     }
 
-    /// Whether its size is a structure's: SPS has its two blocks, and SQLite a page cache of its own.
+    /// Returns whether its size is a structure's: SPS has its two blocks, and SQLite a page cache of its own.
     pub fn has_size(&self) -> bool {
         !["sps", "sqlite-pages"].contains(&self.key)
     }

@@ -72,7 +72,7 @@ impl Scale {
         Self { is_logarithmic, ends: (first, last) }
     }
 
-    /// Whether equal factors are equal distances.
+    /// Returns whether equal factors are equal distances.
     #[cfg(test)]
     pub fn is_logarithmic(self) -> bool {
         self.is_logarithmic

@@ -45,7 +45,7 @@ fn colour(index: usize) -> RGBColor {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Whether there is anything to draw.
+/// Returns whether there is anything to draw.
 pub fn has_values(panel: &Panel) -> bool {
     panel.curves.iter().any(|curve| values(curve).next().is_some())
 }

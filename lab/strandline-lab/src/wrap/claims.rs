@@ -132,7 +132,7 @@ pub fn w3(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, E
     )))
 }
 
-/// Whether a series rises, each point at least the one before within a thousandth, and the last above the first.
+/// Returns whether a series rises, each point at least the one before within a thousandth, and the last above the first.
 fn rises(points: &[(f64, f64)]) -> Option<bool> {
     let (first, last) = (points.first()?.1, points.last()?.1);
     let steadily = points.windows(2).all(|pair| pair[1].1 >= 0.999 * pair[0].1);

@@ -145,7 +145,7 @@ impl Exhaustion<'_> {
         Ok(())
     }
 
-    /// Whether the time is up.
+    /// Returns whether the time is up.
     fn is_over(&mut self) -> bool {
         self.stopped |= self.session.is_stopped() || self.started.elapsed() > self.bounds.limit;
         self.stopped

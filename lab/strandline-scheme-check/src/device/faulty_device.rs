@@ -245,7 +245,7 @@ impl FaultyDevice {
         self.killed.set(false);
     }
 
-    /// Whether the power has failed.
+    /// Returns whether the power has failed.
     pub fn is_off(&self) -> bool {
         self.off.get()
     }

@@ -76,7 +76,7 @@ impl Oracle {
             .collect()
     }
 
-    /// Whether the world's data are a prefix that holds all that it must; from then on they are the base.
+    /// Returns whether the world's data are a prefix that holds all that it must; from then on they are the base.
     ///
     /// # Errors
     /// What is wrong.

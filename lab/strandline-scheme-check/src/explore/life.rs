@@ -463,7 +463,7 @@ fn large(unique: u64, records: u32, random: &mut Rng) -> Plan {
     Plan { seed, unique, operations: 0, filler, reads_only: false, gives_up: false }
 }
 
-/// Whether a step matters where a log ends or begins anew.
+/// Returns whether a step matters where a log ends or begins anew.
 pub(super) fn at_the_end(step: Step) -> bool {
     use Step::*;
     matches!(
@@ -479,7 +479,7 @@ pub(super) fn at_the_end(step: Step) -> bool {
     )
 }
 
-/// Whether a step is one of recovery.
+/// Returns whether a step is one of recovery.
 pub(super) fn in_recovery(step: Step) -> bool {
     use Step::*;
     matches!(
@@ -500,7 +500,7 @@ pub(super) fn in_recovery(step: Step) -> bool {
     )
 }
 
-/// Whether a step sees to it that what one life leaves means nothing to the next.
+/// Returns whether a step sees to it that what one life leaves means nothing to the next.
 pub(super) fn between_lives(step: Step) -> bool {
     use Step::*;
     matches!(

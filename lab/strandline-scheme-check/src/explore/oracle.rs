@@ -65,7 +65,7 @@ impl Home {
         self.settled_key
     }
 
-    /// Whether the run's transactions or its first recovery wrote word `word`.
+    /// Returns whether the run's transactions or its first recovery wrote word `word`.
     pub fn contains(&self, word: u32) -> bool {
         self.slots[word as usize] != 0
     }
@@ -188,7 +188,7 @@ impl<'t> Entered<'t> {
         (is_required, wrong)
     }
 
-    /// Whether a set of transactions brings no others with it: those that are required, and those of `optional` whose bit in `set` is 1.
+    /// Returns whether a set of transactions brings no others with it: those that are required, and those of `optional` whose bit in `set` is 1.
     fn is_closed(&self, set: u32, is_required: &[bool], optional: &[usize]) -> bool {
         let is_taken = |bit: usize| set >> bit & 1 == 1;
         optional.iter().enumerate().filter(|&(bit, _)| is_taken(bit)).all(|(_, &index)| {

@@ -63,12 +63,12 @@ impl CheckedScheme {
         self.redundant.iter().find(|(other, _)| *other == step).map(|&(_, why)| why)
     }
 
-    /// Whether its logs are written from begin to end, in one run after another.
+    /// Returns whether its logs are written from begin to end, in one run after another.
     pub(super) fn has_runs(&self) -> bool {
         self.steps().any(|step| step == Step::RestartPhase)
     }
 
-    /// Whether it says only when a worker is drained that commits are durable.
+    /// Returns whether it says only when a worker is drained that commits are durable.
     pub(crate) fn acknowledges_when_drained(&self) -> bool {
         self.kind.acknowledges_when_drained()
     }

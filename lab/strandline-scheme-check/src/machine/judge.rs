@@ -198,7 +198,7 @@ impl<'a> Judge<'a> {
         trace
     }
 
-    /// Whether judging is to stop.
+    /// Returns whether judging is to stop.
     fn is_over(&self) -> bool {
         self.session.is_stopped() || self.until.get().is_some_and(|until| Instant::now() > until)
     }

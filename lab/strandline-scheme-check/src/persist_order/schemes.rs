@@ -120,7 +120,7 @@ impl Plan {
         }
     }
 
-    /// Whether thread `number` may go on after `transaction` of its transactions, when the threads have performed `done`.
+    /// Returns whether thread `number` may go on after `transaction` of its transactions, when the threads have performed `done`.
     fn goes_on(self, number: usize, transaction: u64, done: [u64; THREADS]) -> bool {
         match self {
             Self::Resting { busy, transactions, others } if number == busy => match transaction {

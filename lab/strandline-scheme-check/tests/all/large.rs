@@ -123,7 +123,7 @@ where
     world.finish()
 }
 
-/// Whether `memory` recovers to what the transactions up to one that none acknowledged at `time` is behind have made of it.
+/// Returns whether `memory` recovers to what the transactions up to one that none acknowledged at `time` is behind have made of it.
 fn judge<M: SchemeMemory>(memory: M, trace: &Trace, time: u32) -> Result<(), String> {
     let (layout, shared) = layouts();
     let view = View { memory, layout, shared };

@@ -97,7 +97,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         }
     }
 
-    /// Whether nobody has to wait for `entry`'s transaction any more.
+    /// Returns whether nobody has to wait for `entry`'s transaction any more.
     fn is_settled<M: Memory>(view: &View<M>, entry: UndoEntry) -> bool {
         Self::settled_generation(view, entry) >= entry.generation
     }

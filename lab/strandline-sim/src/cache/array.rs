@@ -260,7 +260,7 @@ impl CacheArray {
         self.clock = self.places as u32;
     }
 
-    /// Whether an entry is modified.
+    /// Returns whether an entry is modified.
     pub fn is_dirty(&self, entry: Entry) -> bool {
         self.states[entry].flags & DIRTY != 0
     }

@@ -404,7 +404,7 @@ impl Hierarchy {
         newest
     }
 
-    /// Whether `core` has a line in a private cache.
+    /// Returns whether `core` has a line in a private cache.
     pub(super) fn has(&self, core: CoreId, line: LineNumber) -> bool {
         self.private.iter().any(|level| level[core].find(line).is_some())
     }

@@ -19,7 +19,7 @@ pub(super) enum Pending {
     Line(LineNumber, Line),
 }
 
-/// Whether a last level's entry is a version.
+/// Returns whether a last level's entry is a version.
 pub(super) fn is_version(line: LineNumber) -> bool {
     line.number() >= VERSIONS
 }

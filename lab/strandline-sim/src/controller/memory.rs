@@ -189,7 +189,7 @@ impl MemorySide {
         turned((page * PAGE_LINES) | (line % PAGE_LINES))
     }
 
-    /// Whether a line is one of the hardware scheme's own.
+    /// Returns whether a line is one of the hardware scheme's own.
     fn is_reserved(&self, line: LineNumber) -> bool {
         line >= self.pool_end && line < self.persistent_end
     }

@@ -25,7 +25,7 @@ pub enum QueuedKind {
 }
 
 impl QueuedKind {
-    /// Whether it stores a word.
+    /// Returns whether it stores a word.
     pub fn stores(self) -> bool {
         matches!(self, Self::Store | Self::NonTemporal)
     }
@@ -101,7 +101,7 @@ impl StoreQueue {
         self.tail - self.head
     }
 
-    /// Whether there is room, once [`StoreQueue::occupancy`] has been asked.
+    /// Returns whether there is room, once [`StoreQueue::occupancy`] has been asked.
     pub fn is_full(&self) -> bool {
         self.tail - self.head == self.capacity
     }
@@ -154,7 +154,7 @@ impl StoreQueue {
         self.ring[index].retired = self.ring[index].retired.max(until);
     }
 
-    /// Whether everything has been issued.
+    /// Returns whether everything has been issued.
     pub fn is_issued(&self) -> bool {
         self.issued == self.tail
     }

@@ -130,7 +130,7 @@ impl Machine {
         memory.pause();
     }
 
-    /// Whether threads beyond the cores can share them: hardware schemes know cores, not threads.
+    /// Returns whether threads beyond the cores can share them: hardware schemes know cores, not threads.
     pub fn shares_cores(&self) -> bool {
         self.state.borrow().shares_cores()
     }
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// Whether nothing of what its core has done is under way any more; if not, the core has waited for some of it.
+    /// Returns whether nothing of what its core has done is under way any more; if not, the core has waited for some of it.
     fn settles(&mut self, core: CoreId) -> bool {
         if let Err(stall) = self.drain(core) {
             self.cores[core].statistics.stalls.fence_drain += stall;
@@ -294,7 +294,7 @@ impl State {
         }
     }
 
-    /// Whether the pause of `thread` is such a one.
+    /// Returns whether the pause of `thread` is such a one.
     pub(super) fn gives_up(&self, thread: usize) -> bool {
         self.scheduler.as_ref().is_some_and(|scheduler| scheduler.threads[thread].gives_up.is_some())
     }

@@ -37,7 +37,7 @@ impl State {
         }
     }
 
-    /// Whether a thread that waits while a volatile word holds `value` can be left alone until its first level loses the
+    /// Returns whether a thread that waits while a volatile word holds `value` can be left alone until its first level loses the
     /// line; then it watches for that. Not where somebody is told of each load.
     pub(super) fn can_watch(&mut self, core: CoreId, offset: u64, value: u64) -> bool {
         let (line, word) = self.place(Space::Volatile, offset);

@@ -92,7 +92,7 @@ impl Banks {
         self.banks[bank].sent
     }
 
-    /// Whether the row of `line` is open in bank `number`.
+    /// Returns whether the row of `line` is open in bank `number`.
     pub fn is_open(&self, number: usize, line: u64) -> bool {
         self.row_lines != 0 && self.banks[number].row == self.row_of(line)
     }

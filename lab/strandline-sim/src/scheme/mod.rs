@@ -154,7 +154,7 @@ pub trait HardwareScheme: MemoryPort {
     /// A transaction's boundary on `core` at `now`.
     fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: Cycle) -> Reply;
 
-    /// Whether [`Boundary::Abort`] takes the transaction's stores back (TxAbort). Otherwise the software stores the old values
+    /// Returns whether [`Boundary::Abort`] takes the transaction's stores back (TxAbort). Otherwise the software stores the old values
     /// again before.
     fn takes_stores_back(&self) -> bool {
         false
@@ -194,7 +194,7 @@ pub trait HardwareScheme: MemoryPort {
         None
     }
 
-    /// Whether the hardware still has work to do for what `core` has committed, which a measurement is to contain.
+    /// Returns whether the hardware still has work to do for what `core` has committed, which a measurement is to contain.
     fn is_busy(&self, _core: CoreId) -> bool {
         false
     }
@@ -260,7 +260,7 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Whether the rule of this mutant is left out.
+    /// Returns whether the rule of this mutant is left out.
     pub fn omits(&self, mutant: &str) -> bool {
         self.omitted == Some(mutant)
     }
@@ -343,7 +343,7 @@ impl Entry {
         parameter::check(self, values)
     }
 
-    /// Whether this is what runs beside the hardware: its own software, and the plain programs that mark their transactions as that
+    /// Returns whether this is what runs beside the hardware: its own software, and the plain programs that mark their transactions as that
     /// does. Anything runs where there is no hardware.
     pub fn takes(&self, software: SchemeName) -> bool {
         let own = |name: &&str| {

@@ -203,7 +203,7 @@ impl PersistBuffers {
         epochs.binary_search_by_key(&number, |epoch| epoch.number).ok().map(|at| &epochs[at])
     }
 
-    /// Whether `wanted` holds for `name` or for an epoch that it is ordered after, none of which began before `since`.
+    /// Returns whether `wanted` holds for `name` or for an epoch that it is ordered after, none of which began before `since`.
     fn holds_before(&self, name: Name, since: u64, wanted: impl Fn(Name, &Epoch) -> bool) -> bool {
         let (mut open, mut seen) = (vec![name], HashSet::new());
         while let Some(name) = open.pop() {
@@ -216,12 +216,12 @@ impl PersistBuffers {
         false
     }
 
-    /// Whether nothing of an epoch, nor of those before it, is missing on the medium.
+    /// Returns whether nothing of an epoch, nor of those before it, is missing on the medium.
     fn is_done(&self, name: Name) -> bool {
         !self.holds_before(name, 0, |_, epoch| epoch.sent > 0 || !epoch.waiting.is_empty())
     }
 
-    /// Whether `name` is ordered after `before` already.
+    /// Returns whether `name` is ordered after `before` already.
     fn precedes(&self, before: Name, name: Name) -> bool {
         let since = self.find(before).map_or(u64::MAX, |epoch| epoch.began);
         self.holds_before(name, since, |name, _| name == before)

@@ -38,7 +38,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Whether it says where pages were.
+    /// Returns whether it says where pages were.
     pub fn has_pages(&self) -> bool {
         !self.pool_pages.is_empty() || !self.volatile_pages.is_empty()
     }

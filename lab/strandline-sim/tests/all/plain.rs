@@ -309,7 +309,7 @@ fn a_declared_lock_that_is_left_out_is_missed() {
     }
 }
 
-/// Whether so many transactions of a workload show that a lock is left out.
+/// Returns whether so many transactions of a workload show that a lock is left out.
 fn misses(workload: WorkloadKind, sizes: &Sizes, transactions: u64) -> bool {
     let prepared = Prepared::new(workload, sizes, self::sizes(), 4).unwrap();
     let (machine, none) = (support::mesh(4), scheme::find("none").unwrap());

@@ -293,7 +293,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
     /// As [`BTree::get`].

@@ -53,7 +53,7 @@ impl Contents {
         }
     }
 
-    /// Whether there is nothing.
+    /// Returns whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -117,7 +117,7 @@ pub trait Choices {
         self.below(u64::MAX)
     }
 
-    /// Whether the next change makes the structure larger, where it may do either.
+    /// Returns whether the next change makes the structure larger, where it may do either.
     fn grows(&mut self) -> bool {
         self.below(8) < 5
     }

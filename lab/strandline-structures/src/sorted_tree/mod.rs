@@ -293,7 +293,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
     /// As [`SortedTree::get`].
@@ -430,7 +430,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         Ok((up, right.at))
     }
 
-    /// Whether what parts two nodes of this level is a copy of a key that one of them has: so with the leaves of a B+ tree.
+    /// Returns whether what parts two nodes of this level is a copy of a key that one of them has: so with the leaves of a B+ tree.
     fn is_copied(&self, level: u64) -> bool {
         level == 0 && !self.shape.in_all_nodes
     }

@@ -62,7 +62,7 @@ impl SortedShape {
         KEYS + self.keys + self.value_words(level) + if level == 0 { 0 } else { self.keys + 1 }
     }
 
-    /// Whether nodes of this level have pairs.
+    /// Returns whether nodes of this level have pairs.
     pub(super) const fn has_pairs(self, level: u64) -> bool {
         level == 0 || self.in_all_nodes
     }

@@ -269,7 +269,7 @@ fn check(subscribers: u64) -> Result<()> {
     }
 }
 
-/// Whether a subscriber's row is theirs and says where they are.
+/// Returns whether a subscriber's row is theirs and says where they are.
 fn is_whole(id: u64, row: &[u64; subscriber::WORDS]) -> bool {
     subscriber::S_ID.number(row) == id
         && subscriber::SUB_NBR.text(row) == number_of(id)

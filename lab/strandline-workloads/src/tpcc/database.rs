@@ -200,7 +200,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Whether all rows are there.
+    /// Returns whether all rows are there.
     pub fn is_populated(&self, tx: &mut impl Read) -> Result<bool, Abort> {
         Ok(self.directory.get(tx, POPULATED)? == 1)
     }

@@ -99,7 +99,7 @@ impl Input {
         &self.lines[..self.count]
     }
 
-    /// Whether an item of it does not exist.
+    /// Returns whether an item of it does not exist.
     pub fn rolls_back(&self, scale: &Scale) -> bool {
         self.lines().iter().any(|line| line.item > scale.items)
     }
@@ -322,7 +322,7 @@ pub fn restock(row: &mut [u64; stock::WORDS], input: &Input, line: Line) -> u64 
 /// Orders that are cancelled in one transaction.
 const CANCELLED: u64 = 16;
 
-/// Whether after this order the oldest ones are to be cancelled.
+/// Returns whether after this order the oldest ones are to be cancelled.
 pub fn is_to_be_pruned(database: &Database, order: u64) -> bool {
     let scale = database.scale;
     order.is_multiple_of(CANCELLED) && order > scale.delivered() + scale.kept_orders

@@ -42,7 +42,7 @@ pub trait Tree: Copy + 'static {
     fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort>;
     /// Opens the structure at `root`.
     fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort>;
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     fn contains(&self, tx: &mut impl Read, key: u64) -> Result<bool, Abort>;
     /// Puts `key` in with a value; returns the value that it had, if it was there.
     fn insert(&self, tx: &mut impl Transaction, key: u64, value: u64) -> Result<Option<u64>, Abort>;

@@ -14,7 +14,7 @@ fn make(target: &str, out: &Path, variables: &[String]) -> String {
     output_of(Command::new("make").args(["-C", FOLDER, target, &library, &out]).args(variables))
 }
 
-/// Whether the tools of an installation are here.
+/// Returns whether the tools of an installation are here.
 fn can_install() -> bool {
     cfg!(target_os = "linux") && ["make", "cc", "c++", "ld", "objcopy"].into_iter().all(is_there)
 }

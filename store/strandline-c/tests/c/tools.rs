@@ -6,7 +6,7 @@ use std::process::Command;
 /// The folder of this package.
 pub const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Whether there is such a program; otherwise says that the test is skipped.
+/// Returns whether there is such a program; otherwise says that the test is skipped.
 pub fn is_there(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok_and(|ran| ran.status.success());
     if !is_there {

@@ -129,7 +129,7 @@ fn durable(plan: &StorePlan, results: &Results, method: &str) -> String {
     )
 }
 
-/// Whether each transaction of this row's workload writes: those that only read wait for nothing, and are not compared with flushes.
+/// Returns whether each transaction of this row's workload writes: those that only read wait for nothing, and are not compared with flushes.
 fn always_writes(plan: &StorePlan, row: &Row) -> bool {
     let workload = plan.workloads.iter().find(|workload| workload.name == row.workload);
     let by_itself = workload.map_or(0, |workload| workload.read_percent);

@@ -100,7 +100,7 @@ fn key(argument: &str) -> Value {
     serde_json::from_str(argument).unwrap_or_else(|_| argument.into())
 }
 
-/// Whether a program has the pool open.
+/// Returns whether a program has the pool open.
 pub(super) fn is_locked(failure: &Failure) -> bool {
     matches!(failure, Failure::Library(Error::Locked { .. }))
 }

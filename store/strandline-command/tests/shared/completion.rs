@@ -36,7 +36,7 @@ pub fn offered(path: &str, folder: &Path, words: &[&str]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Whether all of these are offered.
+/// Returns whether all of these are offered.
 #[track_caller]
 pub fn has(offered: &[String], expected: &[&str]) {
     for name in expected {

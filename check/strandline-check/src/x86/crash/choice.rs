@@ -20,7 +20,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Whether a newer value was lost.
+    /// Returns whether a newer value was lost.
     pub fn is_loss(&self) -> bool {
         self.chosen + 1 < self.of
     }
@@ -239,7 +239,7 @@ impl Path {
         value
     }
 
-    /// Whether the search has been here before: here come the same decisions, and those that are still to come
+    /// Returns whether the search has been here before: here come the same decisions, and those that are still to come
     /// do not matter.
     pub fn was_here(&self) -> bool {
         matches!(self.chooser, Chooser::Search)

@@ -634,7 +634,7 @@ mod tests {
         loads.collect()
     }
 
-    /// Whether decisions are repeated all together or, where power may fail in recovery, one by one, a search's runs are the same.
+    /// Returns whether decisions are repeated all together or, where power may fail in recovery, one by one, a search's runs are the same.
     #[test]
     fn a_search_repeats_the_same_decisions_at_once_or_one_by_one() {
         let random = &mut Rng::with_seed(8);

@@ -88,7 +88,7 @@ impl Recorder {
         }
     }
 
-    /// Whether a fence would make something durable.
+    /// Returns whether a fence would make something durable.
     fn fence_matters(&self) -> bool {
         self.asked.iter().any(|&(line, upto)| self.lines[line as usize].durable < upto)
     }

@@ -61,7 +61,7 @@ impl LateStores {
 }
 
 impl X86World {
-    /// Whether the thread's non-temporal store, which it is about to make, is late.
+    /// Returns whether the thread's non-temporal store, which it is about to make, is late.
     fn is_late(&self, thread: usize, at: u64, value: u64) -> bool {
         if !self.has_late_stores.get() {
             return false;

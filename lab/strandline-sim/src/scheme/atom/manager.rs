@@ -96,7 +96,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Whether all lines of the record that `structure` has closed are durable at `now`; if not, when to look again.
+    /// Returns whether all lines of the record that `structure` has closed are durable at `now`; if not, when to look again.
     fn durable(&self, memory: &mut MemorySide, structure: usize, now: Cycle) -> Result<(), Cycle> {
         for index in 0..=self.structures[structure].header.count as u64 {
             let line = self.line(memory, structure, index);

@@ -101,7 +101,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Whether the record logs a line.
+    /// Returns whether the record logs a line.
     pub fn holds(&self, line: LineNumber) -> bool {
         self.lines[..self.count].contains(&line)
     }

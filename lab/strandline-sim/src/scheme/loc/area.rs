@@ -50,7 +50,7 @@ impl LogArea {
         self.next
     }
 
-    /// Whether the head has passed all groups.
+    /// Returns whether the head has passed all groups.
     pub fn is_empty(&self) -> bool {
         self.next == self.head.start && self.tags.is_empty()
     }
@@ -65,7 +65,7 @@ impl LogArea {
         (LARGEST / GROUP_DATA as u64 + 2).min(self.places.groups / 4)
     }
 
-    /// Whether it is more than half full.
+    /// Returns whether it is more than half full.
     pub fn is_half_full(&self) -> bool {
         self.free() < self.places.groups / 2
     }

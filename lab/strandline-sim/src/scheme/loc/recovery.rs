@@ -90,7 +90,7 @@ fn windows(area: &[u64], head: Head) -> (Vec<(u8, Window)>, u64) {
 }
 
 impl Window {
-    /// Whether each transaction is committed, in the order in which they committed: steps 1 to 3.
+    /// Returns whether each transaction is committed, in the order in which they committed: steps 1 to 3.
     fn committed(&self, first: u8, commit: Commit, setup: &Setup<'_>) -> Vec<bool> {
         // Transactions from here on are not committed, and their blocks are nobody's.
         let mut end = self.transactions.len();
@@ -111,7 +111,7 @@ impl Window {
         }
     }
 
-    /// Whether each transaction is committed by itself if none from `end` on is: steps 1 and 2.
+    /// Returns whether each transaction is committed by itself if none from `end` on is: steps 1 and 2.
     fn counted(&self, first: u8, end: usize, setup: &Setup<'_>) -> Vec<bool> {
         let mut overlapped = vec![0; self.transactions.len()];
         let mut counts: Vec<u64> = self.transactions.iter().map(|transaction| transaction.count).collect();

@@ -107,7 +107,7 @@ impl Window {
         self.transactions.iter().flat_map(|transaction| transaction.lines.iter().copied())
     }
 
-    /// Whether blocks of it are in the log.
+    /// Returns whether blocks of it are in the log.
     fn has_logged(&self) -> bool {
         self.transactions.iter().any(|transaction| transaction.logged > 0)
     }
@@ -127,7 +127,7 @@ fn wait_for_turn(
 }
 
 impl LooseOrdering {
-    /// Whether window `number` is durable at `now`.
+    /// Returns whether window `number` is durable at `now`.
     pub(super) fn is_complete(&self, number: u64, now: Cycle) -> bool {
         let Some(oldest) = self.closed.front() else { return number < self.window.number };
         match number.checked_sub(oldest.number) {

@@ -65,7 +65,7 @@ impl Copy {
         }
     }
 
-    /// Whether all victims that closing wraps have flushed are durable; else when to look again.
+    /// Returns whether all victims that closing wraps have flushed are durable; else when to look again.
     pub fn unsettled(&mut self, memory: &mut MemorySide, now: Cycle) -> Option<Cycle> {
         settle(&mut self.flushed, memory, now)
     }

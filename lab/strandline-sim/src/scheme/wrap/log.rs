@@ -232,7 +232,7 @@ impl LogChannel {
         self.buffer.retain(|write| write.token != token);
     }
 
-    /// Whether all writes of the wrap are durable: `None` by `now`; else when to look again.
+    /// Returns whether all writes of the wrap are durable: `None` by `now`; else when to look again.
     pub fn outstanding(&self, token: u64, now: Cycle) -> Option<Cycle> {
         let is_held = self.buffer.iter().any(|write| write.token == token)
             || self.in_flight.iter().any(|&(_, owner)| owner == token);

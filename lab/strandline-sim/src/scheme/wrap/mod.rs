@@ -333,7 +333,7 @@ impl Wrap {
         }
     }
 
-    /// Whether the line is one that only wraps may change.
+    /// Returns whether the line is one that only wraps may change.
     fn is_protected(memory: &MemorySide, line: LineNumber) -> bool {
         memory.region(line) == Region::Data
     }
@@ -426,7 +426,7 @@ impl Wrap {
         Reply::Go(now)
     }
 
-    /// Whether the Log's entries up to `number` are durable; else when to look again.
+    /// Returns whether the Log's entries up to `number` are durable; else when to look again.
     fn entries_durable(&mut self, memory: &mut MemorySide, number: u64, now: Cycle) -> Option<Cycle> {
         let mut until = None;
         for wrap in self.closed.iter_mut().filter(|wrap| wrap.number <= number && !wrap.is_durable) {

@@ -28,7 +28,7 @@ impl Victims {
         self.lines.len()
     }
 
-    /// Whether some line is to be found by searching the log only.
+    /// Returns whether some line is to be found by searching the log only.
     pub fn is_degraded(&self) -> bool {
         !self.lost.is_empty()
     }
@@ -41,7 +41,7 @@ impl Victims {
         }
     }
 
-    /// Whether a wrap that is not copied has stored to the line.
+    /// Returns whether a wrap that is not copied has stored to the line.
     pub fn is_held(&self, line: LineNumber) -> bool {
         self.holders.contains_key(&line)
     }
