@@ -3,7 +3,7 @@
 mod campaign;
 mod check;
 mod figures;
-/// The template's tests, beside ours.
+/// The template's tests run among these.
 #[path = "../../../../templates/hardware-scheme/src/scheme.rs"]
 mod hardware_scheme;
 mod manners;
