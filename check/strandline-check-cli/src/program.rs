@@ -82,7 +82,7 @@ pub struct Arguments {
 /// Records the program, and checks every state that a power failure could have left.
 ///
 /// # Errors
-/// A command cannot be run, or nothing was recorded.
+/// Returns an error if a command cannot be run, or nothing was recorded.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     interrupt::watch(interrupt::First::Ask)?;
     let report = find(arguments)?;

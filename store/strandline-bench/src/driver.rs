@@ -74,7 +74,7 @@ pub type Open<'o> = dyn Fn(u64, u64) -> Result<Box<dyn Client + 'o>> + Sync + 'o
 /// Runs clients, each on a thread of its own.
 ///
 /// # Errors
-/// A client cannot be opened; a transaction failed.
+/// Returns an error if a client cannot be opened or if a transaction failed.
 pub fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<ThreadResult>> {
     // The clock is read by this thread alone: theirs is a load of a word that changes twice.
     let (first, transactions, most_of_a_log) = match run.length {

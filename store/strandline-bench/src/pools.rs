@@ -37,7 +37,7 @@ impl PoolSetting {
     /// Bytes of a pool with so many bytes of heap.
     ///
     /// # Errors
-    /// The logs are too large.
+    /// Returns an error if the logs are too large.
     pub fn size(&self, heap_bytes: u64) -> Result<u64> {
         let logs = self.logs.checked_mul(self.log_bytes);
         let spare = self.logs.saturating_mul(SPARE_OF_LOG).min(SPARE_BYTES) + SPARE_OF_ESTIMATE;
@@ -79,7 +79,7 @@ impl NewPool {
     /// A pool at `path` with so many bytes of heap.
     ///
     /// # Errors
-    /// As [`PoolSetting::size`].
+    /// As for [`PoolSetting::size`].
     pub fn new(path: &Path, setting: PoolSetting, heap_bytes: u64) -> Result<Self> {
         let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
         Ok(Self {
@@ -98,7 +98,7 @@ impl NewPool {
     /// Opens it, with what `open` does, to be measured. Memory that is not persistent is taken to be.
     ///
     /// # Errors
-    /// Those of `open`.
+    /// As for `open`.
     pub fn open<P>(&self, open: impl Fn(&Path, &Options) -> Result<P>) -> Result<P> {
         match open(&self.path, &self.measured) {
             Err(Error::NotPersistentMemory { .. }) => {

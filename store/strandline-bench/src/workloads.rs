@@ -150,7 +150,7 @@ impl PreparedStore {
     /// Creates a store at `path`, fills it, and opens it again as `setting` says.
     ///
     /// # Errors
-    /// As [`Store::create_new`] and [`Store::open_existing`].
+    /// As for [`Store::create_new`] and [`Store::open_existing`].
     pub fn new(
         path: &Path,
         workload: StoreWorkload,
@@ -173,7 +173,7 @@ impl PreparedStore {
     /// Runs transactions and counts.
     ///
     /// # Errors
-    /// A transaction failed.
+    /// Returns an error if a transaction failed.
     pub fn measure(&self, run: &Run) -> Result<Row> {
         let threads = measure(run, Aside::of_store(self.domain), &|_, seed| self.store().client(seed))?;
         Ok(Row::new(self.control.name(), self.workload.name, self.domain.name(), true, &threads))
@@ -182,7 +182,7 @@ impl PreparedStore {
     /// Checks all that is there, while no transaction runs.
     ///
     /// # Errors
-    /// Something is damaged.
+    /// Returns an error if something is damaged.
     pub fn check(&self) -> Result<()> {
         self.store().check()
     }

@@ -323,7 +323,7 @@ struct Compact {
 /// Runs it; `schemes`: those whose pools it can open.
 ///
 /// # Errors
-/// The pool cannot be created or read.
+/// Returns an error if the pool cannot be created or read.
 pub fn run(arguments: &Arguments, schemes: Schemes) -> Result<Outcome, Failure> {
     match &arguments.what {
         What::Check(arguments) => return arguments.run(schemes),

@@ -20,11 +20,10 @@ use strandline_command::Failure;
 /// So many rows are copied at a time.
 const ROWS: usize = 10_000;
 
-/// Writes what hangs from the pool's root: of a database its tables, else first what the root is. What is damaged is left out, and
-/// returned.
+/// Writes what hangs from the pool's root: of a database its tables, else first what the root is. What is damaged is left out, and returned.
 ///
 /// # Errors
-/// Something is of types that only its program can read; output fails.
+/// Returns an error if something is of types that only its program can read or if output fails.
 pub fn dump(store: &DynamicStore, out: &mut impl Write, bar: &ProgressBar) -> Result<Vec<String>, Failure> {
     let Schema { root, types, .. } = store.schema()?;
     let mut lines = Output { out, failed: None };
@@ -79,7 +78,7 @@ fn begin(bar: &ProgressBar, table: &TableDescription, rows: u64) {
 /// Writes the table of this name.
 ///
 /// # Errors
-/// There is no such table; a row is damaged; output fails.
+/// Returns an error if there is no such table, if a row is damaged, or if output fails.
 pub fn dump_table(
     db: &Database<SingleWriter>,
     name: &str,
@@ -131,12 +130,11 @@ pub fn names(tables: &[TableDescription]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-/// Reads what [`dump`] has written into the database at `path`, which is made if it is not there. Returns the numbers of tables and of
-/// rows.
+/// Reads what [`dump`] has written into the database at `path`, which is made if it is not there. Returns the numbers of tables and of rows.
 ///
 /// # Errors
-/// A line is no row of its table; a table has fewer rows or more than its first line says; a table is there with other types; input fails.
-/// Rows before it have been stored then.
+/// Returns an error if a line is no row of its table, if a table has fewer rows or more than its first line says, if a table is there with other
+/// types, or if input fails. Rows before it have been stored then.
 pub fn load(
     path: &Path,
     options: &Options,
@@ -190,7 +188,7 @@ pub fn load(
 /// Copies the tables of a database to another one, to which nothing else writes. Returns the numbers of tables and of rows.
 ///
 /// # Errors
-/// A row is damaged; other rows have arrived than were there; the other database fails.
+/// Returns an error if a row is damaged, if other rows have arrived than were there, or if the other database fails.
 pub fn copy(
     db: &Database<SingleWriter>,
     to: &Database<SingleWriter>,

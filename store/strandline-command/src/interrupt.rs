@@ -26,7 +26,7 @@ pub enum First {
 /// Takes signals from now on.
 ///
 /// # Errors
-/// The system refuses.
+/// Returns an error if the system refuses.
 pub fn watch(first: First) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Failure::io("take signals"))?;
     std::thread::spawn(move || {

@@ -50,7 +50,7 @@ pub fn note(written: std::io::Result<()>) {
 /// Writes what is still buffered.
 ///
 /// # Errors
-/// Something could not be written: a disk is full.
+/// Returns an error if something could not be written: a disk is full.
 pub fn finish() -> Result<(), Failure> {
     note(stdout().flush());
     let failed = FAILED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();

@@ -16,7 +16,7 @@ impl Place {
     /// A folder in memory (`/dev/shm`), or on a disk where there is no such thing.
     ///
     /// # Errors
-    /// There is nowhere to write.
+    /// Returns an error if there is nowhere to write.
     pub fn in_memory() -> std::io::Result<Self> {
         match create(Path::new("/dev/shm")) {
             Ok(folder) => Ok(Self { what: format!("{} (ordinary DRAM)", folder.path().display()), folder }),
@@ -27,7 +27,7 @@ impl Place {
     /// A folder for temporary files.
     ///
     /// # Errors
-    /// There is nowhere to write.
+    /// Returns an error if there is nowhere to write.
     pub fn on_disk() -> std::io::Result<Self> {
         Self::within(&std::env::temp_dir())
     }
@@ -35,7 +35,7 @@ impl Place {
     /// A folder within `parent`.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// Returns an error if it cannot be made.
     pub fn within(parent: &Path) -> std::io::Result<Self> {
         let folder = create(parent)?;
         Ok(Self { what: format!("{}", folder.path().display()), folder })

@@ -229,7 +229,7 @@ impl Input {
     /// Reads the item.
     ///
     /// # Errors
-    /// It is a union, or an enumeration without variants.
+    /// Returns an error if it is a union, or an enumeration without variants.
     pub fn read(item: TokenStream) -> Result<Self> {
         let item: Vec<TokenTree> = item.into_iter().collect();
         let attributes = persist_attributes(&item);

@@ -363,7 +363,7 @@ const STRUCT_CODING: [&str; 7] = [
     "$packed_loads",
 ];
 
-/// As [`STRUCT_CODING`] of an enum, whose first word is the number of the variant.
+/// Like [`STRUCT_CODING`] of an enum, whose first word is the number of the variant.
 const ENUM_CODING: [&str; 7] = [
     "::strandline::layout::largest(&[$sizes])",
     "1 + match self { $counts }",

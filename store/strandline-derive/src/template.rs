@@ -5,7 +5,7 @@ use proc_macro::{Group, Literal, Span, TokenStream, TokenTree};
 /// The code of `text`, in which `$name` stands for what `parts` has under that name.
 ///
 /// # Panics
-/// `text` is no Rust, or names a part that is not there: a mistake in this crate, whatever the input is.
+/// Panics if `text` is no Rust, or names a part that is not there: a mistake in this crate, whatever the input is.
 pub fn fill(text: &str, parts: &[(&str, &TokenStream)]) -> TokenStream {
     filled(text, parts, None)
 }

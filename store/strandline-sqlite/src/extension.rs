@@ -78,8 +78,8 @@ unsafe fn register_in(sqlite: Sqlite) -> Result<(), c_int> {
     Ok(())
 }
 
-/// Registers the VFS `strandline` with the SQLite that this crate brings: each database is then a pool of its own, in the file that is
-/// named. A commit is one transaction of the pool, on the disk when it returns, whatever `PRAGMA synchronous` says.
+/// Registers the VFS `strandline` with the SQLite that this crate brings: each database is then a pool of its own, in the file that is named. A
+/// commit is one transaction of the pool, on the disk when it returns, whatever `PRAGMA synchronous` says.
 ///
 /// ```
 /// use strandline_sqlite::rusqlite::Connection;
@@ -93,7 +93,7 @@ unsafe fn register_in(sqlite: Sqlite) -> Result<(), c_int> {
 /// ```
 ///
 /// # Errors
-/// SQLite refuses it.
+/// Returns an error if SQLite refuses it.
 pub fn register() -> strandline_core::Result<()> {
     // SAFETY: of the SQLite that is linked.
     unsafe { register_in(linked()) }.map_err(crate::refused)

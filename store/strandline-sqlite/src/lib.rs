@@ -100,19 +100,19 @@ unsafe impl Send for Vfs {}
 unsafe impl Sync for Vfs {}
 
 impl Vfs {
-    /// A VFS whose files hang from root word `root` (below 8) of the runner's pool; they are made there, or opened,
-    /// and what a crash has interrupted is finished.
+    /// A VFS whose files hang from root word `root` (below 8) of the runner's pool; they are made there, or opened, and what a crash has interrupted
+    /// is finished.
     ///
     /// # Errors
-    /// Something else hangs from the root; the pool is full or damaged.
+    /// Returns an error if something else hangs from the root or if the pool is full or damaged.
     pub fn new<R: Runner + Send + 'static>(runner: R, root: u64) -> Result<Self> {
         Self::with_commit(runner, root, Commit::Atomic)
     }
 
-    /// As [`Vfs::new`], with the commits that `commit` says.
+    /// Like [`Vfs::new`], with the commits that `commit` says.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Vfs::new`].
     pub fn with_commit<R: Runner + Send + 'static>(mut runner: R, root: u64, commit: Commit) -> Result<Self> {
         let root = address(&mut runner, root)?;
         let files = Files::<R, R>::new(runner, root, BUCKETS)?;
@@ -162,15 +162,15 @@ impl Vfs {
     /// Opens the database `name`, which is made where there is none. Commits are durable when they return.
     ///
     /// # Errors
-    /// As [`Connection::open_with_flags_and_vfs`].
+    /// As for [`Connection::open_with_flags_and_vfs`].
     pub fn open(&self, name: &str) -> rusqlite::Result<Connection> {
         self.open_with(name, OpenFlags::default())
     }
 
-    /// As [`Vfs::open`], with SQLite's flags.
+    /// Like [`Vfs::open`], with SQLite's flags.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Vfs::open`].
     pub fn open_with(&self, name: &str, flags: OpenFlags) -> rusqlite::Result<Connection> {
         Connection::open_with_flags_and_vfs(name, flags, self.name.as_str())
     }
@@ -197,7 +197,7 @@ impl Lender {
     /// A VFS for files under root word `root` (below 8), which are made there or opened.
     ///
     /// # Errors
-    /// As [`Vfs::new`].
+    /// As for [`Vfs::new`].
     pub fn new<R: Runner>(runner: &mut R, root: u64, buckets: u64) -> Result<Self> {
         let at = address(runner, root)?;
         Files::<_, R>::new(runner, at, buckets)?;
@@ -218,7 +218,7 @@ impl Lender {
     /// Lends `runner` to the VFS while `body` runs; at any other time its connections fail.
     ///
     /// # Errors
-    /// As [`Vfs::new`]; those of `body`.
+    /// Returns the errors of [`Vfs::new`] and `body`.
     ///
     /// # Safety
     /// Unless `R` is [`Send`], no other thread uses a connection of this VFS while `body` runs.

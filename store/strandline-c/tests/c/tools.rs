@@ -59,7 +59,7 @@ pub fn static_library() -> PathBuf {
     library
 }
 
-/// As [`compile`], with Strandline.
+/// Like [`compile`], with Strandline.
 pub fn compile_with_strandline(source: &str, language: Language, folder: &Path) -> Option<PathBuf> {
     compile(
         source,

@@ -82,7 +82,7 @@ impl Beside {
 /// Measures the plan, and before each run the floor for as many threads: disks have good and bad minutes.
 ///
 /// # Errors
-/// A pool cannot be created; a transaction failed.
+/// Returns an error if a pool cannot be created or if a transaction failed.
 pub fn measure(plan: &StorePlan, progress: &ProgressBar) -> Result<Results, Failure> {
     let place = place(plan.pool.as_deref(), plan.domain)?;
     progress.set_message("measuring the floor");

@@ -117,7 +117,7 @@ fn workload(name: &str) -> Result<StoreWorkload, String> {
 /// Runs it.
 ///
 /// # Errors
-/// The flags do not go together; a pool cannot be created.
+/// Returns an error if the flags do not go together or if a pool cannot be created.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let plans = arguments.plans()?;
     let chosen = plans.first().map_or(&[][..], |plan| &plan.workloads);
@@ -139,11 +139,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-/// Prints what all tables or the JSON end with: the percentiles of those rows that have them, or all rows. `what_ran` heads the column of what
-/// ran.
+/// Prints what all tables or the JSON end with: the percentiles of those rows that have them, or all rows. `what_ran` heads the column of what ran.
 ///
 /// # Errors
-/// Standard output takes nothing.
+/// Returns an error if standard output takes nothing.
 pub fn print_rows(rows: &[Row], what_ran: &str, json: bool) -> Result<(), Failure> {
     if json {
         let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())

@@ -77,7 +77,7 @@ impl<Workload, System, Sizes> Plan<Workload, System, Sizes> {
 /// Checks the flags that only some domains take.
 ///
 /// # Errors
-/// `domain` does not take one that was given.
+/// Returns an error if `domain` does not take one that was given.
 pub fn check_flags(
     domain: DomainName,
     write_latency_ns: Option<u64>,
@@ -139,11 +139,11 @@ pub fn threads_or(given: &[u64], default: &[u64]) -> Vec<u64> {
     threads
 }
 
-/// Where pools for measuring under `domain` go: memory for every domain but `sync`, which needs a file system on a disk; or beside the
-/// pool that the user named.
+/// Where pools for measuring under `domain` go: memory for every domain but `sync`, which needs a file system on a disk; or beside the pool that the
+/// user named.
 ///
 /// # Errors
-/// There is nowhere to write, or a file of that name exists.
+/// Returns an error if there is nowhere to write, or a file of that name exists.
 pub fn place(pool: Option<&Path>, domain: Domain) -> Result<Place, Failure> {
     let Some(path) = pool else {
         let place = if domain == Domain::Sync { Place::on_disk() } else { Place::in_memory() };

@@ -22,7 +22,7 @@ pub struct ChildArguments {
 /// Runs until killed, or until the parent is gone.
 ///
 /// # Errors
-/// The pool cannot be opened; a transaction failed.
+/// Returns an error if the pool cannot be opened or if a transaction failed.
 pub fn run_child(ChildArguments { child, control }: &ChildArguments) -> Result<Outcome, Failure> {
     match control {
         ControlName::Stm => run_under::<Stm>(child),

@@ -25,7 +25,7 @@ impl<'p> Data<'p> {
     /// Creates everything, empty.
     ///
     /// # Errors
-    /// The pool is full.
+    /// Returns an error if the pool is full.
     pub fn new(tx: &Tx<'p, impl Control>, threads: u64) -> Result<Self> {
         let data = Self {
             numbers: HashMap::new(tx)?,
@@ -43,7 +43,7 @@ impl<'p> Data<'p> {
     /// The last operation of `thread`.
     ///
     /// # Errors
-    /// The pool is damaged.
+    /// Returns an error if the pool is damaged.
     pub fn counter(&self, tx: &View<'p, impl Control>, thread: u64) -> Result<u64> {
         Ok(self.counters.get(tx, thread * COUNTER_STRIDE)?.unwrap_or(0))
     }
@@ -51,7 +51,7 @@ impl<'p> Data<'p> {
     /// Does operation `number` of `thread`.
     ///
     /// # Errors
-    /// The pool is full or damaged.
+    /// Returns an error if the pool is full or damaged.
     pub fn apply(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -81,7 +81,7 @@ impl<'p> Data<'p> {
     /// Reads everything.
     ///
     /// # Errors
-    /// The pool is damaged.
+    /// Returns an error if the pool is damaged.
     pub fn read_all(&self, tx: &View<'p, impl Control>, threads: u64) -> Result<(Contents, Vec<u64>)> {
         let queues = self.queues.iter(tx)?;
         let contents = Contents {

@@ -27,7 +27,7 @@ pub struct Arguments {
 /// Runs it.
 ///
 /// # Errors
-/// The pool cannot be created, or a child failed by itself.
+/// Returns an error if the pool cannot be created, or a child failed by itself.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     torture::run::<Collections>(&arguments.torture, &arguments.control)
 }

@@ -75,7 +75,7 @@ impl Floor {
     /// Creates the file in `folder`, filled with zeros, and finds the fastest way.
     ///
     /// # Errors
-    /// The disk's.
+    /// Returns an error if the disk's.
     pub fn new(folder: &Path) -> Result<Self, Failure> {
         let path = folder.join("floor");
         let create = || -> std::io::Result<File> {
@@ -135,7 +135,7 @@ impl Floor {
     /// Durable appends per second by one thread.
     ///
     /// # Errors
-    /// The disk's.
+    /// Returns an error if the disk's.
     pub fn appends_per_second(&mut self, duration: Duration) -> std::io::Result<f64> {
         let since = Instant::now();
         let mut count = 0u64;
@@ -150,11 +150,10 @@ impl Floor {
         Ok(count as f64 / since.elapsed().as_secs_f64())
     }
 
-    /// Durable payloads per second by `threads` threads, of whom one at a time leads: it writes what all
-    /// have brought, with one flush.
+    /// Durable payloads per second by `threads` threads, of whom one at a time leads: it writes what all have brought, with one flush.
     ///
     /// # Errors
-    /// The disk's.
+    /// Returns an error if the disk's.
     pub fn group_per_second(&mut self, threads: u64, duration: Duration) -> std::io::Result<f64> {
         if threads == 1 {
             return self.appends_per_second(duration);

@@ -26,7 +26,7 @@ impl MemoryFloor {
     /// Takes memory for `threads` logs of `log_bytes` bytes.
     ///
     /// # Errors
-    /// As [`Mapping::anonymous`] and [`Native::new`].
+    /// As for [`Mapping::anonymous`] and [`Native::new`].
     pub fn new(
         domain: Domain,
         instruction: Option<WriteBackInstruction>,

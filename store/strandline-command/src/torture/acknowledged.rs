@@ -12,7 +12,7 @@ impl Acknowledged {
     /// Opens it, and creates it if it does not exist.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system's.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map(Self)
     }
@@ -20,7 +20,7 @@ impl Acknowledged {
     /// Says that operation `number` of `thread` was acknowledged.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system's.
     pub fn store(&self, thread: u64, number: u64) -> std::io::Result<()> {
         self.0.write_all_at(&number.to_le_bytes(), 8 * thread)
     }
@@ -28,7 +28,7 @@ impl Acknowledged {
     /// What each of `threads` threads has been told last.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system's.
     pub fn load(&self, threads: u64) -> std::io::Result<Vec<u64>> {
         (0..threads)
             .map(|thread| {

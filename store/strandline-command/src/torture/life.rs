@@ -41,7 +41,7 @@ impl Lives {
     /// Children of this program on `pool`.
     ///
     /// # Errors
-    /// The system does not tell where this program is.
+    /// Returns an error if the system does not tell where this program is.
     pub fn new(
         setting: &Setting,
         pool: &Path,
@@ -77,7 +77,7 @@ impl Lives {
     /// Starts a child and kills it `after` it says that it runs.
     ///
     /// # Errors
-    /// The child ended by itself, or hangs.
+    /// Returns an error if the child ended by itself, or hangs.
     pub fn kill_while_running(&mut self, life: Life, after: Duration) -> Result<(), Failure> {
         let mut child = self.spawn(life)?;
         let since = Instant::now();
@@ -93,7 +93,7 @@ impl Lives {
     /// Starts a child and kills it at a moment when it is probably still opening the pool.
     ///
     /// # Errors
-    /// The child ended by itself.
+    /// Returns an error if the child ended by itself.
     pub fn kill_while_opening(&mut self, life: Life, random: &mut Rng) -> Result<(), Failure> {
         let mut child = self.spawn(life)?;
         std::thread::sleep(self.opening.mul_f64(1.2 * random.f64()));

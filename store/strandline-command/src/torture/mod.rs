@@ -85,7 +85,7 @@ struct Tally {
 /// Runs it; each life draws one of `ways`.
 ///
 /// # Errors
-/// The pool cannot be created, or a child failed by itself.
+/// Returns an error if the pool cannot be created, or a child failed by itself.
 pub fn run<S: Subject>(arguments: &Flags, ways: &[S::Way]) -> Result<Outcome, Failure> {
     let place = Place::on_disk().map_err(Failure::io("create a temporary folder"))?;
     let pool = arguments.pool.clone().unwrap_or_else(|| place.folder().join("pool"));

@@ -65,7 +65,7 @@ impl<S: Subject> Verifier<S> {
     /// Creates the pool, and the file of acknowledgements.
     ///
     /// # Errors
-    /// The pool exists, or cannot be created.
+    /// Returns an error if the pool exists, or cannot be created.
     pub fn create(setting: &Setting, pool: &Path, acknowledged: &Path) -> Result<Self, Failure> {
         let subject = S::create(setting, pool)?;
         let acknowledged =
@@ -83,7 +83,7 @@ impl<S: Subject> Verifier<S> {
     /// Compares the pool with the model, which goes on to where the pool is.
     ///
     /// # Errors
-    /// The system's. That the pool cannot be opened or read is a verdict.
+    /// Returns an error if the system's. That the pool cannot be opened or read is a verdict.
     pub fn verify(&mut self, way: S::Way) -> Result<Verdict, Failure> {
         let threads = self.subject.counters().len() as u64;
         let acknowledged =
