@@ -1,4 +1,4 @@
-//! How pools for measuring are made and opened.
+//! Creates and opens the pools that are measured.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};

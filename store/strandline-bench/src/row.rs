@@ -1,4 +1,4 @@
-//! What one run measured.
+//! The results of one run.
 
 use hdrhistogram::Histogram;
 use strandline_core::transaction::Statistics;
