@@ -1,4 +1,4 @@
-//! `strandline torture`: [`strandline_command::torture`] of a store, on typed collections, as an application uses it.
+//! `strandline torture`: [`strandline_command::torture`] of a store with typed collections, used as in an application.
 
 mod child;
 mod data;
@@ -24,7 +24,7 @@ pub struct Arguments {
     control: Vec<ControlName>,
 }
 
-/// Runs it.
+/// Runs the torture.
 ///
 /// # Errors
 /// Returns an error if the pool cannot be created, or a child failed by itself.
