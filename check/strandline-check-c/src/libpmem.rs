@@ -10,8 +10,7 @@ use crate::regions::{self, address};
 const NO_DRAIN: c_uint = 1 << 0;
 const NO_FLUSH: c_uint = 1 << 5;
 
-/// Returns the function `name` of the next library in the search order, and looks it up only once. 23/. SAFETY: ends the process, and returns to no
-/// caller.
+/// Returns the function `name` of the next library in the search order, and looks it up only once.
 fn next(name: &CStr, known: &AtomicUsize) -> usize {
     let mut found = known.load(Relaxed);
     if found == 0 {
@@ -21,7 +20,7 @@ fn next(name: &CStr, known: &AtomicUsize) -> usize {
             recording::say(
                 "a function of libpmem is called, and there is no libpmem: link the program with -lpmem",
             );
-            // SAFETY: ends the process.
+            // SAFETY: this ends the process.
             unsafe { libc::abort() };
         }
         known.store(found, Relaxed);
@@ -35,7 +34,7 @@ macro_rules! interpose {
         /// Wraps libpmem's function of this name.
         ///
         /// # Safety
-        /// As for libpmem's function. 52/. SAFETY: libpmem asks for what the caller has promised.
+        /// As for libpmem's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
             static NEXT: AtomicUsize = AtomicUsize::new(0);

@@ -44,12 +44,12 @@ static IS_FULL: AtomicBool = AtomicBool::new(false);
 static OWNER: AtomicI32 = AtomicI32::new(0);
 static HELD: AtomicI32 = AtomicI32::new(0);
 
-/// Takes the lock. A thread may take it more than once. 52/. SAFETY: `sched_yield` has no preconditions.
+/// Takes the lock. A thread may take it more than once.
 pub fn lock() {
     let thread = recording::thread();
     if OWNER.load(Relaxed) != thread {
         while OWNER.compare_exchange_weak(0, thread, Acquire, Relaxed).is_err() {
-            // SAFETY: asks for nothing.
+            // SAFETY: `sched_yield` has no preconditions.
             unsafe { libc::sched_yield() };
         }
     }

@@ -98,12 +98,11 @@ fn serve() {
     }
 }
 
-/// Reads a line, without its end. Returns an empty string when the checker has closed the socket. 105/. SAFETY: the buffer has room for one byte.
-/// 113/. SAFETY: `text` has these bytes.
+/// Reads a line, without its end. Returns an empty string when the checker has closed the socket.
 fn request(socket: c_int) -> String {
     let mut line = Vec::new();
     let mut byte = 0u8;
-    // SAFETY: there is room for one.
+    // SAFETY: the buffer has room for one byte.
     while unsafe { libc::read(socket, (&raw mut byte).cast(), 1) } == 1 && byte != b'\n' {
         line.push(byte);
     }
@@ -111,7 +110,7 @@ fn request(socket: c_int) -> String {
 }
 
 fn answer(socket: c_int, text: &str) {
-    // SAFETY: the bytes are there.
+    // SAFETY: `text` has these bytes.
     unsafe { libc::send(socket, text.as_ptr().cast(), text.len(), libc::MSG_NOSIGNAL) };
 }
 

@@ -1,4 +1,4 @@
-//! `strandline-check litmus`: litmus tests in files, and those that are shipped.
+//! `strandline-check litmus`: explores or runs litmus tests from files, and those shipped with the command.
 
 mod run;
 

@@ -449,7 +449,7 @@ fn a_sampled_history_shrinks_and_replays() {
     assert!(schedule.split(',').count() <= 3, "{finding}");
     let again = check.replay(&finding.replay).unwrap().finding.unwrap();
     assert_eq!((again.what, again.history), (finding.what.clone(), finding.history.clone()));
-    // The seed alone shows the fault, too.
+    // The seed alone must also lead to the fault.
     let seeded = count(false).seed(finding.seed.unwrap()).sampled(1);
     assert_eq!(seeded.finding.unwrap().what, finding.what);
 }

@@ -180,7 +180,7 @@ impl Iterator for Cuts<'_> {
 
     fn next(&mut self) -> Option<NodeSet> {
         let present = self.next.take()?;
-        // Adds the last node that can still be added, and leaves out the nodes after it again.
+        // Finds the next cut in binary counting order: the last absent node that can be added is added, and the nodes after it are removed.
         let mut following = present.clone();
         for node in (0..self.graph.persists.len()).rev() {
             if present.contains(node) {
@@ -390,7 +390,8 @@ impl<'a> Relation<'a> {
             let mut set = NodeSet::new(persists.len());
             for (fence, covered) in durable.iter().filter(|(fence, _)| *fence <= persist.event) {
                 let (fence, thread) = (*fence, events[*fence].0);
-                // `persist` is ordered after the fence if a later store of its thread, or the exchange itself, is `persist` or visible before it.
+                // `persist` comes after the fence if it is a later store of the fence's thread or follows such a store. An exchange counts as its own
+                // later store.
                 let seen = (fence..=persist.event).any(|event| {
                     let stores = matches!(events[event].1.access(), Some((_, _, true)));
                     events[event].0 == thread

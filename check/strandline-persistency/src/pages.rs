@@ -1,4 +1,4 @@
-//! An array that takes memory only for the parts that are used.
+//! An array that uses memory only for the parts that are accessed.
 
 const PAGE: usize = 512;
 

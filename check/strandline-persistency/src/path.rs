@@ -72,10 +72,10 @@ struct Word {
 /// The state of each thread.
 #[derive(Default)]
 struct Thread {
-    /// Strict and eager sync: the persists that every later access is ordered after, and those that every later store is.
+    /// Under strict persistency and eager sync: the persists before each later access, and those before each later store.
     loads: Clock,
     stores: Clock,
-    /// Epoch and strand: the persists that every later access is ordered after, and those encountered since the last barrier.
+    /// Under epoch and strand persistency: the persists before each later access, and those since the last barrier.
     before: Clock,
     epoch: Clock,
     /// All persists so far, and the persists that a sync barrier has waited for.

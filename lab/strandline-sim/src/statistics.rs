@@ -326,7 +326,7 @@ pub struct Energy {
 pub struct EnergyPart {
     /// A cache level's name, `nvm` or `dram`.
     pub name: String,
-    /// What its accesses have taken, in nanojoules.
+    /// The energy of its accesses, in nanojoules.
     pub nj: f64,
 }
 

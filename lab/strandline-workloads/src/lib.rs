@@ -164,7 +164,7 @@ pub const DEFAULT_WRITE_LATENCY_NS: u64 = 150;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Draws {
-    /// All equally often.
+    /// All subscribers equally often.
     #[default]
     Even,
     /// Some more often than others, as TATP specifies.

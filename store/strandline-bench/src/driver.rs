@@ -1,4 +1,4 @@
-//! The driver: runs one scheme on one workload with some threads, for some time or for a number of transactions.
+//! The driver runs one scheme on one workload with some threads, for some time or for a number of transactions.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};

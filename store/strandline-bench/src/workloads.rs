@@ -1,4 +1,4 @@
-//! The workloads of `strandline bench`, on the typed collections that applications use.
+//! The workloads of `strandline bench`, which use the typed collections that applications use.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};

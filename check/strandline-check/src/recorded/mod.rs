@@ -363,7 +363,7 @@ impl Program {
             let time = (!broken.crashes.is_empty()).then_some(broken.time);
             let crashes = broken.crashes.clone();
             let line = Replay { setting, threads, delays: None, schedule: Vec::new(), time, crashes };
-            // As far as before, and a little further.
+            // The repaired program is explored as far as this one, and a little further.
             let time = (2 * began.elapsed()).max(REPAIRED_TIME).min(self.limit);
             let judged = counts.states + counts.equal_states;
             let most = judged.saturating_mul(2).saturating_add(REPAIRED);

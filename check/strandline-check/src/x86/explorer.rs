@@ -725,7 +725,7 @@ impl<J: Judge> Explorer<J> {
     }
 }
 
-/// Tries what a violation lacks.
+/// Tries which operations would prevent a violation.
 struct Trying<'a, J: Judge> {
     explorer: Explorer<J>,
     life: &'a J::Life,

@@ -18,8 +18,8 @@ const TOLD: usize = 8;
 /// An object in memory: its name, and its words.
 pub(crate) type Object = (String, Vec<u32>);
 
-/// Returns sentences about wrong states that the invariant accepts: each of `objects` with its words inverted, and the initial memory after a program
-/// that has acknowledged something.
+/// Tries wrong states: it inverts the words of each of `objects`, and takes the initial memory after a program that has acknowledged something.
+/// Returns a sentence for each one that the invariant accepts.
 pub(crate) fn unnoticed(own: &Own<'_>, objects: impl FnOnce(&Trace) -> Vec<Object>) -> Vec<String> {
     let Ok(run) = own.live(Interleaving::guided(&[], None)) else { return Vec::new() };
     let mut judge = OwnJudge(own);

@@ -468,7 +468,7 @@ pub static MUTANTS: Table = Table {
 /// The width of an ordinary count.
 pub(super) const WIDE: &str = "00000000";
 
-// Cells of several worlds.
+// Table cells that several worlds have.
 
 pub(super) fn scheme(row: &Value, _: &Asked) -> String {
     text(row, "scheme").to_owned()

@@ -8,7 +8,7 @@ use strandline_cli::bench::check_sizes;
 use strandline_command::Failure;
 use strandline_command::arguments::{LOG_SIZES, PAGE, VALUE_SIZES, log_size, number, size};
 
-/// The parameter of software schemes that keep logs. Everything else that their pools depend on is part of the data's format.
+/// The parameter of software schemes that keep logs. Their pools depend on nothing else that could be varied; the rest is the format.
 pub const LOG_SIZE: Parameter = Parameter {
     name: "log-size",
     unit: "bytes",

@@ -1,4 +1,4 @@
-//! The command as a user runs it: one program, which starts it.
+//! Tests of the command as a user runs it, in one test program.
 
 mod campaign;
 mod check;

@@ -123,7 +123,7 @@ pub fn fig7(all: &Measurements) -> Vec<Panel> {
             y_label: "throughput / BASE".into(),
             curves: source.curves(&x, value),
             x: x.clone(),
-            // The numbers of B1, B2, B4, B5, B6 and B19; of NP and MNE the text gives only averages over the others.
+            // The numbers of B1, B2, B4, B5, B6 and B19. For NP and MNE the paper's text gives only averages.
             marks: vec![
                 mark("MNE", MEAN, 1.067),
                 range("BP(XIL)", 1.213, 1.097, 1.505),

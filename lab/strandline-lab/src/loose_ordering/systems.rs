@@ -148,8 +148,8 @@ impl PaperWorkload {
             larger @ 0.. => size << larger,
             smaller => (size >> -smaller).max(16),
         };
-        // The paper does not give the structures' sizes, on which L7 over L6 depends most: how many of H-WAL's writes LOC-WAL leaves. It is 0.17
-        // here, and was 0.15 and 0.19 with half and twice this size. The size was chosen by L7, which therefore does not count.
+        // The paper does not give the structures' sizes. The share of H-WAL's writes that remain under LOC-WAL (L7 over L6) depends most on them: it
+        // is 0.17 here, and 0.15 and 0.19 with half and twice the size. The size was chosen to satisfy L7, so L7 does not count as confirmed.
         let sizes = Sizes {
             // Two entries of an array of so many blocks: Table 2's average of 1.53 blocks is that of two blocks.
             array_words: 8 * machine(session, &[])?.program.swap_blocks,

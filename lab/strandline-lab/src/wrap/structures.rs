@@ -48,8 +48,8 @@ pub const MISSES: &str = "misses/tx";
 pub const CACHES: [u64; 7] = [128, 256, 512, 1024, 2048, 4096, 8192];
 /// How many operations a transaction has if the cache is varied.
 const OPERATIONS: u64 = 5;
-/// Instructions for each access besides itself, for "less time between persistent stores" (W11). Elsewhere the number was counted in the program, or
-/// traced; the paper says "numerous".
+/// Instructions per access, not counting the access itself, which W11 varies ("less time between persistent stores"). Otherwise the number is the one
+/// counted in the program or trace; the paper only says "numerous".
 const DELAYS: [u64; 6] = [1, 10, 100, 200, 500, 1000];
 
 /// The software and hardware of each of [`SYSTEMS`].

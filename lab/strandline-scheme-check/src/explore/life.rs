@@ -433,9 +433,9 @@ fn plan_in_style(style: u8, unique: u64, (position, records): (u32, u32), random
     }
 }
 
-/// Chooses the style of a thread's transactions. Some threads fill the log with a few transactions, some of which end at its last records. Others
-/// leave a part of the log free in one run and fill it with small transactions in another. Such threads are more frequent if a step at a log's end is
-/// left out, and [first runs](first_runs) if only these show the omitted step.
+/// Chooses the style of a thread's transactions. In some styles a few transactions fill the log, often to its last records. In others a run leaves a
+/// part of the log free, and another run fills it with small transactions. These styles are more frequent if a step at a log's end is omitted; so are
+/// [first runs](first_runs) if only they reveal the omitted step.
 pub(super) fn style(omitted: Option<Step>, random: &mut Rng) -> u8 {
     match omitted {
         Some(Step::RestartPhaseEarly) if random.bool() => FIRST_RUNS,

@@ -176,7 +176,7 @@ pub struct Bounds {
     pub limit: Duration,
 }
 
-/// At how many cycles power fails in a sampled history.
+/// The number of cycles at which power failures are tried in a sampled history.
 const CRASHES: usize = 64;
 /// The number of cycles after which a history counts as endless.
 const PATIENCE: Cycle = Cycle::new(200_000_000);

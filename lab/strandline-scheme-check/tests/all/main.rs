@@ -1,4 +1,4 @@
-//! One program, so that the checker is linked once.
+//! One test program, so that the checker is linked once.
 
 use std::time::Duration;
 

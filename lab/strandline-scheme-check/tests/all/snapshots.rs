@@ -38,7 +38,7 @@ struct Seen {
 
 /// Returns the size of room for so many versions; if it is small, snapshots end early.
 fn version_bytes(entries: u64) -> u64 {
-    // Registrations and other words, heads, entries of twelve words.
+    // The words are those of registrations and the like, the heads, and entries of twelve words each.
     8 * (11 * 8 + entries * 13 + 2)
 }
 
@@ -148,7 +148,7 @@ where
         seen.values.iter().all(|&(which, value)| words[which] == value)
     };
     for seen in seen.borrow().iter() {
-        // The newest of the commits that had returned when it began.
+        // A snapshot has at least the newest of the commits that had returned when it began.
         let of = |&value: &u64| updates.iter().find(|update| update.writes.iter().any(|&(_, v)| v == value));
         let least = seen.committed.iter().filter_map(of).map(|update| update.id).max().unwrap_or(0);
         let last = updates.last().map_or(0, |update| update.id);

@@ -152,7 +152,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
                 Self::complete(view, entry);
             }
         }
-        // Loading orders later persist barriers after the data, and write-backs are requested where they are needed.
+        // Loading the words orders later persist barriers after the data. Models that need write-backs request them here.
         for &at in &data {
             memory.load(at);
         }

@@ -502,7 +502,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
         self.unlock_entry(view);
         let previous = std::mem::take(&mut self.lists.previous);
         if !Self::are_settled(view, &mut self.seen, &previous) {
-            // Its own transactions come first, and may be the ones for which it waits.
+            // The worker completes its own transactions first, since they may be the ones for which it waits.
             self.drain_to(view, 0);
             Self::settle_all(view, &mut self.seen, &previous);
         }

@@ -531,8 +531,8 @@ impl Channel {
         self.held[usize::from(slot)].done.max(at)
     }
 
-    /// Makes the cores in `waiters` wait for the held write of `line`, if any. Returns the new waiters of a write that has not begun, or when one in
-    /// progress ends.
+    /// Makes the cores in `waiters` wait for the held write of `line`, if any. Returns two things: the waiters that are new, if the write has not
+    /// begun; and the time when it ends, if it is in progress.
     pub fn wait_for(&mut self, line: LineNumber, waiters: u64, medium: &Medium) -> (u64, Cycle) {
         match medium.held[line] {
             NOT_HELD => (0, Cycle::ZERO),

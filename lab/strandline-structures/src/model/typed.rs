@@ -495,15 +495,15 @@ pub struct Person<'p> {
 /// A place with collections of its own.
 #[derive(Clone, Copy, Persist)]
 pub enum Shelf<'p> {
-    /// None.
+    /// No collection.
     Empty,
-    /// One.
+    /// A collection of texts.
     Books(Vector<'p, Text<'p>>),
-    /// Another kind.
+    /// A queue of collections.
     Waiting {
-        /// Further collections.
+        /// The collections.
         queue: Queue<'p, Vector<'p, u64>>,
-        /// Since when.
+        /// The year since which they wait.
         since: u32,
     },
 }

@@ -82,7 +82,7 @@ impl Workload for TpccNewOrderWorkload {
 
     fn heap_bytes(&self) -> u64 {
         let Scale { warehouses, districts, customers, items, kept_orders } = self.scale;
-        // Allocations of whole size classes, with their entries in half-full indices.
+        // Each term is a number of rows times the size class of a row, plus its entries in indices that are half full.
         let (index, districts) = (48, warehouses * districts);
         let order = 32 + 16 + 10 * 64 + 12 * index;
         let rows = items * (128 + index)

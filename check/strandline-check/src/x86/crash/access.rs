@@ -135,7 +135,7 @@ impl World for CrashMemory {
     }
 
     fn write_back_range(&self, _: usize, _: u64, _: u64, _: Step) -> bool {
-        // Only a crash in this run depends on it.
+        // Write-backs matter only if power may fail during this run, which is then recorded.
         !self.recording.get()
     }
 

@@ -363,7 +363,7 @@ impl CrashMemory {
         self.begin();
     }
 
-    /// Begins a run that decides by `decisions`, and otherwise for the newest value.
+    /// Begins a run that makes these decisions, and that chooses the newest value wherever they do not apply.
     pub fn given(&self, decisions: Vec<Decision>) {
         self.path.borrow_mut().begin(Chooser::Given(decisions, None));
         self.begin();

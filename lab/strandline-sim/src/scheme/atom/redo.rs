@@ -361,7 +361,7 @@ impl Redo {
         Reply::Go(now)
     }
 
-    /// Notes that one update fewer has stored to a line and is not home.
+    /// Notes that an update of this line is home. Once no update of it is under way, its victim is dropped.
     fn leave(&mut self, line: LineNumber) {
         if let Some(count) = self.under_way.get_mut(&line) {
             *count -= 1;

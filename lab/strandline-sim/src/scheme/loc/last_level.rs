@@ -110,7 +110,7 @@ impl LooseOrdering {
         }
     }
 
-    /// Empties the log after a fall-back, before the next window opens. Returns until when that takes.
+    /// Empties the log after a fall-back, before the next window opens. Returns when that is done.
     pub(super) fn end_fallback(&mut self, caches: &mut Hierarchy, now: Cycle) -> Cycle {
         let home = self.forget_closed();
         if self.log.is_empty() {
