@@ -36,7 +36,7 @@ pub(crate) struct Repair {
 /// its threads share only this memory, its volatile words and its locks.
 ///
 /// # Panics
-/// Panics if all methods end the run, which is a finding, if an address is outside the memory or not that of a word.
+/// All methods end the run, which is a finding, if an address is outside the memory or not that of a word.
 ///
 /// ```
 /// use strandline_check::{Pmem, check};
